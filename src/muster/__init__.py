@@ -1,0 +1,31 @@
+"""Muster: one unchanged PyTorch script, distributed, on any Slurm cluster.
+
+Importing this package does nothing: no file, process, socket or variable is touched, and the
+public names are looked up when they are first used. The module must stay valid on Python 3.8,
+because training images still carry it and `import muster` has to work in a rank.
+"""
+
+__version__ = "0.1.0"
+
+__all__ = ["WireupError", "World", "__version__", "world"]
+
+_HOME = {
+    "World": "muster.rank.world",
+    "WireupError": "muster.rank.errors",
+    "world": "muster.rank.world",
+}
+
+
+def __getattr__(name):  # type: ignore[no-untyped-def]  # annotations would cost an import in every rank
+    if name not in _HOME:
+        message = "module 'muster' has no attribute {!r}".format(name)
+        raise AttributeError(message)
+    from importlib import import_module
+
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():  # type: ignore[no-untyped-def]
+    return sorted(__all__)

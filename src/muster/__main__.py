@@ -1,0 +1,7 @@
+"""`python -m muster` is the command `muster`."""
+
+import sys
+
+from muster.cli.app import main
+
+sys.exit(main())

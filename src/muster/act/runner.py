@@ -1,0 +1,160 @@
+"""The one gate through which programs are started: run to the end, start and watch, or become.
+
+Everything that needs a program takes a `Runner` and is handed `run`; a test hands it a function that
+answers from recorded output. Programs are lists of words, never shell text.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NoReturn, Protocol
+
+from muster.errors import CommandFailed, MachineLacks, SchedulerSilent
+
+__all__ = ["Process", "Result", "Runner", "become", "checked", "run", "start"]
+
+Process = subprocess.Popen[bytes]
+
+_FILE = int | IO[bytes] | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished program was, and what it said."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 0
+
+
+class Runner(Protocol):
+    """Runs a program to its end and returns what it said; never raises for its exit status."""
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+    ) -> Result: ...
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    stdin: str | None = None,
+    timeout_s: float = 60.0,
+) -> Result:
+    """Run `argv` to its end. A program that is not there is `MachineLacks`; one that hangs is `SchedulerSilent`.
+
+    The program's own children are ended with it: it runs in a process group of its own.
+    """
+    process = start(
+        argv,
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        own_group=True,
+    )
+    try:
+        out, err = process.communicate(None if stdin is None else stdin.encode(), timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        end_group(process)
+        message = f"{argv[0]} did not answer within {timeout_s:g} s"
+        raise SchedulerSilent(message, hint="the controller may be busy or down; try again in a minute") from None
+    except BaseException:
+        end_group(process)
+        raise
+    return Result(tuple(argv), process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+def checked(result: Result, *, hint: str | None = None) -> Result:
+    """The result itself, or `CommandFailed` with what the program said."""
+    if not result.ok:
+        raise CommandFailed(result.argv, result.status, result.stderr or result.stdout, hint=hint)
+    return result
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    stdin: _FILE = None,
+    stdout: _FILE = None,
+    stderr: _FILE = None,
+    own_group: bool = False,
+    pass_fds: Sequence[int] = (),
+) -> Process:
+    """Start `argv` and return the running process, which the caller has to end."""
+    try:
+        return subprocess.Popen(
+            list(argv),
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            process_group=0 if own_group else None,
+            pass_fds=pass_fds,
+        )
+    except FileNotFoundError as error:
+        raise _not_there(argv[0], error, cwd) from None
+    except PermissionError:
+        raise MachineLacks(
+            argv[0], f"{argv[0]} may not be run", hint=f"chmod +x {argv[0]}, or name its interpreter first"
+        ) from None
+
+
+def end_group(process: Process, *, grace_s: float = 0.0) -> None:
+    """End a process started with `own_group`, and its children: SIGTERM, `grace_s` later SIGKILL."""
+    for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, None)):
+        if patience_s == 0.0:
+            continue
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            continue
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    process.wait()
+
+
+def become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
+    """Replace this process by `argv`: nothing of Muster stays beside it."""
+    try:
+        os.execvpe(argv[0], list(argv), dict(env))
+    except FileNotFoundError as error:
+        raise _not_there(argv[0], error, None) from None
+    except PermissionError:
+        raise MachineLacks(argv[0], f"{argv[0]} may not be run", hint=f"chmod +x {argv[0]}") from None
+
+
+def _not_there(program: str, error: FileNotFoundError, cwd: str | os.PathLike[str] | None) -> MachineLacks:
+    if cwd is not None and not Path(cwd).is_dir():
+        return MachineLacks(str(cwd), f"the working directory {cwd} is not there", hint="make it, or give another")
+    del error
+    return MachineLacks(
+        program, f"the program {program!r} is not on PATH", hint=f"install {program}, or load the module that has it"
+    )

@@ -1,0 +1,1 @@
+"""One short file per verb. Words, colours and exit statuses live only here."""

@@ -1,0 +1,98 @@
+"""The command `muster`: finds the verb, and turns whatever goes wrong into words and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from muster import __version__
+from muster.cli.verbs import VERBS
+
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+
+_TOP = """\
+usage: muster VERB [OPTION…] [COMMAND…]
+
+One unchanged PyTorch script, distributed, on any Slurm cluster.
+
+verbs:
+{verbs}
+
+options:
+  -h, --help     show this page and leave
+  --version      show the version and leave
+
+`muster VERB --help` shows what a verb takes.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; returns the exit status of the documented table (docs/reference/exit-status.md)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(words)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader has left (muster jobs | head): not our user's mistake, nor ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + 13
+    except Exception as error:  # noqa: BLE001  # the one place that turns exceptions into words
+        return _explain(error)
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in {"-h", "--help", "help"}:
+        print(help_text(), end="")
+        return 0 if words else 2
+    if words[0] == "--version":
+        print(f"muster {__version__}")
+        return 0
+    for verb in VERBS:
+        if verb.name == words[0]:
+            from importlib import import_module
+
+            status: int = import_module(verb.module).main(words[1:])
+            return status
+    from muster.errors import UnknownName
+
+    raise UnknownName("verb", words[0], [verb.name for verb in VERBS])
+
+
+def help_text() -> str:
+    """The page that `muster --help` prints."""
+    width = max(len(verb.name) for verb in VERBS)
+    return _TOP.format(verbs="\n".join(f"  {verb.name:<{width}}  {verb.help}" for verb in VERBS))
+
+
+def _explain(error: Exception) -> int:
+    from muster.errors import MusterError, RequestError, SiteError
+
+    if isinstance(error, MusterError):
+        print_error(error.message, error.hint)
+        if isinstance(error, RequestError):
+            return 2
+        return 3 if isinstance(error, SiteError) else 2
+    import traceback
+
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    print_error(
+        f"a bug of ours: {type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})",
+        "please report it; MUSTER_TRACEBACK=1 shows where it came from",
+    )
+    if os.environ.get("MUSTER_TRACEBACK"):
+        traceback.print_exception(error)
+    return EXIT_BUG
+
+
+def print_error(message: str, hint: str | None = None) -> None:
+    """A sentence on stderr, then, after an empty line, what to do about it."""
+    print(f"muster: error: {message}", file=sys.stderr)
+    if hint:
+        print(f"\nhint: {hint}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

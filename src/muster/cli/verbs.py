@@ -1,0 +1,21 @@
+"""The verbs: name, the module that is loaded only when the verb is used, and its one line of help."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Verb(NamedTuple):
+    """One line of `muster --help`."""
+
+    name: str
+    module: str
+    help: str
+
+
+VERBS = (
+    Verb("run", "muster.cli.run", "run a command as ranks, now: in this allocation, a new one, or here"),
+    Verb("submit", "muster.cli.submit", "queue the same command; prints the job id"),
+    Verb("plan", "muster.cli.plan", "show what would happen, as script, JSON or reasons; runs nothing, asks nothing"),
+    Verb("lab", "muster.cli.lab", "a private, real Slurm cluster of virtual hosts on this machine"),
+)

@@ -1,0 +1,98 @@
+"""The exception tree of the login side. Each carries data and a hint; the words and the exit
+status of a verb are made from them in one place, `cli/app.py`.
+
+MusterError (rank/errors.py)
+├── RequestError            the request cannot be understood or done as asked        exit 2
+│   ├── UnknownName         a name that is none of the known ones                    exit 2
+│   ├── MachineLacks        this machine lacks a part; the hint is the mending command   exit 2
+│   └── ProfileError        a site profile cannot be read                            exit 2
+└── SiteError               the site or the scheduler refused                        exit 3
+    ├── SchedulerSilent     the controller did not answer in time                    exit 3
+    └── CommandFailed       a program was started and failed                         exit 3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from muster.rank.errors import HostlistError, MusterError, WireupError
+
+__all__ = [
+    "CommandFailed",
+    "HostlistError",
+    "MachineLacks",
+    "MusterError",
+    "ProfileError",
+    "RequestError",
+    "SchedulerSilent",
+    "SiteError",
+    "UnknownName",
+    "WireupError",
+]
+
+
+class RequestError(MusterError):
+    """The request cannot be understood, or not be done as asked."""
+
+
+class UnknownName(RequestError):
+    """`name` is none of `known`: the hint offers the nearest, else lists them."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind = kind
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(f"there is no {kind} named {name!r}", nearest_hint(name, self.known))
+
+
+class MachineLacks(RequestError):
+    """This machine lacks `part`."""
+
+    def __init__(self, part: str, message: str, hint: str) -> None:
+        super().__init__(message, hint)
+        self.part = part
+
+
+class ProfileError(RequestError):
+    """A site profile cannot be read: which file, which line, which key."""
+
+    def __init__(
+        self, message: str, file: str, *, line: int | None = None, key: str | None = None, hint: str | None = None
+    ) -> None:
+        self.file = file
+        self.line = line
+        self.key = key
+        where = file if line is None else f"{file}:{line}"
+        super().__init__(f"{where}: {message}" if key is None else f"{where}: {key}: {message}", hint)
+
+
+class SiteError(MusterError):
+    """The site or its scheduler refused."""
+
+
+class SchedulerSilent(SiteError):
+    """The controller did not answer within the time we gave it."""
+
+
+class CommandFailed(SiteError):
+    """A program was started and failed; carries what it was and what it said."""
+
+    def __init__(
+        self, argv: Sequence[str], status: int, stderr: str, message: str | None = None, hint: str | None = None
+    ) -> None:
+        self.argv = tuple(argv)
+        self.status = status
+        self.stderr = stderr
+        said = stderr.strip().splitlines()
+        words = f": {said[-1].strip()}" if said else ""
+        super().__init__(message or f"{self.argv[0]} ended with status {status}{words}", hint)
+
+
+def nearest_hint(name: str, known: Sequence[str]) -> str:
+    """'did you mean …?' when something is close, else the list of what there is."""
+    from difflib import get_close_matches  # only needed once something is wrong
+
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return "known: " + ", ".join(known) if known else "there are none yet"

@@ -1,0 +1,1 @@
+"""Slurm as text in and text out: directives, argv, parsers. Runs nothing."""
