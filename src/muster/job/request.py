@@ -1,0 +1,258 @@
+"""The request: what a person asks for. One field is one option, one key of the settings files, one help line.
+
+The field's default is what holds when nobody says anything; `None` means "the site or the arithmetic decides".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from muster.errors import RequestError
+from muster.units import parse_memory_mib, parse_walltime_s
+
+__all__ = ["LAUNCHERS", "Option", "Request", "options_of"]
+
+LAUNCHERS = ("auto", "srun", "torchrun", "mpirun", "mpirun+torchrun", "local")
+
+
+@dataclass(frozen=True)
+class Option:
+    """How a field of the request is written on the command line and in a settings file."""
+
+    flags: tuple[str, ...]
+    help: str
+    parse: Callable[[str], Any]
+    metavar: str | None
+    repeated: bool
+    group: str
+    choices: tuple[str, ...] | None = None
+
+    @property
+    def is_switch(self) -> bool:
+        return self.metavar is None
+
+
+def _text(value: str) -> str:
+    if any(ord(character) < 32 or ord(character) == 127 for character in value):
+        raise RequestError(f"{value!r} holds a line break or another control character", hint="write it on one line")
+    return value
+
+
+def _count(value: str) -> int:
+    if not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise RequestError(f"{value!r} is not a count", hint="a whole number from 1 up")
+    return int(value)
+
+
+def _count_or_none(value: str) -> int:
+    if not value.isascii() or not value.isdigit():
+        raise RequestError(f"{value!r} is not a count", hint="a whole number from 0 up")
+    return int(value)
+
+
+def _port(value: str) -> int:
+    if not value.isascii() or not value.isdigit() or not 1024 <= int(value) <= 65535:
+        raise RequestError(f"{value!r} is not a port", hint="a number from 1024 to 65535")
+    return int(value)
+
+
+def _port_range(value: str) -> tuple[int, int]:
+    low, dash, high = value.partition("-")
+    if not dash or _port(low) >= _port(high):
+        raise RequestError(f"{value!r} is not a range of ports", hint="write it as LOW-HIGH, for example 20000-21000")
+    return int(low), int(high)
+
+
+def _walltime(value: str) -> str:
+    parse_walltime_s(value)
+    return value.strip()
+
+
+def _memory(value: str) -> str:
+    parse_memory_mib(value)
+    return value.strip().upper()
+
+
+def _assignment(value: str) -> str:
+    name, _, _ = value.partition("=")
+    if not name.isidentifier() or not name.isascii():
+        raise RequestError(f"{value!r} does not begin with a variable's name", hint="write KEY=VALUE, or KEY alone")
+    return value
+
+
+def _variable(value: str) -> str:
+    if not value.isidentifier() or not value.isascii():
+        raise RequestError(f"{value!r} is not a variable's name", hint="letters, digits and _ only")
+    return value
+
+
+def _option(  # the one place that gives an option its shape
+    *flags: str,
+    help: str,  # noqa: A002  # argparse's own word for it
+    parse: Callable[[str], Any] = _text,
+    metavar: str | None = None,
+    default: Any = None,
+    repeated: bool = False,
+    group: str = "what to run on",
+    choices: tuple[str, ...] | None = None,
+) -> Any:
+    option = Option(flags, help, parse, metavar, repeated, group, choices)
+    return field(default=() if repeated else default, metadata={"option": option})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Everything a person can ask of `run`, `submit`, `plan` and `shell`."""
+
+    command: tuple[str, ...]
+    """The user's command, word for word."""
+
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Where each given value came from: an option as typed, or a settings file and its line."""
+
+    nodes: int | None = _option("-N", "--nodes", metavar="N", parse=_count, help="number of nodes")
+    gpus_per_node: int | None = _option(
+        "-g", "--gpus-per-node", metavar="N", parse=_count_or_none, help="logical GPUs of each node; 0: none"
+    )
+    ntasks_per_node: int | None = _option(
+        "--ntasks-per-node",
+        "--nproc-per-node",
+        metavar="N",
+        parse=_count,
+        help="ranks of each node; one per GPU if not given",
+    )
+    cpus_per_task: int | None = _option("-c", "--cpus-per-task", metavar="N", parse=_count, help="CPUs of each rank")
+    mem: str | None = _option("--mem", metavar="SIZE", parse=_memory, help="memory of each node, for example 64G")
+    gres: str | None = _option("--gres", metavar="LIST", help="generic resources as Slurm spells them: gpu:volta:2")
+    exclusive: bool = _option("--exclusive", default=False, help="whole nodes, shared with nobody")
+    time: str | None = _option("-t", "--time", metavar="TIME", parse=_walltime, help="time limit, in any Slurm form")
+    account: str | None = _option("-A", "--account", metavar="NAME", help="account that pays")
+    partition: str | None = _option("-p", "--partition", metavar="NAME", help="partition")
+    qos: str | None = _option("-q", "--qos", metavar="NAME", help="quality of service")
+    constraint: str | None = _option("-C", "--constraint", metavar="LIST", help="node features")
+    nodelist: str | None = _option("-w", "--nodelist", metavar="LIST", help="these nodes")
+    exclude: str | None = _option("-x", "--exclude", metavar="LIST", help="not these nodes")
+    distribution: str | None = _option(
+        "-m", "--distribution", metavar="HOW", help="order of ranks over nodes: block, cyclic or plane=N"
+    )
+
+    job_name: str | None = _option("-J", "--job-name", metavar="NAME", group="the job", help="name of the job")
+    output: str | None = _option(
+        "-o", "--output", metavar="FILE", group="the job", help="where the output goes; %%x name, %%j id"
+    )
+    error: str | None = _option("-e", "--error", metavar="FILE", group="the job", help="where the errors go")
+    chdir: str | None = _option("-D", "--chdir", metavar="DIR", group="the job", help="working directory of the ranks")
+    sbatch: tuple[str, ...] = _option(
+        "--sbatch", metavar="FLAG", repeated=True, group="the job", help="one more flag for the allocation, whole"
+    )
+    srun: tuple[str, ...] = _option(
+        "--srun", metavar="FLAG", repeated=True, group="the job", help="one more flag for the step, whole"
+    )
+    snapshot: bool = _option("--snapshot", default=False, group="the job", help="run from a copy of the git work tree")
+
+    launcher: str = _option(
+        "--launcher",
+        metavar="NAME",
+        default="auto",
+        group="how ranks start",
+        choices=LAUNCHERS,
+        help="|".join(LAUNCHERS),
+    )
+    mpi: str | None = _option(
+        "--mpi", metavar="TYPE", group="how ranks start", help="process management for srun: pmi2, pmix, none"
+    )
+    wireup: str | None = _option(
+        "--wireup", metavar="METHOD", group="how ranks start", help="where muster.world() takes its identity from"
+    )
+    visibility: str | None = _option(
+        "--visibility",
+        metavar="HOW",
+        group="how ranks start",
+        choices=("all", "one"),
+        help="all: every rank sees all GPUs of its node; one: its own alone (set_device(LOCAL_RANK) then fails)",
+    )
+    node_prologue: str | None = _option(
+        "--node-prologue",
+        metavar="COMMAND",
+        group="how ranks start",
+        help="run once on every node before its ranks; split as a shell splits words",
+    )
+    master_addr: str | None = _option(
+        "--master-addr", metavar="HOST", group="how ranks start", help="address of rank 0 instead of its node's name"
+    )
+    master_port: int | None = _option(
+        "--master-port", metavar="PORT", parse=_port, group="how ranks start", help="port of rank 0"
+    )
+    port_range: tuple[int, int] | None = _option(
+        "--port-range",
+        metavar="LOW-HIGH",
+        parse=_port_range,
+        group="how ranks start",
+        help="ports a firewall lets through",
+    )
+    check: bool = _option("--check", default=False, group="how ranks start", help="test the fabric before the command")
+    grace: int = _option(
+        "--grace",
+        metavar="SECONDS",
+        parse=_count,
+        default=10,
+        group="how ranks start",
+        help="between asking the other ranks to end and ending them (10)",
+    )
+
+    env: tuple[str, ...] = _option(
+        "--env",
+        metavar="KEY[=VALUE]",
+        parse=_assignment,
+        repeated=True,
+        group="environment",
+        help="set a variable in every rank; KEY alone passes yours on; {job_id}, {run_dir}, {node_tmp} are filled in",
+    )
+    unset_env: tuple[str, ...] = _option(
+        "--unset-env", metavar="KEY", parse=_variable, repeated=True, group="environment", help="take a variable away"
+    )
+    export: str = _option(
+        "--export",
+        metavar="HOW",
+        default="NONE",
+        group="environment",
+        choices=("NONE", "ALL"),
+        help="NONE: the ranks get what the plan shows; ALL: your whole environment",
+    )
+    module: tuple[str, ...] = _option(
+        "--module", metavar="NAME", repeated=True, group="environment", help="load a module before the ranks start"
+    )
+    module_use: tuple[str, ...] = _option(
+        "--module-use", metavar="DIR", repeated=True, group="environment", help="a directory with more modules"
+    )
+    venv: str | None = _option(
+        "--venv",
+        metavar="DIR",
+        group="environment",
+        help="virtual environment; the active one if not given, 'none': none",
+    )
+    image: str | None = _option("--image", metavar="IMAGE", group="environment", help="container image to run in")
+    engine: str | None = _option("--engine", metavar="NAME", group="environment", help="container engine")
+
+    site: str | None = _option("--site", metavar="NAME", group="where", help="site profile; detected if not given")
+    facts: str | None = _option("--facts", metavar="FILE", group="where", help="facts of a cluster, saved by a probe")
+    here: bool = _option("--here", default=False, group="where", help="on this machine, without Slurm")
+    no_label: bool = _option("--no-label", default=False, group="where", help="do not put the rank before each line")
+    per_rank_files: bool = _option(
+        "--per-rank-files", default=False, group="where", help="one output file for each rank, not for each node"
+    )
+
+    def origin(self, name: str) -> str:
+        """Where the value of a field came from, in words."""
+        return self.origins.get(name, "the default")
+
+    def given(self, name: str) -> bool:
+        """Whether somebody asked for this value."""
+        return name in self.origins
+
+
+def options_of() -> dict[str, Option]:
+    """The options by field name, in the order of the help page."""
+    return {each.name: each.metadata["option"] for each in fields(Request) if "option" in each.metadata}

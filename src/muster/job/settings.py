@@ -1,0 +1,72 @@
+"""Settings typed once: /etc < user < project < MUSTER_*. A key is an option's long name, with - or _.
+
+Reading the files is the caller's work (`act/probe.py`); here text becomes values that know their origin.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muster.errors import ProfileError, RequestError, nearest_hint
+from muster.job.options import convert
+from muster.job.request import Option, options_of
+
+__all__ = ["merge_settings"]
+
+_NOT_IN_FILES = frozenset({"facts", "here"})
+
+
+def merge_settings(files: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+    """Value and origin by field, from (path, text) of each file, weakest first, then MUSTER_* variables."""
+    merged: dict[str, tuple[Any, str]] = {}
+    for path, text in files:
+        merged.update(_from_file(path, text))
+    for name, option in options_of().items():
+        variable = f"MUSTER_{name.upper()}"
+        if environment.get(variable) and name not in _NOT_IN_FILES:
+            texts = environment[variable].split() if option.repeated else [environment[variable]]
+            merged[name] = (_value(option, texts, variable), variable)
+    return merged
+
+
+def _from_file(path: str, text: str) -> dict[str, tuple[Any, str]]:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError(str(error), path, hint="the file is TOML: key = value, text in quotes") from None
+    known = {name: option for name, option in options_of().items() if name not in _NOT_IN_FILES}
+    found: dict[str, tuple[Any, str]] = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        line = _line_of(text, key)
+        if name not in known:
+            raise ProfileError("no such setting", path, line=line, key=key, hint=nearest_hint(name, sorted(known)))
+        texts = [str(each) for each in value] if isinstance(value, list) else [str(value)]
+        if isinstance(value, dict) or (isinstance(value, list) and not known[name].repeated):
+            raise ProfileError("one value is expected here", path, line=line, key=key, hint=known[name].help)
+        try:
+            found[name] = (
+                value if known[name].is_switch and isinstance(value, bool) else _value(known[name], texts, key),
+                f"{path}:{line}",
+            )
+        except RequestError as error:
+            raise ProfileError(error.message, path, line=line, hint=error.hint) from None
+    return found
+
+
+def _value(option: Option, texts: Sequence[str], where: str) -> Any:
+    if option.is_switch:
+        if texts[0].lower() not in {"1", "true", "yes", "0", "false", "no"}:
+            raise RequestError(f"{where}: {texts[0]!r} is neither true nor false", hint="write true or false")
+        return texts[0].lower() in {"1", "true", "yes"}
+    values = tuple(convert(option, text, where) for text in texts)
+    return values if option.repeated else values[0]
+
+
+def _line_of(text: str, key: str) -> int:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.split("=")[0].strip().strip("\"'") == key:
+            return number
+    return 1
