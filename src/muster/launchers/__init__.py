@@ -1,1 +1,15 @@
 """How tasks start inside an allocation: one short file per launcher. Runs nothing."""
+
+from __future__ import annotations
+
+from muster.launchers.base import Launcher
+from muster.launchers.local import Local
+from muster.launchers.mpirun import Mpirun
+from muster.launchers.srun import Srun
+from muster.launchers.torchrun import MpirunTorchrun, Torchrun
+
+__all__ = ["LAUNCHERS", "Launcher"]
+
+LAUNCHERS: dict[str, Launcher] = {
+    launcher.name: launcher for launcher in (Srun(), Torchrun(), Mpirun(), MpirunTorchrun(), Local())
+}

@@ -1,0 +1,24 @@
+"""No image: the command runs on the node's own files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.plan.model import Flag, Plan
+from muster.plan.words import Word
+
+__all__ = ["NoImage"]
+
+
+class NoImage:
+    """The engine that changes nothing."""
+
+    name = "none"
+
+    def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
+        del plan
+        return ()
+
+    def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
+        del plan
+        return tuple(command)

@@ -1,0 +1,31 @@
+"""local: Muster's own supervisor starts the ranks on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.launchers.base import RANK, prologue
+from muster.plan.model import Flag, Plan
+from muster.plan.words import Word
+
+__all__ = ["Local"]
+
+
+class Local:
+    """A process per rank, all of them here."""
+
+    name = "local"
+    prologues: dict[str, tuple[str, ...]] = {
+        RANK: ("library", "rank_local", "cpus", "once_per_node", "start", "go_rank"),
+    }
+
+    def flags(self, plan: Plan) -> tuple[Flag, ...]:
+        del plan
+        return ()
+
+    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
+        del plan
+        return prologue(RANK, command)
+
+    def processes_here(self, plan: Plan) -> int:
+        return plan.shape.ntasks

@@ -1,0 +1,37 @@
+"""mpirun: a rank per slot. Open MPI and MPICH spell the same things differently; the script asks which it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.launchers.base import RANK, prologue
+from muster.plan.model import Flag, Plan, Reason
+from muster.plan.words import Fragment, Word
+
+__all__ = ["Mpirun"]
+
+
+class Mpirun:
+    """A rank per slot, in the order of the hosts that the script writes."""
+
+    name = "mpirun"
+    prologues: dict[str, tuple[str, ...]] = {
+        RANK: ("library", "rank_mpi", "cpus", "once_per_node", "start", "go_rank"),
+    }
+
+    def flags(self, plan: Plan) -> tuple[Flag, ...]:
+        del plan
+        return (
+            Flag(Fragment('-np "$((muster_nodes * muster_ntasks_per_node))"'), Reason("nodes × ranks of a node")),
+            Flag(
+                Fragment('"${muster_mpirun_ranks[@]}"'),
+                Reason("hosts, binding, labels and the variables for every host, in the words of this mpirun"),
+            ),
+        )
+
+    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
+        return ("mpirun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, command))
+
+    def processes_here(self, plan: Plan) -> int:
+        del plan
+        return 1

@@ -1,0 +1,86 @@
+"""srun: a task per rank. Identity comes from the step's variables; nothing stays between srun and the rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.launchers.base import RANK, prologue
+from muster.plan.model import Flag, Output, Plan, Reason
+from muster.plan.words import Fragment, Word
+
+__all__ = ["Srun", "step_flags"]
+
+_OUTPUT_FILES = {
+    Output.FILES: '--output="$muster_run_dir"/logs/%N.log',
+    Output.RANK_FILES: '--output="$muster_run_dir"/logs/%N.%t.log',
+}
+
+
+def step_flags(plan: Plan, *, tasks_per_node: str, cpus: str | None, label: bool) -> tuple[Flag, ...]:
+    """The flags that every step of ours has; sizes are shell text because the job says how large it is."""
+    flags = [
+        Flag(Fragment('--nodes="$muster_nodes"'), Reason("the nodes of this step; Slurm says how many were granted")),
+        Flag(
+            Fragment(f'--ntasks="$((muster_nodes * {tasks_per_node}))"'),
+            Reason("nodes × tasks per node, never a literal"),
+        ),
+        Flag(Fragment(f'--ntasks-per-node="{_as_variable(tasks_per_node)}"'), Reason("the same number on every node")),
+        Flag("--kill-on-bad-exit=1", Reason("one dead rank leaves the others waiting for ever: end the step with it")),
+        Flag("--export=ALL", Reason("the job's header exports nothing; the step gets what this script has set up")),
+        Flag(f"--mpi={plan.mpi or 'none'}", _mpi_reason(plan)),
+    ]
+    if cpus is not None:
+        flags.append(
+            Flag(
+                Fragment(f"--cpus-per-task={cpus}"),
+                Reason(
+                    "srun does not take it from the job: 22.05 would give one CPU, 24.11 ends on a differing variable"
+                ),
+            )
+        )
+    if plan.within and plan.shape.gpus_per_node:
+        flags.append(
+            Flag(f"--gpus-per-node={plan.shape.gpus_per_node}", Reason("part of the allocation's GPUs, as asked"))
+        )
+    if plan.rendezvous.reserved_ports:
+        flags.append(Flag("--resv-ports=1", plan.rendezvous.port_reason))
+    if plan.overlap:
+        flags.append(Flag("--overlap", Reason("typed inside a step that holds all resources: share them")))
+    if label:
+        flags.append(Flag("--label", Reason("each line begins with its rank")))
+    if plan.output in _OUTPUT_FILES:
+        flags.append(Flag(Fragment(_OUTPUT_FILES[plan.output]), Reason("one file for each node, written there")))
+    if plan.output is Output.STREAM:
+        flags.append(Flag("--quit-on-interrupt", Reason("one Ctrl-C ends the step")))
+    return (*flags, *plan.step_flags)
+
+
+def _as_variable(tasks_per_node: str) -> str:
+    return tasks_per_node if tasks_per_node.isdigit() else f"${tasks_per_node}"
+
+
+def _mpi_reason(plan: Plan) -> Reason:
+    if plan.mpi:
+        return Reason("the process management that was asked for")
+    return Reason("the ranks read Slurm's step variables and need no PMI; PMIx would cost 20 to 60 ms a start")
+
+
+class Srun:
+    """A task per rank."""
+
+    name = "srun"
+    prologues: dict[str, tuple[str, ...]] = {
+        RANK: ("library", "rank_slurm", "cpus", "once_per_node", "start", "go_rank"),
+    }
+
+    def flags(self, plan: Plan) -> tuple[Flag, ...]:
+        cpus = '"$muster_cpus_per_task"' if plan.shape.cpus_per_task else None
+        stdin = Flag("--input=0", Reason("rank 0 reads the standard input, the others read nothing"))
+        return (*step_flags(plan, tasks_per_node="muster_ntasks_per_node", cpus=cpus, label=plan.label), stdin)
+
+    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
+        return ("srun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, command))
+
+    def processes_here(self, plan: Plan) -> int:
+        del plan
+        return 1

@@ -1,0 +1,72 @@
+"""torchrun: one agent on each node, started by srun; the agents meet on the first host and start the ranks.
+
+No --node-rank (it is inert with c10d), an id from job, step and restart, and the host of the meeting point is
+told that it is the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.launchers.base import RANK, WORKER, prologue
+from muster.launchers.srun import step_flags
+from muster.plan.model import Engine, Flag, Plan, Reason
+from muster.plan.words import Fragment, Word
+
+__all__ = ["Torchrun", "agent_words"]
+
+
+def agent_words(plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
+    """One agent and the ranks under it."""
+    tee: tuple[Word, ...] = ("--tee=3",) if plan.label else ()
+    return prologue(RANK, (plan.python, *tee, *prologue(WORKER, command)))
+
+
+class Torchrun:
+    """An agent per node, which starts the ranks."""
+
+    name = "torchrun"
+    prologues: dict[str, tuple[str, ...]] = {
+        RANK: ("library", "rank_slurm", "cpus", "once_per_node", "agent"),
+        WORKER: ("library", "cpus", "worker"),
+    }
+
+    def flags(self, plan: Plan) -> tuple[Flag, ...]:
+        if plan.engine is Engine.HERE:
+            return ()
+        cpus = '"$((muster_cpus_per_task * muster_ntasks_per_node))"' if plan.shape.cpus_per_task else None
+        return (
+            *step_flags(plan, tasks_per_node="1", cpus=cpus, label=False),
+            Flag("--input=all", Reason("torchrun decides which agent starts rank 0; that rank alone reads the input")),
+        )
+
+    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
+        agent = agent_words(plan, command)
+        return agent if plan.engine is Engine.HERE else ("srun", *(flag.word for flag in self.flags(plan)), *agent)
+
+    def processes_here(self, plan: Plan) -> int:
+        return plan.shape.nodes
+
+
+class MpirunTorchrun:
+    """mpirun starts one agent on each node: for sites where mpirun reaches nodes that srun's step does not."""
+
+    name = "mpirun+torchrun"
+    prologues: dict[str, tuple[str, ...]] = {
+        RANK: ("library", "rank_mpi", "cpus", "once_per_node", "agent"),
+        WORKER: ("library", "cpus", "worker"),
+    }
+
+    def flags(self, plan: Plan) -> tuple[Flag, ...]:
+        del plan
+        return (
+            Flag(Fragment('-np "$muster_nodes"'), Reason("one agent on each node")),
+            Flag(Fragment('"${muster_mpirun_agents[@]}"'), Reason("the hosts, and the variables for every host")),
+        )
+
+    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
+        return ("mpirun", *(flag.word for flag in self.flags(plan)), *agent_words(plan, command))
+
+    def processes_here(self, plan: Plan) -> int:
+        del plan
+        return 1

@@ -1,0 +1,192 @@
+"""The plan: everything that will happen, as a frozen value. Needed to write a script; nothing in it acts.
+
+Each line of the script comes from something here that carries its `Reason`, so `plan --as why` can say why
+the line is there and who wanted it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from muster.plan.words import Word
+
+__all__ = [
+    "Condition",
+    "Directive",
+    "Engine",
+    "Flag",
+    "ImageUse",
+    "Note",
+    "Output",
+    "Plan",
+    "Prelude",
+    "Reason",
+    "Rendezvous",
+    "Shape",
+    "Variable",
+]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why something is in the plan, who wanted it, and where that is documented."""
+
+    text: str
+    origin: str = "muster"
+    source: str | None = None
+    checked: str | None = None
+
+
+class Engine(StrEnum):
+    """Who starts the ranks."""
+
+    SLURM = "slurm"
+    HERE = "here"
+
+
+class Output(StrEnum):
+    """Where the ranks' output goes."""
+
+    STREAM = "stream"  # to where the command was typed
+    FILES = "files"  # one file per node under logs/
+    RANK_FILES = "rank-files"  # one file per rank under logs/
+    MOVED = "moved"  # to where the user's -o says
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Nodes × ranks × GPUs × CPUs, complete and consistent (plan/shape.py)."""
+
+    nodes: int
+    ntasks_per_node: int
+    gpus_per_node: int
+    cpus_per_task: int | None
+    reasons: tuple[tuple[str, Reason], ...] = ()
+
+    @property
+    def ntasks(self) -> int:
+        return self.nodes * self.ntasks_per_node
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One #SBATCH line; `value` None: the flag stands alone."""
+
+    name: str
+    value: str | None
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One word of a launcher's command line, with its reason."""
+
+    word: Word
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One environment variable of the ranks; `value` None: taken away; `pass_on`: the job's own is kept."""
+
+    name: str
+    value: Word | None
+    reason: Reason
+    pass_on: bool = False
+
+
+@dataclass(frozen=True)
+class Prelude:
+    """One command of the batch script before the step: modules, a virtual environment."""
+
+    words: tuple[Word, ...]
+    reason: Reason
+    failure: str
+    """The sentence when it fails."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Something the script tests of what was granted; `holds` is shell we wrote, `sentence` what to say if not."""
+
+    holds: str
+    sentence: str
+    hint: str
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """Where the ranks meet: the host of rank 0, and a port there."""
+
+    address: str | None
+    """The user's --master-addr; None: the first host of the step."""
+
+    host_suffix: str
+    port: int | None
+    """The user's --master-port; None: chosen in the job."""
+
+    port_low: int
+    port_high: int
+    reserved_ports: bool
+    """Slurm reserves a port for the step (MpiParams=ports=… on this site)."""
+
+    address_reason: Reason
+    port_reason: Reason
+
+
+@dataclass(frozen=True)
+class ImageUse:
+    """The image a command runs in, and how."""
+
+    engine: str
+    image: str | None
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something the user should know before pressing return; `warning` goes to stderr also without --as why."""
+
+    text: str
+    warning: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One launch, before it is an act."""
+
+    version: str
+    site: str
+    engine: Engine
+    command: tuple[Word, ...]
+    typed: tuple[str, ...]
+    """The command as it was typed."""
+
+    working_directory: str
+    job_name: str
+    shape: Shape
+    launcher: str
+    launcher_reason: Reason
+    mpi: str | None
+    directives: tuple[Directive, ...]
+    step_flags: tuple[Flag, ...]
+    prelude: tuple[Prelude, ...]
+    variables: tuple[Variable, ...]
+    conditions: tuple[Condition, ...]
+    rendezvous: Rendezvous
+    image: ImageUse
+    output: Output
+    label: bool
+    within: bool
+    """In an allocation that stands already: sizes are the request's, not the header's."""
+
+    overlap: bool
+    """Typed inside another step: the new step has to share its resources."""
+
+    grace_s: int
+    visibility: str
+    node_prologue: tuple[str, ...]
+    python: str
+    notes: tuple[Note, ...] = ()

@@ -1,0 +1,88 @@
+"""The arithmetic of nodes × ranks × GPUs × CPUs: its one home, exact, with the equation in the error. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from muster.errors import RequestError
+from muster.job.request import Request
+from muster.plan.model import Reason, Shape
+
+__all__ = ["NodeShape", "make_shape"]
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """What one node has, as far as it is known; None: unknown, and then nothing is checked against it."""
+
+    gpus: int | None = None
+    cpus: int | None = None
+    cpus_per_gpu: int | None = None
+    origin: str = "unknown"
+
+
+def make_shape(request: Request, node: NodeShape, *, gpus_asked: int | None = None) -> Shape:
+    """Complete the request. `gpus_asked` is what --gres or --sbatch already says about GPUs."""
+    reasons: dict[str, Reason] = {}
+    nodes = request.nodes or 1
+    reasons["nodes"] = (
+        Reason("as asked", request.origin("nodes")) if request.nodes else Reason("one node if none is asked")
+    )
+    gpus = _gpus(request, node, gpus_asked, reasons)
+    ranks = _ranks(request, node, gpus, reasons)
+    if gpus and ranks > gpus:
+        message = f"{ranks} ranks per node need {ranks} GPUs per node, and {gpus} are asked for"
+        raise RequestError(message, hint=f"--ntasks-per-node {gpus}, or --gpus-per-node {ranks}")
+    cpus = _cpus(request, node, ranks, reasons)
+    if cpus and node.cpus and ranks * cpus > node.cpus:
+        message = (
+            f"{ranks} ranks × {cpus} CPUs = {ranks * cpus} CPUs per node, and a node has {node.cpus} ({node.origin})"
+        )
+        raise RequestError(message, hint=f"--cpus-per-task {max(1, node.cpus // ranks)}")
+    return Shape(nodes, ranks, gpus, cpus, tuple(reasons.items()))
+
+
+def _gpus(request: Request, node: NodeShape, asked: int | None, reasons: dict[str, Reason]) -> int:
+    if request.gpus_per_node is not None and asked is not None and request.gpus_per_node != asked:
+        message = (
+            f"--gpus-per-node {request.gpus_per_node} and the flags for Slurm ({asked} GPUs) contradict each other"
+        )
+        raise RequestError(message, hint="give the number once")
+    gpus = asked if request.gpus_per_node is None else request.gpus_per_node
+    if gpus is None:
+        reasons["gpus_per_node"] = Reason("no GPU was asked for")
+        return 0
+    if node.gpus is not None and gpus > node.gpus:
+        raise RequestError(
+            f"{gpus} GPUs per node are asked for, and a node has {node.gpus} ({node.origin})",
+            hint=f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "leave --gpus-per-node away",
+        )
+    where = "gpus_per_node" if request.gpus_per_node is not None else "gres"
+    reasons["gpus_per_node"] = Reason("as asked", request.origin(where))
+    return gpus
+
+
+def _ranks(request: Request, node: NodeShape, gpus: int, reasons: dict[str, Reason]) -> int:
+    if request.ntasks_per_node is not None:
+        reasons["ntasks_per_node"] = Reason("as asked", request.origin("ntasks_per_node"))
+        return request.ntasks_per_node
+    if gpus:
+        reasons["ntasks_per_node"] = Reason("one rank for each GPU asked for")
+        return gpus
+    if node.gpus and request.gpus_per_node is None:
+        reasons["ntasks_per_node"] = Reason("one rank for each logical GPU of a node", node.origin)
+        return node.gpus
+    reasons["ntasks_per_node"] = Reason("one rank: nothing was asked and the node has no GPU that we know of")
+    return 1
+
+
+def _cpus(request: Request, node: NodeShape, ranks: int, reasons: dict[str, Reason]) -> int | None:
+    if request.cpus_per_task is not None:
+        reasons["cpus_per_task"] = Reason("as asked", request.origin("cpus_per_task"))
+        return request.cpus_per_task
+    if node.cpus_per_gpu:
+        share = min(node.cpus_per_gpu, node.cpus // ranks) if node.cpus else node.cpus_per_gpu
+        reasons["cpus_per_task"] = Reason("this rank's share of the node's cores", node.origin)
+        return max(1, share)
+    reasons["cpus_per_task"] = Reason("not asked for, and no share is known: Slurm's default holds")
+    return None

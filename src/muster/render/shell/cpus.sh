@@ -1,0 +1,55 @@
+# The CPUs that the kernel grants this rank, and its share of the physical cores among them.
+
+# CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
+muster_count_cpus() {
+    muster_cpu_count=0
+    muster_core_count=0
+    muster_cores=,
+    muster_ifs=$IFS
+    IFS=,
+    for muster_range in $1; do
+        muster_cpu=${muster_range%-*}
+        while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
+            muster_cpu_count=$((muster_cpu_count + 1))
+            muster_siblings=$muster_cpu
+            muster_file=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$muster_cpu/topology/thread_siblings_list
+            [ ! -r "$muster_file" ] || read -r muster_siblings <"$muster_file" || :
+            # A core is known by the first of its hardware threads.
+            muster_core=${muster_siblings%%[,-]*}
+            case $muster_cores in
+            *,"$muster_core",*) ;;
+            *)
+                muster_cores=$muster_cores$muster_core,
+                muster_core_count=$((muster_core_count + 1))
+                ;;
+            esac
+            muster_cpu=$((muster_cpu + 1))
+        done
+    done
+    IFS=$muster_ifs
+}
+
+# Threads for a rank whose mask is $1, on a node with $2 of our ranks, when $3 CPUs were asked for (0: nothing asked).
+muster_threads_of_mask() {
+    muster_online=
+    [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
+    muster_count_cpus "$1"
+    # A mask wider than one rank's share is the node's: its ranks divide it between them.
+    muster_sharing=1
+    if [ "$1" = "$muster_online" ] ||
+        { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
+        { [ "$3" -eq 0 ] && [ "$muster_cpu_count" -ge "${SLURM_CPUS_ON_NODE:-1}" ]; }; then
+        muster_sharing=$2
+    fi
+    muster_threads=$((muster_core_count / muster_sharing))
+    [ "$3" -eq 0 ] || [ "$muster_threads" -le "$3" ] || muster_threads=$3
+    [ "$muster_threads" -ge 1 ] || muster_threads=1
+}
+
+# This process's mask, as the kernel writes it. Result in $muster_cpus.
+muster_own_mask() {
+    muster_cpus=
+    while read -r muster_key muster_value; do
+        [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
+    done <"${MUSTER_PROC:-/proc}/self/status"
+}
