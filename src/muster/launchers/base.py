@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from muster.plan.model import Flag, Plan
+from muster.plan.model import Engine, Flag, Plan
 from muster.plan.words import Fragment, Word
 
-__all__ = ["RANK", "WORKER", "Launcher", "prologue"]
+__all__ = ["RANK", "WORKER", "Launcher", "Prologues", "identity_part", "prologue"]
+
+Prologues = tuple[tuple[str, tuple[str, ...]], ...]
 
 # The shell variables of the script that hold a prologue's text.
 RANK = "muster_task"
@@ -20,8 +22,9 @@ class Launcher(Protocol):
 
     name: str
 
-    prologues: dict[str, tuple[str, ...]]
-    """Which parts of render/shell each started process runs first, by the script's variable that holds them."""
+    def prologues(self, plan: Plan) -> Prologues:
+        """The parts of render/shell that each started process runs first, by the script's variable for them."""
+        ...
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         """The launcher's own options, each with its reason."""
@@ -34,6 +37,11 @@ class Launcher(Protocol):
     def processes_here(self, plan: Plan) -> int:
         """How many of that line the supervisor starts on a machine without Slurm."""
         ...
+
+
+def identity_part(plan: Plan) -> str:
+    """Where a process that we or srun start learns who it is."""
+    return "rank_local" if plan.engine is Engine.HERE else "rank_slurm"
 
 
 def prologue(variable: str, command: Sequence[Word]) -> tuple[Word, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.launchers.base import RANK, prologue
+from muster.launchers.base import RANK, Prologues, identity_part, prologue
 from muster.plan.model import Flag, Plan
 from muster.plan.words import Word
 
@@ -15,9 +15,9 @@ class Local:
     """A process per rank, all of them here."""
 
     name = "local"
-    prologues: dict[str, tuple[str, ...]] = {
-        RANK: ("library", "rank_local", "cpus", "once_per_node", "start", "go_rank"),
-    }
+
+    def prologues(self, plan: Plan) -> Prologues:
+        return ((RANK, ("library", identity_part(plan), "cpus", "once_per_node", "start", "go_rank")),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.launchers.base import RANK, prologue
+from muster.launchers.base import RANK, Prologues, prologue
 from muster.plan.model import Flag, Plan, Reason
 from muster.plan.words import Fragment, Word
 
@@ -15,9 +15,10 @@ class Mpirun:
     """A rank per slot, in the order of the hosts that the script writes."""
 
     name = "mpirun"
-    prologues: dict[str, tuple[str, ...]] = {
-        RANK: ("library", "rank_mpi", "cpus", "once_per_node", "start", "go_rank"),
-    }
+
+    def prologues(self, plan: Plan) -> Prologues:
+        del plan
+        return ((RANK, ("library", "rank_mpi", "cpus", "once_per_node", "start", "go_rank")),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan

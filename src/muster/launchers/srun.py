@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.launchers.base import RANK, prologue
+from muster.launchers.base import RANK, Prologues, identity_part, prologue
 from muster.plan.model import Flag, Output, Plan, Reason
 from muster.plan.words import Fragment, Word
 
@@ -69,9 +69,9 @@ class Srun:
     """A task per rank."""
 
     name = "srun"
-    prologues: dict[str, tuple[str, ...]] = {
-        RANK: ("library", "rank_slurm", "cpus", "once_per_node", "start", "go_rank"),
-    }
+
+    def prologues(self, plan: Plan) -> Prologues:
+        return ((RANK, ("library", identity_part(plan), "cpus", "once_per_node", "start", "go_rank")),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         cpus = '"$muster_cpus_per_task"' if plan.shape.cpus_per_task else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.launchers.base import RANK, WORKER, prologue
+from muster.launchers.base import RANK, WORKER, Prologues, identity_part, prologue
 from muster.launchers.srun import step_flags
 from muster.plan.model import Engine, Flag, Plan, Reason
 from muster.plan.words import Fragment, Word
@@ -26,10 +26,12 @@ class Torchrun:
     """An agent per node, which starts the ranks."""
 
     name = "torchrun"
-    prologues: dict[str, tuple[str, ...]] = {
-        RANK: ("library", "rank_slurm", "cpus", "once_per_node", "agent"),
-        WORKER: ("library", "cpus", "worker"),
-    }
+
+    def prologues(self, plan: Plan) -> Prologues:
+        return (
+            (RANK, ("library", identity_part(plan), "once_per_node", "agent")),
+            (WORKER, ("library", "cpus", "worker")),
+        )
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         if plan.engine is Engine.HERE:
@@ -52,10 +54,13 @@ class MpirunTorchrun:
     """mpirun starts one agent on each node: for sites where mpirun reaches nodes that srun's step does not."""
 
     name = "mpirun+torchrun"
-    prologues: dict[str, tuple[str, ...]] = {
-        RANK: ("library", "rank_mpi", "cpus", "once_per_node", "agent"),
-        WORKER: ("library", "cpus", "worker"),
-    }
+
+    def prologues(self, plan: Plan) -> Prologues:
+        del plan
+        return (
+            (RANK, ("library", "rank_mpi", "once_per_node", "agent")),
+            (WORKER, ("library", "cpus", "worker")),
+        )
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan

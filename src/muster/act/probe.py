@@ -1,0 +1,127 @@
+"""Ask this host, once, and return facts. The one place outside the command line that reads the environment.
+
+`look` starts no process: it reads variables and files, so `plan` may use it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from muster.act.runner import Runner, run
+from muster.errors import RequestError, SchedulerSilent
+from muster.facts import Facts
+
+__all__ = ["controller_answers", "load_facts", "look", "save_facts", "settings_files"]
+
+
+def look(environment: Mapping[str, str] | None = None) -> Facts:
+    """What this process can see by itself."""
+    variables = dict(os.environ if environment is None else environment)
+    account = pwd.getpwuid(os.getuid())
+    return Facts(
+        environment=variables,
+        working_directory=_working_directory(variables),
+        home=variables.get("HOME") or account.pw_dir,
+        user=account.pw_name,
+        python=_active_python(variables),
+        logical_cpus=len(os.sched_getaffinity(0)),
+        gpus=_count_gpus(Path("/dev"), Path("/sys/class/kfd/kfd/topology/nodes")),
+        hostname=os.uname().nodename,
+    )
+
+
+def _working_directory(variables: Mapping[str, str]) -> str:
+    """The directory as the user reached it: /scratch, not the /pfs behind it, which other hosts may not have."""
+    here = os.getcwd()  # noqa: PTH109  # a string is wanted
+    logical = variables.get("PWD", "")
+    try:
+        same = logical.startswith("/") and Path(logical).samefile(here)
+    except OSError:
+        same = False
+    return logical if same else here
+
+
+def _active_python(variables: Mapping[str, str]) -> str | None:
+    """The python that the user's own shell would start."""
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        candidate = Path(variables.get(name, "/nowhere")) / "bin" / "python"
+        if variables.get(name) and candidate.exists():
+            return str(candidate)
+    return shutil.which("python", path=variables.get("PATH")) or shutil.which("python3", path=variables.get("PATH"))
+
+
+def _count_gpus(devices: Path, kfd_nodes: Path) -> int:
+    """Logical GPUs of this host: NVIDIA's device files, else the nodes of the ROCm driver that have compute units."""
+    nvidia = [each for each in devices.glob("nvidia*") if re.fullmatch(r"nvidia[0-9]+", each.name)]
+    if nvidia:
+        return len(nvidia)
+    found = 0
+    for properties in kfd_nodes.glob("*/properties"):
+        text = properties.read_text(errors="replace")
+        found += bool(re.search(r"^simd_count [1-9]", text, re.MULTILINE))
+    return found
+
+
+def settings_files(facts: Facts) -> list[tuple[str, str]]:
+    """(path, text) of the settings files that are there, weakest first."""
+    candidates = [
+        Path("/etc/muster/config.toml"),
+        Path(facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config") / "muster" / "config.toml",
+        *_project_file(Path(facts.working_directory)),
+    ]
+    found = []
+    for path in candidates:
+        try:
+            found.append((str(path), path.read_text(encoding="utf-8")))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            raise RequestError(f"{path} cannot be read: {error}", hint="mend the file or its permissions") from None
+    return found
+
+
+def _project_file(start: Path) -> list[Path]:
+    """The nearest muster.toml, from here upward to the top of the project."""
+    for folder in (start, *start.parents):
+        if (folder / "muster.toml").is_file():
+            return [folder / "muster.toml"]
+        if (folder / ".git").exists():
+            break
+    return []
+
+
+def controller_answers(runner: Runner = run) -> bool:
+    """Whether a Slurm controller answers here; no client on PATH means there is no Slurm."""
+    if shutil.which("scontrol") is None:
+        return False
+    try:
+        return runner(["scontrol", "ping"], timeout_s=5).ok
+    except SchedulerSilent:
+        return False
+
+
+def save_facts(facts: Facts) -> str:
+    """Facts as JSON, without the environment's values."""
+    kept = {**asdict(facts), "environment": {}}
+    return json.dumps(kept, indent=2) + "\n"
+
+
+def load_facts(path: str, here: Facts) -> Facts:
+    """Facts that a probe saved, over this process's own environment and directory."""
+    try:
+        saved = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise RequestError(f"--facts {path}: {error}", hint="give a file that a probe has saved") from None
+    known = {each.name for each in fields(Facts)}
+    if not isinstance(saved, dict) or set(saved) - known:
+        raise RequestError(f"--facts {path}: these are not facts", hint="give a file that a probe has saved")
+    own = {"environment": here.environment, "working_directory": here.working_directory, "home": here.home}
+    lists = {name: tuple(value) for name, value in saved.items() if isinstance(value, list)}
+    return Facts(**{**saved, **lists, **own})

@@ -1,0 +1,152 @@
+"""The run directory, written whole or not at all, and the small registry by which a job finds it again.
+
+    RUN/plan.json      the plan
+    RUN/job.sh         the script that was queued
+    RUN/record.json    job id, times, command, git commit, names of all variables and the values of a few
+    RUN/changes.diff   what the work tree had that the commit has not
+    RUN/logs/batch.log the batch script's own output and srun's messages
+    RUN/logs/NODE.log  the ranks of that node, each line "RANK: …"    (NODE.RANK.log with --per-rank-files)
+    RUN/logs/ranks.log all ranks, under mpirun: "[1,RANK]<stdout>:…" (Open MPI), "[RANK] …" (MPICH)
+
+The registry holds one file per job, `$XDG_STATE_HOME/muster/jobs/JOBID.json`: {"job": …, "directory": …, "name": …}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from muster.act.runner import Runner, run
+from muster.errors import MusterError, RequestError
+
+__all__ = ["Run", "find_run", "known_runs", "make_run_directory", "register", "state_directory", "write_whole"]
+
+# Values of these may be kept: they say how the job runs and hold no secrets.
+_KEPT_PREFIXES = ("NCCL_", "RCCL_", "FI_", "OMP_", "OMPI_", "UCX_", "SLURM_", "SBATCH_", "CUDA_", "ROCR_", "HIP_")
+_KEPT_NAMES = frozenset({"HOSTNAME", "VIRTUAL_ENV", "CONDA_PREFIX", "LOADEDMODULES", "PATH", "LD_LIBRARY_PATH", "USER"})
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job of ours: its id and where its run directory lies."""
+
+    job: str
+    directory: Path
+    name: str
+
+
+def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
+    """Write a file that others read: it appears whole, or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def make_run_directory(parent: Path, name: str, files: Mapping[str, str], now: datetime | None = None) -> Path:
+    """A new directory under `parent` with these files and an empty logs/; nothing is left of one that fails."""
+    stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
+    safe = "".join(character if character.isalnum() or character in "._-" else "-" for character in name)[:60]
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(dir=parent, prefix=".new-"))
+    except OSError as error:
+        raise RequestError(
+            f"the run directory cannot be made in {parent}: {error.strerror}",
+            hint="run from a directory that you can write and the compute nodes can see",
+        ) from None
+    try:
+        (building / "logs").mkdir()
+        for filename, text in files.items():
+            write_whole(building / filename, text, mode=0o755 if filename.endswith(".sh") else 0o600)
+        building.chmod(0o755)
+        return _take_name(building, parent, f"{safe or 'run'}-{stamp}")
+    except BaseException as error:
+        shutil.rmtree(building, ignore_errors=True)
+        if isinstance(error, OSError):
+            message = f"the run directory cannot be written in {parent}: {error.strerror}"
+            raise RequestError(message, hint="is the disk full, or a quota reached?") from None
+        raise
+
+
+def _take_name(building: Path, parent: Path, name: str) -> Path:
+    """Give the finished directory its name; two that are made in the same second get different ones."""
+    for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+        target = parent / f"{name}{suffix}"
+        with suppress(FileExistsError):
+            target.mkdir()
+            building.replace(target)
+            return target
+    raise MusterError(f"{parent} holds a thousand runs of this second", hint="clean it up")
+
+
+def record_of(
+    typed: tuple[str, ...], environment: Mapping[str, str], working_directory: str, *, runner: Runner = run
+) -> tuple[dict[str, Any], str]:
+    """What is kept of how a job was made, and the difference to the commit."""
+    commit, changes = _git(working_directory, runner)
+    kept = {
+        name: value
+        for name, value in sorted(environment.items())
+        if name in _KEPT_NAMES or name.startswith(_KEPT_PREFIXES)
+    }
+    return {
+        "command": list(typed),
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "working_directory": working_directory,
+        "git_commit": commit,
+        "environment": kept,
+        "environment_names": sorted(environment),
+    }, changes
+
+
+def _git(directory: str, runner: Runner) -> tuple[str | None, str]:
+    if shutil.which("git") is None:
+        return None, ""
+    commit = runner(["git", "-C", directory, "rev-parse", "HEAD"], timeout_s=10)
+    if not commit.ok:
+        return None, ""
+    return commit.stdout.strip(), runner(["git", "-C", directory, "diff", "HEAD"], timeout_s=20).stdout
+
+
+def state_directory(environment: Mapping[str, str], home: str) -> Path:
+    """Where Muster keeps what it has to remember of this user."""
+    return Path(environment.get("XDG_STATE_HOME") or Path(home) / ".local" / "state") / "muster"
+
+
+def register(state: Path, found: Run) -> None:
+    """Remember where a job's run directory lies."""
+    folder = state / "jobs"
+    folder.mkdir(parents=True, exist_ok=True)
+    entry = {"job": found.job, "directory": str(found.directory), "name": found.name}
+    write_whole(folder / f"{found.job}.json", json.dumps(entry) + "\n", mode=0o600)
+
+
+def find_run(state: Path, job: str) -> Run | None:
+    """The run of a job id, if it is one of ours and its entry can be read."""
+    try:
+        entry = json.loads((state / "jobs" / f"{job}.json").read_text(encoding="utf-8"))
+        return Run(str(entry["job"]), Path(entry["directory"]), str(entry["name"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def known_runs(state: Path) -> Iterator[Run]:
+    """Every run that is remembered, the newest last."""
+    for path in sorted((state / "jobs").glob("*.json"), key=lambda each: each.stat().st_mtime):
+        found = find_run(state, path.stem)
+        if found is not None:
+            yield found

@@ -1,0 +1,15 @@
+# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
+muster_choose_port() {
+    muster_first_host "$SLURM_JOB_NODELIST"
+    read -r muster_here </proc/sys/kernel/hostname
+    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
+    muster_port_from_ids "$SLURM_JOB_ID" "$$"
+    for _ in {1..64}; do
+        if ! muster_port_is_taken "$muster_port"; then
+            export MUSTER_PORT=$muster_port
+            return
+        fi
+        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
+    done
+    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
+}
