@@ -1,0 +1,74 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`. CONTRIBUTING.md says what is fast.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+ENVIRONMENT := .venv
+BIN := $(ENVIRONMENT)/bin
+# Stamps of what stands in the environment: a second `make` finds them newer than what they are made from.
+MADE := $(ENVIRONMENT)/.made
+TESTS_READY := $(ENVIRONMENT)/.tests-ready
+TORCH_READY := $(ENVIRONMENT)/.torch-ready
+PYTEST := $(BIN)/python -m pytest
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Whole scripts; the fragments that are rendered into one are checked by their own tests.
+SHELL_FILES = $(shell git grep --untracked -lE '^#! ?/bin/sh' -- .ci scripts '*.sh')
+
+.PHONY: help demo test test-fast test-slurm test-long lint bench bench-lab clean packages-demo packages-test
+
+help: ## show this page
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: packages-demo $(TORCH_READY) ## a private Slurm cluster of four hosts, a job on all of them, and away with it
+	@$(BIN)/python scripts/demo.py
+
+test: packages-test lint $(TORCH_READY) ## everything that CI runs
+	@$(PYTEST) -m "not long and not versions"
+
+test-fast: packages-test lint ## lint, types, arrows and the tests that need no cluster and no torch: under a minute
+	@$(PYTEST) -m "not long and not versions and not lab and not torch" --quiet
+
+test-slurm: packages-test $(TORCH_READY) ## the lab's tests over every Slurm version; says what ran and what was skipped
+	@$(PYTEST) -m "(lab or versions) and not long" --slurm system,24.11,26.05
+
+test-long: packages-test $(TORCH_READY) ## what takes minutes: before a release, and when its part has changed
+	@$(PYTEST) -m long
+	@$(MAKE) test-slurm
+
+lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks, shellcheck
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
+	@$(BIN)/vermin --no-config-file --target=3.8- --no-tips --violations --quiet src/muster/__init__.py src/muster/rank
+	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_FILES); \
+	  elif [ "$$CI" = true ]; then echo "lint: shellcheck is missing" >&2; exit 1; fi
+
+bench: bench-lab ## every figure that we promise, as ratios to a baseline of the same run
+
+bench-lab: packages-test $(TESTS_READY) ## the figures of the lab and of the command's start
+	@$(BIN)/python benchmarks/startup.py
+	@if [ -f benchmarks/lab.py ]; then $(BIN)/python benchmarks/lab.py; fi
+
+clean: ## remove the environment and everything that was made here
+	rm -rf $(ENVIRONMENT) dist build/lib .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+packages-demo:
+	@scripts/set-up demo
+
+packages-test:
+	@scripts/set-up test
+
+$(MADE):
+	@python=$$(scripts/find-python) && echo "making the environment in $(ENVIRONMENT)" && "$$python" -m venv $(ENVIRONMENT)
+	@$(PIP) install --quiet --upgrade 'pip>=25.1'
+	@touch $@
+
+$(TESTS_READY): pyproject.toml $(MADE)
+	@$(PIP) install --quiet --editable . --group test
+	@touch $@
+
+$(TORCH_READY): $(TESTS_READY) scripts/install-torch
+	@scripts/install-torch $(ENVIRONMENT)
+	@touch $@
