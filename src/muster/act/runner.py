@@ -16,7 +16,10 @@ from typing import IO, NoReturn, Protocol
 
 from muster.errors import CommandFailed, MachineLacks, SchedulerSilent
 
-__all__ = ["Process", "Result", "Runner", "become", "checked", "run", "start"]
+__all__ = ["DEVNULL", "PIPE", "Process", "Result", "Runner", "become", "checked", "end_group", "run", "start"]
+
+DEVNULL = subprocess.DEVNULL
+PIPE = subprocess.PIPE
 
 Process = subprocess.Popen[bytes]
 

@@ -29,7 +29,7 @@ class Torchrun:
 
     def prologues(self, plan: Plan) -> Prologues:
         return (
-            (RANK, ("library", identity_part(plan), "once_per_node", "agent")),
+            (RANK, ("library", "counts", identity_part(plan), "once_per_node", "agent")),
             (WORKER, ("library", "cpus", "worker")),
         )
 
@@ -58,7 +58,7 @@ class MpirunTorchrun:
     def prologues(self, plan: Plan) -> Prologues:
         del plan
         return (
-            (RANK, ("library", "rank_mpi", "once_per_node", "agent")),
+            (RANK, ("library", "counts", "rank_mpi", "once_per_node", "agent")),
             (WORKER, ("library", "cpus", "worker")),
         )
 

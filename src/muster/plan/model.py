@@ -105,6 +105,8 @@ class Prelude:
     failure: str
     """The sentence when it fails."""
 
+    hint: str
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -170,6 +172,7 @@ class Plan:
     launcher: str
     launcher_reason: Reason
     mpi: str | None
+    wireup: str | None
     directives: tuple[Directive, ...]
     step_flags: tuple[Flag, ...]
     prelude: tuple[Prelude, ...]

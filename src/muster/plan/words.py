@@ -1,17 +1,25 @@
-"""Words of a command, and the two kinds of text in a script: what a person gave, and what we wrote for the shell.
+"""Words of a command, and the kinds of text in a script: what a person gave, and what we wrote for the shell.
 
 The only place that quotes. Text from a user, a profile or a file is a `str` and reaches the program byte for
-byte; a `Fragment` is ours and the shell expands it.
+byte; a `Fragment` is ours and the shell expands it; a `Template` is a user's text with gaps only the job can fill.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Fragment", "Word", "line", "quote", "template"]
+__all__ = ["PLACEHOLDERS", "Fragment", "Template", "Word", "line", "quote", "template"]
+
+# What a value may leave open until the job runs, and the shell expression that stands for it in a script.
+PLACEHOLDERS = {
+    "job_id": '"$muster_job"',
+    "run_dir": '"$muster_run_dir"',
+    "node_tmp": '"${TMPDIR:-/tmp}"',
+}
+_PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
 @dataclass(frozen=True)
@@ -21,31 +29,36 @@ class Fragment:
     text: str
 
 
-Word = str | Fragment
+@dataclass(frozen=True)
+class Template:
+    """A user's text in which {job_id}, {run_dir} and {node_tmp} stand for what only the job knows; `$` stays `$`."""
 
-# What a value may leave open until the job runs, and the shell expression that stands for it.
-PLACEHOLDERS = {
-    "job_id": '"$muster_job"',
-    "run_dir": '"$muster_run_dir"',
-    "node_tmp": '"${TMPDIR:-/tmp}"',
-}
-_PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
+    text: str
+
+    def filled(self, known: Mapping[str, str]) -> str:
+        """The text with every gap filled."""
+        return _PLACEHOLDER.sub(lambda found: known[found[1]], self.text)
+
+
+Word = str | Fragment | Template
+
+
+def template(text: str) -> Word:
+    """A user's value: a Template where it leaves something open, else the text itself."""
+    return Template(text) if _PLACEHOLDER.search(text) else text
 
 
 def quote(word: Word) -> str:
     """The word as it stands in a script."""
-    return word.text if isinstance(word, Fragment) else shlex.quote(word)
+    if isinstance(word, Fragment):
+        return word.text
+    if isinstance(word, Template):
+        pieces = _PLACEHOLDER.split(word.text)
+        written = [shlex.quote(piece) if index % 2 == 0 else PLACEHOLDERS[piece] for index, piece in enumerate(pieces)]
+        return "".join(piece for piece in written if piece != "''")
+    return shlex.quote(word)
 
 
 def line(words: Iterable[Word]) -> str:
     """Words as one line of a script."""
     return " ".join(quote(word) for word in words)
-
-
-def template(text: str) -> Word:
-    """A user's value in which {job_id}, {run_dir} and {node_tmp} stand for what only the job knows; `$` stays `$`."""
-    parts = _PLACEHOLDER.split(text)
-    if len(parts) == 1:
-        return text
-    pieces = [shlex.quote(part) if index % 2 == 0 else PLACEHOLDERS[part] for index, part in enumerate(parts)]
-    return Fragment("".join(piece for piece in pieces if piece != "''"))

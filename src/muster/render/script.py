@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 from muster.images import ENGINES
 from muster.launchers import LAUNCHERS, Launcher
+from muster.launchers.base import RANK
 from muster.plan.model import Directive, Engine, Output, Plan, Variable
 from muster.plan.words import Fragment, Word, line, quote
 from muster.rank import contract
 from muster.render.parts import compose, part
 from muster.slurm.directives import format_directive
 
-__all__ = ["CLASHING", "command_of", "job_script", "step_line"]
+__all__ = ["CLASHING", "STALE", "command_of", "job_script", "prologue_text", "step_line", "told_to_tasks"]
 
 # What srun reads as options, when an outer job, a header or a login shell left it behind: our flags say it all.
 CLASHING = (
@@ -35,6 +36,7 @@ CLASHING = (
     "SLURM_KILL_BAD_EXIT",
 )
 # What another launcher, or an outer job, may have said about ranks that are not these.
+_CARRIED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
 STALE = (*contract.PUBLISHED, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK")
 
 
@@ -57,12 +59,22 @@ def job_script(plan: Plan) -> str:
         f"#   muster submit {shlex.join(plan.typed)}",
         *(_directive(each) for each in plan.directives),
         "",
+        "# The job. What it calls stands below.",
+        "muster_main() {",
+        *(f"    {each}" if each else "" for each in _main(plan, launcher)),
+        "}",
+        "",
         *_texts(plan, launcher),
-        *_job(plan),
-        *_environment(plan),
-        *_step(plan, launcher),
+        "muster_main",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _main(plan: Plan, launcher: Launcher) -> Iterator[str]:
+    """The lines of the job itself. A line may hold a line break of the user's, so nothing is indented afterwards."""
+    yield from _job(plan)
+    yield from _environment(plan)
+    yield from _step(plan, launcher)
 
 
 def _directive(directive: Directive) -> str:
@@ -72,19 +84,24 @@ def _directive(directive: Directive) -> str:
 def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
     """What each started process runs before the user's command, kept in shell variables."""
     yield "# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody."
-    for variable, names in launcher.prologues(plan):
-        text = compose(names)
-        if plan.node_prologue and variable == "muster_task":
-            text = _with_node_prologue(plan, text)
-        yield f"{variable}=$(\n    cat <<'MUSTER_TEXT'\n{text}MUSTER_TEXT\n)"
+    for variable, _ in launcher.prologues(plan):
+        yield f"{variable}=$(\n    cat <<'MUSTER_TEXT'\n{prologue_text(plan, variable)}MUSTER_TEXT\n)"
     yield ""
-    yield part("library") + part("batch")
+    yield part("library")
+    if plan.engine is Engine.SLURM:
+        yield part("batch")
     if _by_srun(plan):
         yield part("watch")
-    if plan.launcher == "torchrun":
+    if plan.launcher == "torchrun" and plan.engine is Engine.SLURM:
         yield part("torchrun_status")
     if plan.launcher.startswith("mpirun"):
         yield part("mpirun")
+
+
+def prologue_text(plan: Plan, variable: str) -> str:
+    """The text that the script keeps in `variable`."""
+    text = compose(dict(LAUNCHERS[plan.launcher].prologues(plan))[variable])
+    return _with_node_prologue(plan, text) if plan.node_prologue and variable == RANK else text
 
 
 def _with_node_prologue(plan: Plan, text: str) -> str:
@@ -102,52 +119,60 @@ def _by_srun(plan: Plan) -> bool:
 
 def _job(plan: Plan) -> Iterator[str]:
     """Where the job lives, and how large it turned out to be."""
-    shape = plan.shape
-    yield "# This job: its id, its directory, its size as Slurm granted it."
-    yield (
-        "[ -n \"${SLURM_JOB_ID:-}\" ] || muster_stop 'there is no Slurm job here' "
-        "'queue this file with sbatch, or run it inside salloc'"
-    )
-    yield "muster_job=$SLURM_JOB_ID"
-    if plan.output is Output.STREAM:
-        yield 'muster_run_dir=${MUSTER_RUN_DIR:-$(mktemp -d "${TMPDIR:-/tmp}/muster-XXXXXX")}'
+    yield "# This job: its id, its directory, its size as it was granted."
+    if plan.engine is Engine.HERE:
+        yield "muster_job=here-$$"
+        yield "muster_run_dir=$PWD/muster-runs/$muster_job"
     else:
-        yield "# submit points the output to RUN/logs/batch.log, and that is how the job finds its directory."
-        yield "muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)"
-        yield "muster_run_dir=${muster_output%/logs/batch.log}"
         yield (
-            '[ "$muster_run_dir" != "$muster_output" ] || '
-            "muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job"
+            "[ -n \"${SLURM_JOB_ID:-}\" ] || muster_stop 'there is no Slurm job here' "
+            "'queue this file with sbatch, or run it inside salloc'"
         )
-        yield (
-            'mkdir -p "$muster_run_dir/logs" || muster_stop "the directory $muster_run_dir/logs cannot be made" '
-            "'submit from a directory that the compute nodes can write'"
-        )
+        yield "muster_job=$SLURM_JOB_ID"
+        yield from _run_directory(plan)
+    directory = quote(plan.working_directory)
     yield (
-        f'cd {quote(plan.working_directory)} || muster_stop "the working directory {_in_quotes(plan.working_directory)} '
-        "is not there on ${SLURMD_NODENAME:-this host}\" 'use a file system that the compute nodes see, or --chdir'"
+        f"cd {directory} || muster_stop {shlex.quote(f'the working directory {plan.working_directory} is not there')}"
+        " 'use a file system that the compute nodes see, or --chdir'"
     )
-    if plan.within:
-        yield f"muster_nodes={shape.nodes}"
-        yield f"muster_ntasks_per_node={shape.ntasks_per_node}"
-        yield (
-            '[ "$muster_nodes" -le "$SLURM_JOB_NUM_NODES" ] || muster_stop '
-            '"$muster_nodes nodes are asked for and the allocation has $SLURM_JOB_NUM_NODES" '
-            "'ask for fewer, or leave the allocation and let Muster ask for another'"
-        )
-    else:
-        yield "muster_nodes=$SLURM_JOB_NUM_NODES"
-        yield f"muster_ntasks_per_node=${{SLURM_NTASKS_PER_NODE:-{shape.ntasks_per_node}}}"
-    if shape.cpus_per_task:
-        asked = str(shape.cpus_per_task)
-        yield f"muster_cpus_per_task={asked if plan.within else '${SLURM_CPUS_PER_TASK:-' + asked + '}'}"
+    yield from _size(plan)
     for condition in plan.conditions:
         yield f"{condition.holds} || muster_stop {shlex.quote(condition.sentence)} {shlex.quote(condition.hint)}"
     yield ""
 
 
-def _in_quotes(text: str) -> str:
-    return "".join("\\" + character if character in '\\"$`' else character for character in text)
+def _run_directory(plan: Plan) -> Iterator[str]:
+    if plan.output is Output.STREAM:
+        yield "muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job"
+        return
+    yield "# submit points the output to RUN/logs/batch.log, and that is how the job finds its directory."
+    yield "muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)"
+    yield "muster_run_dir=${muster_output%/logs/batch.log}"
+    yield (
+        '[ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job'
+    )
+    yield (
+        'mkdir -p "$muster_run_dir/logs" || muster_stop "the directory $muster_run_dir/logs cannot be made" '
+        "'submit from a directory that the compute nodes can write'"
+    )
+
+
+def _size(plan: Plan) -> Iterator[str]:
+    """Sizes come from Slurm, so `sbatch -N 8 job.sh` scales; over an allocation that stands they are the request's."""
+    shape = plan.shape
+    literal = plan.within or plan.engine is Engine.HERE
+    yield f"muster_nodes={shape.nodes if literal else '$SLURM_JOB_NUM_NODES'}"
+    per_node = shape.ntasks_per_node
+    yield f"muster_ntasks_per_node={per_node if literal else f'${{SLURM_NTASKS_PER_NODE:-{per_node}}}'}"
+    if shape.cpus_per_task:
+        cpus = shape.cpus_per_task
+        yield f"muster_cpus_per_task={cpus if literal else f'${{SLURM_CPUS_PER_TASK:-{cpus}}}'}"
+    if plan.within:
+        yield (
+            '[ "$muster_nodes" -le "$SLURM_JOB_NUM_NODES" ] || muster_stop '
+            '"$muster_nodes nodes are asked for and the allocation has $SLURM_JOB_NUM_NODES" '
+            "'ask for fewer, or leave the allocation and let Muster ask for another'"
+        )
 
 
 def _environment(plan: Plan) -> Iterator[str]:
@@ -155,48 +180,49 @@ def _environment(plan: Plan) -> Iterator[str]:
     yield f"unset {' '.join(CLASHING)}"
     yield f"unset {' '.join(STALE)}"
     for prelude in plan.prelude:
-        yield f"{line(prelude.words)} || muster_stop {shlex.quote(prelude.failure)} {shlex.quote(_hint(prelude.reason.text))}"
+        stop = f"muster_stop {shlex.quote(prelude.failure)} {shlex.quote(prelude.hint)}"
+        yield f"{line(prelude.words)} || {stop}"
     for variable in plan.variables:
         yield _variable(variable)
-    meeting = plan.rendezvous
-    shape = plan.shape
+    told = told_to_tasks(plan)
     yield "# What the prologue of every rank compares with what it finds."
-    named = {
-        contract.JOB: Fragment('"$muster_job"'),
-        contract.RUN_DIRECTORY: Fragment('"$muster_run_dir"'),
-        contract.LAUNCHER: plan.launcher,
-        contract.EXPECTED_TASKS: Fragment("$((muster_nodes * muster_ntasks_per_node))"),
-        "MUSTER_NTASKS_PER_NODE": Fragment('"$muster_ntasks_per_node"'),
-        contract.EXPECTED_GPUS: str(shape.gpus_per_node),
-        contract.EXPECTED_CPUS: Fragment('"$muster_cpus_per_task"') if shape.cpus_per_task else "0",
-        "MUSTER_VISIBILITY": plan.visibility,
-        "MUSTER_GRACE": str(plan.grace_s),
-        "MUSTER_HOST_SUFFIX": meeting.host_suffix,
-        "MUSTER_PORT_LOW": str(meeting.port_low),
-        "MUSTER_PORT_COUNT": str(meeting.port_high - meeting.port_low + 1),
-    }
-    if meeting.address is not None:
-        named[contract.ADDRESS] = meeting.address
-    if meeting.port is not None:
-        named[contract.PORT] = str(meeting.port)
-    yield "export " + " ".join(f"{name}={quote(value)}" for name, value in named.items())
-    if meeting.port is None and not meeting.reserved_ports:
+    yield "export " + " ".join(f"{name}={quote(value)}" for name, value in told.items())
+    if plan.rendezvous.port is None and not plan.rendezvous.reserved_ports and plan.engine is Engine.SLURM:
         yield "muster_choose_port"
     if plan.launcher.startswith("mpirun"):
-        carried = [
-            *named,
-            contract.PORT,
-            contract.NODES,
-            *(each.name for each in plan.variables if each.value is not None),
-        ]
+        ours = (each.name for each in plan.variables if each.value is not None)
+        carried = dict.fromkeys([*told, contract.PORT, contract.NODES, *ours, *_CARRIED])
         yield f"muster_label={int(plan.label)}"
-        yield f"muster_carried=({' '.join(dict.fromkeys(carried))} PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV)"
+        yield f"muster_carried=({' '.join(carried)})"
         yield "muster_mpirun_words"
     yield ""
 
 
-def _hint(reason: str) -> str:
-    return f"this line is here because: {reason}"
+def told_to_tasks(plan: Plan) -> dict[str, Word]:
+    """Muster's own variables, by which every rank checks its start."""
+    meeting, shape = plan.rendezvous, plan.shape
+    told: dict[str, Word] = {
+        contract.JOB: Fragment('"$muster_job"'),
+        contract.RUN_DIRECTORY: Fragment('"$muster_run_dir"'),
+        contract.LAUNCHER: plan.launcher,
+        contract.EXPECTED_TASKS: Fragment("$((muster_nodes * muster_ntasks_per_node))"),
+        contract.TASKS_PER_NODE: Fragment('"$muster_ntasks_per_node"'),
+        contract.EXPECTED_GPUS: str(shape.gpus_per_node),
+        contract.EXPECTED_CPUS: Fragment('"$muster_cpus_per_task"') if shape.cpus_per_task else "0",
+        contract.VISIBILITY: plan.visibility,
+        contract.GRACE: str(plan.grace_s),
+        contract.PORT_LOW: str(meeting.port_low),
+        contract.PORT_COUNT: str(meeting.port_high - meeting.port_low + 1),
+    }
+    if meeting.host_suffix:
+        told[contract.HOST_SUFFIX] = meeting.host_suffix
+    if meeting.address is not None:
+        told[contract.ADDRESS] = meeting.address
+    if meeting.port is not None:
+        told[contract.PORT] = str(meeting.port)
+    if plan.wireup is not None:
+        told[contract.METHOD] = plan.wireup
+    return told
 
 
 def _variable(variable: Variable) -> str:
@@ -210,6 +236,7 @@ def _variable(variable: Variable) -> str:
 def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     words = launcher.words(plan, command_of(plan))
     yield "# The ranks."
+    yield "# shellcheck disable=SC2016  # the command's own words reach it as they are"
     if _by_srun(plan):
         if plan.output is Output.STREAM:
             # A socket cannot be opened by its name; srun's own words and the ranks' errors then share one stream.
@@ -217,12 +244,16 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
             yield "muster_error=(--error=/dev/fd/9 --open-mode=append)"
             yield "[ ! -S /dev/fd/2 ] || muster_error=()"
         keep = plan.launcher == "torchrun" and plan.output is Output.STREAM
-        tail = ' 2> >(tee -a "$muster_run_dir/agents.log" >&2)' if keep else ""
-        yield f"muster_step {_folded(words)}{tail}"
+        if keep:
+            yield "muster_report=$(mktemp) && trap 'rm -f \"$muster_report\"' EXIT"
+        yield f"muster_step {_folded(words)}" + (' 2> >(tee "$muster_report" >&2)' if keep else "")
+        if keep:
+            yield 'wait "$!"'
         if plan.launcher == "torchrun":
-            files = '"$muster_run_dir/agents.log"' if keep else '"$muster_run_dir"/logs/*.log'
-            yield f"muster_torchrun_status {files}"
+            yield "muster_torchrun_status " + ('"$muster_report"' if keep else '"$muster_run_dir"/logs/*.log')
         yield 'exit "$muster_status"'
+    elif plan.engine is Engine.HERE and not plan.launcher.startswith("mpirun"):
+        yield from _started_here(plan, launcher, words)
     elif plan.output in {Output.FILES, Output.RANK_FILES}:
         yield f'{_folded(words)} >"$muster_run_dir/logs/ranks.log" 2>&1'
         yield "exit $?"
@@ -231,13 +262,26 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield "exit $?"
 
 
+def _started_here(plan: Plan, launcher: Launcher, words: tuple[Word, ...]) -> Iterator[str]:
+    """What `muster run` does by itself on this machine; it also labels the lines and ends all ranks together."""
+    yield f"export {contract.PORT}=${{{contract.PORT}:-{plan.rendezvous.port_low}}}"
+    per_node = launcher.processes_here(plan) // plan.shape.nodes
+    yield f"for muster_index in {{0..{launcher.processes_here(plan) - 1}}}; do"
+    yield f"    export {contract.LOCAL_PROCID}=$muster_index {contract.LOCAL_LOCALID}=$((muster_index % {per_node}))"
+    yield f"    export {contract.LOCAL_NODEID}=$((muster_index / {per_node}))"
+    yield f"    export {contract.LOCAL_NNODES}={plan.shape.nodes} {contract.LOCAL_NTASKS}={plan.shape.ntasks_per_node}"
+    yield f"    {line(words)} &"
+    yield "done"
+    yield "wait"
+
+
 def _folded(words: tuple[Word, ...]) -> str:
     """A long line over several, one option on each, so that a person can read and edit it."""
     pieces = [quote(word) for word in words]
     lines = [pieces[0]]
     for index, piece in enumerate(pieces[1:], start=1):
         if (piece.startswith("-") and pieces[index - 1] != "sh") or piece == "sh":
-            lines.append(f"    {piece}")
+            lines.append(f"        {piece}")
         else:
             lines[-1] += f" {piece}"
     return " \\\n".join(lines)

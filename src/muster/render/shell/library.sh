@@ -25,38 +25,6 @@ muster_first_host() {
     done
 }
 
-# How many tasks node $2 has, by Slurm's "4(x2),3". Result in $muster_tasks.
-muster_tasks_of_node() {
-    muster_tasks=
-    muster_seen=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do
-        case $muster_item in
-        *'(x'*)
-            muster_times=${muster_item#*'(x'}
-            muster_times=${muster_times%')'}
-            ;;
-        *) muster_times=1 ;;
-        esac
-        muster_seen=$((muster_seen + muster_times))
-        if [ "$2" -lt "$muster_seen" ]; then
-            muster_tasks=${muster_item%%'('*}
-            break
-        fi
-    done
-    IFS=$muster_ifs
-}
-
-# How many items a comma-separated list has. Result in $muster_count.
-muster_count_items() {
-    muster_count=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do muster_count=$((muster_count + 1)); done
-    IFS=$muster_ifs
-}
-
 # A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
 muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))

@@ -1,28 +1,42 @@
 # The hosts in rank order, and this mpirun's own words for hosts, labels and variables.
 muster_mpirun_words() {
-    local names host hosts='' kind
-    mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-    names=("${names[@]:0:$muster_nodes}")
-    MUSTER_NODES="${names[*]}"
-    export MUSTER_NODES
-    for host in "${names[@]}"; do hosts=$hosts${hosts:+,}$host; done
+    local names=() host kind
+    if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
+        mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+        names=("${names[@]:0:$muster_nodes}")
+        export MUSTER_NODES="${names[*]}"
+    fi
     kind=$(mpirun --version 2>&1)
     case $kind in
-    *'Open MPI'* | *OpenRTE*)
-        muster_mpirun_ranks=(--host "${hosts//,/:$muster_ntasks_per_node,}:$muster_ntasks_per_node"
-            --map-by "ppr:$muster_ntasks_per_node:node" --bind-to none)
-        muster_mpirun_agents=(--host "$hosts" --map-by ppr:1:node --bind-to none)
-        [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(--tag-output)
-        for host in "${muster_carried[@]}"; do
-            muster_mpirun_ranks+=(-x "$host")
-            muster_mpirun_agents+=(-x "$host")
-        done
-        ;;
-    *HYDRA* | *Hydra* | *'Intel(R) MPI'*)
-        muster_mpirun_ranks=(-hosts "$hosts" -ppn "$muster_ntasks_per_node" -genvall)
-        muster_mpirun_agents=(-hosts "$hosts" -ppn 1 -genvall)
-        [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(-prepend-rank)
-        ;;
+    *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
+    *HYDRA* | *Hydra* | *'Intel(R) MPI'*) muster_hydra "${names[@]}" ;;
     *) muster_stop "mpirun is neither Open MPI's nor MPICH's: ${kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
     esac
+}
+
+muster_open_mpi() {
+    local name slots=${*/%/:$muster_ntasks_per_node} hosts=$*
+    muster_mpirun_ranks=(--bind-to none)
+    muster_mpirun_agents=(--bind-to none)
+    if [ $# -gt 0 ]; then
+        muster_mpirun_ranks+=(--host "${slots// /,}" --map-by "ppr:$muster_ntasks_per_node:node")
+        muster_mpirun_agents+=(--host "${hosts// /,}" --map-by ppr:1:node)
+    else
+        muster_mpirun_ranks+=(--oversubscribe)
+    fi
+    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(--tag-output)
+    for name in "${muster_carried[@]}"; do
+        [ -z "${!name+set}" ] || { muster_mpirun_ranks+=(-x "$name") && muster_mpirun_agents+=(-x "$name"); }
+    done
+}
+
+muster_hydra() {
+    local hosts=$*
+    muster_mpirun_ranks=(-genvall)
+    muster_mpirun_agents=(-genvall)
+    if [ $# -gt 0 ]; then
+        muster_mpirun_ranks+=(-hosts "${hosts// /,}" -ppn "$muster_ntasks_per_node")
+        muster_mpirun_agents+=(-hosts "${hosts// /,}" -ppn 1)
+    fi
+    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(-prepend-rank)
 }

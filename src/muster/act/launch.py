@@ -1,0 +1,115 @@
+"""Run a plan now: become the script inside an allocation, become salloc around it, or supervise ranks here."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from typing import NoReturn
+
+from muster.act.place import scheduler_environment
+from muster.act.runner import become
+from muster.act.supervise import Member, Outcome, supervise
+from muster.errors import RequestError
+from muster.launchers import LAUNCHERS
+from muster.plan.model import Plan
+from muster.plan.words import Fragment, Template
+from muster.rank import contract
+from muster.render.script import STALE, command_of, job_script, prologue_text, told_to_tasks
+
+__all__ = ["run_allocated", "run_here", "run_within"]
+
+_NOT_FOR_SALLOC = frozenset({"export", "output", "error", "open-mode", "requeue", "array"})
+
+
+def run_within(plan: Plan, environment: Mapping[str, str]) -> NoReturn:
+    """Over the allocation this process stands in: nothing of Muster stays but the script's shell."""
+    become(["bash", "-c", job_script(plan)], environment)
+
+
+def run_allocated(plan: Plan, environment: Mapping[str, str]) -> NoReturn:
+    """In an allocation that salloc asks for, holds while the script runs, and gives back."""
+    flags = [
+        f"--{each.name}" if each.value is None else f"--{each.name}={each.value}"
+        for each in plan.directives
+        if each.name not in _NOT_FOR_SALLOC
+    ]
+    become(["salloc", "--quiet", *flags, "bash", "-c", job_script(plan)], scheduler_environment(environment))
+
+
+def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
+    """On this machine, under our own supervisor; mpirun supervises its ranks itself."""
+    clean = {name: value for name, value in environment.items() if name not in STALE}
+    if plan.launcher.startswith("mpirun"):
+        port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}
+        become(["bash", "-c", job_script(plan)], {**clean, **port})
+    launcher = LAUNCHERS[plan.launcher]
+    count = launcher.processes_here(plan)
+    shared = _shared_environment(plan, clean)
+    texts = {Fragment(f'"${variable}"'): prologue_text(plan, variable) for variable, _ in launcher.prologues(plan)}
+    words = launcher.words(plan, command_of(plan))
+    argv = tuple(texts[word] if isinstance(word, Fragment) else str(word) for word in words)
+    members = [Member(index, argv, {**shared, **_place_of(index, plan, count)}) for index in range(count)]
+    labelled = plan.label and plan.launcher == "local"
+    return supervise(members, label=labelled, grace_s=plan.grace_s, working_directory=plan.working_directory)
+
+
+def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str, str]:
+    """What all processes get: this machine's environment, the plan's variables, and what they check their start by."""
+    job = f"here-{os.getpid()}"
+    known = {
+        "job_id": job,
+        "run_dir": f"{plan.working_directory}/muster-runs/{job}",
+        "node_tmp": environment.get("TMPDIR", "/tmp"),  # noqa: S108  # what POSIX names
+    }
+    result = dict(environment)
+    for variable in plan.variables:
+        if variable.value is None and not variable.pass_on:
+            result.pop(variable.name, None)
+        elif variable.value is not None:
+            value = variable.value
+            result[variable.name] = value.filled(known) if isinstance(value, Template) else str(value)
+    shape = plan.shape
+    result.update({name: value for name, value in told_to_tasks(plan).items() if isinstance(value, str)})
+    result.update(
+        {
+            contract.JOB: job,
+            contract.RUN_DIRECTORY: known["run_dir"],
+            contract.EXPECTED_TASKS: str(shape.ntasks),
+            contract.TASKS_PER_NODE: str(shape.ntasks_per_node),
+            contract.EXPECTED_CPUS: str(shape.cpus_per_task or 0),
+            contract.PORT: str(_port(plan)),
+            contract.PORT_CHOSEN: "1",
+        }
+    )
+    return result
+
+
+def _place_of(index: int, plan: Plan, count: int) -> dict[str, str]:
+    """What the supervisor says of one process: ranks are dealt to the (simulated) nodes in blocks."""
+    per_node = count // plan.shape.nodes
+    return {
+        contract.LOCAL_PROCID: str(index),
+        contract.LOCAL_LOCALID: str(index % per_node),
+        contract.LOCAL_NODEID: str(index // per_node),
+        contract.LOCAL_NNODES: str(plan.shape.nodes),
+        contract.LOCAL_NTASKS: str(plan.shape.ntasks_per_node),
+    }
+
+
+def _port(plan: Plan) -> int:
+    """The port that was asked for, or one of the range that nobody holds at this moment."""
+    if plan.rendezvous.port is not None:
+        return plan.rendezvous.port
+    low, high = plan.rendezvous.port_low, plan.rendezvous.port_high
+    first = secrets.randbelow(high - low + 1)
+    for step in range(min(high - low + 1, 256)):
+        port = low + (first + step) % (high - low + 1)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
+    raise RequestError(f"no free port between {low} and {high}", hint="give another range with --port-range")

@@ -1,0 +1,46 @@
+"""Where a launch happens: over the allocation it stands in, in one it asks Slurm for, or on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from muster.act.probe import controller_answers
+from muster.act.runner import Runner, run
+from muster.facts import Facts
+from muster.job.request import Request
+
+__all__ = ["Place", "place_of", "scheduler_environment", "stands_in_allocation"]
+
+# What Slurm's clients need to find their cluster; the rest of SLURM_* is an outer job's.
+_KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
+_DROPPED = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "PMI_", "PMIX_")
+
+
+class Place(StrEnum):
+    """The engine of a `run`, and how it gets its nodes."""
+
+    HERE = "here"
+    WITHIN = "within"
+    ALLOCATE = "allocate"
+
+
+def stands_in_allocation(facts: Facts) -> bool:
+    """Whether this process was started inside a Slurm job: by salloc, sbatch or srun."""
+    return bool(facts.environment.get("SLURM_JOB_ID") and facts.environment.get("SLURM_JOB_NODELIST"))
+
+
+def place_of(request: Request, facts: Facts, runner: Runner = run) -> tuple[Place, str]:
+    """The place, and the reason for it in words."""
+    if request.here or request.launcher == "local":
+        return Place.HERE, "asked for: " + request.origin("here" if request.here else "launcher")
+    if stands_in_allocation(facts):
+        return Place.WITHIN, f"inside job {facts.environment['SLURM_JOB_ID']}"
+    if controller_answers(runner):
+        return Place.ALLOCATE, "a Slurm controller answers here"
+    return Place.HERE, "no Slurm controller answers here"
+
+
+def scheduler_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for sbatch and salloc: SBATCH_* would beat the script, SLURM_* of an outer job would leak in."""
+    return {name: value for name, value in environment.items() if name in _KEPT or not name.startswith(_DROPPED)}

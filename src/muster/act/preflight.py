@@ -1,0 +1,70 @@
+"""What can be seen to fail before anybody waits: a script that is missing, a path compute nodes cannot see."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from muster.errors import MachineLacks, RequestError
+from muster.plan.model import Engine, Note, Plan
+
+__all__ = ["check_before_start"]
+
+# Directories that every host has for itself: what lies there is not there on another node.
+_PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108  # named, not used
+
+
+def check_before_start(plan: Plan, environment: Mapping[str, str]) -> list[Note]:
+    """Refuse what cannot work; return what may not."""
+    directory = Path(plan.working_directory)
+    if not directory.is_dir():
+        raise RequestError(
+            f"the working directory {directory} is not there", hint="make it, or give another with --chdir"
+        )
+    if plan.image.image is None:
+        _check_command([str(word) for word in plan.command], directory, plan, environment)
+    if plan.engine is Engine.SLURM:
+        return _private_paths(plan)
+    return []
+
+
+def _check_command(words: list[str], directory: Path, plan: Plan, environment: Mapping[str, str]) -> None:
+    program = words[0]
+    if "/" in program:
+        _check_file(directory / program, program, executable=True)
+    elif plan.engine is Engine.HERE and shutil.which(program, path=environment.get("PATH")) is None:
+        raise MachineLacks(program, f"the program {program!r} is not on PATH", hint="give its path, or install it")
+    if Path(program).name.startswith("python"):
+        script = next((word for word in words[1:] if not word.startswith("-")), None)
+        if script is not None and script.endswith(".py") and "-m" not in words[: words.index(script)]:
+            _check_file(directory / script, script, executable=False)
+
+
+def _check_file(path: Path, shown: str, *, executable: bool) -> None:
+    if path.is_dir():
+        raise RequestError(f"{shown} is a directory, not a program", hint="give the script's own path")
+    if not path.exists():
+        near = sorted(each.name for each in path.parent.glob(f"*{path.suffix}"))[:5] if path.parent.is_dir() else []
+        hint = f"in {path.parent}: {', '.join(near)}" if near else f"looked for {path}"
+        raise RequestError(f"there is no file {shown}", hint=hint)
+    if executable and not os.access(path, os.X_OK):
+        raise RequestError(
+            f"{shown} may not be executed", hint=f"chmod +x {shown}, or name its interpreter: python {shown}"
+        )
+    if not executable and not os.access(path, os.R_OK):
+        raise RequestError(f"{shown} may not be read", hint=f"chmod +r {shown}")
+
+
+def _private_paths(plan: Plan) -> list[Note]:
+    """Paths that exist here and on no other host."""
+    suspects = [plan.working_directory, *(str(word) for word in plan.command if str(word).startswith("/"))]
+    found = [each for each in suspects if any(each == root or each.startswith(f"{root}/") for root in _PRIVATE)]
+    return [
+        Note(
+            f"{each} lies in a directory that every host has for itself: the compute nodes will not see it",
+            warning=True,
+        )
+        for each in dict.fromkeys(found)
+    ]

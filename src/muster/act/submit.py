@@ -1,0 +1,140 @@
+"""Queue a plan: run directory first, then `sbatch --test-only`, then sbatch; never the same submission twice."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.act.place import scheduler_environment
+from muster.act.record import Run, make_run_directory, record_of, register, write_whole
+from muster.act.runner import Result, Runner, run
+from muster.errors import SchedulerSilent, SiteError
+from muster.plan.model import Output, Plan
+from muster.render.explain import plan_as_json
+from muster.render.script import job_script
+from muster.slurm.submit import JobId, parse_rejection, parse_submit, submit_argv, test_only_argv
+
+__all__ = ["Submitted", "submit"]
+
+_LOOKS = 5
+# A submission that was never answered is looked for this long when it is typed again.
+_PENDING_S = 3600
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A queued job, and where its run directory lies."""
+
+    job: str
+    directory: Path
+    adopted: bool
+    """The controller had taken it although sbatch was not told so."""
+
+
+def submit(
+    plan: Plan,
+    *,
+    digest: str,
+    parent: Path,
+    state: Path,
+    environment: Mapping[str, str],
+    runner: Runner = run,
+    say: Callable[[str], None] = lambda _: None,
+    timeout_s: float = 30.0,
+) -> Submitted:
+    """Queue the plan's script and remember where its run directory lies."""
+    clean = scheduler_environment(environment)
+    unanswered = _unanswered(state, digest)
+    if unanswered is not None:
+        job = _find(digest, clean, runner)
+        if job is not None:
+            say(f"an earlier submission of this very job had no answer, and the controller has it: job {job}")
+            return _remember(Submitted(job, unanswered, adopted=True), plan, state, digest)
+    record, changes = record_of(plan.typed, environment, plan.working_directory, runner=runner)
+    files = {
+        "plan.json": plan_as_json(plan),
+        "job.sh": job_script(plan),
+        "record.json": json.dumps(record, indent=2) + "\n",
+        **({"changes.diff": changes} if changes else {}),
+    }
+    directory = make_run_directory(parent, plan.job_name, files)
+    script = str(directory / "job.sh")
+    output = None if plan.output is Output.MOVED else str(directory / "logs" / "batch.log")
+    _accepted(_ask(runner, test_only_argv(script), clean, plan, timeout_s))
+    pending = state / "pending" / f"{digest}.json"
+    pending.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(pending, json.dumps({"directory": str(directory), "asked": time.time()}), mode=0o600)
+    try:
+        answer = _ask(runner, submit_argv(script, output=output), clean, plan, timeout_s)
+        silent = _no_answer(answer)
+    except SchedulerSilent:
+        answer, silent = None, True
+    if silent or answer is None:
+        job = _wait_for(digest, clean, runner, say)
+        return _remember(Submitted(job, directory, adopted=True), plan, state, digest)
+    _accepted(answer, on_refusal=lambda: pending.unlink(missing_ok=True))
+    return _remember(Submitted(_job_id(parse_submit(answer.stdout)), directory, adopted=False), plan, state, digest)
+
+
+def _ask(runner: Runner, argv: list[str], environment: Mapping[str, str], plan: Plan, timeout_s: float) -> Result:
+    return runner(argv, env=environment, cwd=plan.working_directory, timeout_s=timeout_s)
+
+
+def _job_id(found: JobId) -> str:
+    return found.job
+
+
+def _no_answer(answer: Result) -> bool:
+    return not answer.ok and ("timed out" in answer.stderr or "Unable to contact slurm controller" in answer.stderr)
+
+
+def _accepted(answer: Result, *, on_refusal: Callable[[], None] = lambda: None) -> None:
+    if answer.ok:
+        return
+    on_refusal()
+    rejection = parse_rejection(answer.stderr)
+    raise SiteError(rejection.sentence, hint=rejection.hint)
+
+
+def _remember(done: Submitted, plan: Plan, state: Path, digest: str) -> Submitted:
+    register(state, Run(done.job, done.directory, plan.job_name))
+    (state / "pending" / f"{digest}.json").unlink(missing_ok=True)
+    write_whole(done.directory / "job_id", f"{done.job}\n")
+    return done
+
+
+def _unanswered(state: Path, digest: str) -> Path | None:
+    """The run directory of the same submission, if the last attempt had no answer."""
+    try:
+        entry = json.loads((state / "pending" / f"{digest}.json").read_text(encoding="utf-8"))
+        recent = time.time() - float(entry["asked"]) < _PENDING_S
+        return Path(entry["directory"]) if recent and Path(entry["directory"]).is_dir() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _find(digest: str, environment: Mapping[str, str], runner: Runner) -> str | None:
+    """The youngest job of this user whose comment names this submission."""
+    answer = runner(["squeue", "--me", "--noheader", "--states=all", "--format=%A %k"], env=environment, timeout_s=20)
+    found = [line.split()[0] for line in answer.stdout.splitlines() if line.split()[1:] == [f"muster:{digest}"]]
+    return max(found, key=int) if found else None
+
+
+def _wait_for(digest: str, environment: Mapping[str, str], runner: Runner, say: Callable[[str], None]) -> str:
+    """sbatch had no answer, but the controller may have taken the job: look before anybody submits again."""
+    say("sbatch had no answer; looking whether the controller has taken the job")
+    for attempt in range(_LOOKS):
+        time.sleep(2**attempt)
+        try:
+            job = _find(digest, environment, runner)
+        except SchedulerSilent:
+            continue
+        if job is not None:
+            return job
+    raise SchedulerSilent(
+        "the controller did not say whether it has taken the job",
+        hint="type the same command again later: the job is looked for before it is queued anew",
+    )

@@ -1,0 +1,195 @@
+"""Ranks on this machine: started together, labelled, and ended together when one of them fails.
+
+A signal to us goes to all of them; what has not ended a grace time later is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from muster.act.runner import DEVNULL, PIPE, Process, start
+
+__all__ = ["Member", "Outcome", "supervise"]
+
+_CHUNK_BYTES = 65536
+
+
+@dataclass(frozen=True)
+class Member:
+    """One process to start: a rank, or an agent that starts ranks."""
+
+    rank: int
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it ended: the status to leave with, and the rank that failed first, if one did."""
+
+    status: int
+    first_failed: int | None
+    """The rank that failed by itself, before anybody was asked to end."""
+
+
+@dataclass
+class _Running:
+    member: Member
+    process: Process
+    own_group: bool
+    status: int | None = None
+
+    def send(self, number: int) -> None:
+        try:
+            if self.own_group:
+                os.killpg(self.process.pid, number)
+            elif self.status is None:
+                self.process.send_signal(number)
+        except ProcessLookupError:
+            pass
+
+
+@dataclass
+class _Stream:
+    """One pipe of one rank; whole lines go out behind their label."""
+
+    label: bytes
+    target: BinaryIO
+    rest: bytes = b""
+
+    def feed(self, chunk: bytes) -> None:
+        *lines, self.rest = (self.rest + chunk).split(b"\n")
+        if lines:
+            self.target.write(b"".join(self.label + line + b"\n" for line in lines))
+            self.target.flush()
+
+    def close(self) -> None:
+        if self.rest:
+            self.target.write(self.label + self.rest + b"\n")
+            self.target.flush()
+
+
+@dataclass
+class _Signals:
+    """The signals that came in while we were waiting; woken through a pipe."""
+
+    numbers: list[int] = field(default_factory=list)
+
+    def note(self, number: int, _frame: object) -> None:
+        self.numbers.append(number)
+
+
+def supervise(members: Sequence[Member], *, label: bool, grace_s: float, working_directory: str) -> Outcome:
+    """Start all members, pass their output on, and return when every one has ended."""
+    signals = _Signals()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    old_wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    old = {number: signal.signal(number, signals.note) for number in handled}
+    running: list[_Running] = []
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(reader, selectors.EVENT_READ, "signal")
+            for member in members:
+                running.append(_start(member, selector, label=label, directory=working_directory))  # noqa: PERF401  # `finally` ends those that started
+            return _wait(running, selector, signals, reader, grace_s)
+    finally:
+        for each in running:
+            each.send(signal.SIGKILL)
+            each.process.wait()
+        signal.set_wakeup_fd(old_wakeup)
+        for number, handler in old.items():
+            signal.signal(number, handler)
+        os.close(reader)
+        os.close(writer)
+
+
+def _start(member: Member, selector: selectors.BaseSelector, *, label: bool, directory: str) -> _Running:
+    # Rank 0 may read the terminal, which only the foreground group is allowed to do.
+    own_group = member.rank != 0 or not sys.stdin.isatty()
+    pipe = PIPE if label else None
+    process = start(
+        member.argv,
+        env=member.environment,
+        cwd=directory,
+        stdin=None if member.rank == 0 else DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        own_group=own_group,
+    )
+    running = _Running(member, process, own_group)
+    selector.register(os.pidfd_open(process.pid), selectors.EVENT_READ, running)
+    prefix = f"{member.rank}: ".encode()
+    for source, target in ((process.stdout, sys.stdout.buffer), (process.stderr, sys.stderr.buffer)):
+        if source is not None:
+            os.set_blocking(source.fileno(), False)
+            selector.register(source, selectors.EVENT_READ, _Stream(prefix, target))
+    return running
+
+
+def _wait(
+    running: list[_Running], selector: selectors.BaseSelector, signals: _Signals, reader: int, grace_s: float
+) -> Outcome:
+    first: _Running | None = None
+    interrupted: int | None = None
+    deadline: float | None = None
+    while any(each.status is None for each in running) or _open_streams(selector):
+        patience = None if deadline is None else max(0.0, deadline - time.monotonic())
+        for key, _ in selector.select(patience):
+            if isinstance(key.data, _Stream):
+                _drain(key, selector)
+            elif isinstance(key.data, _Running):
+                _reap(key, selector)
+                if first is None and interrupted is None and key.data.status:
+                    first = key.data
+            else:
+                os.read(reader, 64)
+        while signals.numbers:
+            interrupted = interrupted or signals.numbers[0]
+            _end_all(running, signals.numbers.pop(0))
+            deadline = deadline or time.monotonic() + grace_s
+        if first is not None and deadline is None:
+            _end_all(running, signal.SIGTERM)
+            deadline = time.monotonic() + grace_s
+        if deadline is not None and time.monotonic() >= deadline:
+            _end_all(running, signal.SIGKILL)
+            if all(each.status is not None for each in running):
+                break  # a grandchild that left its group still holds a pipe: nothing more is ours to wait for
+            deadline = time.monotonic() + grace_s
+    if interrupted is not None:
+        return Outcome(128 + interrupted, None)
+    return Outcome(0, None) if first is None else Outcome(first.status or 0, first.member.rank)
+
+
+def _open_streams(selector: selectors.BaseSelector) -> bool:
+    return any(isinstance(key.data, _Stream) for key in selector.get_map().values())
+
+
+def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+    descriptor = key.fd
+    chunk = os.read(descriptor, _CHUNK_BYTES)
+    if chunk:
+        key.data.feed(chunk)
+        return
+    key.data.close()
+    selector.unregister(key.fileobj)
+
+
+def _reap(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+    status = key.data.process.wait()
+    key.data.status = 128 - status if status < 0 else status
+    selector.unregister(key.fileobj)
+    os.close(key.fd)
+
+
+def _end_all(running: list[_Running], number: int) -> None:
+    for each in running:
+        each.send(number)

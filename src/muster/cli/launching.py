@@ -1,0 +1,85 @@
+"""What run, submit and plan share: words → request, and request → plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.act.probe import load_facts, look, settings_files
+from muster.cli.output import say
+from muster.errors import RequestError
+from muster.facts import Facts
+from muster.job.options import help_page, parse, request_from
+from muster.job.request import Request, options_of
+from muster.job.settings import merge_settings
+from muster.plan.build import make_plan
+from muster.plan.model import Engine, Note, Plan
+from muster.plan.terms import Terms
+
+__all__ = ["asked_for_help", "facts_and_request", "need_command", "plan_for", "take_own", "warn"]
+
+
+def asked_for_help(words: Sequence[str], usage: str, summary: str, *, leave_out: Sequence[str] = ()) -> bool:
+    """Print the help page if the options before the command ask for it."""
+    _, found = take_own(words, ("-h", "--help"))
+    if found:
+        print(help_page(usage, summary, leave_out=leave_out), end="")
+    return bool(found)
+
+
+def take_own(
+    words: Sequence[str], switches: Sequence[str], valued: Sequence[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Take a verb's own options out of those that stand before the command: (the other words, what was found)."""
+    takes_value = {flag for option in options_of().values() if not option.is_switch for flag in option.flags}
+    found: dict[str, str] = {}
+    kept: list[str] = []
+    rest = list(words)
+    while rest and rest[0].startswith("-") and rest[0] != "--":
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word in switches:
+            found[word] = ""
+        elif name in valued:
+            found[name] = value if equals else (rest.pop(0) if rest else "")
+        else:
+            kept.append(word)
+            if word in takes_value and rest:
+                kept.append(rest.pop(0))
+    return [*kept, *rest], found
+
+
+def facts_and_request(words: Sequence[str]) -> tuple[Facts, Request]:
+    """What was asked, over what the settings files say."""
+    facts = look()
+    values, origins, command = parse(words)
+    settings = merge_settings(settings_files(facts), facts.environment)
+    request = request_from(settings, values, origins, command)
+    if request.facts:
+        facts = load_facts(request.facts, facts)
+    return facts, request
+
+
+def plan_for(
+    request: Request,
+    facts: Facts,
+    typed: Sequence[str],
+    *,
+    engine: Engine = Engine.SLURM,
+    within: bool = False,
+    stream: bool = False,
+) -> Plan:
+    """The plan under the terms of the site."""
+    return make_plan(request, Terms(), facts, typed=typed, engine=engine, within=within, stream=stream)
+
+
+def warn(notes: Sequence[Note], *, quiet: bool) -> None:
+    """Warnings are always said, the rest unless quiet."""
+    for note in notes:
+        if note.warning or not quiet:
+            say(f"{'warning: ' if note.warning else ''}{note.text}")
+
+
+def need_command(request: Request) -> None:
+    """Every launch needs a command."""
+    if not request.command:
+        raise RequestError("there is no command to run", hint="muster run -N 2 -g 4 -- python train.py")

@@ -1,0 +1,75 @@
+"""muster run: run a command as ranks, now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from muster.act.launch import run_allocated, run_here, run_within
+from muster.act.place import Place, place_of
+from muster.act.preflight import check_before_start
+from muster.cli.launching import asked_for_help, facts_and_request, need_command, plan_for, take_own, warn
+from muster.cli.output import say
+from muster.facts import Facts
+from muster.job.request import Request
+from muster.plan.model import Engine
+
+_USAGE = "muster run [OPTION…] [--] COMMAND…"
+_SUMMARY = (
+    "Run the command as ranks, now: over the allocation this is typed in, else in one that Slurm gives, "
+    "else on this machine."
+)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run; the status is the one of the first rank that failed."""
+    if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files")):
+        return 0
+    rest, own = take_own(words, ("--quiet", "--verbose"))
+    quiet = "--quiet" in own
+    facts, request = facts_and_request(rest)
+    need_command(request)
+    place, why = place_of(request, facts)
+    if place is Place.WITHIN:
+        request = _sized_by_allocation(request, facts)
+    plan = plan_for(
+        request,
+        facts,
+        rest,
+        engine=Engine.HERE if place is Place.HERE else Engine.SLURM,
+        within=place is Place.WITHIN,
+        stream=True,
+    )
+    warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
+    if "--verbose" in own:
+        say(f"{place}: {why}; launcher {plan.launcher}: {plan.launcher_reason.text}")
+    if place is Place.WITHIN:
+        run_within(plan, facts.environment)
+    if place is Place.ALLOCATE:
+        run_allocated(plan, facts.environment)
+    outcome = run_here(plan, facts.environment)
+    if outcome.first_failed is not None and plan.shape.ntasks > 1:
+        say(f"rank {outcome.first_failed} ended with status {outcome.status}; the others were ended", quiet=quiet)
+    return outcome.status
+
+
+def _sized_by_allocation(request: Request, facts: Facts) -> Request:
+    """What was not asked for is what the allocation has: all its nodes, its ranks, its GPUs and its CPUs."""
+    environment = facts.environment
+    found: dict[str, int] = {}
+    for field, variable in (
+        ("nodes", "SLURM_JOB_NUM_NODES"),
+        ("ntasks_per_node", "SLURM_NTASKS_PER_NODE"),
+        ("cpus_per_task", "SLURM_CPUS_PER_TASK"),
+        ("gpus_per_node", "SLURM_GPUS_ON_NODE"),
+    ):
+        value = environment.get(variable, "")
+        if not request.given(field) and value.isdigit() and int(value) > 0:
+            found[field] = int(value)
+    if request.given("ntasks_per_node") or request.given("gpus_per_node"):
+        # Another division of the node than the header's: its CPUs per task do not follow from it.
+        found.pop("cpus_per_task", None)
+    if request.given("gpus_per_node"):
+        found.pop("ntasks_per_node", None)
+    origins = {**request.origins, **dict.fromkeys(found, "the allocation")}
+    return replace(request, origins=origins, **found)  # type: ignore[arg-type]  # int fields all

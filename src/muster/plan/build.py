@@ -1,0 +1,209 @@
+"""(request, terms of the site, facts) → plan. Pure: no clock, no host, no files, no chance."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from muster import __version__
+from muster.errors import RequestError
+from muster.facts import Facts
+from muster.job.request import Request
+from muster.plan.command import resolve_command
+from muster.plan.environment import make_prelude, make_variables
+from muster.plan.flags import absorb_flags, gpus_in_gres
+from muster.plan.header import make_directives
+from muster.plan.model import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape
+from muster.plan.shape import make_shape
+from muster.plan.terms import Terms
+from muster.units import parse_walltime_s
+
+__all__ = ["digest_of", "make_plan"]
+
+
+def make_plan(
+    asked: Request,
+    terms: Terms,
+    facts: Facts,
+    *,
+    typed: Sequence[str],
+    engine: Engine = Engine.SLURM,
+    within: bool = False,
+    stream: bool = False,
+) -> Plan:
+    """Everything that will happen. `within`: over an allocation that stands; `stream`: output to the terminal."""
+    request, more_flags = absorb_flags(asked)
+    python = _python(request, facts)
+    command, news = resolve_command(request.command, python)
+    shape = make_shape(request, terms.node, gpus_asked=gpus_in_gres(request.gres))
+    launcher, launcher_reason = _launcher(request, terms, engine)
+    directory = _working_directory(request, facts)
+    name = request.job_name or _name_of(command)
+    notes = [Note(news)] if news else []
+    plan = Plan(
+        version=__version__,
+        site=terms.site,
+        engine=engine,
+        command=command,
+        typed=tuple(typed),
+        working_directory=directory,
+        job_name=name,
+        shape=shape,
+        launcher=launcher,
+        launcher_reason=launcher_reason,
+        mpi=request.mpi or terms.mpi,
+        wireup=request.wireup,
+        directives=(),
+        step_flags=_step_flags(request, terms),
+        prelude=make_prelude(request, terms, facts),
+        variables=make_variables(request, terms, facts),
+        conditions=(),
+        rendezvous=_rendezvous(request, terms, shape),
+        image=ImageUse("none", None, Reason("no image was asked for")),
+        output=_output(request, stream=stream),
+        label=shape.ntasks > 1 and not request.no_label,
+        within=within,
+        overlap=within and facts.environment.get("SLURM_STEP_ID", "").isdigit(),
+        grace_s=request.grace,
+        visibility=request.visibility or terms.visibility,
+        node_prologue=_node_prologue(request, terms),
+        python=python or "python3",
+        notes=(*notes, *_notes(request, shape, launcher, engine)),
+    )
+    if engine is Engine.SLURM and not within:
+        plan = replace(plan, directives=make_directives(request, terms, plan, more_flags))
+        comment = replace(plan.directives[0], name="comment", value=f"muster:{digest_of(plan)}", reason=_COMMENT)
+        plan = replace(plan, directives=(*plan.directives, comment))
+    return plan
+
+
+_COMMENT = Reason("by this Muster finds the job again, also when sbatch had no answer")
+
+
+def digest_of(plan: Plan) -> str:
+    """The same for the same launch: what two submissions of one job have in common."""
+    bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
+    return hashlib.sha256(repr(bare).encode()).hexdigest()[:12]
+
+
+def _python(request: Request, facts: Facts) -> str | None:
+    """The interpreter of the environment that the ranks will have."""
+    if request.venv and request.venv != "none":
+        return f"{request.venv.rstrip('/')}/bin/python"
+    return facts.python
+
+
+def _name_of(command: Sequence[str]) -> str:
+    """The script's name, else the program's."""
+    for word in command:
+        if word.endswith((".py", ".sh")):
+            return PurePosixPath(word).stem
+    return PurePosixPath(command[0]).name
+
+
+def _working_directory(request: Request, facts: Facts) -> str:
+    if request.chdir is None:
+        return facts.working_directory
+    return str(PurePosixPath(facts.working_directory) / request.chdir)
+
+
+def _launcher(request: Request, terms: Terms, engine: Engine) -> tuple[str, Reason]:
+    asked = request.launcher
+    if asked != "auto":
+        if terms.launchers and asked not in terms.launchers and engine is Engine.SLURM:
+            message = f"the launcher {asked} is not one that works at {terms.site}"
+            raise RequestError(message, hint="one of: " + ", ".join(terms.launchers))
+        if engine is Engine.HERE and asked == "srun":
+            raise RequestError("srun needs a Slurm controller, and none answers here", hint="--launcher local")
+        if engine is Engine.SLURM and asked == "local":
+            raise RequestError("the launcher local starts ranks on this machine only", hint="muster run --here")
+        return asked, Reason("set by you", request.origin("launcher"))
+    if engine is Engine.HERE:
+        return "local", Reason("without Slurm, Muster itself starts the ranks on this machine")
+    if terms.launcher is not None:
+        return terms.launcher, terms.launcher_reason
+    return "srun", terms.launcher_reason
+
+
+def _step_flags(request: Request, terms: Terms) -> tuple[Flag, ...]:
+    flags = list(terms.step_flags)
+    if request.distribution:
+        how = request.distribution
+        if "arbitrary" in how:
+            raise RequestError(
+                "with --distribution=arbitrary nobody knows the host of rank 0", hint="use block, cyclic or plane=N"
+            )
+        flags.append(Flag(f"--distribution={how}", Reason("set by you", request.origin("distribution"))))
+    flags += [Flag(flag, Reason("set by you", f"--srun={flag}")) for flag in request.srun]
+    return tuple(flags)
+
+
+def _rendezvous(request: Request, terms: Terms, shape: Shape) -> Rendezvous:
+    address = request.master_addr
+    if address is not None:
+        if ":" in address and address.count(":") == 1:
+            raise RequestError(
+                f"--master-addr {address} holds a port",
+                hint=f"--master-addr {address.partition(':')[0]} --master-port {address.partition(':')[2]}",
+            )
+        if shape.nodes > 1 and (address.startswith("127.") or address in {"localhost", "::1"}):
+            raise RequestError(
+                f"--master-addr {address} is every node's own address, and there are {shape.nodes} nodes",
+                hint="leave it away, or name the first host",
+            )
+    low, high = request.port_range or (terms.ports.low, terms.ports.high)
+    if request.master_port is not None:
+        port_reason = Reason("set by you", request.origin("master_port"))
+    elif request.port_range is not None:
+        port_reason = Reason("from the range you gave", request.origin("port_range"))
+    else:
+        port_reason = terms.ports.reason
+    return Rendezvous(
+        address=address,
+        host_suffix="" if address else terms.host_suffix,
+        port=request.master_port,
+        port_low=low,
+        port_high=high,
+        reserved_ports=terms.ports.reserved and request.master_port is None and request.port_range is None,
+        address_reason=Reason("set by you", request.origin("master_addr")) if address else terms.address_reason,
+        port_reason=port_reason,
+    )
+
+
+def _output(request: Request, *, stream: bool) -> Output:
+    if stream:
+        return Output.STREAM
+    if request.output is not None:
+        return Output.MOVED
+    return Output.RANK_FILES if request.per_rank_files else Output.FILES
+
+
+def _node_prologue(request: Request, terms: Terms) -> tuple[str, ...]:
+    if request.node_prologue is None:
+        return terms.node_prologue
+    try:
+        return tuple(shlex.split(request.node_prologue))
+    except ValueError as error:
+        raise RequestError(f"--node-prologue cannot be split into words: {error}", hint="close the quotes") from None
+
+
+def _notes(request: Request, shape: Shape, launcher: str, engine: Engine) -> list[Note]:
+    notes = []
+    if engine is Engine.HERE and shape.nodes > 1:
+        notes.append(
+            Note(f"simulated: {shape.nodes} nodes × {shape.ntasks_per_node} ranks, all of them on this machine")
+        )
+    if launcher in {"torchrun", "mpirun+torchrun"} and shape.nodes > 1:
+        notes.append(
+            Note("torchrun orders its agents by host name: rank 0 is on the first host where names have the same width")
+        )
+    if request.visibility == "one":
+        notes.append(
+            Note("--visibility one: a script that says set_device(LOCAL_RANK) fails on every rank but 0", warning=True)
+        )
+    if request.time is not None and parse_walltime_s(request.time) == 0:
+        notes.append(Note("a time limit of 0 means unlimited to Slurm; many sites refuse it", warning=True))
+    return notes

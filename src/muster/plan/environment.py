@@ -1,0 +1,97 @@
+"""The environment of the ranks, and the commands of the script that make it: modules, a virtual environment. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from muster.errors import RequestError
+from muster.facts import Facts
+from muster.job.request import Request
+from muster.plan.model import Prelude, Reason, Variable
+from muster.plan.terms import Terms
+from muster.plan.words import Fragment, template
+
+__all__ = ["make_prelude", "make_variables"]
+
+_OURS = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK"})
+
+
+def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variable, ...]:
+    """The site's variables, then the user's: what the user asks for wins."""
+    found = {each.name: each for each in terms.variables}
+    for name, variable in _resolver():
+        found.setdefault(name, variable)
+    for assignment in request.env:
+        name, equals, value = assignment.partition("=")
+        reason = Reason("set by you", f"--env {assignment}")
+        if name in _OURS:
+            raise RequestError(f"--env {name}: every rank has its own {name}", hint="leave it away: Muster sets it")
+        if name in {"MASTER_ADDR", "MASTER_PORT"}:
+            option = name.lower().replace("_", "-")
+            raise RequestError(
+                f"--env {name} would be overwritten by the wire-up", hint=f"--{option} {value or 'VALUE'}"
+            )
+        if equals:
+            found[name] = Variable(name, template(value), reason)
+        elif name in facts.environment:
+            found[name] = Variable(name, facts.environment[name], Reason("passed on, as you asked", f"--env {name}"))
+        else:
+            raise RequestError(f"--env {name}: your environment has no {name}", hint=f"--env {name}=VALUE")
+    for name in request.unset_env:
+        found[name] = Variable(name, None, Reason("taken away by you", f"--unset-env {name}"))
+    return tuple(found.values())
+
+
+def _resolver() -> Iterator[tuple[str, Variable]]:
+    reason = Reason(
+        "torch's store looks up the name of every rank that connects: a name server that is silent would cost 10 s",
+        "muster",
+        "leave it out with --unset-env RES_OPTIONS",
+    )
+    yield "RES_OPTIONS", Variable("RES_OPTIONS", "timeout:1 attempts:1", reason)
+
+
+def make_prelude(request: Request, terms: Terms, facts: Facts) -> tuple[Prelude, ...]:
+    """Modules and the virtual environment, in the order in which they must stand."""
+    return (*terms.prelude, *_modules(request), *_virtual_environment(request, facts))
+
+
+def _modules(request: Request) -> Iterator[Prelude]:
+    if not (request.module or request.module_use):
+        return
+    reason = Reason("set by you", request.origin("module" if request.module else "module_use"))
+    profile = Fragment("command -v module >/dev/null 2>&1 || . /etc/profile")
+    yield Prelude(
+        (Fragment("{"), profile, Fragment("; }")),
+        Reason("a batch shell may not know `module` yet"),
+        "this host has no modules: /etc/profile cannot be read",
+        "leave --module away",
+    )
+    yield Prelude(
+        ("module", "purge"), Reason("nothing of the submitting shell's modules stays"), "module purge failed", ""
+    )
+    for folder in request.module_use:
+        yield Prelude(("module", "use", folder), reason, f"module use {folder} failed", "is the directory there?")
+    for name in request.module:
+        short = name.partition("/")[0]
+        yield Prelude(
+            ("module", "load", name),
+            reason,
+            f"the module {name} cannot be loaded",
+            f"module avail {short} lists what is there",
+        )
+
+
+def _virtual_environment(request: Request, facts: Facts) -> Iterator[Prelude]:
+    venv, origin = request.venv, request.origin("venv")
+    if venv is None:
+        venv, origin = facts.environment.get("VIRTUAL_ENV"), "your active environment"
+    if not venv or venv == "none" or request.image:
+        return
+    activate = f"{venv.rstrip('/')}/bin/activate"
+    yield Prelude(
+        (".", activate),
+        Reason("the ranks run in this virtual environment", origin),
+        f"the virtual environment {venv} is not there",
+        "is it on a file system that the compute nodes see?",
+    )

@@ -1,0 +1,126 @@
+"""Whole scheduler flags (--sbatch=FLAG): what touches the arithmetic is understood, never appended blindly. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from muster.errors import RequestError
+from muster.job.options import convert
+from muster.job.request import Request, options_of
+
+__all__ = ["absorb_flags", "gpus_in_gres", "split_flag"]
+
+# sbatch's letters for what is also ours.
+_LETTERS = {
+    "N": "nodes",
+    "n": "ntasks",
+    "c": "cpus-per-task",
+    "t": "time",
+    "A": "account",
+    "p": "partition",
+    "q": "qos",
+    "C": "constraint",
+    "w": "nodelist",
+    "x": "exclude",
+    "m": "distribution",
+    "J": "job-name",
+    "o": "output",
+    "e": "error",
+    "D": "chdir",
+    "a": "array",
+    "d": "dependency",
+    "L": "licenses",
+    "b": "begin",
+    "s": "oversubscribe",
+    "k": "no-kill",
+    "M": "clusters",
+}
+_FIELDS = {
+    "nodes": "nodes",
+    "gpus-per-node": "gpus_per_node",
+    "ntasks-per-node": "ntasks_per_node",
+    "tasks-per-node": "ntasks_per_node",
+    "cpus-per-task": "cpus_per_task",
+    "mem": "mem",
+    "gres": "gres",
+    "exclusive": "exclusive",
+    "time": "time",
+    "account": "account",
+    "partition": "partition",
+    "qos": "qos",
+    "constraint": "constraint",
+    "nodelist": "nodelist",
+    "exclude": "exclude",
+    "distribution": "distribution",
+    "job-name": "job_name",
+    "output": "output",
+    "error": "error",
+    "chdir": "chdir",
+}
+_REFUSED = {
+    "gpus-per-task": ("gives each rank a device of its own and breaks peer access between them", "-g GPUS_PER_NODE"),
+    "gpus": ("leaves open how many GPUs a node has", "-g GPUS_PER_NODE with -N NODES"),
+    "ntasks": ("leaves open how many ranks a node has", "-N NODES with --ntasks-per-node RANKS"),
+    "export": ("is what --export, --env and --unset-env are for", "--env KEY=VALUE"),
+    "export-file": ("is what --env is for", "--env KEY=VALUE"),
+    "wrap": ("would replace the script", "give the command after --"),
+    "parsable": ("is added by submit itself", "muster submit prints the job id alone"),
+    "test-only": ("is done by submit itself", "muster plan"),
+    "wait": ("would hold the submission", "muster run, or muster logs -f"),
+    "comment": ("is how Muster finds its jobs again", "--job-name NAME"),
+    "input": ("would give every rank the same input", "muster run … <FILE: rank 0 reads it"),
+}
+
+
+def split_flag(text: str) -> tuple[str, str | None]:
+    """Name and value of a whole flag: --gres=gpu:4, '--mem 64G', -N2."""
+    if any(ord(character) < 32 for character in text):
+        raise RequestError(f"{text!r} holds a line break or another control character", hint="write it on one line")
+    if text.startswith("--"):
+        name, equals, value = text[2:].partition("=")
+        if not equals:
+            name, blank, value = text[2:].partition(" ")
+            equals = blank
+        return name.strip(), value.strip() if equals else None
+    if len(text) >= 2 and text[0] == "-" and text[1] in _LETTERS:
+        return _LETTERS[text[1]], text[2:].lstrip(" =") or None
+    raise RequestError(f"{text!r} is not a whole flag", hint="for example --sbatch=--exclusive or --sbatch=--mem=64G")
+
+
+def absorb_flags(request: Request) -> tuple[Request, tuple[tuple[str, str | None, str], ...]]:
+    """The request with what its --sbatch flags say, and the flags that are left: (name, value, origin)."""
+    table = options_of()
+    values: dict[str, Any] = {}
+    origins = dict(request.origins)
+    left: list[tuple[str, str | None, str]] = []
+    for text in request.sbatch:
+        name, value = split_flag(text)
+        origin = f"--sbatch={text}"
+        if name in _REFUSED:
+            why, instead = _REFUSED[name]
+            raise RequestError(f"--{name} {why}", hint=f"use {instead}")
+        if name not in _FIELDS:
+            left.append((name, value, origin))
+            continue
+        field = _FIELDS[name]
+        option = table[field]
+        if option.is_switch and value is not None:
+            left.append((name, value, origin))  # --exclusive=user means less than the whole node
+            continue
+        parsed = True if option.is_switch else convert(option, value or "", f"--sbatch={text}")
+        if request.given(field) and getattr(request, field) != parsed:
+            message = f"{request.origin(field)} and {origin} contradict each other"
+            raise RequestError(message, hint="give the value once")
+        values[field], origins[field] = parsed, origin
+    return replace(request, sbatch=(), origins=origins, **values), tuple(left)
+
+
+def gpus_in_gres(gres: str | None) -> int | None:
+    """GPUs per node in a --gres list: gpu:4, gpu:volta:2, gres/gpu=4."""
+    found: int | None = None
+    for item in (gres or "").split(","):
+        name, *rest = item.removeprefix("gres/").partition("(")[0].replace("=", ":").split(":")
+        if name == "gpu":
+            found = (found or 0) + (int(rest[-1]) if rest and rest[-1].isdigit() else 1)
+    return found

@@ -1,0 +1,100 @@
+"""The #SBATCH header: every flag of the job stands there, and sbatch is given none but --output. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from muster.errors import RequestError
+from muster.job.request import Request
+from muster.plan.model import Directive, Plan, Reason
+from muster.plan.terms import Terms
+from muster.units import format_walltime, parse_walltime_s
+
+__all__ = ["make_directives"]
+
+# Fields of the request that are one directive each, by Slurm's own name.
+_PLAIN = {
+    "account": "account",
+    "partition": "partition",
+    "qos": "qos",
+    "constraint": "constraint",
+    "nodelist": "nodelist",
+    "exclude": "exclude",
+    "mem": "mem",
+}
+
+
+def make_directives(
+    request: Request, terms: Terms, plan: Plan, more: Sequence[tuple[str, str | None, str]]
+) -> tuple[Directive, ...]:
+    """The header of the job; a selector that the site demands and nobody gave is refused here."""
+    found = {each.name: each for each in _asked(request, terms, plan)}
+    for each in terms.directives:
+        found.setdefault(each.name, each)
+    for name, value, origin in more:
+        if name in found and found[name].value != value:
+            message = f"{origin} and --{name}={found[name].value} ({found[name].reason.origin}) contradict each other"
+            raise RequestError(message, hint="leave one of them away")
+        found[name] = Directive(name, value, Reason("set by you", origin))
+    for required in terms.required:
+        if required.field.replace("_", "-") not in found:
+            raise RequestError(
+                f"{terms.site} wants --{required.field.replace('_', '-')}: {required.reason.text}",
+                hint=f"give it with --{required.field.replace('_', '-')}, or once in ~/.config/muster/config.toml",
+            )
+    return tuple(found.values())
+
+
+def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
+    shape = plan.shape
+    why = dict(shape.reasons)
+    yield Directive("job-name", plan.job_name, _set(request, "job_name", "the command's name"))
+    yield Directive("nodes", str(shape.nodes), why["nodes"])
+    yield Directive("ntasks-per-node", str(shape.ntasks_per_node), why["ntasks_per_node"])
+    if shape.cpus_per_task:
+        yield Directive("cpus-per-task", str(shape.cpus_per_task), why["cpus_per_task"])
+    yield from _gpus(request, terms, plan, why["gpus_per_node"])
+    for field, name in _PLAIN.items():
+        value = getattr(request, field)
+        if value is not None:
+            yield Directive(name, value, _set(request, field))
+    if request.exclusive:
+        yield Directive("exclusive", None, _set(request, "exclusive"))
+    if request.time is not None:
+        seconds = parse_walltime_s(request.time)
+        yield Directive("time", "UNLIMITED" if seconds is None else format_walltime(seconds), _set(request, "time"))
+    if request.distribution is not None:
+        yield Directive("distribution", request.distribution, _set(request, "distribution"))
+    yield Directive("export", "NONE" if request.export == "NONE" else "ALL", _export_reason(request))
+    base = PurePosixPath(plan.working_directory)
+    for field in ("output", "error"):
+        value = getattr(request, field)
+        if value is not None:
+            yield Directive(field, str(base / value), _set(request, field))
+
+
+def _gpus(request: Request, terms: Terms, plan: Plan, why: Reason) -> Iterator[Directive]:
+    if request.gres is not None:
+        yield Directive("gres", request.gres, _set(request, "gres"))
+        if "gpu" in request.gres:
+            return
+    gpus = plan.shape.gpus_per_node
+    if not gpus or terms.gpu_form == "none":
+        return
+    kind = f"{terms.gpu_type}:" if terms.gpu_type else ""
+    origin = Reason(f"{why.text}; {terms.gpu_form_reason.text}", why.origin, terms.gpu_form_reason.source)
+    if terms.gpu_form == "gres":
+        yield Directive("gres", f"gpu:{kind}{gpus}", origin)
+    else:
+        yield Directive("gpus-per-node", f"{kind}{gpus}", origin)
+
+
+def _set(request: Request, field: str, otherwise: str = "") -> Reason:
+    return Reason("set by you", request.origin(field)) if request.given(field) else Reason(otherwise)
+
+
+def _export_reason(request: Request) -> Reason:
+    if request.export == "ALL":
+        return Reason("set by you: the whole environment of the submitting shell", request.origin("export"))
+    return Reason("the job's environment is what this script shows, whatever shell it was submitted from")

@@ -1,0 +1,61 @@
+"""What a site lays down for a launch, each with its reason: the plan's view of a profile. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from muster.plan.model import Directive, Flag, Prelude, Reason, Variable
+from muster.plan.shape import NodeShape
+
+__all__ = ["Ports", "Required", "Terms"]
+
+# Below Linux's ephemeral range (32768-60999), above what services take.
+DEFAULT_PORTS = (20000, 31999)
+
+
+@dataclass(frozen=True)
+class Required:
+    """A selector that this site will not do without."""
+
+    field: str
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where ports may lie, and whether Slurm reserves them for a step."""
+
+    low: int = DEFAULT_PORTS[0]
+    high: int = DEFAULT_PORTS[1]
+    reserved: bool = False
+    reason: Reason = Reason("below the range from which the kernel hands out ports, so nothing takes it by chance")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of one site. The defaults are those of a Slurm cluster of which nothing is known."""
+
+    site: str = "generic"
+    node: NodeShape = NodeShape()
+    gpu_form: str = "gpus-per-node"
+    """How GPUs are asked for: gpus-per-node, gres, or none where whole nodes come with theirs."""
+
+    gpu_form_reason: Reason = Reason("what every Slurm since 19.05 understands")
+    gpu_type: str | None = None
+    required: tuple[Required, ...] = ()
+    launchers: tuple[str, ...] = ()
+    """Allowed launchers; empty: all."""
+
+    launcher: str | None = None
+    launcher_reason: Reason = Reason("the fewest parts: no agent, no second start of Python")
+    mpi: str | None = None
+    directives: tuple[Directive, ...] = ()
+    step_flags: tuple[Flag, ...] = ()
+    host_suffix: str = ""
+    address_reason: Reason = Reason("rank 0 runs on the first host of the step")
+    ports: Ports = field(default_factory=Ports)
+    visibility: str = "all"
+    visibility_reason: Reason = Reason("a script says set_device(LOCAL_RANK), and peers reach each other's memory")
+    variables: tuple[Variable, ...] = ()
+    prelude: tuple[Prelude, ...] = ()
+    node_prologue: tuple[str, ...] = ()

@@ -1,0 +1,74 @@
+"""Plan → explanation: the same launch in words, each value with its reason and origin; and as JSON. Pure."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from muster.launchers import LAUNCHERS
+from muster.plan.model import Plan, Reason
+from muster.plan.words import Fragment, quote
+
+__all__ = ["explain", "plan_as_json", "plan_as_text"]
+
+
+def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
+    """Every decision of the plan: its section, its text, its reason."""
+    for name, reason in plan.shape.reasons:
+        yield "shape", f"{name} = {getattr(plan.shape, name)}", reason
+    for directive in plan.directives:
+        text = f"--{directive.name}" + (f"={directive.value}" if directive.value is not None else "")
+        yield "header", f"#SBATCH {text}", directive.reason
+    yield "launcher", plan.launcher, plan.launcher_reason
+    for flag in LAUNCHERS[plan.launcher].flags(plan):
+        yield "step", quote(flag.word), flag.reason
+    meeting = plan.rendezvous
+    yield "rendezvous", f"MASTER_ADDR = {meeting.address or 'the first host of the step'}", meeting.address_reason
+    yield "rendezvous", f"MASTER_PORT = {meeting.port or 'chosen in the job'}", meeting.port_reason
+    for prelude in plan.prelude:
+        yield "prelude", " ".join(quote(word) for word in prelude.words), prelude.reason
+    for variable in plan.variables:
+        shown = "" if variable.value is None else f"={quote(variable.value)}"
+        verb = "pass on" if variable.pass_on else ("unset" if variable.value is None else "export")
+        yield "environment", f"{verb} {variable.name}{shown}", variable.reason
+    yield "image", plan.image.image or plan.image.engine, plan.image.reason
+    for condition in plan.conditions:
+        yield "condition", condition.sentence, condition.reason
+
+
+def plan_as_text(plan: Plan) -> str:
+    """What `plan --as why` prints."""
+    lines = [f"{shlex.join(plan.typed)}", ""]
+    section = ""
+    for name, text, reason in explain(plan):
+        if name != section:
+            section = name
+            lines.append(f"{name}:")
+        lines.append(f"  {text}")
+        where = reason.origin if reason.source is None else f"{reason.origin}; {reason.source}"
+        checked = f", checked {reason.checked}" if reason.checked else ""
+        lines.append(f"      {reason.text} [{where}{checked}]")
+    if plan.notes:
+        lines += ["", "notes:", *(f"  {note.text}" for note in plan.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def plan_as_json(plan: Plan) -> str:
+    """What `plan --as json` prints and the run directory keeps."""
+    return json.dumps({"schema": 1, **_value(plan)}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _value(thing: Any) -> Any:
+    if isinstance(thing, Fragment):
+        return {"shell": thing.text}
+    if isinstance(thing, Enum):
+        return thing.value
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return {each.name: _value(getattr(thing, each.name)) for each in fields(thing)}
+    if isinstance(thing, (tuple, list)):
+        return [_value(each) for each in thing]
+    return thing
