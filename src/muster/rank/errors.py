@@ -23,6 +23,9 @@ class MusterError(Exception):
 class WireupError(MusterError):
     """A rank cannot learn its rank, size or address, or cannot join the others."""
 
+    def __str__(self) -> str:  # in a rank nobody else prints the hint
+        return f"{self.message}\n\nhint: {self.hint}" if self.hint else self.message
+
 
 class HostlistError(MusterError):
     """A Slurm node list cannot be read; `text` is the list and `position` where reading stopped."""

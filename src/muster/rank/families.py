@@ -31,6 +31,7 @@ class Family(NamedTuple):
     nodes: Names = ()
     tasks_per_node: Names = ()  # Slurm's `2(x3),1`, indexed by the node's rank
     hosts: Names = ()  # a Slurm node list, in rank order
+    ids: Names = ()  # what all ranks of one start share and no other start on these hosts
     agents: bool = False  # its launcher keeps one agent on each node, which a lower family may have numbered
 
     @property
@@ -41,7 +42,7 @@ class Family(NamedTuple):
 
 _TORCH = Family(
     name="env",
-    title="the environment (RANK, WORLD_SIZE)",
+    title="the environment",
     started_by="set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT for each rank",
     marks=(contract.RANK,),
     rank=(contract.RANK,),
@@ -58,12 +59,14 @@ FAMILIES: Tuple[Family, ...] = (
         title="muster run",
         started_by="start with muster run or muster submit",
         marks=(contract.RANK, contract.LAUNCHER),
+        ids=(contract.RUN_ID, contract.RESTART_COUNT),
     ),
     _TORCH._replace(
         name="torchrun",
         title="torchrun",
         started_by="start with torchrun --nnodes=N --nproc-per-node=R",
         marks=(contract.RANK, contract.RUN_ID),
+        ids=(contract.RUN_ID, contract.RESTART_COUNT),
         agents=True,
     ),
     _TORCH,
@@ -78,6 +81,7 @@ FAMILIES: Tuple[Family, ...] = (
         local_size=("HOROVOD_LOCAL_SIZE",),
         node_rank=("HOROVOD_CROSS_RANK",),
         nodes=("HOROVOD_CROSS_SIZE",),
+        ids=("HOROVOD_GLOO_RENDEZVOUS_PORT",),
         agents=True,
     ),
     Family(
@@ -89,6 +93,7 @@ FAMILIES: Tuple[Family, ...] = (
         size=("OMPI_COMM_WORLD_SIZE",),
         local_rank=("OMPI_COMM_WORLD_LOCAL_RANK",),
         local_size=("OMPI_COMM_WORLD_LOCAL_SIZE",),
+        ids=("PMIX_NAMESPACE",),
         agents=True,
     ),
     Family(
@@ -101,6 +106,7 @@ FAMILIES: Tuple[Family, ...] = (
         local_rank=("PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"),
         local_size=("PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"),
         node_rank=("PALS_NODEID",),
+        ids=("PALS_APID",),
     ),
     Family(
         name="hydra",
@@ -111,6 +117,7 @@ FAMILIES: Tuple[Family, ...] = (
         size=("PMI_SIZE",),
         local_rank=("MPI_LOCALRANKID",),
         local_size=("MPI_LOCALNRANKS",),
+        ids=("SLURM_JOB_ID",),
         agents=True,
     ),
     Family(
@@ -122,6 +129,7 @@ FAMILIES: Tuple[Family, ...] = (
         size=("PMI_SIZE",),
         local_rank=("PMI_LOCAL_RANK",),
         local_size=("PMI_LOCAL_SIZE",),
+        ids=("PMI_JOBID",),
     ),
     Family(
         name="pmix",
@@ -129,6 +137,7 @@ FAMILIES: Tuple[Family, ...] = (
         started_by="start with srun --mpi=pmix",
         marks=("PMIX_RANK",),
         rank=("PMIX_RANK",),
+        ids=("PMIX_NAMESPACE",),
     ),
     Family(
         name="slurm",
@@ -143,6 +152,7 @@ FAMILIES: Tuple[Family, ...] = (
         nodes=("SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
         tasks_per_node=("SLURM_STEP_TASKS_PER_NODE",),
         hosts=("SLURM_STEP_NODELIST",),
+        ids=("SLURM_JOB_ID", "SLURM_STEP_ID"),
     ),
 )
 

@@ -29,6 +29,7 @@ class Identity(NamedTuple):
     node_rank: Optional[int] = None
     nodes: Optional[int] = None
     hosts: Tuple[str, ...] = ()  # as the launcher lists them: rank 0 is on the first
+    tasks_per_node: Tuple[int, ...] = ()  # one count for each of `hosts`
     sources: Mapping[str, str] = {}
 
 
@@ -38,6 +39,7 @@ class _Claim(NamedTuple):
     family: Family
     values: Mapping[str, int]
     sources: Mapping[str, str]
+    tasks: Tuple[int, ...]
 
     @property
     def rank(self) -> int:
@@ -110,12 +112,13 @@ def _claim(family: Family, environment: Mapping[str, str]) -> _Claim:
                 values[field] = _number(variable, environment[variable])
                 sources[field] = variable
                 break
+    tasks: List[int] = []
     for variable in family.tasks_per_node:
         tasks = tasks_per_node(environment.get(variable, ""))
         if values.get("node_rank", len(tasks)) < len(tasks):
             values["local_size"] = tasks[values["node_rank"]]
             sources["local_size"] = variable
-    return _Claim(family, values, sources)
+    return _Claim(family, values, sources, tuple(tasks))
 
 
 def _number(variable: str, text: str) -> int:
@@ -211,7 +214,8 @@ def _complete(chosen: _Claim, claims: List[_Claim], environment: Mapping[str, st
     _refuse_outside("rank", "size", values, sources)
     _refuse_outside("local_rank", "local_size", values, sources)
     hosts, sources["hosts"] = _hosts(agreeing, environment)
-    return Identity(family=chosen.family.name, hosts=hosts, sources=sources, **values)
+    tasks = next((claim.tasks for claim in agreeing if claim.tasks), ())
+    return Identity(chosen.family.name, hosts=hosts, tasks_per_node=tasks, sources=sources, **values)
 
 
 def _refuse_outside(member: str, whole: str, values: Mapping[str, int], sources: Mapping[str, str]) -> None:

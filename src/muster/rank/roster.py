@@ -1,0 +1,121 @@
+"""Who sits where, once all ranks have said what they know: nodes, local ranks, the worlds of a split. Pure."""
+
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from .errors import WireupError
+from .identity import Identity
+
+__all__ = ["Place", "Seat", "absent", "seats", "split"]
+
+
+class Place(NamedTuple):
+    """What one rank says of itself when it joins. None: its launcher did not tell it."""
+
+    host: str
+    pid: int
+    started: int  # its start in the kernel's clock ticks: tells it from a later process with its number
+    node_rank: Optional[int]
+    local_rank: Optional[int]
+
+
+class Seat(NamedTuple):
+    """Where one rank sits among the others."""
+
+    rank: int
+    host: str
+    pid: int
+    started: int
+    node_rank: int
+    local_rank: int
+    local_size: int
+
+
+def seats(places: Sequence[Place]) -> Tuple[Seat, ...]:
+    """Every rank's seat, in rank order.
+
+    Local ranks and node ranks are the launcher's where it told them to all ranks of a host, else they are counted
+    in rank order. Raises WireupError when two ranks of a node have the same local rank.
+    """
+    nodes: Dict[Tuple[Optional[int], str], List[int]] = {}
+    for rank, place in enumerate(places):
+        nodes.setdefault((place.node_rank, place.host), []).append(rank)
+    told = sorted(node for node, _ in nodes if node is not None) == list(range(len(nodes)))
+    found: Dict[int, Seat] = {}
+    for position, ((node_rank, host), members) in enumerate(nodes.items()):
+        for rank, local_rank in zip(members, _local_ranks(members, places, host)):
+            place = places[rank]
+            node = node_rank if told and node_rank is not None else position
+            found[rank] = Seat(rank, host, place.pid, place.started, node, local_rank, len(members))
+    return tuple(found[rank] for rank in range(len(places)))
+
+
+def _local_ranks(members: Sequence[int], places: Sequence[Place], host: str) -> List[int]:
+    told = [places[rank].local_rank for rank in members]
+    known = [local_rank for local_rank in told if local_rank is not None]
+    if len(known) < len(told):
+        return list(range(len(members)))
+    for position, local_rank in enumerate(known):
+        if local_rank in known[:position]:
+            one, other = members[known.index(local_rank)], members[position]
+            raise WireupError(
+                f"ranks {one} and {other} on {host} both have local rank {local_rank}",
+                "LOCAL_RANK must differ between the ranks of a host: let the launcher set it",
+            )
+    return known
+
+
+def split(everyone: Sequence[Seat], rank: int, instances: int) -> Tuple[Tuple[Seat, ...], int]:
+    """The seats of this rank's world and its number, when the ranks make `instances` worlds of the same size.
+
+    Nodes and local ranks are counted anew; which device a rank has was settled by its seat among all.
+    """
+    if instances < 1 or len(everyone) % instances:
+        raise WireupError(
+            f"{len(everyone)} ranks cannot make {instances} worlds of the same size",
+            "choose instances so that it divides the number of ranks",
+        )
+    size = len(everyone) // instances
+    number = rank // size
+    members = everyone[number * size : (number + 1) * size]
+    nodes: Dict[int, List[Seat]] = {}
+    for seat in members:
+        nodes.setdefault(seat.node_rank, []).append(seat)
+    order = list(nodes)
+    return tuple(
+        seat._replace(
+            rank=position,
+            node_rank=order.index(seat.node_rank),
+            local_rank=nodes[seat.node_rank].index(seat),
+            local_size=len(nodes[seat.node_rank]),
+        )
+        for position, seat in enumerate(members)
+    ), number
+
+
+def absent(missing: Sequence[int], places: Sequence[Optional[Place]], identity: Identity) -> str:
+    """The missing ranks in words, each with the host where it should be: 'rank 5 (n3)'."""
+    hosts = _expected_hosts(places, identity)
+    named = [f"{rank} ({hosts[rank]})" if hosts[rank] else str(rank) for rank in missing[:8]]
+    more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+    return f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(named)}{more}"
+
+
+def _expected_hosts(places: Sequence[Optional[Place]], identity: Identity) -> List[str]:
+    """Where each rank should be: where it is; else, for ranks placed in blocks, where its block is; else ''."""
+    hosts = [place.host if place else "" for place in places]
+    by_block = _blocks(len(places), identity)
+    agreed = all(not here or _short(here) == _short(block) for here, block in zip(hosts, by_block))
+    if by_block and agreed:
+        return by_block
+    return hosts
+
+
+def _blocks(size: int, identity: Identity) -> List[str]:
+    hosts = identity.hosts
+    counts = identity.tasks_per_node or [size // len(hosts) for _ in hosts]
+    placed = [host for host, tasks in zip(hosts, counts) for _ in range(tasks)]
+    return placed if len(placed) == size else []
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0]

@@ -1,0 +1,185 @@
+"""The store in which ranks meet: started early on rank 0, reached without delay by the others.
+
+Two things make torch's own rendezvous slow, and both are left out here. A client that finds no store yet waits half
+a second and more before it tries again; ours asks every few milliseconds and connects once it is there. And every
+connection costs two reverse DNS look-ups, one of them in the server's only thread, so a resolver that takes 20 ms
+makes 128 ranks wait 2.7 s and a silent one 10 s (torch 2.13, `formatSockAddr`; /etc/hosts does not help, since the
+address asked for is IPv4 in IPv6 form): meanwhile this process looks names up in files only.
+"""
+
+import contextlib
+import json
+import random
+import socket
+import time
+import zlib
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Iterator, List, Optional, Sequence
+
+from .errors import WireupError
+
+__all__ = ["MissingRanks", "Store", "connect", "exchange", "files_only", "numeric", "serve"]
+
+Store = Any  # torch.distributed.Store; this module is read before torch is imported
+
+# Above this, ranks knock spread over a while: 0.1 ms each keeps 10,000 ranks within a second.
+_STAGGER_ABOVE = 512
+_STAGGER_S_PER_RANK = 1e-4
+
+# What rank 0 may take, after the deadline, to tell the others who is missing.
+_PUBLISHING_S = 15.0
+
+
+def numeric(host: str, port: int) -> str:
+    """The host's address in numbers, IPv4 before IPv6. Raises WireupError for a name that nobody knows."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise WireupError(
+            f"the host of rank 0, {host!r}, has no address here: {error.strerror or error}",
+            "set MASTER_ADDR to a name or address of it that every host knows",
+        ) from None
+    return str(min(found, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
+
+
+@contextlib.contextmanager
+def files_only() -> Iterator[None]:
+    """Within: glibc answers host names from /etc/hosts alone. Elsewhere than on glibc nothing changes."""
+    import ctypes
+
+    configure = getattr(ctypes.CDLL(None), "__nss_configure_lookup", None)
+    if configure is None:
+        yield
+        return
+    before = _hosts_services()
+    configure(b"hosts", b"files")
+    try:
+        yield
+    finally:
+        configure(b"hosts", before.encode())
+
+
+def _hosts_services(path: str = "/etc/nsswitch.conf") -> str:
+    """What this system's `hosts:` line says; glibc's default where there is none."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        database, _, services = line.partition("#")[0].partition(":")
+        if database.strip() == "hosts" and services.strip():
+            return services.strip()
+    return "dns [!UNAVAIL=return] files"
+
+
+def serve(address: str, port: int, timeout_s: float) -> Store:
+    """Start the store here, on rank 0. Raises WireupError when the address is another host's or the port is taken."""
+    from torch.distributed import TCPStore
+
+    _refuse_foreign_address(address)
+    try:
+        return TCPStore(address, port, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=timeout_s))
+    except RuntimeError as error:
+        reason = "is taken by another program" if "EADDRINUSE" in str(error) else f"cannot be used: {error}"
+        raise WireupError(
+            f"port {port} of {socket.gethostname()}, where rank 0 is to listen, {reason}",
+            "set MASTER_PORT to a free port for all ranks; muster run and muster submit choose one",
+        ) from None
+
+
+def _refuse_foreign_address(address: str) -> None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            raise WireupError(
+                f"rank 0 is on {socket.gethostname()}, but the ranks are to meet at {address}, another host's address",
+                "MASTER_ADDR must be the host of rank 0: unset it if an outer job left it",
+            ) from None
+
+
+def connect(address: str, port: int, *, rank: int, size: int, timeout_s: float) -> Store:
+    """A connection to rank 0's store, as soon as it is there. Raises WireupError when it is not within `timeout_s`."""
+    from torch.distributed import TCPStore
+
+    deadline = time.monotonic() + timeout_s
+    if size > _STAGGER_ABOVE:
+        time.sleep(min(rank * _STAGGER_S_PER_RANK, timeout_s / 10))
+    _await_listener(address, port, size, deadline)
+    patience = timedelta(seconds=max(1.0, deadline - time.monotonic()))
+    try:
+        return TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=patience)
+    except RuntimeError as error:
+        raise WireupError(
+            f"rank {rank} on {socket.gethostname()} cannot reach the store of rank 0 at {address}:{port}: {error}",
+            "did rank 0 end? its own message comes first",
+        ) from None
+
+
+def _await_listener(address: str, port: int, size: int, deadline: float) -> None:
+    """Knock until somebody listens: at first every few milliseconds, later 2,000 times a second in all."""
+    pause_s, longest_s = 0.002, max(0.1, size / 2000)
+    while True:
+        last_error: Optional[OSError] = None
+        try:
+            socket.create_connection((address, port), timeout=max(0.1, min(5.0, deadline - time.monotonic()))).close()
+        except OSError as error:
+            last_error = error
+        if last_error is None:
+            return
+        if time.monotonic() >= deadline:
+            raise WireupError(
+                f"rank 0 has not opened its store at {address}:{port} in time ({last_error.strerror or last_error})",
+                "did rank 0 start, and does a firewall between the hosts let this port pass? "
+                "a longer time: muster.world(timeout=…)",
+            )
+        time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311
+        pause_s = min(pause_s * 1.5, longest_s)
+
+
+def exchange(store: Store, name: str, mine: Any, *, rank: int, size: int, deadline: float) -> List[Any]:
+    """What each rank has put under `name` (anything JSON can hold), in rank order, on every rank.
+
+    Rank 0 collects and publishes once, so each rank asks once. Raises MissingRanks, on every rank, when some do not
+    come in time.
+    """
+    store.set(f"{name}/{rank}", json.dumps(mine))
+    if rank == 0:
+        store.set(name, zlib.compress(json.dumps(_collect(store, name, size, deadline)).encode()))
+    try:
+        _wait(store, [name], deadline + _PUBLISHING_S)
+        records = json.loads(zlib.decompress(store.get(name)))
+    except RuntimeError as error:
+        raise WireupError(
+            f"rank 0 went away while the ranks were joining ({error})", "its own message comes first; read that"
+        ) from None
+    missing = [number for number, record in enumerate(records) if record is None]
+    if missing:
+        raise MissingRanks(missing, records)
+    return list(records)
+
+
+def _collect(store: Store, name: str, size: int, deadline: float) -> List[Any]:
+    """Every rank's record, None for those that have not come by the deadline."""
+    keys = [f"{name}/{rank}" for rank in range(size)]
+    try:
+        _wait(store, keys, deadline)
+    except RuntimeError:  # torch's DistStoreError: not all have come
+        keys = [key if store.check([key]) else "" for key in keys]
+    here = iter(store.multi_get([key for key in keys if key]))
+    return [json.loads(next(here)) if key else None for key in keys]
+
+
+def _wait(store: Store, keys: Sequence[str], deadline: float) -> None:
+    store.wait(list(keys), timedelta(seconds=max(0.001, deadline - time.monotonic())))
+
+
+class MissingRanks(WireupError):
+    """Some ranks have not come; `records` has what the others said, None for the missing."""
+
+    def __init__(self, missing: Sequence[int], records: Sequence[Any]) -> None:
+        super().__init__(f"{len(missing)} of {len(records)} ranks have not come")
+        self.missing = tuple(missing)
+        self.records = tuple(records)
