@@ -1,0 +1,20 @@
+"""Where things lie in the checkout, and the modules that are ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+PACKAGE = SOURCE / "muster"
+
+
+def module_names(under: Path = PACKAGE) -> list[str]:
+    """Every module of Muster below `under`, but `__main__`, which is a program."""
+    found = []
+    for file in sorted(under.rglob("*.py")):
+        if file.name == "__main__.py":
+            continue
+        parts = file.relative_to(SOURCE).with_suffix("").parts
+        found.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    return found

@@ -1,0 +1,71 @@
+"""Guards how little the command loads before it answers: a login node's file system is slow and shared.
+
+Counts, not seconds; the seconds are in benchmarks/startup.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from muster import __version__
+from muster.cli.verbs import VERBS
+
+MUSTER = Path(sys.executable).with_name("muster")
+MOST_FILE_OPENS = 100
+TOP_LEVEL = (("--help",), ("--version",))
+NEVER_FOR_HELP = {"torch", "numpy", "mpi4py", "importlib.metadata", "asyncio", "msgspec", "rich", "subprocess"}
+NEVER = {"torch", "numpy", "mpi4py", "importlib.metadata", "asyncio"}
+THERE = [verb for verb in VERBS if find_spec(verb.module)]
+
+
+def modules_loaded(*words: str) -> set[str]:
+    """Every module that the command imports; the interpreter itself tells."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", str(MUSTER), *words], capture_output=True, text=True, check=True
+    )
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+
+
+@pytest.mark.parametrize("words", TOP_LEVEL, ids=" ".join)
+def test_the_first_page_loads_next_to_nothing(words: tuple[str, ...]) -> None:
+    loaded = modules_loaded(*words)
+    assert "muster.cli.app" in loaded
+    assert loaded & NEVER_FOR_HELP == set()
+
+
+@pytest.mark.parametrize("verb", THERE, ids=lambda verb: verb.name)
+def test_a_verbs_page_loads_no_training_environment(verb: object) -> None:
+    assert modules_loaded(verb.name, "--help") & NEVER == set()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("words", TOP_LEVEL, ids=" ".join)
+def test_the_first_page_opens_few_files(words: tuple[str, ...], tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    trace = tmp_path / "trace"
+    subprocess.run(
+        ["strace", "-f", "-e", "trace=open,openat,openat2", "-o", str(trace), str(MUSTER), *words],
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    opens = re.findall(r"open(?:at2?)?\(", trace.read_text())
+    assert 0 < len(opens) <= MOST_FILE_OPENS
+
+
+def test_the_command_and_the_module_are_one_program() -> None:
+    spoken = [
+        subprocess.run([*program, "--version"], capture_output=True, text=True, check=True).stdout
+        for program in ([str(MUSTER)], [sys.executable, "-m", "muster"])
+    ]
+    assert spoken == [f"muster {__version__}\n"] * 2
+
+
+def test_every_verb_of_the_first_page_is_there() -> None:
+    assert [verb.name for verb in VERBS if verb not in THERE] == []

@@ -1,0 +1,87 @@
+"""Guards the house itself: the arrows, the list of rooms, public names, and no site's name in code."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from .paths import PACKAGE, ROOT, module_names
+
+LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
+# Profiles that describe no site.
+PLAIN_PROFILES = {"generic", "laptop"}
+
+
+def test_the_arrows_are_kept() -> None:
+    done = subprocess.run([LINT_IMPORTS, "--no-logo"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_architecture_lists_the_rooms_that_there_are() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    listed = set(re.findall(r"^  (\w+)/ ", page, flags=re.MULTILINE))
+    there = {folder.name for folder in PACKAGE.iterdir() if folder.is_dir() and any(folder.glob("*.py"))}
+    assert listed == there
+
+
+@pytest.mark.parametrize("name", module_names())
+def test_every_public_name_resolves(name: str) -> None:
+    module = import_module(name)
+    public = getattr(module, "__all__", [])
+    assert [each for each in public if not hasattr(module, each)] == []
+    assert len(set(public)) == len(public)
+
+
+def site_names() -> set[str]:
+    """The sites of the bundled profiles, and the single words of their names."""
+    stems = {file.stem for file in (PACKAGE / "sites" / "data").glob("*.toml")} - PLAIN_PROFILES
+    return stems | {word for stem in stems for word in re.split(r"[-_]", stem) if len(word) > 3}
+
+
+def named_in(source: str, names: set[str]) -> Iterator[str]:
+    """Those of `names` that stand in identifiers and texts; comments and docstrings may give examples."""
+    if not names:
+        return
+    tree = ast.parse(source)
+    docstrings = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    }
+    pattern = re.compile(rf"(?<![a-z])({'|'.join(sorted(map(re.escape, names)))})(?![a-z])", flags=re.IGNORECASE)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield from pattern.findall(node.value)
+        for field in ("id", "attr", "name", "arg"):
+            value = getattr(node, field, None)
+            if isinstance(value, str):
+                yield from pattern.findall(value)
+
+
+def test_no_site_is_named_in_code() -> None:
+    names = site_names()
+    guilty = {
+        str(file.relative_to(ROOT)): found
+        for file in sorted(PACKAGE.rglob("*.py"))
+        if (found := sorted(set(named_in(file.read_text(), names))))
+    }
+    assert guilty == {}
+
+
+@pytest.mark.parametrize(
+    "source", ["def at_lumi(): ...", "if cluster == 'LUMI': pass", "run(lumi=1)", "x = f'{a}-lumi-g'"]
+)
+def test_a_site_named_in_code_is_seen(source: str) -> None:
+    assert list(named_in(source, {"lumi"}))
+
+
+@pytest.mark.parametrize("source", ["'''As on LUMI.'''", "x = 1  # lumi", "x = 'illumination'", "luminous = 1"])
+def test_an_example_or_another_word_is_not_taken_for_a_site(source: str) -> None:
+    assert list(named_in(source, {"lumi"})) == []
