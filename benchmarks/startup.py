@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
 def cases() -> list[Case]:
     """The baseline, the baseline once more, the first page, and every verb's own."""
-    pages = {("--help",): TOP_LIMIT, ("--version",): TOP_LIMIT}
+    pages: dict[tuple[str, ...], float] = {("--help",): TOP_LIMIT, ("--version",): TOP_LIMIT}
     pages |= {(verb.name, "--help"): VERB_LIMIT for verb in VERBS}
     ours = [Case(f"muster {' '.join(words)}", (MUSTER, *words), limit) for words, limit in pages.items()]
     return [Case("python -c pass", BARE), Case("python -c pass, again", BARE), *ours]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -32,7 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status of the documented table (docs/reference/exit-status.md)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _dispatch(words)
+        status = _dispatch(words)
+        sys.stdout.flush()  # here, so that a reader that has left or a full disk is told in our words
+        return status
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -75,6 +78,12 @@ def _explain(error: Exception) -> int:
         if isinstance(error, RequestError):
             return 2
         return 3 if isinstance(error, SiteError) else 2
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        print_error(
+            f"no space is left to write {error.filename or 'the output'}", "make room there, or write elsewhere"
+        )
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still to be written has no place
+        return 2
     import traceback
 
     where = traceback.extract_tb(error.__traceback__)[-1]

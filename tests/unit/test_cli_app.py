@@ -1,0 +1,136 @@
+"""Guards the front door: the first page, exit statuses, and that whatever goes wrong becomes words on stderr."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster import __version__
+from muster.cli import app
+from muster.cli.verbs import VERBS, Verb
+from muster.errors import CommandFailed, MachineLacks, MusterError, SchedulerSilent, UnknownName
+
+NOTHING: dict[str, int] = {}
+MUSTER = Path(sys.executable).with_name("muster")
+
+
+def muster(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([MUSTER, *words], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def verb_that(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]:
+    """Makes `muster try` do what the test says."""
+
+    def install(act: Callable[[], int]) -> None:
+        monkeypatch.setitem(sys.modules, "muster_trial", SimpleNamespace(main=lambda words: act()))
+        monkeypatch.setattr(app, "VERBS", (Verb("try", "muster_trial", "for a test"),))
+
+    return install
+
+
+def test_help_is_an_answer_and_nothing_typed_is_a_mistake() -> None:
+    assert (muster("--help").returncode, muster("-h").returncode, muster().returncode) == (0, 0, 2)
+    assert muster().stdout == muster("--help").stdout
+
+
+def test_the_first_page_names_every_verb_with_its_line() -> None:
+    page = muster("--help").stdout
+    for verb in VERBS:
+        assert any(line.split() == [verb.name, *verb.help.split()] for line in page.splitlines()), verb
+
+
+def test_the_version_stands_alone_on_stdout() -> None:
+    done = muster("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"muster {__version__}\n", "")
+
+
+def test_a_verb_misspelt_is_offered_the_right_one() -> None:
+    done = muster("submitt")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "muster: error: there is no verb named 'submitt'\n\nhint: did you mean 'submit'?\n"
+
+
+@given(st.text(min_size=1).filter(lambda word: word not in {"-h", "--help", "help", "--version"}))
+def test_no_first_word_whatever_makes_a_traceback(word: str) -> None:
+    if word not in {verb.name for verb in VERBS}:
+        assert app.main([word]) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UnknownName("site", "x", ["y"]), 2),
+        (MachineLacks("slurmd", "slurmd is not there", hint="apt-get install slurmd"), 2),
+        (SchedulerSilent("no answer", hint="try again"), 3),
+        (CommandFailed(["sbatch"], 1, "no such partition"), 3),
+        (MusterError("a sentence", "what to do"), 2),
+    ],
+)
+def test_an_error_becomes_a_sentence_a_hint_and_its_status(
+    error: MusterError,
+    status: int,
+    verb_that: Callable[[Callable[[], int]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def act() -> int:
+        raise error
+
+    verb_that(act)
+    assert app.main(["try"]) == status
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"muster: error: {error.message}\n" + (f"\nhint: {error.hint}\n" if error.hint else "")
+
+
+def test_a_bug_of_ours_says_so_and_where_without_a_traceback(
+    verb_that: Callable[[Callable[[], int]], None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MUSTER_TRACEBACK", raising=False)
+    verb_that(lambda: NOTHING["gone"])
+    assert app.main(["try"]) == 70
+    said = capsys.readouterr().err
+    assert "a bug of ours: KeyError" in said
+    assert "Traceback" not in said
+
+
+def test_the_traceback_of_a_bug_is_shown_on_request(
+    verb_that: Callable[[Callable[[], int]], None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUSTER_TRACEBACK", "1")
+    verb_that(lambda: NOTHING["gone"])
+    assert app.main(["try"]) == 70
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_control_c_is_130(verb_that: Callable[[Callable[[], int]], None]) -> None:
+    def act() -> int:
+        raise KeyboardInterrupt
+
+    verb_that(act)
+    assert app.main(["try"]) == 130
+
+
+def test_a_reader_that_has_left_is_nobodys_mistake() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as broken:
+        done = subprocess.run([MUSTER, "--help"], stdout=broken, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_a_full_disk_is_told_in_words() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([MUSTER, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("muster: error: no space is left to write the output\n\nhint: ")
+    assert len(done.stderr.splitlines()) == 3

@@ -1,0 +1,55 @@
+"""Guards how answers are printed: plain and aligned where a program reads, drawn where a person does."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+
+import pytest
+
+from muster.cli.output import print_json, print_table, say
+
+COLUMNS = ("host", "rank")
+ROWS = (("node1", 0), ("node2 [bold]", 11))
+
+
+def test_a_table_for_a_program_is_aligned_and_has_no_title() -> None:
+    stream = io.StringIO()
+    print_table("ranks", COLUMNS, ROWS, file=stream)
+    assert stream.getvalue() == "host          rank\nnode1         0\nnode2 [bold]  11\n"
+
+
+def test_a_table_without_rows_is_its_heading() -> None:
+    stream = io.StringIO()
+    print_table("ranks", COLUMNS, (), file=stream)
+    assert stream.getvalue() == "host  rank\n"
+
+
+@pytest.mark.parametrize("no_colour", ["", "1"])
+def test_a_table_for_a_person_is_drawn_and_shows_text_as_it_is(no_colour: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal:
+        print_table("ranks", COLUMNS, ROWS, file=terminal)
+        terminal.flush()
+        seen = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert "┃" in seen
+    assert "node2 [bold]" in seen
+
+
+def test_json_keeps_order_and_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"b": "é", "a": [1]})
+    said = capsys.readouterr().out
+    assert list(json.loads(said)) == ["b", "a"]
+    assert "é" in said
+
+
+def test_news_go_to_stderr_and_can_be_silenced(capsys: pytest.CaptureFixture[str]) -> None:
+    say("one")
+    say("two", quiet=True)
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "muster: one\n")
