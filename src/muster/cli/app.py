@@ -33,9 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status of the documented table (docs/reference/exit-status.md)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = _dispatch(words)
-        sys.stdout.flush()  # here, so that a reader that has left or a full disk is told in our words
-        return status
+        return _flushed(_dispatch(words))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -62,6 +60,12 @@ def _dispatch(words: list[str]) -> int:
     from muster.errors import UnknownName
 
     raise UnknownName("verb", words[0], [verb.name for verb in VERBS])
+
+
+def _flushed(status: int) -> int:
+    """Write the answer out while we can still say in words that its reader has left, or the disk is full."""
+    sys.stdout.flush()
+    return status
 
 
 def help_text() -> str:
