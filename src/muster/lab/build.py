@@ -1,0 +1,158 @@
+"""Everything between fresh namespaces and a cluster that takes jobs. Runs inside the lab's world, as its root."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from muster.act.runner import Process, checked, run, start
+from muster.errors import SiteError
+from muster.lab import accounting, config, host, kernel, paths, state
+from muster.lab.kernel import MountFlag
+from muster.lab.spec import LabSpec
+
+__all__ = ["build"]
+
+Say = Callable[[str], None]
+
+_ENVIRONMENT = {"PATH": paths.DAEMON_PATH, "LANG": "C.UTF-8"}
+_MOST_GPUS_SHOWN = 256
+
+
+def build(spec: LabSpec, home: str, version: tuple[int, int], say: Say) -> None:
+    """Make the lab; returns when every host takes jobs."""
+    mount_world()
+    write_files(spec, home, version)
+    connect(spec)
+    start_munge()
+    if spec.accounting:
+        say("starting the accounting database")
+        accounting.start_database(spec)
+    controller = start_daemon("slurmctld", "-D")
+    say(f"starting {len(spec.hosts)} hosts")
+    host.boot(spec, spec.hosts)
+    wait_for_hosts(spec.hosts, controller)
+
+
+def mount_world() -> None:
+    """The lab's own /proc, /run and shared memory; nothing mounted from here on is seen outside."""
+    flags = MountFlag.no_suid | MountFlag.no_device
+    kernel.mount("", "/", flags=MountFlag.recursive | MountFlag.private)
+    kernel.mount("proc", "/proc", "proc", flags)
+    kernel.mount("tmpfs", paths.RUN, "tmpfs", flags, "mode=755")
+    kernel.mount("tmpfs", paths.SHARED_MEMORY, "tmpfs", flags, "mode=1777")
+
+
+def write_files(spec: LabSpec, home: str, version: tuple[int, int]) -> None:
+    """All files of the lab, and those that stand in for the machine's."""
+    for folder in (paths.CONFIG, paths.LOGS, paths.HOSTS, paths.HOMES, paths.DEVICES, paths.MUNGE, paths.DATABASE):
+        folder.mkdir(parents=True)
+    for name in ("state", "spool"):
+        (paths.STATE / name).mkdir()
+    for name, text in config.files(spec, version).items():
+        # slurmdbd refuses a configuration that others can read; the prolog is a program.
+        write(paths.CONFIG / name, text, {"slurmdbd.conf": 0o600, "task_prolog.sh": 0o755}.get(name, 0o644))
+    state.write_spec(spec)
+    stand_in("/etc/hosts", config.hosts_file(spec))
+    stand_in("/etc/passwd", config.passwd_file(Path("/etc/passwd").read_text(), spec, home))
+    stand_in("/etc/group", config.group_file(Path("/etc/group").read_text(), spec))
+    if Path("/etc/slurm").is_dir():
+        kernel.mount(paths.CONFIG, "/etc/slurm", flags=MountFlag.bind)
+    for user, number in config.user_ids(spec).items():
+        (paths.HOMES / user).mkdir(mode=0o700)
+        os.chown(paths.HOMES / user, number, number)
+    for number in range(max(group.gpus for group in spec.groups)):
+        # A user namespace may not mknod; slurmd wants character devices, and /dev/null is one.
+        device = paths.DEVICES / f"nvidia{number}"
+        device.touch()
+        kernel.mount("/dev/null", device, flags=MountFlag.bind)
+
+
+def stand_in(file: str, text: str) -> None:
+    """Let `text` stand where `file` of the machine stands, in the lab only."""
+    ours = paths.ETC / Path(file).name
+    ours.write_text(text)
+    kernel.mount(ours, file, flags=MountFlag.bind)
+
+
+def write(file: Path, text: str, mode: int) -> None:
+    file.write_text(text)
+    file.chmod(mode)
+
+
+def connect(spec: LabSpec) -> None:
+    """The bridge, with the login host's address on it."""
+    kernel.set_hostname(config.LOGIN)
+    host.ip_batch(
+        [
+            "link set lo up",
+            f"link add {host.BRIDGE} type bridge",
+            f"addr add {config.address(spec, config.LOGIN)}/{config.NETWORK_BITS} dev {host.BRIDGE}",
+            f"link set {host.BRIDGE} up",
+        ]
+    )
+
+
+def start_munge() -> None:
+    """One munged for the whole lab: its socket in /run is every host's, and tells who is asking."""
+    key = paths.MUNGE / "munge.key"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o400)
+    socket = paths.MUNGE / "munge.socket.2"
+    places = {"key-file": key, "socket": socket}
+    places |= {name: paths.MUNGE / f"munged.{name.partition('-')[0]}" for name in ("pid-file", "seed-file", "log-file")}
+    daemon = start_daemon("munged", "--foreground", "--force", *(f"--{name}={path}" for name, path in places.items()))
+    wait_until(socket.exists, daemon, "munged", timeout_s=10)
+
+
+def start_daemon(program: str, *words: str) -> Process:
+    """Start a daemon of the login host; what it says goes to its log."""
+    with (paths.LOGS / f"{program}.out").open("ab") as log:
+        return start([program, *words], env=_ENVIRONMENT, stdout=log, stderr=log, own_group=True)
+
+
+def wait_until(ready: Callable[[], bool], daemon: Process, name: str, *, timeout_s: float) -> None:
+    """Return when `ready`; a daemon that ends or stays silent is a `SiteError` with its last words."""
+    deadline = time.monotonic() + timeout_s
+    while not ready():
+        if daemon.poll() is not None:
+            raise SiteError(f"{name} ended while the lab came up", hint=last_words(name))
+        if time.monotonic() > deadline:
+            raise SiteError(f"{name} was not ready within {timeout_s:g} s", hint=last_words(name))
+        time.sleep(0.03)
+
+
+def last_words(name: str) -> str:
+    """The end of a daemon's logs: with the lab, they vanish."""
+    lines: list[str] = []
+    for file in sorted(paths.LOGS.glob(f"{name}*")):
+        lines += file.read_text(errors="replace").splitlines()[-5:]
+    return (
+        f"the last words of {name}:\n" + "\n".join(f"  {line}" for line in lines) if lines else f"{name} said nothing"
+    )
+
+
+def wait_for_hosts(hosts: Sequence[str], controller: Process, *, timeout_s: float = 120) -> None:
+    """Return when Slurm would start a job on each of `hosts`."""
+    wanted = set(hosts)
+    wait_until(lambda: wanted <= idle_hosts(), controller, "slurmctld", timeout_s=timeout_s)
+
+
+def idle_hosts() -> set[str]:
+    """The hosts on which Slurm would start a job now."""
+    return {name for name, state in host_states().items() if state in {"idle", "mixed", "allocated"}}
+
+
+def host_states() -> dict[str, str]:
+    """Host → its state, in Slurm's words; nothing where the controller does not answer."""
+    result = run(["sinfo", "--noheader", "--Node", "--format=%N %T"], env=_ENVIRONMENT)
+    return dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+
+
+def slurm_version() -> tuple[int, int]:
+    """Of the slurmctld that this machine would start."""
+    words = checked(run(["slurmctld", "-V"], env=_ENVIRONMENT)).stdout.split()
+    major, minor = words[-1].split(".")[:2]
+    return int(major), int(minor)

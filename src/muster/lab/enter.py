@@ -1,0 +1,217 @@
+"""Inside a lab: run one of our functions there, or a user's command, so that nothing but its world differs.
+
+A command's exit status, stdin, stdout, signals and terminal pass through. It has two keepers, one on each side of the
+border: the outer one waits and passes on signals; the inner one is told by the kernel when the outer one dies, and
+then ends all that the command has started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import select
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from muster.act.runner import become
+from muster.errors import MachineLacks, MusterError, RequestError, SiteError, UnknownName
+from muster.lab import config, host, kernel, paths
+from muster.lab.kernel import Namespace
+
+__all__ = ["Command", "execute", "inside"]
+
+
+def inside(pid: int, function: Callable[[], Any]) -> Any:
+    """What `function` returns (as JSON brings it) or raises, called inside the lab whose first process is `pid`."""
+    answer, answer_end = os.pipe()
+    visitor = kernel.fork(lambda: _visit(pid, function, answer_end))
+    os.close(answer_end)
+    with os.fdopen(answer) as text:
+        said = text.read()
+    os.waitpid(visitor, 0)
+    if not said:
+        raise SiteError("the lab ended while it was spoken to", hint="muster lab status")
+    reply = json.loads(said)
+    if "value" in reply:
+        return reply["value"]
+    kind = RequestError if reply["request"] else SiteError
+    raise kind(reply["message"], reply["hint"])
+
+
+def _visit(pid: int, function: Callable[[], Any], answer: int) -> int:
+    os.setsid()
+    kernel.enter(pid)
+    os.chdir("/")
+    return os.waitstatus_to_exitcode(os.waitpid(kernel.fork(lambda: _answer(function, answer)), 0)[1])
+
+
+def _answer(function: Callable[[], Any], answer: int) -> int:
+    # What is started from here must not hold the caller's terminal or pipes.
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    try:
+        reply: dict[str, Any] = {"value": function()}
+    except MusterError as error:
+        reply = {"request": isinstance(error, RequestError), "message": error.message, "hint": error.hint}
+    os.write(answer, json.dumps(reply).encode())
+    return 0
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command to run in a lab: where, as whom, from which directory and environment."""
+
+    argv: tuple[str, ...]
+    host: str | None = None
+    user: str | None = None
+    directory: str = "/"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def execute(pid: int, command: Command) -> int:
+    """Run `command` in the lab whose first process is `pid`; its exit status, 128 + n for a signal n."""
+    kernel.enter(pid)
+    if command.host is not None and command.host != config.LOGIN:
+        _enter_host(command.host)
+    identity = _identity(command.user)
+    environment = _environment(command, identity)
+    program = shutil.which(command.argv[0], path=environment.get("PATH", os.defpath))
+    if program is None:
+        raise MachineLacks(
+            command.argv[0], f"the program {command.argv[0]!r} is not on PATH in the lab", hint="give its full path"
+        )
+    _go_to(command.directory, identity)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD, _OUTER_DIED})
+    shares_terminal = any(map(os.isatty, (0, 1, 2)))
+    alive, alive_end = os.pipe()
+
+    def command_process() -> int:
+        os.close(alive)
+        if not shares_terminal:
+            os.setpgid(0, 0)
+        identity.assume()
+        kernel.die_with_parent()
+        for number in _PASSED_ON | {signal.SIGPIPE, signal.SIGXFSZ}:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
+        become([program, *command.argv[1:]], environment)
+
+    def inner_keeper() -> int:
+        os.close(alive_end)
+        kernel.become_subreaper()
+        kernel.die_with_parent(_OUTER_DIED)
+        if _is_broken(alive):
+            return 1
+        return _keep(kernel.fork(command_process))
+
+    return _keep(kernel.fork(inner_keeper))
+
+
+# A real-time signal that nobody else sends: tells the inner keeper that the outer one is gone.
+_OUTER_DIED = signal.SIGRTMIN + 3
+_PASSED_ON = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2})
+_FROM_TERMINAL = 0x80
+"""SI_KERNEL: Ctrl-C and a hang-up reach the whole process group by themselves."""
+
+
+def _keep(child: int) -> int:
+    """Wait for `child`, pass on what we are sent, and return its status as a shell would."""
+    while True:
+        news = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD, _OUTER_DIED})
+        if news.si_signo == _OUTER_DIED:
+            kernel.end_children()
+            return 1
+        if news.si_signo != signal.SIGCHLD:
+            if news.si_code != _FROM_TERMINAL:
+                os.kill(child, news.si_signo)
+            continue
+        status = _collect(child)
+        if status is not None:
+            return status
+
+
+def _collect(child: int) -> int | None:
+    """Collect all that has ended; the status of `child` if it has."""
+    found = None
+    try:
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == child:
+                code = os.waitstatus_to_exitcode(ended[1])
+                found = code if code >= 0 else 128 - code
+    except ChildProcessError:
+        pass
+    return found
+
+
+def _is_broken(pipe: int) -> bool:
+    """Whether nobody is left at the other end: the outer keeper died before it could be watched."""
+    return bool(select.select([pipe], [], [], 0)[0])
+
+
+def _enter_host(name: str) -> None:
+    hosts = _known_hosts()
+    if name not in hosts:
+        raise UnknownName("host in this lab", name, [config.LOGIN, *hosts])
+    if not host.is_up(name):
+        raise RequestError(f"{name} is down", hint=f"muster lab fault restore {name}")
+    kernel.enter(host.first_process(name), ~Namespace.user)
+
+
+def _known_hosts() -> list[str]:
+    return [file.stem for file in paths.HOSTS.glob("*.pid")]
+
+
+@dataclass(frozen=True)
+class _Identity:
+    """Root of the lab (who is the caller outside), or one of its ordinary users, whom Slurm's rules bind."""
+
+    user: pwd.struct_passwd | None
+
+    def assume(self) -> None:
+        if self.user is not None:
+            os.setgroups([self.user.pw_gid])
+            os.setgid(self.user.pw_gid)
+            os.setuid(self.user.pw_uid)
+
+
+def _identity(name: str | None) -> _Identity:
+    if name is None or name == "root":
+        return _Identity(None)
+    try:
+        return _Identity(pwd.getpwnam(name))
+    except KeyError:
+        known = ["root", *(folder.name for folder in paths.HOMES.iterdir())]
+        raise UnknownName("user in this lab", name, known) from None
+
+
+def _environment(command: Command, identity: _Identity) -> dict[str, str]:
+    """The caller's environment, without what speaks of another cluster or another person."""
+    environment = {key: value for key, value in command.environment.items() if not key.startswith(_FOREIGN)}
+    if not Path("/etc/slurm/slurm.conf").exists():
+        environment["SLURM_CONF"] = str(paths.CONFIG / "slurm.conf")
+    if identity.user is None:
+        environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        names = {"USER": "root", "LOGNAME": "root"}
+    else:
+        user = identity.user.pw_name
+        names = {"USER": user, "LOGNAME": user, "HOME": identity.user.pw_dir}
+    return environment | names
+
+
+_FOREIGN = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "PMI_", "PMIX_", "OMPI_", "XDG_RUNTIME_DIR")
+
+
+def _go_to(directory: str, identity: _Identity) -> None:
+    home = "/" if identity.user is None else identity.user.pw_dir
+    try:
+        os.chdir(directory)
+    except OSError:
+        sys.stderr.write(f"muster: {directory} is not there in the lab; the command starts in {home}\n")
+        sys.stderr.flush()
+        os.chdir(home)

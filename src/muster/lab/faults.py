@@ -1,0 +1,169 @@
+"""Real faults on a lab's hosts, and what undoes them. Runs inside the lab's world.
+
+Nothing is written down about a fault: what holds on a host is asked of the kernel, so `restore` mends what is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from muster.act.runner import checked, run
+from muster.errors import RequestError, SiteError
+from muster.lab import host, paths
+from muster.lab.spec import LabSpec
+
+__all__ = ["FAULTS", "conditions", "controller_answers", "restore_controller", "restore_host", "stop_controller"]
+
+_FILLER = "muster-lab-filler"
+
+
+def kill_node(spec: LabSpec, name: str) -> None:
+    """The host's first process is killed: all that runs on it ends at once, and its link with it."""
+    os.kill(host.first_process(name), signal.SIGKILL)
+    _wait(lambda: not host.is_up(name), f"{name} did not end")
+    run(["ip", "link", "delete", host.link(spec, name)], env=_ENVIRONMENT)
+
+
+def cut_link(spec: LabSpec, name: str) -> None:
+    """The host's port on the bridge goes down: packets vanish, nobody is told."""
+    _ip("link", "set", host.link(spec, name), "down")
+
+
+def slow_link(spec: LabSpec, name: str, rate: str) -> None:
+    """A token bucket on both ends of the host's link."""
+    bucket = ["root", "tbf", "rate", rate, "burst", "32kbit", "latency", "400ms"]
+    for device, prefix in _ends(spec, name):
+        result = run([*prefix, "tc", "qdisc", "replace", "dev", device, *bucket], env=_ENVIRONMENT)
+        if not result.ok:
+            raise RequestError(
+                f"tc cannot slow the link to {rate!r}", hint="a rate as tc writes it, for example 10mbit"
+            )
+
+
+def pause_node(spec: LabSpec, name: str) -> None:
+    """Every process of the host is stopped; its kernel part, the network, goes on answering."""
+    del spec
+    _signal_all(name, signal.SIGSTOP)
+
+
+def fill_tmp(spec: LabSpec, name: str) -> None:
+    """The host's /tmp has no byte left."""
+    del spec
+    with (_tmp(name) / _FILLER).open("ab", buffering=0) as file:
+        block = bytes(1 << 20)
+        while block:
+            try:
+                file.write(block)
+            except OSError:
+                block = block[: len(block) // 2]
+
+
+def stop_controller() -> None:
+    """slurmctld is stopped: it takes connections and never answers."""
+    os.kill(_controller(), signal.SIGSTOP)
+
+
+def restore_controller() -> None:
+    """Let slurmctld go on."""
+    os.kill(_controller(), signal.SIGCONT)
+
+
+def restore_host(spec: LabSpec, name: str) -> None:
+    """Undo whatever holds on the host."""
+    if not host.is_up(name):
+        run(["ip", "link", "delete", host.link(spec, name)], env=_ENVIRONMENT)
+        host.boot(spec, [name])
+        return
+    _signal_all(name, signal.SIGCONT)
+    _ip("link", "set", host.link(spec, name), "up")
+    for device, prefix in _ends(spec, name):
+        run([*prefix, "tc", "qdisc", "delete", "dev", device, "root"], env=_ENVIRONMENT)
+    (_tmp(name) / _FILLER).unlink(missing_ok=True)
+
+
+def conditions(spec: LabSpec) -> dict[str, list[str]]:
+    """Host → the faults that hold on it now, in the words of `FAULTS`."""
+    links = json.loads(checked(run(["ip", "-json", "link", "show", "up"], env=_ENVIRONMENT)).stdout)
+    queues = json.loads(checked(run(["tc", "-json", "qdisc", "show"], env=_ENVIRONMENT)).stdout)
+    up = {link["ifname"] for link in links if link}
+    slow = {queue["dev"] for queue in queues if queue["kind"] == "tbf"}
+
+    def of(name: str) -> list[str]:
+        if not host.is_up(name):
+            return ["kill-node"]
+        checks = (
+            ("cut-link", host.link(spec, name) not in up),
+            ("slow-link", host.link(spec, name) in slow),
+            ("pause-node", _is_stopped(host.first_process(name))),
+            ("fill-tmp", (_tmp(name) / _FILLER).exists()),
+        )
+        return [fault for fault, holds in checks if holds]
+
+    return {name: of(name) for name in spec.hosts}
+
+
+def controller_answers() -> bool:
+    """Whether slurmctld runs; a stopped one does not answer."""
+    try:
+        return not _is_stopped(_controller())
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+_ENVIRONMENT = {"PATH": paths.DAEMON_PATH}
+
+# The faults of one host: what --help calls them, what does them. slow-link takes a rate besides.
+FAULTS: dict[str, Callable[..., None]] = {
+    "kill-node": kill_node,
+    "cut-link": cut_link,
+    "slow-link": slow_link,
+    "pause-node": pause_node,
+    "fill-tmp": fill_tmp,
+}
+
+
+def _ends(spec: LabSpec, name: str) -> Sequence[tuple[str, list[str]]]:
+    """Both ends of a host's link: the device, and the words that get a program to it."""
+    inside = ["nsenter", f"--net=/proc/{host.first_process(name)}/ns/net"]
+    return (host.link(spec, name), []), ("eth0", inside)
+
+
+def _ip(*words: str) -> None:
+    checked(run(["ip", *words], env=_ENVIRONMENT))
+
+
+def _tmp(name: str) -> Path:
+    return Path(f"/proc/{host.first_process(name)}/root/tmp")
+
+
+def _controller() -> int:
+    return int(paths.CONTROLLER_PID.read_text())
+
+
+def _is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def _signal_all(name: str, number: signal.Signals) -> None:
+    """Signal every process of a host, until no new one turns up."""
+    done: set[int] = set()
+    while new := set(host.member_processes(name)) - done:
+        for pid in new:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+        done |= new
+
+
+def _wait(holds: Callable[[], bool], complaint: str, timeout_s: float = 10) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > deadline:
+            raise SiteError(complaint, hint="muster lab status")
+        time.sleep(0.02)

@@ -1,0 +1,123 @@
+"""A virtual host: namespaces of its own inside the lab's, and a first process that only runs slurmd and reaps.
+
+The pid of a host's first process lies in the lab's state directory; the rest is asked of the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Sequence
+from pathlib import Path
+
+from muster.act.runner import checked, run, start
+from muster.lab import config, kernel, paths
+from muster.lab.first import reap
+from muster.lab.kernel import MountFlag, Namespace
+from muster.lab.spec import LabSpec
+
+__all__ = ["boot", "first_process", "link", "member_processes"]
+
+BRIDGE = "lab"
+_TMP_SIZE = "256m"
+
+
+def link(spec: LabSpec, host: str) -> str:
+    """The host's port on the lab's bridge; its other end is the host's eth0."""
+    return f"port{spec.hosts.index(host) + 1}"
+
+
+def boot(spec: LabSpec, hosts: Sequence[str]) -> None:
+    """Start `hosts`: their worlds first, then one call for all links, then what runs in them."""
+    go_end, go = os.pipe()
+    for host in hosts:
+        pid = _make_world(spec, host, go_end)
+        (paths.HOSTS / f"{host}.pid").write_text(f"{pid}\n")
+    os.close(go_end)
+    lines = []
+    for host in hosts:
+        lines += [
+            f"link add {link(spec, host)} type veth peer name eth0 netns {first_process(host)}",
+            f"link set {link(spec, host)} master {BRIDGE} up",
+        ]
+    ip_batch(lines)
+    os.close(go)
+
+
+def ip_batch(lines: Sequence[str]) -> None:
+    """Many `ip` commands in one process."""
+    checked(run(["ip", "-batch", "-"], stdin="\n".join(lines) + "\n", env={"PATH": paths.DAEMON_PATH}))
+
+
+def first_process(host: str) -> int:
+    """The pid of the host's first process, as the lab sees it, whether it lives or not."""
+    return int((paths.HOSTS / f"{host}.pid").read_text())
+
+
+def is_up(host: str) -> bool:
+    """Whether the host's first process lives."""
+    try:
+        process = os.pidfd_open(first_process(host))
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    ended = bool(select.select([process], [], [], 0)[0])
+    os.close(process)
+    return not ended
+
+
+def member_processes(host: str) -> list[int]:
+    """Every process that runs on the host, in the lab's numbers."""
+    home = Path(f"/proc/{first_process(host)}/ns/pid").stat().st_ino
+    members = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if (entry / "ns/pid").stat().st_ino == home:
+                    members.append(int(entry.name))
+            except OSError:  # it has ended meanwhile
+                continue
+    return members
+
+
+def _make_world(spec: LabSpec, host: str, go: int) -> int:
+    """Start the first process of a host; it waits until `go` is closed. Returns its pid in the lab."""
+    news, news_end = os.pipe()
+    starter = kernel.fork(lambda: _starter(spec, host, go, news_end))
+    os.close(news_end)
+    with os.fdopen(news) as lines:
+        pid = lines.readline()
+    os.waitpid(starter, 0)
+    return int(pid)
+
+
+def _starter(spec: LabSpec, host: str, go: int, news: int) -> int:
+    kernel.detach(keep=(go, news), log=paths.LOGS / f"{host}.log")
+    kernel.unshare(Namespace.net | Namespace.mnt | Namespace.uts | Namespace.ipc | Namespace.pid)
+    pid = kernel.fork(lambda: _first(spec, host, go, news))
+    os.write(news, f"{pid}\n".encode())
+    return 0
+
+
+def _first(spec: LabSpec, host: str, go: int, news: int) -> int:
+    os.close(news)
+    os.read(go, 1)
+    os.close(go)
+    kernel.set_hostname(host)
+    mount_own_places()
+    ip_batch(
+        [
+            "link set lo up",
+            f"addr add {config.address(spec, host)}/{config.NETWORK_BITS} dev eth0",
+            "link set eth0 up",
+        ]
+    )
+    start(["slurmd", "-D"], env={"PATH": paths.DAEMON_PATH})
+    return reap()
+
+
+def mount_own_places() -> None:
+    """What no two hosts share: processes, /tmp, and shared memory."""
+    flags = MountFlag.no_suid | MountFlag.no_device
+    kernel.mount("proc", "/proc", "proc", flags)
+    kernel.mount("tmpfs", paths.TEMPORARY, "tmpfs", flags, f"size={_TMP_SIZE},mode=1777")
+    kernel.mount("tmpfs", paths.SHARED_MEMORY, "tmpfs", flags, "mode=1777")

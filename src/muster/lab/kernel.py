@@ -1,0 +1,154 @@
+"""The few Linux calls that make and enter a lab's world, which Python 3.11 does not have.
+
+Forks live here and not in `act/runner.py`: a namespace is entered by a child, not by a program.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Collection
+from enum import IntFlag
+from itertools import pairwise
+from pathlib import Path
+
+__all__ = [
+    "MountFlag",
+    "Namespace",
+    "become_subreaper",
+    "detach",
+    "die_with_parent",
+    "end_children",
+    "enter",
+    "fork",
+    "mount",
+    "set_hostname",
+    "unshare",
+]
+
+
+class Namespace(IntFlag):
+    """Kinds of namespace, by the name they have in /proc/PID/ns; `mnt` last, for it changes what /proc is."""
+
+    user = 0x10000000
+    ipc = 0x08000000
+    uts = 0x04000000
+    net = 0x40000000
+    pid = 0x20000000
+    mnt = 0x00020000
+
+
+EVERY_KIND = ~Namespace(0)
+
+
+class MountFlag(IntFlag):
+    """Flags of mount(2)."""
+
+    none = 0
+    read_only = 0x1
+    no_suid = 0x2
+    no_device = 0x4
+    remount = 0x20
+    bind = 0x1000
+    recursive = 0x4000
+    private = 0x40000
+
+
+_SET_DEATH_SIGNAL = 1
+_SET_CHILD_SUBREAPER = 36
+
+
+def unshare(kinds: Namespace) -> None:
+    """Put this process (for pid: its next child) into fresh namespaces."""
+    _call("unshare", ctypes.c_int(kinds))
+
+
+def enter(pid: int, kinds: Namespace = EVERY_KIND) -> None:
+    """Join those namespaces of `pid`; its pid namespace holds for our next child."""
+    if Namespace.user in kinds and _inode(pid, Namespace.user) == _inode("self", Namespace.user):
+        kinds &= ~Namespace.user  # the kernel refuses to join the user namespace that one is in
+    # All are opened before the first is joined: /proc is another one afterwards.
+    descriptors = {kind: os.open(f"/proc/{pid}/ns/{kind.name}", os.O_RDONLY) for kind in Namespace if kind in kinds}
+    for kind, descriptor in descriptors.items():
+        _call("setns", ctypes.c_int(descriptor), ctypes.c_int(kind))
+        os.close(descriptor)
+
+
+def _inode(process: int | str, kind: Namespace) -> int:
+    return Path(f"/proc/{process}/ns/{kind.name}").stat().st_ino
+
+
+def mount(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    kind: str = "",
+    flags: MountFlag = MountFlag.none,
+    options: str = "",
+) -> None:
+    """mount(2)."""
+    words = [os.fsencode(word) or None for word in (source, target, kind)]
+    _call("mount", *words, ctypes.c_ulong(flags), os.fsencode(options) or None, about=os.fspath(target))
+
+
+def set_hostname(name: str) -> None:
+    """sethostname(2)."""
+    _call("sethostname", name.encode(), ctypes.c_size_t(len(name)))
+
+
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Ask for signal `number` when the parent ends. Forgotten when the user id changes: ask after that."""
+    _call("prctl", ctypes.c_int(_SET_DEATH_SIGNAL), ctypes.c_ulong(number))
+
+
+def become_subreaper() -> None:
+    """Orphans among our descendants become our children, not the first process's."""
+    _call("prctl", ctypes.c_int(_SET_CHILD_SUBREAPER), ctypes.c_ulong(1))
+
+
+def fork(child: Callable[[], int]) -> int:
+    """Run `child` in a new process, which ends with the status it returns; gives the new process's id."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()  # noqa: TID251
+    if pid:
+        return pid
+    status = 70
+    try:
+        status = child()
+    except BaseException:  # noqa: BLE001  # nothing of the parent's stack may go on in the child
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def detach(keep: Collection[int] = (), log: str | os.PathLike[str] = os.devnull) -> None:
+    """Leave the terminal, the session and every open file of the parent, but those in `keep`; speak to `log`."""
+    os.setsid()
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, log, os.O_WRONLY), (2, log, os.O_WRONLY)):
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    edges = sorted({2, *keep, os.sysconf("SC_OPEN_MAX")})
+    for low, high in pairwise(edges):
+        os.closerange(low + 1, high)
+
+
+def end_children() -> None:
+    """Kill this process's children, and theirs where it is their subreaper, until none is left."""
+    while children := Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        for child in children:
+            os.kill(int(child), signal.SIGKILL)
+        for _ in children:
+            os.wait()
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(name: str, *arguments: object, about: str | None = None) -> None:
+    if getattr(_LIBC, name)(*arguments) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}", about)

@@ -1,0 +1,106 @@
+"""The verbs of a lab as functions: up, down, find, status. What the command line calls."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from muster.lab import build, config, faults, first, requirements
+from muster.lab.enter import inside
+from muster.lab.first import IdRanges
+from muster.lab.registry import Registry
+from muster.lab.spec import LabSpec
+from muster.lab.state import read_spec
+
+__all__ = ["down", "status", "up"]
+
+Say = Callable[[str], None]
+
+
+def up(spec: LabSpec, environment: Mapping[str, str], say: Say) -> None:
+    """Make the lab; returns when it takes jobs. Whatever goes wrong, nothing of it is left."""
+    ordinary_user = os.geteuid() != 0
+    requirements.check_programs(spec, ordinary_user=ordinary_user)
+    ranges = _id_ranges() if ordinary_user else None
+    version = build.slurm_version()
+    home = environment.get("HOME", "/root")
+    registry = Registry(environment)
+    registry.reserve(spec.name)
+    try:
+        process = first.begin(ranges)
+        try:
+            inside(process.pid, lambda: build.build(spec, home, version, say))
+            registry.record(spec.name, process.pid, ".".join(map(str, version)))
+            process.commit()
+        except BaseException:
+            process.end()
+            raise
+    except BaseException:
+        registry.forget(spec.name)
+        raise
+
+
+def down(name: str, environment: Mapping[str, str]) -> None:
+    """End the lab; returns when all of it is gone."""
+    registry = Registry(environment)
+    first.end(registry.find(name).pid)
+    registry.forget(name)
+
+
+def _id_ranges() -> IdRanges:
+    uid = os.getuid()
+    user = pwd.getpwuid(uid).pw_name
+    uids, gids = (
+        requirements.subordinate_range(_text(file), file, user, uid) for file in ("/etc/subuid", "/etc/subgid")
+    )
+    return IdRanges(uids, gids)
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def status(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """What is up, what holds on each host, what is real and what is faked: the keys of `--json`."""
+    entry = Registry(environment).find(name)
+    seen = inside(entry.pid, _look)
+    return {"name": entry.name, "pid": entry.pid, "slurm": entry.version, **seen, "real": _REAL, "faked": _FAKED}
+
+
+def _look() -> dict[str, Any]:
+    spec = read_spec()
+    answers = faults.controller_answers()
+    states = build.host_states() if answers else {}
+    conditions = faults.conditions(spec)
+    return {
+        "accounting": spec.accounting,
+        "controller": "up" if answers else "stopped",
+        "hosts": [
+            {
+                "name": name,
+                "address": config.address(spec, name),
+                "state": states.get(name, "unknown"),
+                "faults": conditions[name],
+            }
+            for name in spec.hosts
+        ],
+    }
+
+
+_REAL = [
+    "slurmctld, one slurmd per host, munge; with --accounting slurmdbd on MariaDB",
+    "each host: network namespace and address, host name, processes, /tmp (256 MB), /dev/shm",
+]
+_FAKED = [
+    "GPUs are declared: their device files are /dev/null, so CUDA_VISIBLE_DEVICES is right and nothing computes",
+    "CPUs and memory are declared, not owned: all hosts share this machine's",
+    "no cgroups and no binding of tasks to CPUs (TaskPlugin=task/none)",
+    "the login host sees this machine's /tmp; no host reaches any network but the lab's",
+    "root in the lab is bound by no rule of Slurm: use --user alice or --user bob for that",
+]

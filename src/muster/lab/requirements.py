@@ -1,0 +1,120 @@
+"""What a machine must have for a lab, and the command that mends what is missing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from muster.errors import MachineLacks
+from muster.lab import paths
+from muster.lab.spec import LabSpec
+
+__all__ = ["IdRange", "check_programs", "namespaces_refused", "subordinate_range"]
+
+# The lab's ordinary users have ids up to here, see config.user_ids.
+LEAST_SUBORDINATE_IDS = 65_536
+
+# Program → the Debian and Ubuntu package that has it.
+_ALWAYS = {
+    "munged": "munge",
+    "ip": "iproute2",
+    "srun": "slurm-client",
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+}
+_ORDINARY_USER = {"newuidmap": "uidmap", "newgidmap": "uidmap"}
+_ACCOUNTING = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "mariadb-install-db": "mariadb-server"}
+
+
+class IdRange(NamedTuple):
+    """`length` ids of the machine, from `first` on."""
+
+    first: int
+    length: int
+
+
+Which = Callable[[str], str | None]
+
+
+def which(program: str) -> str | None:
+    """Where a daemon's program lies, or None."""
+    return shutil.which(program, path=paths.DAEMON_PATH)
+
+
+def check_programs(spec: LabSpec, *, ordinary_user: bool, find: Which = which) -> None:
+    """Raise `MachineLacks`, naming all that is missing and the one command that installs it."""
+    needed = _ALWAYS | (_ORDINARY_USER if ordinary_user else {}) | (_ACCOUNTING if spec.accounting else {})
+    if spec.slurm != "system":
+        needed = {program: package for program, package in needed.items() if not package.startswith("slurm")}
+    missing = [program for program in needed if find(program) is None]
+    if missing:
+        packages = sorted({needed[program] for program in missing})
+        raise MachineLacks(
+            missing[0],
+            f"this machine lacks {' and '.join(missing)}, which a lab needs",
+            hint=f"{as_root(['apt-get', 'install', '--yes', '--no-install-recommends', *packages])}",
+        )
+
+
+def subordinate_range(text: str, file: str, user: str, uid: int) -> IdRange:
+    """The user's largest range in /etc/subuid or /etc/subgid."""
+    ranges = [IdRange(0, 0)]
+    for line in text.splitlines():
+        owner, _, numbers = line.partition(":")
+        first, _, count = numbers.partition(":")
+        if owner in {user, str(uid)} and first.isdigit() and count.strip().isdigit():
+            ranges.append(IdRange(int(first), int(count)))
+    found = max(ranges, key=lambda each: each.length)
+    if found.length < LEAST_SUBORDINATE_IDS:
+        option = {"subuid": "--add-subuids", "subgid": "--add-subgids"}[Path(file).name]
+        raise MachineLacks(
+            file,
+            f"{user} has {found.length or 'no'} subordinate ids in {file}; a lab's users need {LEAST_SUBORDINATE_IDS}",
+            hint=as_root(["usermod", option, "100000-165535", user]),
+        )
+    return found
+
+
+_SWITCHES = (
+    # sysctl, the value that forbids, the value that allows
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("user.max_user_namespaces", "0", "65536"),
+    ("user.max_net_namespaces", "0", "65536"),
+    ("user.max_pid_namespaces", "0", "65536"),
+)
+
+
+def _sysctl(name: str) -> str | None:
+    try:
+        return Path("/proc/sys", *name.split(".")).read_text().strip()
+    except OSError:
+        return None
+
+
+def namespaces_refused(
+    number: int, *, sysctl: Callable[[str], str | None] = _sysctl, uid: int | None = None
+) -> MachineLacks:
+    """Why this machine refused namespaces with error `number`, and what allows them."""
+    message = f"this machine forbids the namespaces that a lab is made of: {os.strerror(number)}"
+    for name, forbidding, allowing in _SWITCHES:
+        if sysctl(name) == forbidding:
+            return MachineLacks(
+                "namespaces", f"{message} ({name}={forbidding})", as_root(["sysctl", f"{name}={allowing}"])
+            )
+    if number == errno.ENOSPC:
+        hint = as_root(["sysctl", "user.max_user_namespaces=65536", "user.max_net_namespaces=65536"])
+    elif (os.geteuid() if uid is None else uid) == 0:
+        hint = "root without CAP_SYS_ADMIN: start the container with it (--privileged), or use an ordinary user"
+    else:
+        hint = "a container's seccomp filter may forbid unshare: start the container with --privileged"
+    return MachineLacks("namespaces", message, hint)
+
+
+def as_root(argv: Sequence[str]) -> str:
+    """The command as the hint should write it for whoever is asking."""
+    return " ".join(argv if os.geteuid() == 0 else ["sudo", *argv])
