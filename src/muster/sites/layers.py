@@ -1,0 +1,115 @@
+"""Layers of a profile, one over the other; every value remembers which of them it came from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from muster.sites.places import Path, line_of, lines_of
+
+__all__ = ["Layer", "Merged", "merge"]
+
+# How entries of a list are recognised as the same one: a later layer then replaces it. Other lists are replaced whole.
+_IDENTITY = {
+    "environment": ("name", "when"),
+    "commands": ("argv", "where"),
+    "quirks": ("id",),
+    "forbidden": ("flag", "value"),
+    "binds": ("path", "when"),
+    "unverified": ("key",),
+}
+
+# What a profile says of itself only, and not of those that extend it.
+_OWN = frozenset({"name", "title", "system", "summary", "extends", "complete", "detect", "unpublished", "muster_site"})
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One text that says something of a site."""
+
+    kind: str
+    """bundled, site-wide, user, project or command line."""
+
+    file: str
+    text: str
+    table: Mapping[str, Any]
+    inherited: bool = False
+    """Reached by `extends`: what it says of itself does not hold for the other."""
+
+    @cached_property
+    def lines(self) -> dict[Path, int]:
+        return lines_of(self.text)
+
+    def line(self, path: Path) -> int | None:
+        """The line of this layer's file at which `path` is said."""
+        return line_of(self.lines, path)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The tables of all layers, and for every leaf the layer it came from and its path there."""
+
+    table: dict[str, Any]
+    origins: dict[Path, tuple[int, Path]]
+
+    def origin(self, path: Path) -> tuple[int, Path] | None:
+        """The strongest layer that says something at or below this path, else around it."""
+        if path in self.origins:
+            return self.origins[path]
+        below = [where for leaf, where in self.origins.items() if leaf[: len(path)] == path]
+        if below:
+            return max(below, key=lambda where: where[0])
+        return None
+
+
+def merge(layers: Sequence[Layer]) -> Merged:
+    """Tables are merged key by key, entries of known lists by their identity; anything else is replaced."""
+    merged = Merged({}, {})
+    for index, layer in enumerate(layers):
+        said = {key: value for key, value in layer.table.items() if not (layer.inherited and key in _OWN)}
+        _Over(index, merged.origins).table(merged.table, said, (), ())
+    return merged
+
+
+@dataclass(frozen=True)
+class _Over:
+    """One layer, laid over what is merged so far. `path`: where in the whole; `there`: where in this layer's file."""
+
+    index: int
+    origins: dict[Path, tuple[int, Path]]
+
+    def table(self, into: dict[str, Any], said: Mapping[str, Any], path: Path, there: Path) -> None:
+        for key, value in said.items():
+            here, source = (*path, key), (*there, key)
+            if isinstance(value, dict):
+                if not isinstance(into.get(key), dict):
+                    into[key] = {}
+                self.table(into[key], value, here, source)
+            elif key in _IDENTITY and isinstance(value, list):
+                into[key] = list(into.get(key, ()))
+                self.entries(into[key], value, here, source)
+            else:
+                self.value(into, value, here, source)
+
+    def value(self, into: dict[str, Any], value: Any, path: Path, there: Path) -> None:
+        if path[-1] in into:
+            for leaf in [leaf for leaf in self.origins if leaf[: len(path)] == path]:
+                del self.origins[leaf]
+        into[str(path[-1])] = value
+        self.origins[path] = (self.index, there)
+        if isinstance(value, list):
+            self.origins.update({(*path, number): (self.index, (*there, number)) for number in range(len(value))})
+
+    def entries(self, into: list[Any], said: Sequence[Any], path: Path, there: Path) -> None:
+        identity = _IDENTITY[str(path[-1])]
+        places = {_key(entry, identity): number for number, entry in enumerate(into)}
+        for number, entry in enumerate(said):
+            place = places.setdefault(_key(entry, identity), len(into))
+            into[place : place + 1] = [entry]
+            self.origins[(*path, place)] = (self.index, (*there, number))
+
+
+def _key(entry: Mapping[str, Any], identity: Sequence[str]) -> str:
+    return repr([entry.get(part) for part in identity])

@@ -1,0 +1,348 @@
+"""Find the profiles, lay them over each other, and hand out one site: a typed value that knows where it came from."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path as FilePath
+from typing import Any
+
+from muster.errors import ProfileError, RequestError, UnknownName
+from muster.facts import Facts
+from muster.sites.consistency import check_consistency
+from muster.sites.layers import Layer, Merged, merge
+from muster.sites.match import Evidence, Sighting, decide
+from muster.sites.places import Path
+from muster.sites.read import check_layer, parse_toml, read_text, to_profile
+from muster.sites.schema import Fact, Profile, Source
+
+__all__ = ["BUNDLED", "Head", "Origin", "SearchPath", "Site", "choose_site", "evidence_from", "heads", "load"]
+
+BUNDLED = FilePath(__file__).parent / "data"
+SITE_WIDE = FilePath("/etc/muster")
+DEFAULT_SITE = "generic"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a value came from."""
+
+    layer: str
+    file: str
+    line: int | None
+    source: Source | None = None
+    reason: str | None = None
+
+    @property
+    def checked(self) -> dt.date | None:
+        return self.source.checked if self.source else None
+
+    @property
+    def trust(self) -> str | None:
+        return self.source.trust if self.source else None
+
+    def words(self) -> str:
+        """For a person: the document and its date, or the file that the user wrote."""
+        if self.source is None:
+            return f"{self.file}:{self.line}" if self.line else self.file
+        third = ", third party" if self.source.trust == "T" else ""
+        return f"{self.source.title}, checked {self.source.checked}{third}"
+
+
+@dataclass(frozen=True)
+class SearchPath:
+    """Where profiles and layers lie; None: not looked for."""
+
+    bundled: FilePath = BUNDLED
+    site_wide: FilePath | None = SITE_WIDE
+    user: FilePath | None = None
+    project: FilePath | None = None
+    """The project's muster-site.toml."""
+
+    @classmethod
+    def of(cls, facts: Facts) -> SearchPath:
+        """The one that holds for whoever typed the command."""
+        config = facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config"
+        start = FilePath(facts.working_directory)
+        project = next(
+            (
+                folder / "muster-site.toml"
+                for folder in (start, *start.parents)
+                if (folder / "muster-site.toml").exists()
+            ),
+            None,
+        )
+        return cls(user=FilePath(config) / "muster", project=project)
+
+    def folders(self) -> Iterator[tuple[str, FilePath]]:
+        """(layer, folder) of the places that hold whole profiles, weakest first."""
+        yield "bundled", self.bundled
+        if self.site_wide:
+            yield "site-wide", self.site_wide / "sites"
+        if self.user:
+            yield "user", self.user / "sites"
+
+    def overlays(self) -> Iterator[tuple[str, FilePath]]:
+        """(layer, file) of what is laid over whatever site is chosen, weakest first."""
+        if self.site_wide:
+            yield "site-wide", self.site_wide / "site.toml"
+        if self.user:
+            yield "user", self.user / "site.toml"
+        if self.project:
+            yield "project", self.project
+
+
+@dataclass(frozen=True)
+class Site:
+    """One site, ready to use."""
+
+    profile: Profile
+    layers: tuple[Layer, ...]
+    merged: Merged
+    notes: tuple[str, ...] = ()
+    """How it was chosen."""
+
+    @property
+    def name(self) -> str:
+        return self.profile.name
+
+    @cached_property
+    def _facts(self) -> dict[Path, Fact]:
+        facts = self.profile.facts.items()
+        return {tuple(key.split(".")): Fact(source=fact) if isinstance(fact, str) else fact for key, fact in facts}
+
+    def get(self, key: str) -> Any:
+        """The value of a dotted key, as TOML gave it; None where nobody says anything."""
+        value: Any = self.merged.table
+        for part in self._path(key):
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+    def origin(self, key: str) -> Origin:
+        """Where a dotted key came from: `node.cores`, `partitions.small-g.time_max`, `environment.NCCL_NET`."""
+        path = self._path(key)
+        found = self.merged.origin(path)
+        if found is None:
+            return Origin("muster", "the default", None)
+        layer = self.layers[found[0]]
+        fact = self._fact(path) if layer.kind == "bundled" else None
+        source = self._own_source(path) or (fact.source if fact else None)
+        return Origin(
+            layer=layer.kind,
+            file=layer.file,
+            line=layer.line(found[1]),
+            source=self.profile.sources.get(source) if source else None,
+            reason=self._own(path, "reason") or (fact.reason if fact else None),
+        )
+
+    def _path(self, key: str) -> Path:
+        """The path of a dotted key; an entry of a list is named by its name, id, path, flag or number."""
+        path: tuple[str | int, ...] = ()
+        value: Any = self.merged.table
+        for part in key.split("."):
+            step: str | int = part
+            if isinstance(value, list):
+                step = _index(value, part)
+            path = (*path, step)
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                value = None
+        return path
+
+    def _fact(self, path: Path) -> Fact | None:
+        words = tuple(str(part) for part in path if not isinstance(part, int))
+        for length in range(len(words), 0, -1):
+            if words[:length] in self._facts:
+                return self._facts[words[:length]]
+        return None
+
+    def _own_source(self, path: Path) -> str | None:
+        return self._own(path, "source")
+
+    def _own(self, path: Path, field: str) -> str | None:
+        """What the innermost entry on the way to this key says of its own source or reason."""
+        value: Any = self.merged.table
+        found = None
+        for part in path:
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                break
+            if isinstance(value, dict) and isinstance(value.get(field), str):
+                found = value[field]
+        return found
+
+
+def _index(entries: Sequence[Any], word: str) -> int:
+    """The number of the entry of this name; past the end if there is none."""
+    if word.isdigit():
+        return int(word)
+    for number, entry in enumerate(entries):
+        if isinstance(entry, dict) and word in {entry.get(field) for field in ("name", "id", "path", "flag")}:
+            return number
+    return len(entries)
+
+
+# ---------------------------------------------------------------- one site
+
+
+def load(name: str, search: SearchPath | None = None, overrides: Mapping[str, Any] | None = None) -> Site:
+    """The site of this name, or of this TOML file, with every layer that holds for it."""
+    where = search or SearchPath()
+    layers = [*_base_layers(name, where, ()), *_overlay_layers(name, where)]
+    if overrides:
+        layers.append(_override_layer(overrides))
+    for layer in layers:
+        check_layer(layer.table, layer.text, layer.file)
+    merged = merge(layers)
+    for key in ("name", "title"):
+        if key not in merged.table:
+            raise ProfileError("every profile has one", layers[0].file, key=key, hint=f'{key} = "…" at the top')
+    profile = to_profile(merged.table, layers[-1].file)
+    check_consistency(profile, merged, layers)
+    return Site(profile, tuple(layers), merged)
+
+
+def _base_layers(name: str, search: SearchPath, chain: tuple[str, ...]) -> list[Layer]:
+    """The profile of this name from every folder that has one, after the one that it extends."""
+    if name in chain:
+        cycle = " → ".join([*chain, name])
+        raise ProfileError(
+            f"profiles extend each other in a circle: {cycle}",
+            str(_file_of(chain[-1], search)),
+            key="extends",
+            hint="one of them has to stand alone",
+        )
+    own = [_layer(kind, path) for kind, path in _files_of(name, search)]
+    if not own:
+        raise UnknownName("site", name, [head.name for head in heads(search)])
+    for layer in own:
+        check_layer(layer.table, layer.text, layer.file)
+    parent = next((layer.table["extends"] for layer in reversed(own) if "extends" in layer.table), None)
+    above = _base_layers(parent, search, (*chain, name)) if isinstance(parent, str) else []
+    return [*(_inherited(layer) for layer in above), *own]
+
+
+def _inherited(layer: Layer) -> Layer:
+    return Layer(layer.kind, layer.file, layer.text, layer.table, inherited=True)
+
+
+def _files_of(name: str, search: SearchPath) -> list[tuple[str, FilePath]]:
+    if name.endswith(".toml") or "/" in name:
+        return [("command line", FilePath(name))]
+    return [(kind, path) for kind, folder in search.folders() if (path := folder / f"{name}.toml").exists()]
+
+
+def _file_of(name: str, search: SearchPath) -> FilePath:
+    return _files_of(name, search)[0][1]
+
+
+def _overlay_layers(name: str, search: SearchPath) -> Iterator[Layer]:
+    """The layers over a site; one that names a site holds there only."""
+    for kind, path in search.overlays():
+        if path.exists():
+            layer = _layer(kind, path)
+            if layer.table.get("name", name) == name:
+                yield layer
+
+
+def _layer(kind: str, path: FilePath) -> Layer:
+    text = read_text(path)
+    return Layer(kind, str(path), text, parse_toml(text, str(path)))
+
+
+def _override_layer(overrides: Mapping[str, Any]) -> Layer:
+    """Dotted keys given on the command line."""
+    table: dict[str, Any] = {}
+    for key, value in overrides.items():
+        *parents, last = key.split(".")
+        inner = table
+        for part in parents:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise RequestError(f"{key} is given twice, as a value and as a table", hint="give it once")
+        inner[last] = value
+    return Layer("command line", "the command line", "", table)
+
+
+# ---------------------------------------------------------------- which site
+
+
+@dataclass(frozen=True)
+class Head:
+    """What stands at the top of a profile's file: enough to list it and to recognise its site."""
+
+    name: str
+    title: str
+    summary: str
+    complete: bool
+    layer: str
+    file: str
+    detect: Mapping[str, Any]
+
+
+def heads(search: SearchPath | None = None) -> list[Head]:
+    """Every profile there is, by name; only the top of each file is read."""
+    found: dict[str, Head] = {}
+    for kind, folder in (search or SearchPath()).folders():
+        for path in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
+            table = _head_of(path)
+            found[path.stem] = Head(
+                name=path.stem,
+                title=str(table.get("title", found[path.stem].title if path.stem in found else "")),
+                summary=str(table.get("summary", found[path.stem].summary if path.stem in found else "")),
+                complete=table.get("complete") is True,
+                layer=kind,
+                file=str(path),
+                detect=table.get("detect", {}) if isinstance(table.get("detect"), dict) else {},
+            )
+    return [found[name] for name in sorted(found)]
+
+
+def _head_of(path: FilePath) -> dict[str, Any]:
+    """The keys before the first table, and [detect] if it is the first; the whole file where that is no TOML."""
+    text = read_text(path)
+    lines = []
+    for line in text.splitlines():
+        if line.startswith("[") and not line.startswith(("[detect]", "[detect.")):
+            break
+        lines.append(line)
+    try:
+        return tomllib.loads("\n".join(lines))
+    except tomllib.TOMLDecodeError:
+        return parse_toml(text, str(path))
+
+
+def evidence_from(facts: Facts, found: Sequence[Head]) -> Evidence:
+    """What this host shows: variables, names, and those of the profiles' telling files that are here."""
+    wanted = {str(path) for head in found for path in head.detect.get("files", ())}
+    return Evidence(
+        cluster_name=facts.cluster_name or facts.environment.get("SLURM_CLUSTER_NAME"),
+        hostname=facts.hostname,
+        environment=facts.environment,
+        files=frozenset(path for path in wanted if FilePath(path).exists()),
+    )
+
+
+def choose_site(name: str | None, facts: Facts, overrides: Mapping[str, Any] | None = None) -> Site:
+    """The site that was asked for, else the one that the evidence shows, else `generic`, said aloud."""
+    search = SearchPath.of(facts)
+    if name is not None:
+        return load(name, search, overrides)
+    found = heads(search)
+    sighting = decide(evidence_from(facts, found), {head.name: head.detect for head in found})
+    site = load(sighting.name or DEFAULT_SITE, search, overrides)
+    return Site(site.profile, site.layers, site.merged, (_said(sighting),))
+
+
+def _said(sighting: Sighting) -> str:
+    if sighting.name is None:
+        return f"no site profile matches this host: {DEFAULT_SITE} is used (muster site list shows the others)"
+    return f"this is {sighting.name}: " + "; ".join(sighting.evidence)

@@ -1,0 +1,95 @@
+"""CPU masks from a node's tables of cores, NUMA domains and GPUs: computed, never pasted. Pure.
+
+The rule: a GPU's cores are those of its NUMA domain, shared evenly, in order, among the GPUs of that domain; the
+cores that the site keeps for itself are then taken away. It gives the published masks of every machine it was
+compared with (tests/sites/test_masks.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from muster.sites.schema import Node, Profile
+
+__all__ = ["Bound", "bind_ranks", "core_list", "gpu_cores", "mask_of", "spell_cores"]
+
+
+def core_list(text: str) -> tuple[int, ...]:
+    """The cores of a list such as 0-5,48-53."""
+    cores: list[int] = []
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        cores += range(int(low), int(high or low) + 1)
+    return tuple(cores)
+
+
+def spell_cores(cores: Iterable[int]) -> str:
+    """The shortest list of these cores: 0-5,48."""
+    runs: list[list[int]] = []
+    for core in sorted(cores):
+        if runs and core == runs[-1][1] + 1:
+            runs[-1][1] = core
+        else:
+            runs.append([core, core])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def mask_of(cores: Iterable[int]) -> str:
+    """The mask of these cores as srun reads it."""
+    return f"{sum(1 << core for core in set(cores)):#x}"
+
+
+def gpu_cores(node: Node, *, threads: int = 1) -> tuple[tuple[int, ...], ...] | None:
+    """The cores of each logical GPU, `threads` hardware threads of each; None where the tables are not known."""
+    if node.numa is None or node.gpu_numa is None or not node.gpus or node.cores is None:
+        return None
+    reserved = set(core_list(node.reserved_cores)) if node.reserved_cores else set()
+    found = []
+    for gpu in range(node.gpus):
+        domain = node.gpu_numa[gpu]
+        cores = core_list(node.numa[domain])
+        mates = [mate for mate in range(node.gpus) if node.gpu_numa[mate] == domain]
+        share = len(cores) // len(mates)
+        start = mates.index(gpu) * share
+        own = [core for core in cores[start : start + share] if core not in reserved]
+        # The second hardware thread of core c is c + cores on every machine of these tables.
+        found.append(tuple(core + node.cores * thread for thread in range(threads) for core in own))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How the ranks of a node are bound, and why; `flags` empty: they are not."""
+
+    flags: tuple[str, ...]
+    reason: str
+    cores: tuple[tuple[int, ...], ...] = ()
+    """The cores of each local rank, where they are known."""
+
+
+def bind_ranks(profile: Profile, node: Node, *, ranks: int, whole_node: bool, threads: int = 1) -> Bound:
+    """The srun flags that bind local rank i to the cores nearest to its GPU, or none and the reason for it."""
+    kind = profile.binding.kind
+    if kind in {None, "none"}:
+        return Bound((), "the site binds well enough by itself, or publishes no tables")
+    if kind == "closest":
+        return Bound(("--gpu-bind=closest",), "the site's own rule")
+    if profile.binding.needs_whole_node and not whole_node:
+        return Bound((), "part of a node: which cores and GPUs it will be is not known, so no mask would be right")
+    tables = gpu_cores(node, threads=threads)
+    if tables is None or not node.gpus:
+        return Bound((), "the cores nearest to each GPU are not published")
+    if ranks != node.gpus:
+        return Bound((), f"the masks are for one rank on each of the {node.gpus} GPUs, and there are {ranks} ranks")
+    cores = _in_rank_order(tables, profile.devices.order)
+    if kind == "map":
+        return Bound(("--cpu-bind=map_cpu:" + ",".join(str(each[0]) for each in cores),), _WHY, cores)
+    return Bound(("--cpu-bind=mask_cpu:" + ",".join(mask_of(each) for each in cores),), _WHY, cores)
+
+
+_WHY = "each rank on the cores nearest to its GPU, without those that the site keeps for itself"
+
+
+def _in_rank_order(tables: Sequence[tuple[int, ...]], order: Sequence[int] | None) -> tuple[tuple[int, ...], ...]:
+    return tuple(tables[gpu] for gpu in (order or range(len(tables))))

@@ -1,0 +1,79 @@
+"""Which site is this? Decided by evidence that is handed in. Pure.
+
+A cluster's name, a variable, a file or a full host name may decide; a node's name (nid001234) never does, because
+several sites number their nodes alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.errors import ProfileError
+
+__all__ = ["Evidence", "Sighting", "decide", "signs", "weak_signs"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a host shows of where it stands."""
+
+    cluster_name: str | None = None
+    hostname: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """The site that the evidence shows; `name` None: none."""
+
+    name: str | None
+    evidence: tuple[str, ...] = ()
+    hints: tuple[tuple[str, str], ...] = ()
+    """(site, sign) of what fits but does not decide."""
+
+
+def decide(evidence: Evidence, profiles: Mapping[str, Mapping[str, Any]]) -> Sighting:
+    """The one profile with a certain sign; two of them are an error that names both."""
+    found = {name: tuple(signs(evidence, detect)) for name, detect in profiles.items()}
+    certain = {name: said for name, said in found.items() if said}
+    hints = tuple((name, sign) for name, detect in profiles.items() for sign in weak_signs(evidence, detect))
+    if len(certain) > 1:
+        each = "; ".join(f"{name} ({', '.join(said)})" for name, said in certain.items())
+        raise ProfileError(
+            f"{len(certain)} site profiles match this host: {each}",
+            "site profiles",
+            hint=f"choose with --site {next(iter(certain))}, or mend the [detect] of one of them",
+        )
+    for name, said in certain.items():
+        return Sighting(name, said, hints)
+    return Sighting(None, (), hints)
+
+
+def signs(evidence: Evidence, detect: Mapping[str, Any]) -> Iterator[str]:
+    """The certain signs of a profile that are there, in words."""
+    names = detect.get("cluster_names", ())
+    if evidence.cluster_name and names and evidence.cluster_name not in names:
+        return  # the cluster says who it is, and it is another
+    if evidence.cluster_name in names:
+        yield f"the cluster is called {evidence.cluster_name}"
+    for variable, pattern in detect.get("environment", {}).items():
+        value = evidence.environment.get(variable)
+        if value is not None and re.fullmatch(pattern, value):
+            yield f"{variable} is {value}"
+    for pattern in detect.get("hosts", ()):
+        if re.fullmatch(pattern, evidence.hostname):
+            yield f"the host is called {evidence.hostname}"
+    for path in detect.get("files", ()):
+        if path in evidence.files:
+            yield f"{path} is here"
+
+
+def weak_signs(evidence: Evidence, detect: Mapping[str, Any]) -> Iterator[str]:
+    """The signs that fit, and would fit elsewhere too."""
+    for pattern in detect.get("nodes", ()):
+        if re.fullmatch(pattern, evidence.hostname):
+            yield f"the node is called {evidence.hostname}"

@@ -1,0 +1,94 @@
+"""Where the keys of a TOML text stand: key path → line, so that an error and an origin can name it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+__all__ = ["Path", "line_of", "lines_of", "spell"]
+
+Path = tuple[str | int, ...]
+
+_PART = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
+_KEY = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_HEADER = re.compile(rf"\s*(\[\[?)\s*({_KEY})\s*\]")
+_ASSIGNMENT = re.compile(rf"\s*({_KEY})\s*=")
+_TOKEN = re.compile(r'''"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{}]''')
+
+
+def lines_of(text: str) -> dict[Path, int]:
+    """The line, from 1, of every table and of every key that stands on a line of its own."""
+    found: dict[Path, int] = {}
+    counts: dict[Path, int] = {}
+    prefix: Path = ()
+    depth = 0
+    quotes = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not quotes and depth == 0:
+            header = _HEADER.match(line)
+            if header:
+                prefix = _header_path(header[1], _split(header[2]), counts)
+                found.setdefault(prefix, number)
+                continue
+            assignment = _ASSIGNMENT.match(line)
+            if assignment:
+                found.setdefault((*prefix, *_split(assignment[1])), number)
+                line = line[assignment.end() :]  # noqa: PLW2901  # the rest of this line is the value
+        depth, quotes = _after(line, depth, quotes)
+    return found
+
+
+def _header_path(brackets: str, parts: Path, counts: dict[Path, int]) -> Path:
+    """The path of a table, with the number of its element where a part is an array of tables."""
+    path: Path = ()
+    for position, part in enumerate(parts):
+        path = (*path, part)
+        last = position == len(parts) - 1
+        if last and brackets == "[[":
+            counts[path] = counts.get(path, -1) + 1
+        if path in counts:
+            path = (*path, counts[path])
+    return path
+
+
+def _split(key: str) -> Path:
+    return tuple(part.strip("\"'") for part in re.findall(_PART, key))
+
+
+def _after(line: str, depth: int, quotes: str) -> tuple[int, str]:
+    """Bracket depth and open multi-line quotes after this line."""
+    position = 0
+    while position < len(line):
+        if quotes:
+            end = line.find(quotes, position)
+            if end < 0:
+                return depth, quotes
+            position, quotes = end + 3, ""
+            continue
+        token = _TOKEN.search(line, position)
+        if token is None:
+            break
+        position = token.end()
+        if token[0] in {'"""', "'''"}:
+            quotes = token[0]
+        elif token[0] in {"[", "{"}:
+            depth += 1
+        elif token[0] in {"]", "}"}:
+            depth = max(0, depth - 1)
+    return depth, quotes
+
+
+def line_of(lines: Mapping[Path, int], path: Path) -> int | None:
+    """The line of this key, else of the nearest table or key around it."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in lines:
+            return lines[path[:length]]
+    return None
+
+
+def spell(path: Path) -> str:
+    """The path as a person writes it: environment[3].value."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)
+    return text

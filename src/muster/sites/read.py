@@ -1,0 +1,205 @@
+"""A profile's text → a checked value, or an error that names file, line, key and what was expected.
+
+Never half a profile: what is returned has passed every check.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path as FilePath
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from muster.errors import ProfileError, nearest_hint
+from muster.sites.places import Path, line_of, lines_of, spell
+from muster.sites.schema import SCHEMA_VERSION, Profile
+
+__all__ = ["Broken", "check_layer", "parse_toml", "read_text", "struct_keys", "to_profile"]
+
+# The largest bundled profile has 50 kB; a file beyond this is something else.
+_MAX_BYTES = 1_000_000
+
+_NAMES = {
+    str: "text in quotes",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    NoneType: "nothing",
+}
+
+
+class Broken(NamedTuple):
+    """The one place where a value does not fit the schema."""
+
+    path: Path
+    message: str
+    hint: str | None = None
+
+
+def read_text(path: FilePath) -> str:
+    """The text of a profile file."""
+    where = str(path)
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise ProfileError("there is no such file", where, hint="muster site list shows the profiles") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ProfileError(f"cannot be read: {reason}", where, hint="mend the file or its permissions") from None
+    if len(data) > _MAX_BYTES:
+        raise ProfileError(
+            f"is larger than {_MAX_BYTES // 1000} kB: this is no site profile", where, hint="give a TOML profile"
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ProfileError("is not UTF-8 text", where, line=line, hint="save it as UTF-8") from None
+
+
+def parse_toml(text: str, file: str) -> dict[str, Any]:
+    """The tables of a TOML text."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        message = re.sub(r"\s*\(at .*\)$", "", str(error))
+        line = int(found[1]) if found else text.count("\n") + 1
+        message = message[:1].lower() + message[1:]
+        raise ProfileError(f"not TOML: {message}", file, line=line, hint="key = value, text in quotes") from None
+    except RecursionError:
+        raise ProfileError("not TOML: brackets are nested too deeply", file, hint="key = value") from None
+
+
+def check_layer(table: Mapping[str, Any], text: str, file: str) -> None:
+    """Refuse a layer that is from a newer Muster, or in which a key does not fit the schema."""
+    version = table.get("muster_site", SCHEMA_VERSION)
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise ProfileError(
+            f"is a profile of format {version}, and this Muster reads up to {SCHEMA_VERSION}",
+            file,
+            line=line_of(lines_of(text), ("muster_site",)),
+            key="muster_site",
+            hint="update Muster",
+        )
+    whole = {"name": "layer", "title": "layer", **table}
+    try:
+        msgspec.convert(whole, Profile)
+    except msgspec.ValidationError as error:
+        broken = _narrow(whole, Profile, ()) or Broken((), str(error))
+        raise _error(broken, text, file) from None
+
+
+def to_profile(merged: Mapping[str, Any], file: str) -> Profile:
+    """The typed value of tables whose layers have each passed `check_layer`; `file` is the last of them."""
+    try:
+        return msgspec.convert(merged, Profile)
+    except msgspec.ValidationError as error:
+        broken = _narrow(merged, Profile, ()) or Broken((), str(error))
+        raise _error(broken, "", file) from None
+
+
+def _error(broken: Broken, text: str, file: str) -> ProfileError:
+    return ProfileError(
+        broken.message,
+        file,
+        line=line_of(lines_of(text), broken.path),
+        key=spell(broken.path) or None,
+        hint=broken.hint,
+    )
+
+
+def struct_keys(kind: type) -> tuple[str, ...]:
+    """The keys of a part of the schema."""
+    return tuple(each.encode_name for each in msgspec.structs.fields(kind))
+
+
+def _narrow(value: Any, kind: Any, path: Path) -> Broken | None:
+    """The deepest key that does not fit; None if `value` fits `kind`."""
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        for child, child_kind, part in _children(value, kind):
+            broken = _narrow(child, child_kind, (*path, part))
+            if broken is not None:
+                return broken
+        return _misfit(value, kind, path, str(error))
+    return None
+
+
+def _children(value: Any, kind: Any) -> Iterator[tuple[Any, Any, str | int]]:
+    for option in _options(kind):
+        origin = get_origin(option)
+        if isinstance(value, dict) and isinstance(option, type) and issubclass(option, msgspec.Struct):
+            hints = get_type_hints(option, include_extras=True)
+            yield from ((value[key], hints[key], key) for key in struct_keys(option) if key in value)
+        elif isinstance(value, dict) and origin is dict:
+            yield from ((child, get_args(option)[1], key) for key, child in value.items())
+        elif isinstance(value, list) and origin is tuple:
+            yield from ((child, get_args(option)[0], index) for index, child in enumerate(value))
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    """The alternatives of a union, None left out; an annotated type stays as it is."""
+    if get_origin(kind) in {Union, UnionType}:
+        return tuple(each for each in get_args(kind) if each is not NoneType)
+    return (kind,)
+
+
+def _misfit(value: Any, kind: Any, path: Path, said: str) -> Broken:
+    for option in _options(kind):
+        if isinstance(value, dict) and isinstance(option, type) and issubclass(option, msgspec.Struct):
+            known = struct_keys(option)
+            for key in value:
+                if key not in known:
+                    return Broken((*path, key), "there is no such key", nearest_hint(key, known))
+            missing = re.search(r"missing required field `(\w+)`", said)
+            if missing:
+                return Broken(
+                    path,
+                    f"the key {missing[1]!r} is missing here",
+                    f"it is {_words(get_type_hints(option, include_extras=True)[missing[1]])}",
+                )
+    expected = " or ".join(_words(option) for option in _options(kind))
+    if isinstance(value, str):
+        for option in _options(kind):
+            if get_origin(option) is Literal:
+                return Broken(
+                    path,
+                    f"{value!r} is not one of {expected}",
+                    nearest_hint(value, [str(each) for each in get_args(option)]),
+                )
+    return Broken(path, f"expected {expected}, found {_found(value)}")
+
+
+def _words(kind: Any) -> str:
+    """What a type wants, in words."""
+    origin = get_origin(kind)
+    for each in getattr(kind, "__metadata__", ()):
+        if isinstance(each, msgspec.Meta) and each.description:
+            return each.description
+    if hasattr(kind, "__metadata__"):
+        return _words(kind.__origin__)
+    if origin is Literal:
+        return ", ".join(repr(each) for each in get_args(kind))
+    if origin is tuple:
+        return f"a list, each of it {_words(get_args(kind)[0])}"
+    if origin is dict or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        return "a table of keys and values"
+    if origin in {Union, UnionType}:
+        return " or ".join(_words(option) for option in _options(kind))
+    return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def _found(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    text = repr(value) if isinstance(value, (str, int, float)) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,87 @@
+"""Conditions of a profile's entries: whether they hold for a job, and how they are said. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from muster.sites.schema import When
+from muster.units import parse_walltime_s
+
+__all__ = ["Situation", "holds", "say_when"]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known of a job when a condition is asked."""
+
+    nodes: int = 1
+    gpus_per_node: int = 0
+    whole_node: bool = False
+    launcher: str = "srun"
+    time_s: int | None = None
+    """None: not asked for."""
+
+    stack: str | None = None
+    """The software stack of an image, by the profile's name for it."""
+
+    container: bool = False
+    gpu_kind: str | None = None
+    """The kind of node, by the profile's name for it."""
+
+    nccl: str | None = None
+    trial: bool = False
+    workloads: frozenset[str] = field(default_factory=frozenset)
+
+
+def holds(when: When | None, job: Situation) -> bool:
+    """Whether every condition that is given holds."""
+    if when is None:
+        return True
+    checks: Iterable[tuple[object, bool]] = (
+        (when.nodes_min, job.nodes >= (when.nodes_min or 0)),
+        (when.nodes_max, job.nodes <= (when.nodes_max or 0)),
+        (when.gpus_min, job.gpus_per_node >= (when.gpus_min or 0)),
+        (when.gpus_max, job.gpus_per_node <= (when.gpus_max or 0)),
+        (when.whole_node, job.whole_node == when.whole_node),
+        (when.time_max, _within(job.time_s, when.time_max)),
+        (when.launchers, job.launcher in (when.launchers or ())),
+        (when.stacks, job.stack in (when.stacks or ())),
+        (when.container, job.container == when.container),
+        (when.gpu_kinds, job.gpu_kind in (when.gpu_kinds or ())),
+        (when.nccl_below, job.nccl is not None and _version(job.nccl) < _version(when.nccl_below or "0")),
+        (when.trial, job.trial == when.trial),
+        (when.workload, when.workload in job.workloads),
+    )
+    return all(held for given, held in checks if given is not None)
+
+
+def _within(time_s: int | None, limit: str | None) -> bool:
+    most = parse_walltime_s(limit) if limit else None
+    return most is None or (time_s is not None and time_s <= most)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def say_when(when: When | None) -> str:
+    """The condition in words; empty if there is none."""
+    if when is None:
+        return ""
+    said = (
+        (when.nodes_min, f"on {when.nodes_min} nodes or more"),
+        (when.nodes_max, "on one node" if when.nodes_max == 1 else f"on {when.nodes_max} nodes or fewer"),
+        (when.gpus_min, f"with {when.gpus_min} GPUs or more a node"),
+        (when.gpus_max, f"with {when.gpus_max} GPUs or fewer a node" if when.gpus_max else "without GPUs"),
+        (when.whole_node, "on whole nodes" if when.whole_node else "on parts of nodes"),
+        (when.time_max, f"for {when.time_max} or less"),
+        (when.launchers, "under " + " or ".join(when.launchers or ())),
+        (when.stacks, "with " + " or ".join(when.stacks or ())),
+        (when.container, "in a container" if when.container else "without a container"),
+        (when.gpu_kinds, "on nodes of kind " + " or ".join(when.gpu_kinds or ())),
+        (when.nccl_below, f"with NCCL older than {when.nccl_below}"),
+        (when.trial, "for a trial" if when.trial else "unless it is a trial"),
+        (when.workload, f"for {when.workload}"),
+    )
+    return ", ".join(words for given, words in said if given is not None)
