@@ -13,7 +13,7 @@ from muster.job.request import Request, options_of
 from muster.job.settings import merge_settings
 from muster.plan.build import make_plan
 from muster.plan.model import Engine, Note, Plan
-from muster.plan.terms import Terms
+from muster.sites.load import choose_site
 
 __all__ = ["asked_for_help", "facts_and_request", "need_command", "plan_for", "take_own", "warn"]
 
@@ -69,7 +69,9 @@ def plan_for(
     stream: bool = False,
 ) -> Plan:
     """The plan under the terms of the site."""
-    return make_plan(request, Terms(), facts, typed=typed, engine=engine, within=within, stream=stream)
+    name = request.site or ("laptop" if engine is Engine.HERE else None)
+    site = choose_site(name, facts)
+    return make_plan(request, site, facts, typed=typed, engine=engine, within=within, stream=stream)
 
 
 def warn(notes: Sequence[Note], *, quiet: bool) -> None:

@@ -29,8 +29,8 @@ class Torchrun:
 
     def prologues(self, plan: Plan) -> Prologues:
         return (
-            (RANK, ("library", "counts", identity_part(plan), "once_per_node", "agent")),
-            (WORKER, ("library", "cpus", "worker")),
+            (RANK, ("library", identity_part(plan), "agent")),
+            (WORKER, ("cpus", "worker")),
         )
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
@@ -58,8 +58,8 @@ class MpirunTorchrun:
     def prologues(self, plan: Plan) -> Prologues:
         del plan
         return (
-            (RANK, ("library", "counts", "rank_mpi", "once_per_node", "agent")),
-            (WORKER, ("library", "cpus", "worker")),
+            (RANK, ("library", "rank_mpi", "agent")),
+            (WORKER, ("cpus", "worker")),
         )
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:

@@ -1,4 +1,4 @@
-"""(request, terms of the site, facts) → plan. Pure: no clock, no host, no files, no chance."""
+"""(request, site, facts) → plan. Pure: no clock, no host, no files, no chance."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from muster.plan.command import resolve_command
 from muster.plan.environment import make_prelude, make_variables
 from muster.plan.flags import absorb_flags, gpus_in_gres
 from muster.plan.header import make_directives
+from muster.plan.limits import check_limits
 from muster.plan.model import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape
-from muster.plan.shape import make_shape
+from muster.plan.shape import NodeShape, make_shape
+from muster.plan.site_terms import node_shape, reason_for, situation_of, terms_of
 from muster.plan.terms import Terms
+from muster.sites.load import Site
 from muster.units import parse_walltime_s
 
 __all__ = ["digest_of", "make_plan"]
@@ -26,7 +29,7 @@ __all__ = ["digest_of", "make_plan"]
 
 def make_plan(
     asked: Request,
-    terms: Terms,
+    site: Site,
     facts: Facts,
     *,
     typed: Sequence[str],
@@ -38,8 +41,11 @@ def make_plan(
     request, more_flags = absorb_flags(asked)
     python = _python(request, facts)
     command, news = resolve_command(request.command, python)
-    shape = make_shape(request, terms.node, gpus_asked=gpus_in_gres(request.gres))
-    launcher, launcher_reason = _launcher(request, terms, engine)
+    node = node_shape(site, request) if engine is Engine.SLURM else NodeShape(gpus=facts.gpus, origin="this machine")
+    shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
+    launcher, launcher_reason = _launcher(request, site, engine)
+    terms = terms_of(site, request, shape, situation_of(site, request, shape, launcher))
+    check_limits(site, request, shape, engine)
     directory = _working_directory(request, facts)
     name = request.job_name or _name_of(command)
     notes = [Note(news)] if news else []
@@ -71,7 +77,7 @@ def make_plan(
         visibility=request.visibility or terms.visibility,
         node_prologue=_node_prologue(request, terms),
         python=python or "python3",
-        notes=(*notes, *_notes(request, shape, launcher, engine)),
+        notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, shape, launcher, engine)),
     )
     if engine is Engine.SLURM and not within:
         plan = replace(plan, directives=make_directives(request, terms, plan, more_flags))
@@ -110,22 +116,22 @@ def _working_directory(request: Request, facts: Facts) -> str:
     return str(PurePosixPath(facts.working_directory) / request.chdir)
 
 
-def _launcher(request: Request, terms: Terms, engine: Engine) -> tuple[str, Reason]:
-    asked = request.launcher
+def _launcher(request: Request, site: Site, engine: Engine) -> tuple[str, Reason]:
+    asked, launch = request.launcher, site.profile.launch
     if asked != "auto":
-        if terms.launchers and asked not in terms.launchers and engine is Engine.SLURM:
-            message = f"the launcher {asked} is not one that works at {terms.site}"
-            raise RequestError(message, hint="one of: " + ", ".join(terms.launchers))
         if engine is Engine.HERE and asked == "srun":
             raise RequestError("srun needs a Slurm controller, and none answers here", hint="--launcher local")
         if engine is Engine.SLURM and asked == "local":
             raise RequestError("the launcher local starts ranks on this machine only", hint="muster run --here")
+        if engine is Engine.SLURM and (asked in launch.refused or asked not in (launch.allowed or (asked,))):
+            why = launch.refused.get(asked, "it is not among those that work there")
+            others = ", ".join(name for name in launch.allowed or () if name != "local")
+            raise RequestError(f"the launcher {asked} is refused at {site.name}: {why}", hint=f"one of: {others}")
         return asked, Reason("set by you", request.origin("launcher"))
     if engine is Engine.HERE:
         return "local", Reason("without Slurm, Muster itself starts the ranks on this machine")
-    if terms.launcher is not None:
-        return terms.launcher, terms.launcher_reason
-    return "srun", terms.launcher_reason
+    fewest = "the fewest parts: no agent, no second start of Python"
+    return launch.preferred or "srun", reason_for(site, "launch.preferred", fewest)
 
 
 def _step_flags(request: Request, terms: Terms) -> tuple[Flag, ...]:

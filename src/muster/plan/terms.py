@@ -43,11 +43,6 @@ class Terms:
     gpu_form_reason: Reason = Reason("what every Slurm since 19.05 understands")
     gpu_type: str | None = None
     required: tuple[Required, ...] = ()
-    launchers: tuple[str, ...] = ()
-    """Allowed launchers; empty: all."""
-
-    launcher: str | None = None
-    launcher_reason: Reason = Reason("the fewest parts: no agent, no second start of Python")
     mpi: str | None = None
     directives: tuple[Directive, ...] = ()
     step_flags: tuple[Flag, ...] = ()

@@ -99,18 +99,12 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
 
 
 def prologue_text(plan: Plan, variable: str) -> str:
-    """The text that the script keeps in `variable`."""
-    text = compose(dict(LAUNCHERS[plan.launcher].prologues(plan))[variable])
-    return _with_node_prologue(plan, text) if plan.node_prologue and variable == RANK else text
-
-
-def _with_node_prologue(plan: Plan, text: str) -> str:
-    """The once-per-node command stands after identity is known and before the command is started."""
-    head, mark, tail = text.partition("# Is this the start that was planned?")
-    if not mark:
-        head, mark, tail = text.partition("# One torchrun agent on each node.")
-    local = "" if "muster_local_rank" in head else "muster_local_rank=0\n"
-    return f"{head}{local}muster_node_prologue {shlex.join(plan.node_prologue)}\n{mark}{tail}"
+    """The text that the script keeps in `variable`; the once-per-node command stands right after identity is known."""
+    names = dict(LAUNCHERS[plan.launcher].prologues(plan))[variable]
+    if variable != RANK or not plan.node_prologue:
+        return compose(names)
+    once = f"{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n"
+    return compose(names[:2]) + "\n" + once + "\n" + compose(names[2:])
 
 
 def _by_srun(plan: Plan) -> bool:

@@ -7,5 +7,4 @@ muster_node_rank=$MUSTER_LOCAL_NODEID
 muster_nodes=$MUSTER_LOCAL_NNODES
 muster_address=${MUSTER_ADDRESS:-127.0.0.1}
 muster_port=$MUSTER_PORT
-muster_job=$MUSTER_JOB
 muster_id=$MUSTER_JOB

@@ -1,6 +1,31 @@
+# How many tasks node $2 has, by Slurm's "4(x2),3". Result in $muster_tasks.
+muster_tasks_of_node() {
+    muster_tasks=
+    muster_seen=0
+    muster_ifs=$IFS
+    IFS=,
+    for muster_item in $1; do
+        case $muster_item in
+        *'(x'*)
+            muster_times=${muster_item#*'(x'}
+            muster_times=${muster_times%')'}
+            ;;
+        *) muster_times=1 ;;
+        esac
+        muster_seen=$((muster_seen + muster_times))
+        if [ "$2" -lt "$muster_seen" ]; then
+            muster_tasks=${muster_item%%'('*}
+            break
+        fi
+    done
+    IFS=$muster_ifs
+}
+
 # Who this task is, from the variables of its Slurm step: nothing is asked of anybody.
-[ -n "${SLURM_PROCID:-}" ] && [ -n "${SLURM_LOCALID:-}" ] && [ -n "${SLURM_NODEID:-}" ] || muster_stop \
-    'this task was not started by srun: SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID is missing' 'start it with srun'
+case ${SLURM_PROCID:+p}${SLURM_LOCALID:+l}${SLURM_NODEID:+n} in
+pln) ;;
+*) muster_stop 'this task was not started by srun: SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID is missing' 'start it with srun' ;;
+esac
 muster_rank=$SLURM_PROCID
 muster_size=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}}
 muster_local_rank=$SLURM_LOCALID

@@ -1,3 +1,12 @@
+# How many items a comma-separated list has. Result in $muster_count.
+muster_count_items() {
+    muster_count=0
+    muster_ifs=$IFS
+    IFS=,
+    for muster_item in $1; do muster_count=$((muster_count + 1)); done
+    IFS=$muster_ifs
+}
+
 # Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.
 [ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
     "$MUSTER_NTASKS ranks were planned and the launcher started $muster_size" 'another launcher may stand in between: take it out of the command'

@@ -1,0 +1,1 @@
+"""Tests of request, plan, script and start."""

@@ -1,0 +1,29 @@
+"""Plans for tests: as a person would get them, from words."""
+
+from __future__ import annotations
+
+from muster.facts import Facts
+from muster.job.options import parse, request_from
+from muster.plan.build import make_plan
+from muster.plan.model import Engine, Plan
+from muster.sites.load import load
+
+FACTS = Facts(working_directory="/home/ada/project", home="/home/ada", user="ada", python="/home/ada/env/bin/python")
+
+
+def plan(
+    *words: str,
+    launcher: str = "auto",
+    site: str | None = None,
+    facts: Facts = FACTS,
+    engine: Engine | None = None,
+    within: bool = False,
+    stream: bool = False,
+) -> Plan:
+    """The plan of these words; a plain command if there are none."""
+    typed = words or ("-N", "2", "-g", "4", "--", "python", "train.py")
+    values, origins, command = parse(["--launcher", launcher, *typed])
+    request = request_from({}, values, origins, command)
+    where = engine or (Engine.HERE if launcher == "local" else Engine.SLURM)
+    profile = load(site or ("laptop" if where is Engine.HERE else "generic"))
+    return make_plan(request, profile, facts, typed=typed, engine=where, within=within, stream=stream)
