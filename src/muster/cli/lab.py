@@ -50,7 +50,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         from muster.errors import RequestError
 
-        raise RequestError(f"muster lab: {message}", hint=f"{self.prog} --help")
+        raise RequestError(message, hint=f"{self.prog} --help")
 
 
 class _Pages:
@@ -109,7 +109,22 @@ def _parser() -> argparse.ArgumentParser:
     page = pages.add("status", _status, "what is up, what is real and what is faked")
     page.add_argument("--json", action="store_true", help="as one JSON document")
     pages.add("down", _down, "end the lab and everything in it")
+    page = pages.add("fault", _fault, "break something for real, or mend it again", epilog=_FAULTS)
+    page.add_argument("fault", choices=_FAULT_WORDS, metavar="FAULT", help="one of those below")
+    page.add_argument("target", nargs="*", metavar="H", help="the host; for slow-link also the rate")
     return pages.top
+
+
+_FAULT_WORDS = {
+    "kill-node": ("H", "the host and all that runs on it end at once"),
+    "cut-link": ("H", "its packets vanish"),
+    "slow-link": ("H RATE", "RATE in both directions, as tc writes it: 10mbit"),
+    "pause-node": ("H", "every process of the host is stopped; its kernel goes on answering"),
+    "fill-tmp": ("H", "its /tmp has no byte left"),
+    "stop-controller": ("", "slurmctld takes connections and never answers"),
+    "restore": ("[H|controller|all]", "undo whatever holds there (default: all); returns when Slurm uses it again"),
+}
+_FAULTS = "faults:\n" + "\n".join(f"  {f'{word} {takes}':<28}{does}" for word, (takes, does) in _FAULT_WORDS.items())
 
 
 def _place(page: _Parser) -> None:
@@ -189,6 +204,27 @@ def _down(options: argparse.Namespace) -> int:
 
     labs.down(options.name, os.environ)
     say(f"the lab {options.name!r} is gone")
+    return 0
+
+
+def _fault(options: argparse.Namespace) -> int:
+    from muster.lab import labs
+
+    takes, _ = _FAULT_WORDS[options.fault]
+    least = len([word for word in takes.split() if not word.startswith("[")])
+    if not least <= len(options.target) <= len(takes.split()):
+        from muster.errors import RequestError
+
+        hint = f"muster lab fault {options.fault} {takes}".rstrip()
+        raise RequestError(
+            f"{options.fault} takes {takes or 'no host'}, not {' '.join(options.target) or 'nothing'}", hint
+        )
+    if options.fault == "restore":
+        labs.restore(options.name, os.environ, *(options.target or ["all"]))
+    elif options.fault == "stop-controller":
+        labs.stop_controller(options.name, os.environ)
+    else:
+        labs.fault(options.name, os.environ, options.fault, *options.target)
     return 0
 
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from muster.act.runner import Process, checked, run, start
-from muster.errors import SiteError
-from muster.lab import accounting, config, host, kernel, paths, state
+from muster.act.runner import Process, checked, run
+from muster.lab import accounting, config, daemons, host, kernel, paths, state
 from muster.lab.kernel import MountFlag
 from muster.lab.spec import LabSpec
 
 __all__ = ["build"]
 
 Say = Callable[[str], None]
-
-_ENVIRONMENT = {"PATH": paths.DAEMON_PATH, "LANG": "C.UTF-8"}
-_MOST_GPUS_SHOWN = 256
 
 
 def build(spec: LabSpec, home: str, version: tuple[int, int], say: Say) -> None:
@@ -28,9 +23,9 @@ def build(spec: LabSpec, home: str, version: tuple[int, int], say: Say) -> None:
     connect(spec)
     start_munge()
     if spec.accounting:
-        say("starting the accounting database")
+        say("starting slurmdbd on MariaDB")
         accounting.start_database(spec)
-    controller = start_daemon("slurmctld", "-D")
+    controller = daemons.start("slurmctld", "-D")
     say(f"starting {len(spec.hosts)} hosts")
     host.boot(spec, spec.hosts)
     wait_for_hosts(spec.hosts, controller)
@@ -103,56 +98,29 @@ def start_munge() -> None:
     socket = paths.MUNGE / "munge.socket.2"
     places = {"key-file": key, "socket": socket}
     places |= {name: paths.MUNGE / f"munged.{name.partition('-')[0]}" for name in ("pid-file", "seed-file", "log-file")}
-    daemon = start_daemon("munged", "--foreground", "--force", *(f"--{name}={path}" for name, path in places.items()))
-    wait_until(socket.exists, daemon, "munged", timeout_s=10)
-
-
-def start_daemon(program: str, *words: str) -> Process:
-    """Start a daemon of the login host; what it says goes to its log."""
-    with (paths.LOGS / f"{program}.out").open("ab") as log:
-        return start([program, *words], env=_ENVIRONMENT, stdout=log, stderr=log, own_group=True)
-
-
-def wait_until(ready: Callable[[], bool], daemon: Process, name: str, *, timeout_s: float) -> None:
-    """Return when `ready`; a daemon that ends or stays silent is a `SiteError` with its last words."""
-    deadline = time.monotonic() + timeout_s
-    while not ready():
-        if daemon.poll() is not None:
-            raise SiteError(f"{name} ended while the lab came up", hint=last_words(name))
-        if time.monotonic() > deadline:
-            raise SiteError(f"{name} was not ready within {timeout_s:g} s", hint=last_words(name))
-        time.sleep(0.03)
-
-
-def last_words(name: str) -> str:
-    """The end of a daemon's logs: with the lab, they vanish."""
-    lines: list[str] = []
-    for file in sorted(paths.LOGS.glob(f"{name}*")):
-        lines += file.read_text(errors="replace").splitlines()[-5:]
-    return (
-        f"the last words of {name}:\n" + "\n".join(f"  {line}" for line in lines) if lines else f"{name} said nothing"
-    )
+    daemon = daemons.start("munged", "--foreground", "--force", *(f"--{name}={path}" for name, path in places.items()))
+    daemons.wait_until(socket.exists, daemon, "munged", timeout_s=10)
 
 
 def wait_for_hosts(hosts: Sequence[str], controller: Process, *, timeout_s: float = 120) -> None:
     """Return when Slurm would start a job on each of `hosts`."""
     wanted = set(hosts)
-    wait_until(lambda: wanted <= idle_hosts(), controller, "slurmctld", timeout_s=timeout_s)
+    daemons.wait_until(lambda: wanted <= usable_hosts(), controller, "slurmctld", timeout_s=timeout_s)
 
 
-def idle_hosts() -> set[str]:
+def usable_hosts() -> set[str]:
     """The hosts on which Slurm would start a job now."""
     return {name for name, state in host_states().items() if state in {"idle", "mixed", "allocated"}}
 
 
 def host_states() -> dict[str, str]:
     """Host → its state, in Slurm's words; nothing where the controller does not answer."""
-    result = run(["sinfo", "--noheader", "--Node", "--format=%N %T"], env=_ENVIRONMENT)
+    result = run(["sinfo", "--noheader", "--Node", "--format=%N %T"], env=daemons.ENVIRONMENT)
     return dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
 
 
 def slurm_version() -> tuple[int, int]:
     """Of the slurmctld that this machine would start."""
-    words = checked(run(["slurmctld", "-V"], env=_ENVIRONMENT)).stdout.split()
+    words = checked(run(["slurmctld", "-V"], env=daemons.ENVIRONMENT)).stdout.split()
     major, minor = words[-1].split(".")[:2]
     return int(major), int(minor)

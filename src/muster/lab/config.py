@@ -60,6 +60,7 @@ def slurm_conf(spec: LabSpec) -> str:
             ("TaskProlog", str(paths.CONFIG / "task_prolog.sh")),
             ("SelectType", "select/cons_tres"),
             ("SelectTypeParameters", "CR_Core"),
+            ("MailProg", "/bin/true"),
             ("MpiDefault", "none"),
             ("MpiParams", f"ports={_STEP_PORTS}"),
             ("ReturnToService", "2"),

@@ -14,6 +14,7 @@ import select
 import shutil
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,8 +41,19 @@ def inside(pid: int, function: Callable[[], Any]) -> Any:
     reply = json.loads(said)
     if "value" in reply:
         return reply["value"]
-    kind = RequestError if reply["request"] else SiteError
-    raise kind(reply["message"], reply["hint"])
+    raise _ERRORS[reply["kind"]](*reply["said"])
+
+
+# Which errors keep their kind on the way out of the lab; what is none of these is a bug of ours.
+_ERRORS: dict[str, Callable[..., Exception]] = {"request": RequestError, "site": SiteError, "bug": RuntimeError}
+
+
+def _described(error: Exception) -> dict[str, Any]:
+    if isinstance(error, MusterError):
+        kind = "request" if isinstance(error, RequestError) else "site"
+        return {"kind": kind, "said": [error.message, error.hint]}
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return {"kind": "bug", "said": [f"inside the lab: {error!r} ({Path(where.filename).name}:{where.lineno})"]}
 
 
 def _visit(pid: int, function: Callable[[], Any], answer: int) -> int:
@@ -57,8 +69,8 @@ def _answer(function: Callable[[], Any], answer: int) -> int:
     os.dup2(null, 0)
     try:
         reply: dict[str, Any] = {"value": function()}
-    except MusterError as error:
-        reply = {"request": isinstance(error, RequestError), "message": error.message, "hint": error.hint}
+    except Exception as error:  # noqa: BLE001  # raised again outside
+        reply = _described(error)
     os.write(answer, json.dumps(reply).encode())
     return 0
 
@@ -155,16 +167,12 @@ def _is_broken(pipe: int) -> bool:
 
 
 def _enter_host(name: str) -> None:
-    hosts = _known_hosts()
+    hosts = host.known()
     if name not in hosts:
         raise UnknownName("host in this lab", name, [config.LOGIN, *hosts])
     if not host.is_up(name):
         raise RequestError(f"{name} is down", hint=f"muster lab fault restore {name}")
     kernel.enter(host.first_process(name), ~Namespace.user)
-
-
-def _known_hosts() -> list[str]:
-    return [file.stem for file in paths.HOSTS.glob("*.pid")]
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from muster.act.runner import checked, run
-from muster.errors import RequestError, SiteError
-from muster.lab import host, paths
+from muster.errors import RequestError, SiteError, UnknownName
+from muster.lab import build, daemons, host, paths
 from muster.lab.spec import LabSpec
+from muster.lab.state import read_spec
 
-__all__ = ["FAULTS", "conditions", "controller_answers", "restore_controller", "restore_host", "stop_controller"]
+__all__ = ["FAULTS", "apply", "conditions", "controller_answers", "restore"]
 
 _FILLER = "muster-lab-filler"
 
@@ -26,7 +27,7 @@ def kill_node(spec: LabSpec, name: str) -> None:
     """The host's first process is killed: all that runs on it ends at once, and its link with it."""
     os.kill(host.first_process(name), signal.SIGKILL)
     _wait(lambda: not host.is_up(name), f"{name} did not end")
-    run(["ip", "link", "delete", host.link(spec, name)], env=_ENVIRONMENT)
+    run(["ip", "link", "delete", host.link(spec, name)], env=daemons.ENVIRONMENT)
 
 
 def cut_link(spec: LabSpec, name: str) -> None:
@@ -38,7 +39,7 @@ def slow_link(spec: LabSpec, name: str, rate: str) -> None:
     """A token bucket on both ends of the host's link."""
     bucket = ["root", "tbf", "rate", rate, "burst", "32kbit", "latency", "400ms"]
     for device, prefix in _ends(spec, name):
-        result = run([*prefix, "tc", "qdisc", "replace", "dev", device, *bucket], env=_ENVIRONMENT)
+        result = run([*prefix, "tc", "qdisc", "replace", "dev", device, *bucket], env=daemons.ENVIRONMENT)
         if not result.ok:
             raise RequestError(
                 f"tc cannot slow the link to {rate!r}", hint="a rate as tc writes it, for example 10mbit"
@@ -68,28 +69,49 @@ def stop_controller() -> None:
     os.kill(_controller(), signal.SIGSTOP)
 
 
-def restore_controller() -> None:
-    """Let slurmctld go on."""
-    os.kill(_controller(), signal.SIGCONT)
+def apply(fault: str, name: str, *details: str) -> None:
+    """Do `fault`, one of `FAULTS`, to the host `name`."""
+    spec = read_spec()
+    if name not in spec.hosts:
+        raise UnknownName("host in this lab", name, spec.hosts)
+    if not host.is_up(name):
+        raise RequestError(f"{name} is down already", hint=f"muster lab fault restore {name}")
+    FAULTS[fault](spec, name, *details)
+
+
+def restore(target: str) -> None:
+    """Undo all that holds on `target`: a host, "controller" or "all"; returns when Slurm uses the hosts again."""
+    spec = read_spec()
+    targets = ["controller", *spec.hosts] if target == "all" else [target]
+    for each in targets:
+        if each == "controller":
+            os.kill(_controller(), signal.SIGCONT)
+        elif each in spec.hosts:
+            restore_host(spec, each)
+        else:
+            raise UnknownName("host in this lab", each, [*spec.hosts, "controller", "all"])
+    hosts = set(targets) - {"controller"}
+    if controller_answers():
+        _wait(lambda: hosts <= build.usable_hosts(), f"{target} is mended, but Slurm does not use it yet", timeout_s=60)
 
 
 def restore_host(spec: LabSpec, name: str) -> None:
     """Undo whatever holds on the host."""
     if not host.is_up(name):
-        run(["ip", "link", "delete", host.link(spec, name)], env=_ENVIRONMENT)
+        run(["ip", "link", "delete", host.link(spec, name)], env=daemons.ENVIRONMENT)
         host.boot(spec, [name])
         return
     _signal_all(name, signal.SIGCONT)
     _ip("link", "set", host.link(spec, name), "up")
     for device, prefix in _ends(spec, name):
-        run([*prefix, "tc", "qdisc", "delete", "dev", device, "root"], env=_ENVIRONMENT)
+        run([*prefix, "tc", "qdisc", "delete", "dev", device, "root"], env=daemons.ENVIRONMENT)
     (_tmp(name) / _FILLER).unlink(missing_ok=True)
 
 
 def conditions(spec: LabSpec) -> dict[str, list[str]]:
     """Host → the faults that hold on it now, in the words of `FAULTS`."""
-    links = json.loads(checked(run(["ip", "-json", "link", "show", "up"], env=_ENVIRONMENT)).stdout)
-    queues = json.loads(checked(run(["tc", "-json", "qdisc", "show"], env=_ENVIRONMENT)).stdout)
+    links = json.loads(checked(run(["ip", "-json", "link", "show", "up"], env=daemons.ENVIRONMENT)).stdout)
+    queues = json.loads(checked(run(["tc", "-json", "qdisc", "show"], env=daemons.ENVIRONMENT)).stdout)
     up = {link["ifname"] for link in links if link}
     slow = {queue["dev"] for queue in queues if queue["kind"] == "tbf"}
 
@@ -115,8 +137,6 @@ def controller_answers() -> bool:
         return False
 
 
-_ENVIRONMENT = {"PATH": paths.DAEMON_PATH}
-
 # The faults of one host: what --help calls them, what does them. slow-link takes a rate besides.
 FAULTS: dict[str, Callable[..., None]] = {
     "kill-node": kill_node,
@@ -134,7 +154,7 @@ def _ends(spec: LabSpec, name: str) -> Sequence[tuple[str, list[str]]]:
 
 
 def _ip(*words: str) -> None:
-    checked(run(["ip", *words], env=_ENVIRONMENT))
+    checked(run(["ip", *words], env=daemons.ENVIRONMENT))
 
 
 def _tmp(name: str) -> Path:

@@ -6,7 +6,6 @@ The pid of a host's first process lies in the lab's state directory; the rest is
 from __future__ import annotations
 
 import os
-import select
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from muster.lab.first import reap
 from muster.lab.kernel import MountFlag, Namespace
 from muster.lab.spec import LabSpec
 
-__all__ = ["boot", "first_process", "link", "member_processes"]
+__all__ = ["boot", "first_process", "ip_batch", "is_up", "known", "link", "member_processes"]
 
 BRIDGE = "lab"
 _TMP_SIZE = "256m"
@@ -32,7 +31,7 @@ def boot(spec: LabSpec, hosts: Sequence[str]) -> None:
     go_end, go = os.pipe()
     for host in hosts:
         pid = _make_world(spec, host, go_end)
-        (paths.HOSTS / f"{host}.pid").write_text(f"{pid}\n")
+        _record(host).write_text(f"{pid} {kernel.start_time(pid)}\n")
     os.close(go_end)
     lines = []
     for host in hosts:
@@ -49,20 +48,24 @@ def ip_batch(lines: Sequence[str]) -> None:
     checked(run(["ip", "-batch", "-"], stdin="\n".join(lines) + "\n", env={"PATH": paths.DAEMON_PATH}))
 
 
+def _record(host: str) -> Path:
+    return paths.HOSTS / f"{host}.pid"
+
+
+def known() -> list[str]:
+    """The hosts of this lab."""
+    return [file.stem for file in paths.HOSTS.glob("*.pid")]
+
+
 def first_process(host: str) -> int:
     """The pid of the host's first process, as the lab sees it, whether it lives or not."""
-    return int((paths.HOSTS / f"{host}.pid").read_text())
+    return int(_record(host).read_text().split()[0])
 
 
 def is_up(host: str) -> bool:
     """Whether the host's first process lives."""
-    try:
-        process = os.pidfd_open(first_process(host))
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-    ended = bool(select.select([process], [], [], 0)[0])
-    os.close(process)
-    return not ended
+    pid, started = map(int, _record(host).read_text().split())
+    return kernel.start_time(pid) == started
 
 
 def member_processes(host: str) -> list[int]:

@@ -26,6 +26,7 @@ __all__ = [
     "fork",
     "mount",
     "set_hostname",
+    "start_time",
     "unshare",
 ]
 
@@ -143,6 +144,19 @@ def end_children() -> None:
             os.kill(int(child), signal.SIGKILL)
         for _ in children:
             os.wait()
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks from the machine's start to the process's; None where it is gone, or only waits to be collected.
+
+    With the pid, it names a process until the machine reboots.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from muster.lab.registry import Registry
 from muster.lab.spec import LabSpec
 from muster.lab.state import read_spec
 
-__all__ = ["down", "status", "up"]
+__all__ = ["down", "fault", "restore", "status", "stop_controller", "up"]
 
 Say = Callable[[str], None]
 
@@ -48,6 +49,21 @@ def down(name: str, environment: Mapping[str, str]) -> None:
     registry = Registry(environment)
     first.end(registry.find(name).pid)
     registry.forget(name)
+
+
+def fault(name: str, environment: Mapping[str, str], what: str, host: str, *details: str) -> None:
+    """Do a fault to a host of the lab."""
+    inside(Registry(environment).find(name).pid, partial(faults.apply, what, host, *details))
+
+
+def stop_controller(name: str, environment: Mapping[str, str]) -> None:
+    """Stop the lab's slurmctld."""
+    inside(Registry(environment).find(name).pid, faults.stop_controller)
+
+
+def restore(name: str, environment: Mapping[str, str], target: str) -> None:
+    """Undo the faults of a host, of the controller, or all of them."""
+    inside(Registry(environment).find(name).pid, partial(faults.restore, target))
 
 
 def _id_ranges() -> IdRanges:

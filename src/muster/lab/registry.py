@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from muster.errors import RequestError
+from muster.lab.kernel import start_time
 from muster.lab.spec import check_name
 
 __all__ = ["Entry", "Registry"]
@@ -27,7 +28,7 @@ class Entry:
 
     @property
     def alive(self) -> bool:
-        return self.boot == _boot() and _start_time(self.pid) == self.started
+        return self.boot == _boot() and start_time(self.pid) == self.started
 
 
 class Registry:
@@ -93,7 +94,7 @@ class Registry:
 
 
 def _entry(name: str, pid: int, *, ready: bool, version: str = "") -> Entry:
-    started = _start_time(pid)
+    started = start_time(pid)
     if started is None:
         raise RequestError(f"the lab {name!r} ended while it came up", hint="try again")
     return Entry(name, pid, started, _boot(), ready, version)
@@ -108,13 +109,3 @@ def _read(file: Path) -> Entry | None:
 
 def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def _start_time(pid: int) -> int | None:
-    """Clock ticks from the machine's start to the process's; None where it is gone, or only waits to be collected."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])

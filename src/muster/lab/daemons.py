@@ -1,0 +1,42 @@
+"""Starting the daemons of the login host, and knowing when they are ready. Runs inside the lab."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from muster.act import runner
+from muster.act.runner import Process
+from muster.errors import SiteError
+from muster.lab import paths
+
+__all__ = ["ENVIRONMENT", "start", "wait_until"]
+
+ENVIRONMENT = {"PATH": paths.DAEMON_PATH, "LANG": "C.UTF-8"}
+
+
+def start(program: str, *words: str) -> Process:
+    """Start a daemon; what it says goes to its log."""
+    with (paths.LOGS / f"{program}.out").open("ab") as log:
+        return runner.start([program, *words], env=ENVIRONMENT, stdout=log, stderr=log, own_group=True)
+
+
+def wait_until(ready: Callable[[], bool], daemon: Process, name: str, *, timeout_s: float) -> None:
+    """Return when `ready`; a daemon that ends or stays silent is a `SiteError` with its last words."""
+    deadline = time.monotonic() + timeout_s
+    while not ready():
+        if daemon.poll() is not None:
+            raise SiteError(f"{name} ended while the lab came up", hint=last_words(name))
+        if time.monotonic() > deadline:
+            raise SiteError(f"{name} was not ready within {timeout_s:g} s", hint=last_words(name))
+        time.sleep(0.03)
+
+
+def last_words(name: str) -> str:
+    """The end of a daemon's logs: they vanish with the lab."""
+    lines: list[str] = []
+    for file in sorted(paths.LOGS.glob(f"{name}*")):
+        lines += file.read_text(errors="replace").splitlines()[-5:]
+    if not lines:
+        return f"{name} said nothing"
+    return f"the last words of {name}:\n" + "\n".join(f"  {line}" for line in lines)
