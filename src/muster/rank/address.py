@@ -4,7 +4,10 @@ Host: MASTER_ADDR where it is published; this machine where all ranks are on one
 Port: MASTER_PORT; Muster's or Slurm's reserved one; else made from the id of this start.
 """
 
+import contextlib
 import re
+import socket
+import struct
 import zlib
 from typing import List, Mapping, NamedTuple, Optional, Tuple
 
@@ -13,7 +16,7 @@ from .errors import WireupError
 from .families import family_named
 from .identity import Identity
 
-__all__ = ["Meeting", "meeting", "published_port"]
+__all__ = ["Meeting", "interface_towards", "meeting", "published_port", "scope"]
 
 # Below Linux' ephemeral ports (32768 to 60999), above what services like to use.
 _LOWEST_PORT, _PORTS = 15_000, 17_000
@@ -42,10 +45,18 @@ class Meeting(NamedTuple):
 def meeting(environment: Mapping[str, str], identity: Identity) -> Meeting:
     """The meeting point of this rank's world. Raises WireupError where no rule gives one, or a variable is wrong."""
     host, host_from = _host(environment, identity)
+    port, port_from = published_port(environment) or _port_of_ids(_ids(environment, identity))
+    return Meeting(host, port, host_from, port_from, scope(environment, identity))
+
+
+def scope(environment: Mapping[str, str], identity: Identity) -> str:
+    """This start's own name, so that a rank which reaches a stranger's store finds nothing in it."""
+    return "muster-" + ".".join(_ids(environment, identity))
+
+
+def _ids(environment: Mapping[str, str], identity: Identity) -> List[str]:
     names = () if identity.family == "single" else family_named(identity.family).ids
-    ids = [environment[name] for name in names if environment.get(name)]
-    port, port_from = published_port(environment) or _port_of_ids(ids)
-    return Meeting(host, port, host_from, port_from, scope="muster/" + ".".join(ids))
+    return [environment[name] for name in names if environment.get(name)]
 
 
 def _host(environment: Mapping[str, str], identity: Identity) -> Tuple[str, str]:
@@ -107,3 +118,28 @@ def _port_of_ids(ids: List[str]) -> Tuple[int, str]:
     if numbers:  # Slurm's job and step: jobs that follow each other on a host do not meet
         return _LOWEST_PORT + (int(numbers.group(1)) + 4099 * int(numbers.group(2) or 0)) % _PORTS, f"the id {text}"
     return _LOWEST_PORT + zlib.crc32(text.encode()) % _PORTS, f"the id {text}"
+
+
+def interface_towards(address: str) -> str:
+    """The name of the interface whose packets reach that numeric address; '' where it cannot be told. Sends nothing."""
+    if ":" in address:
+        return ""
+    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
+        try:
+            probe.connect((address, 9))  # of a datagram socket: only the route is looked up
+            own = probe.getsockname()[0]
+        except OSError:
+            return ""
+        names = [name for _, name in socket.if_nameindex() if _address_of(name, probe) == own]
+    return names[0] if names else ""
+
+
+def _address_of(interface: str, probe: socket.socket) -> str:
+    import fcntl
+
+    get_interface_address = 0x8915  # SIOCGIFADDR, <linux/sockios.h>
+    try:
+        answer = fcntl.ioctl(probe.fileno(), get_interface_address, struct.pack("256s", interface.encode()[:15]))
+    except OSError:
+        return ""
+    return socket.inet_ntoa(answer[20:24])

@@ -1,0 +1,221 @@
+"""How a rank joins: identity, meeting point, store, seat, device, process group, in this order."""
+
+import os
+import re
+import socket
+import sys
+import time
+from datetime import timedelta
+from typing import Any, List, Mapping, NamedTuple, Optional, Tuple
+
+from . import mpi
+from .address import interface_towards
+from .devices import Backend, Torch, choose_backend, eager_is_safe, gpu_index, name_of, refuse_shared, this_torch
+from .errors import WireupError
+from .identity import Identity, identify
+from .methods import Method
+from .rendezvous import prefixed, rendezvous
+from .roster import Place, Seat, absent, seats, split
+from .store import MissingRanks, Store, exchange, files_only
+from .watch import Watch, started_at
+
+__all__ = ["OLDEST_TORCH", "Joined", "abort", "join", "leave"]
+
+OLDEST_TORCH = (2, 1)
+
+# Ranks start minutes apart where thousands of them read torch from one file system (50 s to 236 s for 8 nodes).
+_JOIN_S, _JOIN_S_PER_RANK, _LONGEST_JOIN_S = 300.0, 0.1, 1800.0
+
+# Below this, gloo's full mesh is made faster than it is missed (2 N store requests a rank; 1 and log N when lazy).
+_LAZY_GLOO_FROM = 64
+
+
+class Joined(NamedTuple):
+    """A rank that has joined: what `World` shows, and what leaving needs."""
+
+    method: Method
+    identity: Identity
+    seat: Seat
+    seats: Tuple[Seat, ...]
+    instance: int
+    instances: int
+    backend: Backend
+    device: Any
+    store: Optional[Store]
+    watch: Optional[Watch]
+    patience_s: float
+
+
+def join(
+    environment: Mapping[str, str],
+    method: Method,
+    backend: Optional[str] = None,
+    timeout_s: Optional[float] = None,
+    instances: int = 1,
+) -> Joined:
+    """Join the world that the environment describes. Raises WireupError with the reason and the way out."""
+    torch = _usable_torch()
+    chosen = choose_backend(backend or method.backend, environment, torch)
+    if method.meets == "alone":
+        return _alone(method, chosen)
+    if method.meets == "mpi":
+        return _join_by_torchs_mpi(method, chosen)
+    identity = mpi.identity() if method.meets == "mpi4py" else identify(environment, method.family)
+    wait_s = timeout_s or min(_JOIN_S + _JOIN_S_PER_RANK * identity.size, _LONGEST_JOIN_S)
+    deadline = time.monotonic() + wait_s
+
+    address, open_store = rendezvous(environment, identity, method)
+    with files_only():  # until all have come: rank 0 serves the others' connections here
+        store, for_watch = open_store(wait_s), open_store(wait_s) if identity.size > 1 else None
+        try:
+            everyone = seats(_places(store, identity, deadline))
+            device = _device(chosen, everyone[identity.rank], torch.gpus)
+            if chosen.device_type == "cuda":
+                names = _exchange(store, "gpu", name_of(device), identity, deadline)
+                refuse_shared([(seat.host, name) for seat, name in zip(everyone, names)])
+        except MissingRanks as missing:
+            raise _never_joined(missing, identity, wait_s) from None
+    mine, instance = split(everyone, identity.rank, instances)
+    seat = mine[identity.rank % len(mine)]
+    if chosen.name == "gloo":
+        _prepare_gloo(len(mine), address)
+    options = {} if timeout_s is None else {"timeout": timedelta(seconds=timeout_s)}
+    own = prefixed(store, f"world-{instance}")
+    _make_process_group(chosen, store=own, rank=seat.rank, size=len(mine), device=device, **options)
+    return Joined(
+        method=method,
+        identity=identity,
+        seat=seat,
+        seats=mine,
+        instance=instance,
+        instances=instances,
+        backend=chosen,
+        device=device,
+        store=store,
+        watch=Watch(for_watch, everyone, identity.rank) if for_watch is not None else None,
+        patience_s=wait_s,
+    )
+
+
+def leave(joined: Joined) -> None:
+    """Leave well: the process group first, then the store, which rank 0 keeps for the others to the last."""
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    if joined.watch is not None:
+        joined.watch.leave(joined.patience_s)
+
+
+def abort(joined: Joined, reason: str) -> None:
+    """Leave because this rank fails: the others are told, and nothing is waited for."""
+    import torch.distributed as dist
+
+    if joined.watch is not None:
+        joined.watch.abort(reason)
+    if dist.is_initialized() and joined.backend.name == "gloo":  # NCCL's would wait for the others
+        dist.destroy_process_group()
+
+
+# --- who comes ------------------------------------------------------------------------------------------------------
+
+
+def _places(store: Store, identity: Identity, deadline: float) -> List[Place]:
+    pid = os.getpid()
+    mine = Place(socket.gethostname(), pid, started_at(pid), identity.node_rank, identity.local_rank)
+    return [Place(*record) for record in _exchange(store, "place", list(mine), identity, deadline)]
+
+
+def _exchange(store: Store, name: str, mine: Any, identity: Identity, deadline: float) -> List[Any]:
+    return exchange(store, name, mine, rank=identity.rank, size=identity.size, deadline=deadline)
+
+
+def _never_joined(missing: MissingRanks, identity: Identity, wait_s: float) -> WireupError:
+    places = [Place(*record) if isinstance(record, list) else None for record in missing.records]
+    return WireupError(
+        f"{absent(missing.missing, places, identity)} of {identity.size} did not join within {wait_s:g} s",
+        "look at their output: did they start, and did they end before they joined? "
+        "If they were only slow: muster.world(timeout=…) in seconds",
+    )
+
+
+# --- device and process group ---------------------------------------------------------------------------------------
+
+
+def _device(chosen: Backend, seat: Seat, gpus: int) -> Any:
+    """This rank's device; a GPU is made the current one before anything can touch another."""
+    import torch
+
+    if chosen.device_type == "cpu":
+        return torch.device("cpu")
+    device = torch.device("cuda", gpu_index(seat.local_rank, gpus, seat.host))
+    torch.cuda.set_device(device)
+    return device
+
+
+def _make_process_group(chosen: Backend, *, store: Store, rank: int, size: int, device: Any, **options: Any) -> None:
+    import torch
+    import torch.distributed as dist
+
+    if chosen.name == "nccl" and eager_is_safe(str(torch.__version__)):
+        options["device_id"] = device
+    dist.init_process_group(chosen.name, store=store, rank=rank, world_size=size, **options)
+
+
+def _prepare_gloo(size: int, address: str) -> None:
+    """Give gloo the interface that reaches rank 0, and let large worlds connect when they first speak.
+
+    By itself gloo takes the address of the host's name, which is a loopback address on Debian.
+    """
+    interface = interface_towards(address) if address else ""
+    if interface:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
+    if size >= _LAZY_GLOO_FROM:
+        os.environ.setdefault("TORCH_GLOO_LAZY_INIT", "1")
+
+
+# --- the other ways -------------------------------------------------------------------------------------------------
+
+
+def _alone(method: Method, chosen: Backend) -> Joined:
+    identity = identify({})
+    seat = seats([Place(socket.gethostname(), os.getpid(), 0, 0, 0)])[0]
+    return Joined(method, identity, seat, (seat,), 0, 1, chosen, _device(chosen, seat, 1), None, None, 0.0)
+
+
+def _join_by_torchs_mpi(method: Method, chosen: Backend) -> Joined:
+    """MPI itself is launcher, meeting place and transport; there is no store, and MPI ends the world with a rank."""
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("mpi")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    places: List[Any] = [None] * size
+    dist.all_gather_object(places, Place(socket.gethostname(), os.getpid(), 0, None, None))
+    everyone = seats(places)
+    identity = Identity("mpi", rank, size)
+    return Joined(method, identity, everyone[rank], everyone, 0, 1, chosen, torch.device("cpu"), None, None, 0.0)
+
+
+def _usable_torch() -> Torch:
+    """The facts of a torch that is there, new enough, and in no process group yet."""
+    try:
+        import torch.distributed as dist
+    except ImportError:
+        raise WireupError(
+            f"this Python ({sys.executable}) has no torch", "activate the environment that has it, or use an image"
+        ) from None
+    facts = this_torch()
+    version = re.match(r"(\d+)\.(\d+)", facts.version)
+    if version and (int(version.group(1)), int(version.group(2))) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise WireupError(
+            f"muster.world() needs torch {oldest} or newer, and this is {facts.version}",
+            "without it the wire-up still works: muster run sets RANK, WORLD_SIZE and the rest for env://",
+        )
+    if dist.is_initialized():
+        raise WireupError(
+            "this process is in a process group already, and muster.world() makes its own",
+            "take init_process_group out of the script, or muster.world()",
+        )
+    return facts

@@ -1,0 +1,72 @@
+"""Which store the ranks of a method meet in, and how each rank opens it."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Callable, List, Mapping, Tuple
+
+from . import contract, mpi
+from .address import meeting, scope
+from .errors import WireupError
+from .identity import Identity
+from .methods import Method
+from .store import Store, connect, numeric, serve
+
+__all__ = ["prefixed", "rendezvous"]
+
+
+def rendezvous(
+    environment: Mapping[str, str], identity: Identity, method: Method
+) -> Tuple[str, Callable[[float], Store]]:
+    """The numeric address of rank 0 ('' where none is needed), and how to open a store there."""
+    if identity.size == 1:
+        return "", _in_this_process
+    if method.meets == "file":
+        path = _store_file(environment, identity)
+        return "", lambda wait_s: _in_file(path, identity.size, wait_s)
+    point = mpi.meeting(environment) if method.meets == "mpi4py" else meeting(environment, identity)
+    address = numeric(point.host, point.port)
+    # torchrun's agent keeps a store at this address; then nobody else opens one.
+    serves = identity.rank == 0 and environment.get("TORCHELASTIC_USE_AGENT_STORE") != str(True)
+    served: List[Store] = []
+
+    def open_store(wait_s: float) -> Store:
+        if serves and not served:
+            served.append(serve(address, point.port, wait_s))
+            return prefixed(served[0], point.scope)
+        store = connect(address, point.port, rank=identity.rank, size=identity.size, timeout_s=wait_s)
+        return prefixed(store, point.scope)
+
+    return address, open_store
+
+
+def prefixed(store: Store, prefix: str) -> Store:
+    """The same store, with all names under that prefix."""
+    from torch.distributed import PrefixStore
+
+    return PrefixStore(prefix, store)
+
+
+def _in_this_process(wait_s: float) -> Store:
+    from torch.distributed import HashStore
+
+    store = HashStore()
+    store.set_timeout(timedelta(seconds=wait_s))
+    return store
+
+
+def _in_file(path: str, size: int, wait_s: float) -> Store:
+    from torch.distributed import FileStore
+
+    store = FileStore(path, 2 * size)  # each rank opens it twice; the last to close it removes it
+    store.set_timeout(timedelta(seconds=wait_s))
+    return store
+
+
+def _store_file(environment: Mapping[str, str], identity: Identity) -> str:
+    directory = environment.get(contract.RUN_DIRECTORY, "")
+    if not directory:
+        raise WireupError(
+            "method nccl-file needs a directory that every rank sees, and MUSTER_RUN_DIR is not set",
+            "start with muster run or muster submit, or set MUSTER_RUN_DIR to a fresh directory of this run",
+        )
+    return str(Path(directory) / f"{scope(environment, identity).replace('/', '-')}.store")
