@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from muster.act.runner import Process, checked, run
-from muster.lab import accounting, config, daemons, host, kernel, paths, state
+from muster.lab import accounting, config, daemons, host, kernel, paths, state, versions
 from muster.lab.kernel import MountFlag
 from muster.lab.spec import LabSpec
 
@@ -16,9 +16,13 @@ __all__ = ["build"]
 Say = Callable[[str], None]
 
 
-def build(spec: LabSpec, home: str, version: tuple[int, int], say: Say) -> None:
-    """Make the lab; returns when every host takes jobs."""
+def build(
+    spec: LabSpec, home: str, version: tuple[int, int], say: Say, slurm: versions.SlurmRoot | None = None
+) -> None:
+    """Make the lab; returns when every host takes jobs. `slurm`: another than the machine's own."""
     mount_world()
+    if slurm is not None:
+        versions.lay_over(slurm)
     write_files(spec, home, version)
     connect(spec)
     start_munge()

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from muster.lab import build, config, faults, first, requirements
+from muster.lab import build, config, faults, first, requirements, versions
 from muster.lab.enter import inside
 from muster.lab.first import IdRanges
 from muster.lab.registry import Registry
@@ -26,14 +26,17 @@ def up(spec: LabSpec, environment: Mapping[str, str], say: Say) -> None:
     ordinary_user = os.geteuid() != 0
     requirements.check_programs(spec, ordinary_user=ordinary_user)
     ranges = _id_ranges() if ordinary_user else None
-    version = build.slurm_version()
+    root = None
+    if spec.slurm != "system":
+        root = versions.prepared_root(spec.slurm, cache=versions.cache_folder(environment), say=say)
+    version = build.slurm_version() if root is None else root.release
     home = environment.get("HOME", "/root")
     registry = Registry(environment)
     registry.reserve(spec.name)
     try:
         process = first.begin(ranges)
         try:
-            inside(process.pid, lambda: build.build(spec, home, version, say))
+            inside(process.pid, lambda: build.build(spec, home, version, say, root))
             registry.record(spec.name, process.pid, ".".join(map(str, version)))
             process.commit()
         except BaseException:
