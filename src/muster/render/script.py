@@ -56,7 +56,7 @@ def job_script(plan: Plan) -> str:
     lines = [
         "#!/bin/bash",
         f"# Written by muster {plan.version} for the site '{plan.site}'. It runs with sbatch alone.",
-        f"#   muster submit {shlex.join(plan.typed)}",
+        f"#   muster submit {_one_line(shlex.join(plan.typed))}",
         *(_directive(each) for each in plan.directives),
         "",
         "# The job. What it calls stands below.",
@@ -68,6 +68,11 @@ def job_script(plan: Plan) -> str:
         "muster_main",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _one_line(text: str) -> str:
+    """A command as a comment shows it: a line break in it would end the comment."""
+    return "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in text)
 
 
 def _main(plan: Plan, launcher: Launcher) -> Iterator[str]:

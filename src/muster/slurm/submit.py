@@ -1,0 +1,127 @@
+"""sbatch as text: the words that queue a script, and what it answers, for every version that we run against."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from muster.errors import SiteError
+
+__all__ = ["JobId", "Rejection", "parse_rejection", "parse_submit", "submit_argv", "test_only_argv"]
+
+
+@dataclass(frozen=True)
+class JobId:
+    """A job, and the cluster it is on where several share a controller's accounts."""
+
+    job: str
+    cluster: str | None = None
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why sbatch refused, in words, and what to do."""
+
+    reason: str
+    """sbatch's own words."""
+
+    sentence: str
+    hint: str
+
+
+def submit_argv(script: str, *, output: str | None) -> list[str]:
+    """Queue `script`. --output is the only flag that does not stand in its header."""
+    return ["sbatch", "--parsable", *([f"--output={output}"] if output else []), script]
+
+
+def test_only_argv(script: str) -> list[str]:
+    """Ask whether `script` would be accepted, and when it would start; queues nothing."""
+    return ["sbatch", "--test-only", script]
+
+
+def parse_submit(stdout: str) -> JobId:
+    """The job of `sbatch --parsable`: "123", or "123;cluster"; a site's own greeting may stand above it."""
+    found = re.search(r"^([0-9]+)(?:;(\S+))?\s*$", stdout, re.MULTILINE)
+    if found is None:
+        raise SiteError(
+            f"sbatch answered {stdout.strip()[:200]!r} and no job id",
+            hint="muster jobs shows whether the job is queued",
+        )
+    return JobId(found[1], found[2])
+
+
+# What sbatch says (22.05 to 26.05) → what it means, and what to do.
+_REJECTIONS = (
+    (
+        r"invalid account or account/partition combination",
+        "the account, or the account in this partition, is not yours",
+        "-A NAME; sacctmgr show associations user=$USER lists yours",
+    ),
+    (r"invalid partition name specified", "there is no such partition", "muster queues, or sinfo -s, lists them"),
+    (
+        r"user's group not permitted to use this partition|access/permission denied",
+        "you may not use this partition",
+        "take another one with -p, or ask the site's support",
+    ),
+    (
+        r"invalid qos specification",
+        "there is no such QOS, or it is not yours",
+        "sacctmgr show assoc user=$USER format=qos",
+    ),
+    (
+        r"requested time limit is invalid|time limit .*exceeds|requested time limit exceeds",
+        "the time limit is longer than this partition allows",
+        "a shorter -t, or another partition",
+    ),
+    (
+        r"requested node configuration is not available",
+        "no node has what is asked for together: GPUs, CPUs, memory and features of one node",
+        "ask for less of each node and for more nodes (-N); sinfo -o '%P %c %m %G %f' shows what they have",
+    ),
+    (
+        r"node count specification invalid|more processors requested than permitted",
+        "more nodes or CPUs than there are, or than one job may have",
+        "a smaller -N; muster queues shows the limits",
+    ),
+    (r"invalid feature specification", "no node has the feature of --constraint", "sinfo -o '%f' lists the features"),
+    (
+        r"invalid generic resource \(gres\) specification|invalid gres",
+        "this cluster knows no such generic resource",
+        "sinfo -o '%G' lists them",
+    ),
+    (
+        r"memory specification can not be satisfied",
+        "no node has so much memory",
+        "a smaller --mem, or --mem=0 for all of it",
+    ),
+    (r"invalid node name specified", "a node of --nodelist or --exclude is not there", "sinfo -N lists the nodes"),
+    (
+        r"job violates accounting/qos policy|qos[a-z]*limit|assoc[a-z]*limit|submit limit",
+        "a limit of your account or QOS does not allow this job: number of jobs, size or time",
+        "muster why on a job that waits, or sacctmgr show qos, tells which",
+    ),
+    (r"requested reservation is invalid", "the reservation is not there, or not yours", "scontrol show reservation"),
+    (r"requested partition configuration not available now", "the partition is down or too small now", "muster queues"),
+    (r"unable to contact slurm controller|socket timed out", "the controller does not answer", "try again in a minute"),
+    (r"invalid dependency|job dependency problem", "the job of --dependency is not there", "muster jobs lists yours"),
+    (
+        r"unrecognized option|invalid option|unknown option",
+        "this Slurm does not know one of the flags",
+        "sbatch --help",
+    ),
+)
+
+
+def parse_rejection(stderr: str) -> Rejection:
+    """The meaning of sbatch's error text; what we do not know is passed on as it is."""
+    said = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [re.sub(r"^(sbatch|salloc|srun|allocation failure)?:?\s*(error:)?\s*", "", line) for line in said]
+    reason = next((line for line in reversed(errors) if "failed" in line.lower()), errors[-1] if errors else "nothing")
+    reason = re.sub(r"^(Batch job submission failed|allocation failure):\s*", "", reason)
+    text = " ".join(errors).lower()
+    for pattern, sentence, hint in _REJECTIONS:
+        if re.search(pattern, text):
+            return Rejection(reason, f"Slurm refuses the job: {sentence} ({reason})", hint)
+    return Rejection(
+        reason, f"Slurm refuses the job: {reason}", "muster plan shows the script; sbatch's manual the flags"
+    )
