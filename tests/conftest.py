@@ -1,3 +1,10 @@
 """What every test may use."""
 
-pytest_plugins = ["plugins.required_parts", "plugins.slurm_versions"]
+import pytest
+
+pytest_plugins = ["plugins.labs", "plugins.required_parts", "plugins.slurm_versions"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The golden files are written anew on request only."""
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew, and fail once")
