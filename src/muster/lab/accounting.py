@@ -22,6 +22,8 @@ def start_database(spec: LabSpec) -> None:
         )
     )
     socket = paths.DATABASE / "mysqld.sock"
+    # Debian's clients look in /run/mysqld, since MariaDB 11.8.9 in /run/mariadbd.
+    (paths.RUN / "mariadbd").symlink_to(paths.DATABASE)
     database = daemons.start("mariadbd", *own, *_SMALL, f"--socket={socket}", f"--pid-file={data / 'pid'}")
     daemons.wait_until(socket.exists, database, "mariadbd", timeout_s=60)
     keeper = daemons.start("slurmdbd", "-D")
