@@ -57,7 +57,7 @@ def gpus_asked_for(environment: Mapping[str, str]) -> Tuple[Optional[bool], str]
     for name in (*_VISIBLE, *_GRANTED):
         if name in environment:
             return environment[name].strip() not in _NO_GPU, f"{name}={environment[name]}"
-    return None, "nothing says whether GPUs were asked for"
+    return None, ""
 
 
 def choose_backend(wanted: Optional[str], environment: Mapping[str, str], torch: Torch) -> Backend:
@@ -81,7 +81,8 @@ def choose_backend(wanted: Optional[str], environment: Mapping[str, str], torch:
         if not torch.nccl:
             raise WireupError(f"there are GPUs, but this torch ({torch.version}) has no NCCL", "backend='gloo' is slow")
         return Backend("nccl", "cuda")
-    notice = f"no GPU was asked for ({evidence}): gloo takes the place of nccl" if wanted == "nccl" else None
+    because = "no GPU was asked for" if asked is None else f"no GPU was asked for ({evidence})"
+    notice = f"{because}: gloo takes the place of nccl" if wanted == "nccl" else None
     return Backend("gloo", "cpu", notice)
 
 

@@ -16,10 +16,10 @@ from .identity import Identity, identify
 from .methods import Method
 from .rendezvous import prefixed, rendezvous
 from .roster import Place, Seat, absent, seats, split
-from .store import MissingRanks, Store, exchange, files_only
+from .store import MissingRanks, Store, exchange, files_only, linger
 from .watch import Watch, started_at
 
-__all__ = ["OLDEST_TORCH", "Joined", "abort", "join", "leave"]
+__all__ = ["OLDEST_TORCH", "Joined", "abort", "first_line", "join", "leave"]
 
 OLDEST_TORCH = (2, 1)
 
@@ -62,26 +62,26 @@ def join(
         return _join_by_torchs_mpi(method, chosen)
     identity = mpi.identity() if method.meets == "mpi4py" else identify(environment, method.family)
     wait_s = timeout_s or min(_JOIN_S + _JOIN_S_PER_RANK * identity.size, _LONGEST_JOIN_S)
-    deadline = time.monotonic() + wait_s
-
     address, open_store = rendezvous(environment, identity, method)
     with files_only():  # until all have come: rank 0 serves the others' connections here
         store, for_watch = open_store(wait_s), open_store(wait_s) if identity.size > 1 else None
-        try:
-            everyone = seats(_places(store, identity, deadline))
-            device = _device(chosen, everyone[identity.rank], torch.gpus)
-            if chosen.device_type == "cuda":
-                names = _exchange(store, "gpu", name_of(device), identity, deadline)
-                refuse_shared([(seat.host, name) for seat, name in zip(everyone, names)])
-        except MissingRanks as missing:
-            raise _never_joined(missing, identity, wait_s) from None
-    mine, instance = split(everyone, identity.rank, instances)
+        everyone, mine, instance = _meet(store, identity, instances, wait_s)
     seat = mine[identity.rank % len(mine)]
-    if chosen.name == "gloo":
-        _prepare_gloo(len(mine), address)
-    options = {} if timeout_s is None else {"timeout": timedelta(seconds=timeout_s)}
-    own = prefixed(store, f"world-{instance}")
-    _make_process_group(chosen, store=own, rank=seat.rank, size=len(mine), device=device, **options)
+    watch = None if for_watch is None else Watch(for_watch, everyone, identity.rank)
+    try:
+        device = _device(chosen, everyone[identity.rank], torch.gpus)
+        if chosen.device_type == "cuda":
+            names = _exchange(store, "gpu", name_of(device), identity, wait_s)
+            refuse_shared([(one.host, name) for one, name in zip(everyone, names)])
+        if chosen.name == "gloo":
+            _prepare_gloo(len(mine), address)
+        options = {} if timeout_s is None else {"timeout": timedelta(seconds=timeout_s)}
+        own = prefixed(store, f"world-{instance}")
+        _make_process_group(chosen, store=own, rank=seat.rank, size=len(mine), device=device, **options)
+    except Exception as error:
+        if watch is not None:
+            watch.abort(first_line(error))
+        raise
     return Joined(
         method=method,
         identity=identity,
@@ -92,7 +92,7 @@ def join(
         backend=chosen,
         device=device,
         store=store,
-        watch=Watch(for_watch, everyone, identity.rank) if for_watch is not None else None,
+        watch=watch,
         patience_s=wait_s,
     )
 
@@ -105,6 +105,11 @@ def leave(joined: Joined) -> None:
         dist.destroy_process_group()
     if joined.watch is not None:
         joined.watch.leave(joined.patience_s)
+
+
+def first_line(error: BaseException) -> str:
+    """What a failure is called where one line must do."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def abort(joined: Joined, reason: str) -> None:
@@ -120,13 +125,24 @@ def abort(joined: Joined, reason: str) -> None:
 # --- who comes ------------------------------------------------------------------------------------------------------
 
 
-def _places(store: Store, identity: Identity, deadline: float) -> List[Place]:
+def _meet(
+    store: Store, identity: Identity, instances: int, wait_s: float
+) -> Tuple[Tuple[Seat, ...], Tuple[Seat, ...], int]:
+    """The seats of all ranks, those of this rank's world, and its number. Fails on every rank alike."""
     pid = os.getpid()
-    mine = Place(socket.gethostname(), pid, started_at(pid), identity.node_rank, identity.local_rank)
-    return [Place(*record) for record in _exchange(store, "place", list(mine), identity, deadline)]
+    place = Place(socket.gethostname(), pid, started_at(pid), identity.node_rank, identity.local_rank)
+    try:
+        records = _exchange(store, "place", list(place), identity, wait_s)
+        everyone = seats([Place(*record) for record in records])
+        return (everyone, *split(everyone, identity.rank, instances))
+    except WireupError as error:
+        if identity.rank == 0:
+            linger(store, "place")
+        raise (_never_joined(error, identity, wait_s) if isinstance(error, MissingRanks) else error) from None
 
 
-def _exchange(store: Store, name: str, mine: Any, identity: Identity, deadline: float) -> List[Any]:
+def _exchange(store: Store, name: str, mine: Any, identity: Identity, wait_s: float) -> List[Any]:
+    deadline = time.monotonic() + wait_s
     return exchange(store, name, mine, rank=identity.rank, size=identity.size, deadline=deadline)
 
 
@@ -159,7 +175,14 @@ def _make_process_group(chosen: Backend, *, store: Store, rank: int, size: int, 
 
     if chosen.name == "nccl" and eager_is_safe(str(torch.__version__)):
         options["device_id"] = device
-    dist.init_process_group(chosen.name, store=store, rank=rank, world_size=size, **options)
+    try:
+        dist.init_process_group(chosen.name, store=store, rank=rank, world_size=size, **options)
+    except RuntimeError as error:
+        raise WireupError(
+            f"rank {rank} of {size} cannot make the {chosen.name} process group: {first_line(error)}",
+            "do the interfaces and ports between the hosts let the ranks through? NCCL_SOCKET_IFNAME and "
+            "GLOO_SOCKET_IFNAME name the interface to use",
+        ) from error
 
 
 def _prepare_gloo(size: int, address: str) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Iterator, List, Optional, Sequence
 
 from .errors import WireupError
 
-__all__ = ["MissingRanks", "Store", "connect", "exchange", "files_only", "numeric", "serve"]
+__all__ = ["MissingRanks", "Store", "connect", "exchange", "files_only", "linger", "numeric", "serve"]
 
 Store = Any  # torch.distributed.Store; this module is read before torch is imported
 
@@ -29,6 +29,9 @@ _STAGGER_S_PER_RANK = 1e-4
 
 # What rank 0 may take, after the deadline, to tell the others who is missing.
 _PUBLISHING_S = 15.0
+
+# How long it stays for them to read that.
+_LINGER_S = 5.0
 
 
 def numeric(host: str, port: int) -> str:
@@ -151,6 +154,7 @@ def exchange(store: Store, name: str, mine: Any, *, rank: int, size: int, deadli
     try:
         _wait(store, [name], deadline + _PUBLISHING_S)
         records = json.loads(zlib.decompress(store.get(name)))
+        store.add(f"{name}/read", 1)
     except RuntimeError as error:
         raise WireupError(
             f"rank 0 went away while the ranks were joining ({error})", "its own message comes first; read that"
@@ -159,6 +163,15 @@ def exchange(store: Store, name: str, mine: Any, *, rank: int, size: int, deadli
     if missing:
         raise MissingRanks(missing, records)
     return list(records)
+
+
+def linger(store: Store, name: str) -> None:
+    """For rank 0 before it gives up: keep the store until all that came have read what was exchanged under `name`."""
+    deadline = time.monotonic() + _LINGER_S
+    with contextlib.suppress(RuntimeError):
+        come = sum(record is not None for record in json.loads(zlib.decompress(store.get(name))))
+        while store.add(f"{name}/read", 0) < come and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 def _collect(store: Store, name: str, size: int, deadline: float) -> List[Any]:

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from .errors import WireupError
-from .join import Joined, abort, join, leave
+from .join import Joined, abort, first_line, join, leave
 from .methods import method_named
 from .store import Store
 
@@ -50,7 +50,7 @@ def world(
         yield here
     except BaseException as error:
         if _is_failure(error):
-            abort(joined, f"{type(error).__name__}: {error}".partition("\n")[0])
+            abort(joined, first_line(error))
         else:
             leave(joined)
         raise
@@ -150,6 +150,9 @@ class World:
         """
         self._turns += 1
         store = self.joined.store
+        if self.size == 1:
+            yield
+            return
         if store is None:
             raise WireupError(f"rank0_first needs a store, and method {self.method!r} has none", "use world.barrier()")
         key = f"turn/{self.instance}/{self._turns}/{self.node_rank if each_node else 'all'}"
@@ -243,7 +246,7 @@ class World:
         dist.all_reduce(ones)
         if int(ones.item()) != self.size:
             raise WireupError(
-                f"the sum of ones over {self.size} ranks is {ones.item():g} on rank {self.rank}: the fabric is at fault",
+                f"the sum of ones over {self.size} ranks is {ones.item():g} on rank {self.rank}: the fabric errs",
                 "start once more with NCCL_DEBUG=WARN, and read the backend's first error",
             )
 

@@ -1,0 +1,57 @@
+"""Batch norm whose statistics span a group of ranks, on GPUs (torch's own) and on CPUs (which torch's refuses)."""
+
+from functools import lru_cache
+from typing import Any
+
+__all__ = ["synchronised"]
+
+
+def synchronised(model: Any, group: Any, device: Any) -> Any:
+    """The model with every batch norm taking its statistics over the ranks of `group`."""
+    from torch.nn import SyncBatchNorm
+
+    model = SyncBatchNorm.convert_sync_batchnorm(model, group)
+    if device.type == "cpu":
+        for module in model.modules():
+            if type(module) is SyncBatchNorm:
+                module.__class__ = _on_cpus()
+    return model
+
+
+@lru_cache(maxsize=None)
+def _on_cpus() -> Any:
+    """SyncBatchNorm with a forward that CPUs can do. Made here, because this module is read without torch."""
+    import torch
+    from torch.distributed.nn.functional import all_reduce
+    from torch.nn.functional import batch_norm
+
+    class SyncBatchNormOnCpus(torch.nn.SyncBatchNorm):  # type: ignore[misc]
+        """Mean and variance by two differentiable sums over the group, then the formula of batch norm."""
+
+        def forward(self, batch: Any) -> Any:
+            if not self.training and self.track_running_stats:
+                return batch_norm(
+                    batch, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
+                )
+            others = [dimension for dimension in range(batch.dim()) if dimension != 1]
+            shape = [1 if dimension in others else -1 for dimension in range(batch.dim())]
+            count = torch.full((1,), batch.numel() / batch.shape[1], dtype=batch.dtype)
+            totals = all_reduce(torch.cat([batch.sum(others), count]), group=self.process_group)
+            mean = totals[:-1] / totals[-1]
+            centred = batch - mean.view(shape)
+            variance = all_reduce((centred * centred).sum(others), group=self.process_group) / totals[-1]
+            self._remember(mean.detach(), variance.detach(), float(totals[-1]))
+            normal = centred / torch.sqrt(variance.view(shape) + self.eps)
+            if self.weight is None:
+                return normal
+            return normal * self.weight.view(shape) + self.bias.view(shape)
+
+        def _remember(self, mean: Any, variance: Any, count: float) -> None:
+            if self.running_mean is None:
+                return
+            self.num_batches_tracked += 1
+            share = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+            self.running_mean.lerp_(mean, share)
+            self.running_var.lerp_(variance * count / max(count - 1, 1), share)
+
+    return SyncBatchNormOnCpus

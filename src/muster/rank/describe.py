@@ -1,0 +1,90 @@
+"""The world in words: who is where, with what versions and variables; and a logger that says who speaks."""
+
+import logging
+import platform
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
+
+if TYPE_CHECKING:
+    from .world import World
+
+__all__ = ["describe", "differing", "logger", "ranks_in_words", "variables_in_force"]
+
+# What changes how ranks speak to each other; of everything else not even the name is shown.
+_PREFIXES = ("FI_", "GLOO_", "HSA_", "MASTER_", "MPICH_", "NCCL_", "OMP_", "OMPI_MCA_", "RCCL_", "TORCH_", "UCX_")
+_NAMES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "RES_OPTIONS")
+# Open MPI's own wiring, made anew for each start.
+_WIRING = ("OMPI_MCA_ess_", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir")
+
+_LONGEST_VALUE = 120
+
+
+def variables_in_force(environment: Mapping[str, str]) -> Dict[str, str]:
+    """The variables that matter to a world, sorted; long values cut."""
+    return {
+        name: environment[name].replace("\n", "\\n")[:_LONGEST_VALUE]
+        for name in sorted(environment)
+        if name in _NAMES or (name.startswith(_PREFIXES) and not name.startswith(_WIRING))
+    }
+
+
+def describe(world: "World", environment: Mapping[str, str]) -> str:
+    """What is the same on all ranks once, and what differs with the ranks it holds for. Every rank must call it."""
+    told = world.gather({**_software(world), **variables_in_force(environment)})
+    identity = world.joined.identity
+    sources = ", ".join(f"{field} from {source}" for field, source in identity.sources.items() if source)
+    lines = [
+        f"{world.size} ranks on {world.nodes} hosts ({' '.join(world.hosts)}), {world.backend} on {world.device.type}",
+        f"method {world.method}, started by {identity.family}" + (f": {sources}" if sources else ""),
+    ]
+    for seat, device in zip(world.joined.seats, world.gather(str(world.device))):
+        lines.append(f"  rank {seat.rank}: {seat.host}, local rank {seat.local_rank} of {seat.local_size}, {device}")
+    names = sorted({name for one in told for name in one}, key=lambda name: (name.isupper(), name))
+    for name in names:
+        lines += differing(name, [one.get(name, "not set") for one in told])
+    return "\n".join(lines)
+
+
+def differing(name: str, values: Sequence[str]) -> List[str]:
+    """One line for a value that all ranks share; else one for each value, marked, with its ranks."""
+    if len(set(values)) == 1:
+        return [f"  {name}={values[0]}"]
+    holders: Dict[str, List[int]] = {}
+    for rank, value in enumerate(values):
+        holders.setdefault(value, []).append(rank)
+    return [f"! {name}={value} on {ranks_in_words(ranks)}" for value, ranks in holders.items()]
+
+
+def ranks_in_words(ranks: Sequence[int]) -> str:
+    """[0, 1, 2, 5] as 'ranks 0-2, 5'."""
+    spans: List[List[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    words = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
+    return f"rank{'s' if len(ranks) > 1 else ''} {words}"
+
+
+def _software(world: "World") -> Dict[str, str]:
+    import torch
+
+    facts = {"python": platform.python_version(), "executable": sys.executable, "torch": str(torch.__version__)}
+    if world.device.type == "cuda":
+        facts["gpu"] = torch.cuda.get_device_name(world.device)
+        facts["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    return facts
+
+
+def logger(world: "World") -> Any:
+    """See `World.logger`. One logger per process, whatever the number of worlds it joins."""
+    found = logging.getLogger("muster.world")
+    if not found.handlers:
+        handler = logging.StreamHandler()
+        found.addHandler(handler)
+        found.propagate = False
+    speaker = "muster" if world.rank == 0 else f"muster: rank {world.rank} on {world.joined.seat.host}"
+    found.handlers[0].setFormatter(logging.Formatter(f"{speaker}: %(message)s"))
+    found.setLevel(logging.INFO if world.rank == 0 else logging.WARNING)
+    return found

@@ -1,0 +1,362 @@
+"""Guards that ranks which were started together become one world, and that nobody waits for a rank that fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from .environments import slurm_step
+from .ranks import Ended, free_port, listener, together, torch_variables
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+
+def well(ended: list[Ended]) -> list[str]:
+    """What the ranks wrote, once all have ended well."""
+    assert [one.status for one in ended] == [0] * len(ended), "\n".join(one.err for one in ended)
+    return [one.out for one in ended]
+
+
+def test_ranks_meet_and_know_each_other() -> None:
+    def body() -> None:
+        import torch
+        import torch.distributed as dist
+
+        import muster
+
+        with muster.world() as world:
+            assert dist.is_initialized()
+            numbers = torch.tensor([float(world.rank)])
+            dist.all_reduce(numbers)
+            world.print("sum", numbers.item())
+            assert (world.size, world.local_rank, world.local_size) == (3, world.rank, 3)
+            assert (world.node_rank, world.nodes, world.backend, str(world.device)) == (0, 1, "gloo", "cpu")
+            assert world.hosts == (os.uname().nodename,)
+            assert world.gather(world.rank) == [0, 1, 2]
+            world.barrier()
+        assert not dist.is_initialized()
+
+    assert well(together(3, body)) == ["sum 3.0\n", "", ""]
+
+
+def test_a_plain_process_is_a_world_of_one() -> None:
+    def body() -> None:
+        import torch
+
+        import muster
+
+        with muster.world() as world:
+            assert (world.rank, world.size, world.nodes, world.joined.identity.family) == (0, 1, 1, "single")
+            assert isinstance(world.ddp(torch.nn.Linear(2, 1)), torch.nn.parallel.DistributedDataParallel)
+            with world.rank0_first():
+                world.print("alone")
+        with muster.world("dummy") as world:
+            assert world.size == 1
+            assert world.alone
+            assert isinstance(world.ddp(torch.nn.Linear(2, 1)), torch.nn.Linear)
+            assert world.mean(3) == 3
+            world.barrier()
+
+    assert well(together(1, body, environment=lambda rank, size: {})) == ["alone\n"]
+
+
+def test_local_ranks_are_counted_where_no_variable_tells_them() -> None:
+    def body() -> None:
+        import muster
+
+        with muster.world() as world:
+            print(world.local_rank, world.local_size, world.node_rank, world.nodes)
+
+    told_nothing = together(2, body, environment=lambda rank, size: {"RANK": str(rank), "WORLD_SIZE": str(size)})
+    assert well(told_nothing) == ["0 2 0 1\n", "1 2 0 1\n"]
+
+
+def test_a_slurm_step_needs_no_other_variables() -> None:
+    def body() -> None:
+        import muster
+
+        for name in ("MASTER_ADDR", "MASTER_PORT"):
+            del os.environ[name]
+        with muster.world("nccl-slurm") as world:
+            print(world.rank, world.size, world.backend, world.joined.identity.sources["rank"])
+
+    def step(rank: int, size: int) -> dict[str, str]:
+        one_node = {"SLURM_STEP_TASKS_PER_NODE": "3", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NODELIST": "n1"}
+        job = {"SLURM_JOB_ID": str(free_port())}  # one that no other test on this machine has
+        return {**slurm_step(rank, "1(x3)", node=0, local=rank), **one_node, **(job if not jobs else jobs[0])}
+
+    jobs: list[dict[str, str]] = [{"SLURM_JOB_ID": str(free_port())}]
+    ended = together(3, body, environment=step)
+    assert well(ended) == [f"{rank} 3 gloo SLURM_PROCID\n" for rank in range(3)]
+    assert "no GPU was asked for" in ended[0].err
+    assert "gloo takes the place of nccl" in ended[0].err
+    assert ended[1].err == ""
+
+
+def test_groups_are_contiguous_or_strided() -> None:
+    def body() -> None:
+        import torch
+        import torch.distributed as dist
+
+        import muster
+
+        with muster.world() as world:
+            sums = []
+            for group in (world.group(2), world.group(2, stride=2), world.group(4), world.node_group, world.group(1)):
+                number = torch.tensor([10 ** float(world.rank)])
+                dist.all_reduce(number, group=group)
+                sums.append(int(number))
+            print(*sums)
+            assert world.group(2) is world.group(2)
+            for size, stride in ((3, 1), (2, 4), (0, 1), (2, 0)):
+                with pytest.raises(muster.WireupError, match="do not divide a world of 4"):
+                    world.group(size, stride)
+
+    assert well(together(4, body)) == [
+        "11 101 1111 1111 1\n",
+        "11 1010 1111 1111 10\n",
+        "1100 101 1111 1111 100\n",
+        "1100 1010 1111 1111 1000\n",
+    ]
+
+
+def test_a_split_makes_worlds_that_know_nothing_of_each_other() -> None:
+    def body() -> None:
+        import muster
+
+        with muster.world(instances=2) as world:
+            print(
+                world.instance,
+                world.instances,
+                world.rank,
+                world.size,
+                world.local_rank,
+                world.mean(world.joined.identity.rank),
+            )
+
+    assert well(together(4, body)) == ["0 2 0 2 0 0.5\n", "0 2 1 2 1 0.5\n", "1 2 0 2 0 2.5\n", "1 2 1 2 1 2.5\n"]
+
+
+def test_a_split_into_unequal_worlds_is_refused() -> None:
+    def body() -> None:
+        import muster
+
+        with pytest.raises(muster.WireupError, match="3 ranks cannot make 2 worlds"), muster.world(instances=2):
+            pass
+
+    well(together(3, body))
+
+
+def test_a_failing_rank_ends_the_others_in_a_collective() -> None:
+    def body() -> None:
+        import torch
+        import torch.distributed as dist
+
+        import muster
+
+        with muster.world() as world:
+            if world.rank == 1:
+                raise ValueError("the data are gone")
+            dist.all_reduce(torch.ones(1))
+
+    started = time.monotonic()
+    ended = together(3, body)
+    assert time.monotonic() - started < 40
+    assert all(one.status not in (0, 128 + signal.SIGKILL) for one in ended)
+    assert "ValueError: the data are gone" in ended[1].err
+
+
+def test_a_failing_rank_ends_the_others_that_do_something_else() -> None:
+    def body() -> None:
+        import muster
+
+        with muster.world() as world:
+            if world.rank == 0:
+                raise ValueError("the data are gone")
+            time.sleep(50)
+
+    ended = together(2, body)
+    assert [one.status for one in ended] == [1, 1]
+    other = together(3, body)
+    assert [one.status for one in other] == [1, 1, 1]
+
+
+def test_a_rank_that_dies_without_a_word_is_missed_by_its_neighbour() -> None:
+    def body() -> None:
+        import muster
+
+        with muster.world() as world:
+            if world.rank == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(50)
+
+    ended = together(3, body)
+    assert [one.status for one in ended] == [1, 1, 128 + signal.SIGKILL]
+    assert "rank 2 on" in ended[0].err
+    assert "died without a word" in ended[0].err
+
+
+def test_a_rank_that_leaves_early_is_not_missed() -> None:
+    def body() -> None:
+        import muster
+
+        with muster.world() as world:
+            if world.rank == 0:
+                time.sleep(3)
+            if world.rank == 1:
+                raise SystemExit(0)
+
+    well(together(3, body))
+
+
+def test_a_rank_that_never_joins_is_named_with_its_host() -> None:
+    def body() -> None:
+        import muster
+
+        with pytest.raises(muster.WireupError) as refused, muster.world(timeout=2):
+            pass
+        print(refused.value)
+
+    def on_named_hosts(rank: int, size: int) -> dict[str, str]:
+        return {**torch_variables(rank, size), "MUSTER_LAUNCHER": "local", "MUSTER_NODES": os.uname().nodename}
+
+    said = well(together(3, body, environment=on_named_hosts, only=lambda rank: rank != 1))
+    for text in said:
+        assert f"rank 1 ({os.uname().nodename}) of 3 did not join within 2 s" in text
+        assert "hint:" in text
+
+
+def test_a_rank_0_that_never_joins_is_named_with_its_address() -> None:
+    def body() -> None:
+        import muster
+
+        refused = pytest.raises(muster.WireupError, match=r"rank 0 has not opened its store at 127\.0\.0\.1:")
+        with refused, muster.world(timeout=1):
+            pass
+
+    well(together(2, body, only=lambda rank: rank != 0))
+
+
+def test_a_taken_port_is_named() -> None:
+    def body() -> None:
+        import muster
+
+        with pytest.raises(muster.WireupError, match="is taken by another program"), muster.world(timeout=2):
+            pass
+
+    port = free_port()
+    with listener(port):
+        taken = together(
+            2,
+            body,
+            environment=lambda *of: {**torch_variables(*of), "MASTER_PORT": str(port)},
+            only=lambda rank: rank == 0,
+        )
+    well(taken)
+
+
+def test_an_address_of_another_host_is_named() -> None:
+    def body() -> None:
+        import muster
+
+        with pytest.raises(muster.WireupError, match="another host's address"), muster.world(timeout=2):
+            pass
+
+    elsewhere = {"MASTER_ADDR": "198.51.100.7"}
+    well(together(2, body, environment=lambda *of: {**torch_variables(*of), **elsewhere}, only=lambda rank: rank == 0))
+
+
+def test_a_second_process_group_is_refused() -> None:
+    def body() -> None:
+        import muster
+
+        refused = pytest.raises(muster.WireupError, match="in a process group already")
+        with muster.world(), refused, muster.world():
+            pass
+
+    well(together(1, body))
+
+
+def test_one_world_can_follow_another() -> None:
+    def body() -> None:
+        import muster
+
+        for turn in range(2):
+            with muster.world() as world:
+                assert world.mean(world.rank) == 0.5
+                world.print(turn)
+            os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
+
+    assert well(together(2, body)) == ["0\n1\n", ""]
+
+
+def test_what_rank_0_does_first_is_done_before_the_others_begin(tmp_path: Path) -> None:
+    def body() -> None:
+        import muster
+
+        marker = tmp_path / "downloaded"
+        with muster.world() as world:
+            with world.rank0_first():
+                if world.rank == 0:
+                    time.sleep(0.3)
+                    marker.touch()
+                assert marker.exists()
+            with world.rank0_first(each_node=True):
+                pass
+
+    well(together(3, body))
+
+
+def test_the_failure_of_rank_0_is_not_waited_for() -> None:
+    def body() -> None:
+        import muster
+
+        with muster.world() as world, world.rank0_first():
+            if world.rank == 0:
+                raise OSError("disk full")
+
+    ended = together(2, body)
+    assert [one.status for one in ended] == [1, 1]
+    assert "the rank that went first failed: OSError: disk full" in ended[1].err
+
+
+def test_ranks_meet_in_a_file(tmp_path: Path) -> None:
+    def body() -> None:
+        import muster
+
+        with muster.world("nccl-file") as world:
+            world.print(world.mean(world.rank), world.backend)
+
+    def in_directory(rank: int, size: int) -> dict[str, str]:
+        return {**torch_variables(rank, size), "MUSTER_RUN_DIR": str(tmp_path)}
+
+    assert well(together(2, body, environment=in_directory))[0] == "0.5 gloo\n"
+
+
+def test_the_method_of_the_site_is_used_unless_one_is_named() -> None:
+    def body() -> None:
+        import muster
+
+        os.environ["MUSTER_WIREUP"] = "dummy"
+        with muster.world() as world:
+            assert world.method == "dummy"
+        with muster.world("gloo") as world:
+            assert world.method == "gloo"
+        os.environ["MUSTER_WIREUP"] = "telepathy"
+        with pytest.raises(muster.WireupError, match="MUSTER_WIREUP names 'telepathy'"), muster.world():
+            pass
+        with pytest.raises(muster.WireupError, match="without an MPI backend"), muster.world("mpi"):
+            pass
+        os.environ["WORLD_SIZE"] = "2"
+        with pytest.raises(muster.WireupError, match="MUSTER_RUN_DIR is not set"), muster.world("nccl-file"):
+            pass
+        os.environ["MUSTER_GPUS"] = "4"
+        with pytest.raises(muster.WireupError, match=r"GPUs were asked for \(MUSTER_GPUS=4\)"), muster.world("env"):
+            pass
+
+    well(together(1, body, environment=lambda rank, size: {"RANK": "0", "WORLD_SIZE": "1"}))
