@@ -60,7 +60,7 @@ def _ids(environment: Mapping[str, str], identity: Identity) -> List[str]:
 
 
 def _host(environment: Mapping[str, str], identity: Identity) -> Tuple[str, str]:
-    one_node = identity.nodes == 1 or identity.local_size == identity.size
+    one_node = 1 in (identity.size, identity.nodes) or identity.local_size == identity.size
     published = environment.get(contract.MASTER_ADDR, "").strip()
     if published:
         simulated = environment.get(contract.LAUNCHER) == "local"
