@@ -11,21 +11,29 @@ import msgspec
 from muster.errors import ProfileError, nearest_hint
 from muster.sites.layers import Layer, Merged
 from muster.sites.places import Path, spell
-from muster.sites.read import Broken, struct_keys
+from muster.sites.read import Broken, struct_keys, to_profile
 from muster.sites.schema import Node, Profile, Variable
 
-__all__ = ["check_consistency"]
+__all__ = ["check"]
 
 _FREE_TABLES = ("facts", "unpublished", "sources", "unverified")
 
 
-def check_consistency(profile: Profile, merged: Merged, layers: Sequence[Layer]) -> None:
-    """Refuse the first thing that does not hold together, with the file and line that says it."""
+def check(merged: Merged, layers: Sequence[Layer]) -> Profile:
+    """The profile, or an error that names the file and line of the first thing that does not fit or hold together."""
+    profile = to_profile(merged.table)
+    if isinstance(profile, Broken):
+        raise _error(profile, merged, layers)
     for broken in _findings(profile, merged.table):
-        found = merged.origin(broken.path)
-        layer = layers[found[0] if found else -1]
-        line = layer.line(found[1] if found else broken.path)
-        raise ProfileError(broken.message, layer.file, line=line, key=spell(broken.path), hint=broken.hint)
+        raise _error(broken, merged, layers)
+    return profile
+
+
+def _error(broken: Broken, merged: Merged, layers: Sequence[Layer]) -> ProfileError:
+    found = merged.origin(broken.path)
+    layer = layers[found[0]] if found else layers[-1]
+    line = layer.line((*found[1], *broken.path[len(found[1]) :])) if found else None
+    return ProfileError(broken.message, layer.file, line=line, key=spell(broken.path) or None, hint=broken.hint)
 
 
 def _findings(profile: Profile, table: dict[str, Any]) -> Iterator[Broken]:

@@ -22,7 +22,9 @@ _IDENTITY = {
 }
 
 # What a profile says of itself only, and not of those that extend it.
-_OWN = frozenset({"name", "title", "system", "summary", "extends", "complete", "detect", "unpublished", "muster_site"})
+_OWN = frozenset(
+    {"name", "title", "system", "summary", "extends", "without", "complete", "detect", "unpublished", "muster_site"}
+)
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,32 @@ class Merged:
 
     def origin(self, path: Path) -> tuple[int, Path] | None:
         """The strongest layer that says something at or below this path, else around it."""
-        if path in self.origins:
-            return self.origins[path]
         below = [where for leaf, where in self.origins.items() if leaf[: len(path)] == path]
         if below:
             return max(below, key=lambda where: where[0])
-        return None
+        return self.origin(path[:-1]) if len(path) > 1 else None
 
 
 def merge(layers: Sequence[Layer]) -> Merged:
     """Tables are merged key by key, entries of known lists by their identity; anything else is replaced."""
     merged = Merged({}, {})
     for index, layer in enumerate(layers):
+        for key in layer.table.get("without", ()):
+            _forget(merged, tuple(str(key).split(".")))
         said = {key: value for key, value in layer.table.items() if not (layer.inherited and key in _OWN)}
         _Over(index, merged.origins).table(merged.table, said, (), ())
     return merged
+
+
+def _forget(merged: Merged, path: Path) -> None:
+    """Take what weaker layers say at this key away."""
+    inner: Any = merged.table
+    for part in path[:-1]:
+        inner = inner.get(part, {}) if isinstance(inner, dict) else {}
+    if isinstance(inner, dict):
+        inner.pop(str(path[-1]), None)
+    for leaf in [leaf for leaf in merged.origins if leaf[: len(path)] == path]:
+        del merged.origins[leaf]
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,7 @@ class _Over:
             if isinstance(value, dict):
                 if not isinstance(into.get(key), dict):
                     into[key] = {}
+                    self.origins[here] = (self.index, source)
                 self.table(into[key], value, here, source)
             elif key in _IDENTITY and isinstance(value, list):
                 into[key] = list(into.get(key, ()))
@@ -111,5 +125,5 @@ class _Over:
             self.origins[(*path, place)] = (self.index, (*there, number))
 
 
-def _key(entry: Mapping[str, Any], identity: Sequence[str]) -> str:
-    return repr([entry.get(part) for part in identity])
+def _key(entry: Any, identity: Sequence[str]) -> str:
+    return repr([entry.get(part) for part in identity] if isinstance(entry, dict) else entry)

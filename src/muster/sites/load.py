@@ -12,11 +12,11 @@ from typing import Any
 
 from muster.errors import ProfileError, RequestError, UnknownName
 from muster.facts import Facts
-from muster.sites.consistency import check_consistency
+from muster.sites.consistency import check
 from muster.sites.layers import Layer, Merged, merge
 from muster.sites.match import Evidence, Sighting, decide
 from muster.sites.places import Path
-from muster.sites.read import check_layer, parse_toml, read_text, to_profile
+from muster.sites.read import check_version, parse_toml, read_text
 from muster.sites.schema import Fact, Profile, Source
 
 __all__ = ["BUNDLED", "Head", "Origin", "SearchPath", "Site", "choose_site", "evidence_from", "heads", "load"]
@@ -199,15 +199,8 @@ def load(name: str, search: SearchPath | None = None, overrides: Mapping[str, An
     layers = [*_base_layers(name, where, ()), *_overlay_layers(name, where)]
     if overrides:
         layers.append(_override_layer(overrides))
-    for layer in layers:
-        check_layer(layer.table, layer.text, layer.file)
     merged = merge(layers)
-    for key in ("name", "title"):
-        if key not in merged.table:
-            raise ProfileError("every profile has one", layers[0].file, key=key, hint=f'{key} = "…" at the top')
-    profile = to_profile(merged.table, layers[-1].file)
-    check_consistency(profile, merged, layers)
-    return Site(profile, tuple(layers), merged)
+    return Site(check(merged, layers), tuple(layers), merged)
 
 
 def _base_layers(name: str, search: SearchPath, chain: tuple[str, ...]) -> list[Layer]:
@@ -223,8 +216,6 @@ def _base_layers(name: str, search: SearchPath, chain: tuple[str, ...]) -> list[
     own = [_layer(kind, path) for kind, path in _files_of(name, search)]
     if not own:
         raise UnknownName("site", name, [head.name for head in heads(search)])
-    for layer in own:
-        check_layer(layer.table, layer.text, layer.file)
     parent = next((layer.table["extends"] for layer in reversed(own) if "extends" in layer.table), None)
     above = _base_layers(parent, search, (*chain, name)) if isinstance(parent, str) else []
     return [*(_inherited(layer) for layer in above), *own]
@@ -255,7 +246,9 @@ def _overlay_layers(name: str, search: SearchPath) -> Iterator[Layer]:
 
 def _layer(kind: str, path: FilePath) -> Layer:
     text = read_text(path)
-    return Layer(kind, str(path), text, parse_toml(text, str(path)))
+    table = parse_toml(text, str(path))
+    check_version(table, text, str(path))
+    return Layer(kind, str(path), text, table)
 
 
 def _override_layer(overrides: Mapping[str, Any]) -> Layer:

@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import msgspec
 
 from muster.errors import ProfileError, nearest_hint
-from muster.sites.places import Path, line_of, lines_of, spell
+from muster.sites.places import Path, line_of, lines_of
 from muster.sites.schema import SCHEMA_VERSION, Profile
 
-__all__ = ["Broken", "check_layer", "parse_toml", "read_text", "struct_keys", "to_profile"]
+__all__ = ["Broken", "check_version", "parse_toml", "read_text", "struct_keys", "to_profile"]
 
 # The largest bundled profile has 50 kB; a file beyond this is something else.
 _MAX_BYTES = 1_000_000
@@ -76,8 +76,8 @@ def parse_toml(text: str, file: str) -> dict[str, Any]:
         raise ProfileError("not TOML: brackets are nested too deeply", file, hint="key = value") from None
 
 
-def check_layer(table: Mapping[str, Any], text: str, file: str) -> None:
-    """Refuse a layer that is from a newer Muster, or in which a key does not fit the schema."""
+def check_version(table: Mapping[str, Any], text: str, file: str) -> None:
+    """Refuse a text that is from a newer Muster: what its keys mean there is not known here."""
     version = table.get("muster_site", SCHEMA_VERSION)
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise ProfileError(
@@ -87,31 +87,14 @@ def check_layer(table: Mapping[str, Any], text: str, file: str) -> None:
             key="muster_site",
             hint="update Muster",
         )
-    whole = {"name": "layer", "title": "layer", **table}
+
+
+def to_profile(table: Mapping[str, Any]) -> Profile | Broken:
+    """The typed value of these tables, or the one place where they do not fit the schema."""
     try:
-        msgspec.convert(whole, Profile)
+        return msgspec.convert(table, Profile)
     except msgspec.ValidationError as error:
-        broken = _narrow(whole, Profile, ()) or Broken((), str(error))
-        raise _error(broken, text, file) from None
-
-
-def to_profile(merged: Mapping[str, Any], file: str) -> Profile:
-    """The typed value of tables whose layers have each passed `check_layer`; `file` is the last of them."""
-    try:
-        return msgspec.convert(merged, Profile)
-    except msgspec.ValidationError as error:
-        broken = _narrow(merged, Profile, ()) or Broken((), str(error))
-        raise _error(broken, "", file) from None
-
-
-def _error(broken: Broken, text: str, file: str) -> ProfileError:
-    return ProfileError(
-        broken.message,
-        file,
-        line=line_of(lines_of(text), broken.path),
-        key=spell(broken.path) or None,
-        hint=broken.hint,
-    )
+        return _narrow(table, Profile, ()) or Broken((), str(error))
 
 
 def struct_keys(kind: type) -> tuple[str, ...]:

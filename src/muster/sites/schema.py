@@ -657,6 +657,9 @@ class Profile(_Part, frozen=True, kw_only=True):
     extends: str | None = None
     """Profile that this one changes."""
 
+    without: tuple[str, ...] = ()
+    """Dotted keys of the profile that is extended, or of weaker layers, that do not hold here."""
+
     complete: bool = False
     """True: every key has a value or stands in `unpublished`."""
 
