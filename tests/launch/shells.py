@@ -11,8 +11,8 @@ from muster.act.runner import Result, run
 from muster.render.parts import compose
 
 SHELLS = (("dash",), ("busybox", "sh"), ("bash", "--posix"))
-SLURM_RANK = ("library", "rank_slurm", "cpus", "start", "go_rank")
-MPI_RANK = ("library", "rank_mpi", "cpus", "start", "go_rank")
+SLURM_RANK = ("stop", "meeting", "rank_slurm", "cpus", "start", "go_rank")
+MPI_RANK = ("stop", "meeting", "rank_mpi", "cpus", "start", "go_rank")
 
 
 def start(

@@ -62,7 +62,7 @@ def test_uneven_tasks_per_node_give_each_node_its_own_local_size(
 @given(names=st.lists(st.from_regex(r"[a-z]{1,6}[0-9]{0,4}(-[a-z]{2})?", fullmatch=True), min_size=1, max_size=9))
 def test_the_first_host_is_the_one_that_the_full_parser_finds(shell: tuple[str, ...], names: list[str]) -> None:
     listed = compress(names)
-    script = compose(["library"]) + '\nmuster_first_host "$1"; printf %s "$muster_first"'
+    script = compose(["meeting"]) + '\nmuster_first_host "$1"; printf %s "$muster_first"'
 
     assert run([*shell, "-c", script, "x", listed]).stdout == first(listed) == names[0]
 
@@ -240,7 +240,7 @@ def test_open_mpi_names_the_rank_where_slurm_names_the_daemon(shell: tuple[str, 
 
 
 def test_the_node_prologue_runs_once_and_its_failure_names_the_node() -> None:
-    parts = ["library", "rank_slurm", "once_per_node"]
+    parts = ["stop", "meeting", "rank_slurm", "once_per_node"]
     here = Path("/proc/sys/kernel/hostname").read_text().strip()
     text = compose(parts) + '\nmuster_node_prologue sh -c "exit 4"\nexec "$@"'
 

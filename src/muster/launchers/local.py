@@ -17,7 +17,7 @@ class Local:
     name = "local"
 
     def prologues(self, plan: Plan) -> Prologues:
-        return ((RANK, ("library", identity_part(plan), "cpus", "start", "go_rank")),)
+        return ((RANK, ("stop", "meeting", identity_part(plan), "cpus", "start", "go_rank")),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan

@@ -29,7 +29,7 @@ class Torchrun:
 
     def prologues(self, plan: Plan) -> Prologues:
         return (
-            (RANK, ("library", identity_part(plan), "agent")),
+            (RANK, ("stop", "meeting", identity_part(plan), "agent")),
             (WORKER, ("cpus", "worker")),
         )
 
@@ -58,7 +58,7 @@ class MpirunTorchrun:
     def prologues(self, plan: Plan) -> Prologues:
         del plan
         return (
-            (RANK, ("library", "rank_mpi", "agent")),
+            (RANK, ("stop", "meeting", "rank_mpi", "agent")),
             (WORKER, ("cpus", "worker")),
         )
 

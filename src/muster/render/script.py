@@ -53,11 +53,14 @@ def step_line(plan: Plan) -> tuple[Word, ...]:
 def job_script(plan: Plan) -> str:
     """The whole script."""
     launcher = LAUNCHERS[plan.launcher]
+    runs_with, verb = ("bash", "run") if plan.engine is Engine.HERE or plan.within else ("sbatch", "submit")
     lines = [
         "#!/bin/bash",
-        f"# Written by muster {plan.version} for the site '{plan.site}'. It runs with sbatch alone.",
-        f"#   muster submit {_one_line(shlex.join(plan.typed))}",
+        f"# Written by muster {plan.version} for the site '{plan.site}'. It runs with {runs_with} alone.",
+        f"#   muster {verb} {_one_line(shlex.join(plan.typed))}",
         *(_directive(each) for each in plan.directives),
+        "",
+        "# shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are",
         "",
         "# The job. What it calls stands below.",
         "muster_main() {",
@@ -92,9 +95,9 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
     for variable, _ in launcher.prologues(plan):
         yield f"{variable}=$(\n    cat <<'MUSTER_TEXT'\n{prologue_text(plan, variable)}MUSTER_TEXT\n)"
     yield ""
-    yield part("library")
-    if plan.engine is Engine.SLURM:
-        yield part("batch")
+    yield part("stop")
+    if _chooses_port(plan):
+        yield part("meeting") + "\n" + part("batch")
     if _by_srun(plan):
         yield part("watch")
     if plan.launcher == "torchrun" and plan.engine is Engine.SLURM:
@@ -109,7 +112,13 @@ def prologue_text(plan: Plan, variable: str) -> str:
     if variable != RANK or not plan.node_prologue:
         return compose(names)
     once = f"{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n"
-    return compose(names[:2]) + "\n" + once + "\n" + compose(names[2:])
+    return compose(names[:3]) + "\n" + once + "\n" + compose(names[3:])
+
+
+def _chooses_port(plan: Plan) -> bool:
+    """Whether the script looks for a port: none was asked for, Slurm reserves none, and nobody has looked yet."""
+    meeting = plan.rendezvous
+    return meeting.port is None and not meeting.reserved_ports and plan.engine is Engine.SLURM
 
 
 def _by_srun(plan: Plan) -> bool:
@@ -186,7 +195,7 @@ def _environment(plan: Plan) -> Iterator[str]:
     told = told_to_tasks(plan)
     yield "# What the prologue of every rank compares with what it finds."
     yield "export " + " ".join(f"{name}={quote(value)}" for name, value in told.items())
-    if plan.rendezvous.port is None and not plan.rendezvous.reserved_ports and plan.engine is Engine.SLURM:
+    if _chooses_port(plan):
         yield "muster_choose_port"
     if plan.launcher.startswith("mpirun"):
         ours = (each.name for each in plan.variables if each.value is not None)
@@ -235,7 +244,6 @@ def _variable(variable: Variable) -> str:
 def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     words = launcher.words(plan, command_of(plan))
     yield "# The ranks."
-    yield "# shellcheck disable=SC2016  # the command's own words reach it as they are"
     if _by_srun(plan):
         if plan.output is Output.STREAM:
             # A socket cannot be opened by its name; srun's own words and the ranks' errors then share one stream.

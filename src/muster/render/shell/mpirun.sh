@@ -1,6 +1,6 @@
 # The hosts in rank order, and this mpirun's own words for hosts, labels and variables.
 muster_mpirun_words() {
-    local names=() host kind
+    local names=() kind
     if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
         mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
         names=("${names[@]:0:$muster_nodes}")

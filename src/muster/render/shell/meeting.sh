@@ -1,10 +1,3 @@
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
-
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
-}
-
 # The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
 muster_first_host() {
     muster_first=

@@ -1,0 +1,211 @@
+"""The batch script, whole: golden files, shellcheck, sbatch's own parser, and executed with stub tools.
+
+`pytest --update-golden` writes the golden files anew, prints the difference and fails once, so that it is read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster.act.runner import run
+from muster.plan.model import Plan
+from muster.render.explain import explain, plan_as_json, plan_as_text
+from muster.render.script import job_script
+
+from .plans import plan
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+SCRIPTS: dict[str, Plan] = {
+    "srun": plan("-N", "2", "-g", "4", "-c", "8", "-t", "1:30:00", "-A", "science", "--", "python", "train.py"),
+    "srun-hostile": plan(
+        *("-N", "2", "--env", "A=$(touch canary) 'x'", "--env", "OUT={run_dir}/{job_id}", "--unset-env", "LD_PRELOAD"),
+        *(
+            "--node-prologue",
+            "echo 'warm; up'",
+            "--chdir",
+            "a'; echo foo",
+            "-J",
+            "my job",
+            "--venv",
+            "/home/ada/my env",
+        ),
+        *("--master-port", "23456", "--", "python", "train.py", "a  b", "$(touch canary)", "it's", "new\nline", "*"),
+    ),
+    "torchrun": plan("-N", "4", "-g", "4", "--", "python", "train.py", launcher="torchrun"),
+    "mpirun": plan("-N", "2", "--ntasks-per-node", "4", "--", "python", "train.py", launcher="mpirun"),
+    "mpirun+torchrun": plan("-N", "2", "-g", "4", "--", "python", "train.py", launcher="mpirun+torchrun"),
+    "moved-output": plan(
+        "-N", "1", "-o", "out/%x-%j.txt", "--sbatch=--requeue", "--srun=--unbuffered", "--", "hostname"
+    ),
+    "within": plan("-N", "2", "--ntasks-per-node", "3", "--", "hostname", within=True, stream=True),
+    "local": plan("--ntasks-per-node", "2", "--", "python", "train.py", launcher="local"),
+}
+each_script = pytest.mark.parametrize("name", sorted(SCRIPTS))
+
+
+@each_script
+def test_the_script_is_the_golden_one(name: str, request: pytest.FixtureRequest) -> None:
+    path = GOLDEN / f"{name}.sh"
+    made = job_script(SCRIPTS[name])
+    kept = path.read_text() if path.exists() else ""
+    if made != kept and request.config.getoption("--update-golden"):
+        path.write_text(made)
+        path.chmod(0o755)
+    difference = "".join(difflib.unified_diff(kept.splitlines(True), made.splitlines(True), "golden", "made"))
+
+    assert made == kept, f"{difference}\nhint: pytest --update-golden, then read the difference"
+
+
+@each_script
+def test_the_script_passes_shellcheck(name: str, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text(job_script(SCRIPTS[name]))
+
+    # SC1090/SC1091: the environment's own activate is not ours to follow.
+    result = run(["shellcheck", "-e", "SC1090,SC1091", str(script)])
+
+    assert result.ok, result.stdout
+
+
+@each_script
+def test_rendering_twice_gives_the_same_bytes(name: str) -> None:
+    assert job_script(SCRIPTS[name]) == job_script(SCRIPTS[name])
+
+
+@each_script
+def test_every_header_line_and_every_flag_has_its_reason(name: str) -> None:
+    lines = list(explain(SCRIPTS[name]))
+    told = {text for _, text, _ in lines}
+
+    for directive in SCRIPTS[name].directives:
+        shown = f"--{directive.name}" + (f"={directive.value}" if directive.value is not None else "")
+        assert f"#SBATCH {shown}" in told
+    assert all(reason.text and reason.origin for _, _, reason in lines)
+    assert plan_as_text(SCRIPTS[name]).count("[") >= len(lines)
+
+
+@each_script
+def test_the_plan_is_json_that_names_its_schema(name: str) -> None:
+    document = json.loads(plan_as_json(SCRIPTS[name]))
+
+    assert document["schema"] == 1
+    assert document["launcher"] == SCRIPTS[name].launcher
+    assert document["shape"]["nodes"] == SCRIPTS[name].shape.nodes
+
+
+def stub_tools(folder: Path) -> None:
+    """srun and mpirun that write down what they were given; scontrol that knows two hosts."""
+    record = '#!/bin/sh\nprintf "%s\\0" "$0" "$@" >"$RECORD"\nenv -0 >"$RECORD.env"\nexit "${STUB_STATUS:-0}"\n'
+    tools = {
+        "srun": record,
+        "mpirun": '#!/bin/sh\n[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }\n' + record[10:],
+        "scontrol": "#!/bin/sh\nprintf 'node1\\nnode2\\n'\n",
+    }
+    for name, text in tools.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+
+def execute(made: Plan, folder: Path, **more: str) -> tuple[int, list[str], dict[str, str], str]:
+    """Run the script as sbatch would, with stub tools: (status, the launcher's words, its environment, stderr)."""
+    stub_tools(folder)
+    environment = {
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "RECORD": str(folder / "record"),
+        "SLURM_JOB_ID": "4711",
+        "SLURM_JOB_NUM_NODES": "2",
+        "SLURM_JOB_NODELIST": "node[1-2]",
+        "SLURM_NTASKS_PER_NODE": str(made.shape.ntasks_per_node),
+        "SLURM_SUBMIT_DIR": str(folder),
+        **more,
+    }
+    (folder / "job.sh").write_text(job_script(made), newline="")
+    result = run(["bash", str(folder / "job.sh")], env=environment, cwd=folder)
+    words = (folder / "record").read_bytes().decode().split("\0")[:-1] if (folder / "record").exists() else []
+    told = (folder / "record.env").read_bytes().decode() if words else ""
+    seen = dict(item.split("=", 1) for item in told.split("\0") if "=" in item)
+    return result.status, words, seen, result.stderr
+
+
+WORD = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(words=st.lists(WORD, max_size=5), value=WORD)
+def test_any_argument_and_any_value_arrive_byte_for_byte(
+    tmp_path_factory: pytest.TempPathFactory, words: list[str], value: str
+) -> None:
+    folder = tmp_path_factory.mktemp("job")
+    made = plan("--chdir", str(folder), "--env", f"VALUE={value}", "--", "python", *words)
+
+    status, argv, seen, stderr = execute(made, folder)
+
+    assert status == 0, stderr
+    assert argv[-len(words) - 1 :] == ["python", *words]
+    if "{" not in value:
+        assert seen["VALUE"] == value
+    assert not (folder / "canary").exists()
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])
+def test_what_an_outer_job_left_behind_does_not_reach_the_launcher(launcher: str, tmp_path: Path) -> None:
+    stale = {"RANK": "9", "WORLD_SIZE": "99", "MASTER_ADDR": "elsewhere:1", "SLURM_CPUS_PER_TASK": "4", "PMI_RANK": "3"}
+    made = plan("-N", "2", "--ntasks-per-node", "2", "--chdir", str(tmp_path), "--", "x", launcher=launcher)
+
+    status, _, seen, stderr = execute(made, tmp_path, **stale)
+
+    assert status == 0, stderr
+    assert not set(stale) & set(seen)
+    assert seen["MUSTER_NTASKS"] == "4"
+
+
+def test_the_sizes_are_slurms_and_not_literals(tmp_path: Path) -> None:
+    made = plan("-N", "2", "-g", "4", "--chdir", str(tmp_path), "--", "x")
+
+    _, argv, seen, _ = execute(made, tmp_path, SLURM_JOB_NUM_NODES="8")
+
+    assert "--nodes=8" in argv
+    assert "--ntasks=32" in argv
+    assert seen["MUSTER_NTASKS"] == "32"
+
+
+def test_the_status_of_the_launcher_is_the_scripts(tmp_path: Path) -> None:
+    for launcher in ("srun", "mpirun"):
+        made = plan("--chdir", str(tmp_path), "--", "x", launcher=launcher)
+        assert execute(made, tmp_path, STUB_STATUS="7")[0] == 7
+
+
+def test_a_missing_working_directory_is_a_sentence(tmp_path: Path) -> None:
+    status, argv, _, stderr = execute(plan("--chdir", "/not/there", "--", "x"), tmp_path)
+
+    assert (status, argv) == (2, [])
+    assert "muster: error: the working directory /not/there is not there" in stderr
+    assert "\n\nhint: " in stderr
+
+
+def test_outside_a_job_the_script_says_so(tmp_path: Path) -> None:
+    status, argv, _, stderr = execute(plan("--chdir", str(tmp_path), "--", "x"), tmp_path, SLURM_JOB_ID="")
+
+    assert (status, argv) == (2, [])
+    assert "there is no Slurm job here" in stderr
+
+
+def test_mpirun_carries_the_wire_up_to_every_host(tmp_path: Path) -> None:
+    made = plan(
+        "-N", "2", "--ntasks-per-node", "2", "--env", "MINE=1", "--chdir", str(tmp_path), "--", "x", launcher="mpirun"
+    )
+
+    _, argv, seen, _ = execute(made, tmp_path)
+
+    carried = {argv[index + 1] for index, word in enumerate(argv) if word == "-x"}
+    assert {"MINE", "MUSTER_NODES", "MUSTER_NTASKS", "PATH"} <= carried
+    assert argv[argv.index("--host") + 1] == "node1:2,node2:2"
+    assert seen["MUSTER_NODES"] == "node1 node2"

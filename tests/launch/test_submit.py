@@ -1,0 +1,205 @@
+"""submit: the run directory whole or not at all, refusals in words, and never the same submission twice."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from muster.act.place import scheduler_environment
+from muster.act.record import find_run, make_run_directory
+from muster.act.runner import Result
+from muster.act.submit import Submitted, submit
+from muster.errors import RequestError, SchedulerSilent, SiteError
+from muster.plan.build import digest_of
+from muster.render.script import job_script
+
+from .plans import plan
+
+
+@dataclass
+class FakeSlurm:
+    """sbatch and squeue as far as submit asks them; `answers` are given to sbatch in turn."""
+
+    answers: list[Result | Exception] = field(default_factory=list)
+    queue: str = ""
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+    environments: list[Mapping[str, str]] = field(default_factory=list)
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        stdin: str | None = None,
+        timeout_s: float = 60.0,
+    ) -> Result:
+        if argv[0] not in {"sbatch", "squeue"}:
+            return Result(tuple(argv), 1, "", "")
+        self.asked.append(tuple(argv))
+        self.environments.append(env or {})
+        if argv[0] == "squeue":
+            return Result(tuple(argv), 0, self.queue, "")
+        if "--test-only" in argv:
+            return Result(tuple(argv), 0, "", "sbatch: Job 1 to start at 2026-11-20T12:00:00")
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def said(status: int, stdout: str = "", stderr: str = "") -> Result:
+    return Result(("sbatch",), status, stdout, stderr)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
+@pytest.fixture
+def queue_it(tmp_path: Path) -> Callable[[FakeSlurm], Submitted]:
+    (tmp_path / "work").mkdir()
+    made = plan("-N", "2", "--chdir", str(tmp_path / "work"), "--", "python", "train.py")
+
+    def submit_plan(slurm: FakeSlurm) -> Submitted:
+        return submit(
+            made,
+            digest=digest_of(made),
+            parent=tmp_path / "work" / "muster-runs",
+            state=tmp_path / "state",
+            environment={
+                "SBATCH_PARTITION": "other",
+                "SLURM_JOB_ID": "1",
+                "SLURM_CONF": "/c",
+                "TOKEN": "secret",
+                "USER": "ada",
+            },
+            runner=slurm,
+        )
+
+    return submit_plan
+
+
+def test_a_queued_job_has_its_whole_run_directory(tmp_path: Path, queue_it: Callable[[FakeSlurm], Submitted]) -> None:
+    slurm = FakeSlurm([said(0, "4711;cluster\n")])
+    done = queue_it(slurm)
+
+    script = (done.directory / "job.sh").read_text()
+    record = json.loads((done.directory / "record.json").read_text())
+    found = find_run(tmp_path / "state", "4711")
+    assert (done.job, done.adopted) == ("4711", False)
+    assert found is not None
+    assert found.directory == done.directory
+    assert sorted(each.name for each in done.directory.iterdir()) == [
+        "job.sh",
+        "job_id",
+        "logs",
+        "plan.json",
+        "record.json",
+    ]
+    assert script.startswith("#!/bin/bash\n")
+    assert "TOKEN" in record["environment_names"]
+    assert "secret" not in json.dumps(record)
+    assert (done.directory / "record.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_queued_script_is_what_plan_prints_and_output_is_the_only_flag(
+    tmp_path: Path, queue_it: Callable[[FakeSlurm], Submitted]
+) -> None:
+    slurm = FakeSlurm([said(0, "1\n")])
+    done = queue_it(slurm)
+    same = plan("-N", "2", "--chdir", str(tmp_path / "work"), "--", "python", "train.py")
+
+    assert (done.directory / "job.sh").read_text() == job_script(same)
+    assert slurm.asked == [
+        ("sbatch", "--test-only", f"{done.directory}/job.sh"),
+        ("sbatch", "--parsable", f"--output={done.directory}/logs/batch.log", f"{done.directory}/job.sh"),
+    ]
+
+
+def test_what_an_outer_job_or_shell_says_to_sbatch_is_kept_from_it(queue_it: Callable[[FakeSlurm], Submitted]) -> None:
+    slurm = FakeSlurm([said(0, "1\n")])
+    queue_it(slurm)
+
+    for environment in slurm.environments:
+        assert not {"SBATCH_PARTITION", "SLURM_JOB_ID"} & set(environment)
+        assert environment["SLURM_CONF"] == "/c"
+    assert scheduler_environment({"PMIX_RANK": "1", "PATH": "/bin"}) == {"PATH": "/bin"}
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        SchedulerSilent("sbatch did not answer within 30 s"),
+        said(1, "", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"),
+    ],
+)
+def test_a_job_that_the_controller_took_without_a_word_is_adopted(
+    queue_it: Callable[[FakeSlurm], Submitted], tmp_path: Path, silence: Result | Exception
+) -> None:
+    digest = digest_of(plan("-N", "2", "--chdir", str(tmp_path / "work"), "--", "python", "train.py"))
+    slurm = FakeSlurm([silence], queue=f"99 muster:other\n100 muster:{digest}\n")
+    done = queue_it(slurm)
+
+    assert (done.job, done.adopted) == ("100", True)
+    assert sum("--parsable" in argv for argv in slurm.asked) == 1
+
+
+def test_the_same_command_typed_again_after_a_silence_finds_the_job(
+    queue_it: Callable[[FakeSlurm], Submitted], tmp_path: Path
+) -> None:
+    digest = digest_of(plan("-N", "2", "--chdir", str(tmp_path / "work"), "--", "python", "train.py"))
+    with pytest.raises(SchedulerSilent) as silent:
+        queue_it(FakeSlurm([SchedulerSilent("nothing")]))
+    again = FakeSlurm([], queue=f"100 muster:{digest}\n")
+    done = queue_it(again)
+
+    assert "type the same command again" in (silent.value.hint or "")
+    assert (done.job, done.adopted) == ("100", True)
+    assert all(argv[0] == "squeue" for argv in again.asked)
+
+
+def test_the_same_command_typed_again_after_a_success_is_a_new_job(queue_it: Callable[[FakeSlurm], Submitted]) -> None:
+    first, second = queue_it(FakeSlurm([said(0, "1\n")])), queue_it(FakeSlurm([said(0, "2\n")]))
+
+    assert (first.job, second.job) == ("1", "2")
+    assert first.directory != second.directory
+
+
+def test_a_refusal_is_a_sentence_with_sbatchs_words_and_a_hint(queue_it: Callable[[FakeSlurm], Submitted]) -> None:
+    words = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
+    with pytest.raises(SiteError, match="the account, or the account in this partition, is not yours") as refused:
+        queue_it(FakeSlurm([said(1, "", words)]))
+
+    assert "Invalid account" in refused.value.message
+    assert "-A" in (refused.value.hint or "")
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RequestError, match="cannot be made") as refused:
+        make_run_directory(tmp_path / "file" / "runs", "name", {})
+
+    assert refused.value.hint
+
+
+def test_a_run_directory_that_could_not_be_written_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        make_run_directory(tmp_path, "name", {"good": "x", "bad": "\udc80"})
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_run_directories_of_the_same_second_are_different(tmp_path: Path) -> None:
+    from datetime import UTC, datetime
+
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    made = [make_run_directory(tmp_path, "../a b", {}, now).name for _ in range(3)]
+
+    assert made == ["..-a-b-20261120-000000", "..-a-b-20261120-000000-2", "..-a-b-20261120-000000-3"]

@@ -1,0 +1,155 @@
+"""Ranks on this machine: ended together, labelled, the first failure named, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from muster.act.runner import PIPE, Process, Result, run, start
+
+MUSTER = (sys.executable, "-m", "muster")
+
+
+def muster_run(*words: str, stdin: str | None = None, **environment: str) -> Result:
+    return run([*MUSTER, "run", "--here", *words], stdin=stdin, env={**os.environ, **environment}, timeout_s=60)
+
+
+def test_every_line_carries_its_rank_and_nothing_else_is_changed() -> None:
+    result = muster_run("--ntasks-per-node", "3", "--", "sh", "-c", 'printf "a b\\n  c"; echo "err $RANK" >&2')
+
+    assert sorted(result.stdout.splitlines()) == sorted(
+        f"{rank}: {text}" for rank in range(3) for text in ("a b", "  c")
+    )
+    assert {line for line in result.stderr.splitlines() if "err" in line} == {
+        f"{rank}: err {rank}" for rank in range(3)
+    }
+
+
+def test_the_output_of_one_rank_is_byte_exact() -> None:
+    assert muster_run("--", "printf", "a\\nb").stdout == "a\nb"
+
+
+def test_the_first_rank_that_failed_is_named_and_gives_the_status() -> None:
+    result = muster_run("--ntasks-per-node", "3", "--", "sh", "-c", '[ "$RANK" = 1 ] && exit 7; exec sleep 60')
+
+    assert result.status == 7
+    assert "rank 1 ended with status 7" in result.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [("KILL", 137), ("SEGV", 139), ("TERM", 143)])
+def test_a_rank_that_dies_of_a_signal_gives_128_and_its_number(number: str, status: int) -> None:
+    assert muster_run("--ntasks-per-node", "2", "--", "sh", "-c", f"kill -{number} $$; sleep 60").status == status
+
+
+def test_ranks_that_ignore_the_request_to_end_are_killed_after_the_grace_time() -> None:
+    stubborn = 'trap "" TERM; [ "$RANK" = 1 ] && exit 5; while :; do sleep 0.1; done'
+
+    assert muster_run("--grace", "1", "--ntasks-per-node", "3", "--", "sh", "-c", stubborn).status == 5
+
+
+def test_only_rank_0_reads_the_standard_input() -> None:
+    result = muster_run("--ntasks-per-node", "3", "--", "cat", stdin="hello\n")
+
+    assert result.stdout == "0: hello\n"
+
+
+def test_ten_thousand_lines_of_each_rank_all_arrive_in_their_order() -> None:
+    result = muster_run("--ntasks-per-node", "4", "--", "seq", "10000")
+
+    for rank in range(4):
+        mine = [line.partition(": ")[2] for line in result.stdout.splitlines() if line.startswith(f"{rank}: ")]
+        assert mine == [str(number) for number in range(1, 10001)]
+
+
+def _wait_for(path: Path, count: int) -> None:
+    for _ in range(600):
+        if len(list(path.iterdir())) == count:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} never held {count} files")
+
+
+def _is_alive(pid: str) -> bool:
+    """Whether the process runs; one that has ended and waits to be collected does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_every_rank_and_its_children(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    script = 'sleep 300 & echo $! >"$0/$RANK"; wait'
+    process: Process = start(
+        [*MUSTER, "run", "--here", "--grace", "2", "--ntasks-per-node", "3", "--", "sh", "-c", script, str(tmp_path)],
+        stdin=PIPE,
+        own_group=True,
+    )
+    _wait_for(tmp_path, 3)
+    process.send_signal(number)
+    assert process.stdin is not None
+    process.stdin.close()
+
+    assert process.wait(30) == status
+    assert [child for child in tmp_path.iterdir() if _is_alive(child.read_text().strip())] == []
+
+
+def test_simulated_nodes_have_their_own_node_ranks() -> None:
+    show = 'echo "$RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE"'
+    result = muster_run("-N", "2", "--ntasks-per-node", "2", "--", "sh", "-c", show)
+
+    assert sorted(result.stdout.splitlines()) == ["0: 0 0 2 0 2", "1: 1 1 2 0 2", "2: 2 0 2 1 2", "3: 3 1 2 1 2"]
+    assert "simulated" in result.stderr
+
+
+def test_variables_of_the_plan_reach_the_ranks_and_stale_ones_do_not() -> None:
+    show = "import json, os; print(json.dumps(dict(os.environ)))"
+    result = muster_run(
+        *("--env", "A=$(x) {job_id}", "--env", "PASSED", "--unset-env", "GONE", "--", sys.executable, "-c", show),
+        PASSED="on",
+        GONE="1",
+        RANK="9",
+        MASTER_ADDR="elsewhere:29500",
+        TORCHELASTIC_USE_AGENT_STORE="True",
+    )
+    seen = json.loads(result.stdout)
+
+    assert seen["A"].startswith("$(x) here-")
+    assert (seen["PASSED"], seen["RANK"], seen["MASTER_ADDR"]) == ("on", "0", "127.0.0.1")
+    assert not {"GONE", "TORCHELASTIC_USE_AGENT_STORE"} & set(seen)
+
+
+def test_two_runs_at_once_get_different_ports() -> None:
+    ports = {muster_run("--", "sh", "-c", "echo $MASTER_PORT").stdout for _ in range(4)}
+
+    assert all(20000 <= int(port) < 32768 for port in ports)
+    assert len(ports) > 1
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (("no-such-program",), 2, "is not on PATH"),
+        (("./no-such.py",), 2, "there is no file ./no-such.py"),
+        (("/etc/passwd",), 2, "may not be executed"),
+        (("/etc",), 2, "is a directory"),
+        ((), 2, "there is no command"),
+        (("torchrun", "--nproc_per_node", "4", "train.py", "-x"), 2, "a launcher of its own"),
+        (("--launcher", "srun", "--", "ls"), 2, "srun needs a Slurm controller"),
+        (("-g", "99", "ls"), 2, "99 GPUs per node are asked for"),
+        (("--chdir", "/not/there", "ls"), 2, "is not there"),
+    ],
+)
+def test_what_cannot_start_is_a_sentence_and_a_hint(words: tuple[str, ...], status: int, sentence: str) -> None:
+    result = muster_run(*words)
+
+    assert result.status == status
+    assert sentence in result.stderr
+    assert "\n\nhint: " in result.stderr
+    assert "Traceback" not in result.stderr
