@@ -1,13 +1,20 @@
-"""`make demo`: a private Slurm cluster of four hosts comes up, a job runs on all of them, and it goes down.
+"""`make demo`: one unchanged script, trained on this machine and over a private Slurm cluster of four hosts.
 
-Every step is the command that a person would type. The cluster goes down whatever happens in between.
+Every step is the command that a person would type. The cluster goes down whatever happens in between. At the end
+a table says how far the weights of each way lie from those of one process that saw the whole batch.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from muster.act.runner import checked, run
@@ -17,33 +24,80 @@ from muster.errors import MusterError
 
 HOSTS = 4
 LAB = f"demo-{os.getpid()}"
-MUSTER = str(Path(sys.executable).with_name("muster"))
-SHOW_A_RANK = 'echo "$SLURM_PROCID $(hostname) $SLURM_LOCALID ${CUDA_VISIBLE_DEVICES:-none}"'
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = str(ROOT / "examples" / "train_env.py")
+PYTHON = sys.executable
+MUSTER = str(Path(PYTHON).with_name("muster"))
+CLOSE_ENOUGH = 1e-5
+
+# The same script in every row: what differs is who starts it.
+ON_THIS_MACHINE = [MUSTER, "run", "--quiet", "--here", "--ntasks-per-node", "4", "--", PYTHON, SCRIPT]
+ON_THE_CLUSTER = [MUSTER, "run", "--quiet", "-N", "4", "--ntasks-per-node", "1"]
 
 
 def main() -> int:
-    """Exit status: 0 if every host ran its two ranks."""
+    """Exit status: 0 if all ways agree."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    status = muster(["lab", "up", "--name", LAB, "-N", str(HOSTS), "--gpus-per-node", "2"])
-    if status:
-        return status
+    os.environ["PATH"] = f"{Path(PYTHON).parent}{os.pathsep}{os.environ['PATH']}"
+    (ROOT / ".cache").mkdir(exist_ok=True)
     try:
-        return show_ranks()
+        with tempfile.TemporaryDirectory(dir=ROOT / ".cache", prefix="demo-") as folder, cluster():
+            return show(Path(folder))
     except MusterError as error:
         say(f"error: {error.message}")
         return 1
+
+
+@contextmanager
+def cluster() -> Iterator[None]:
+    """A lab of four hosts, gone at the end."""
+    if muster(["lab", "up", "--name", LAB, "-N", str(HOSTS)]):
+        raise MusterError("the private cluster did not come up")
+    try:
+        yield
     finally:
         muster(["lab", "down", "--name", LAB])
 
 
-def show_ranks() -> int:
-    """Run two ranks on every host through srun, and draw what each of them said."""
-    srun = ["srun", "-N", str(HOSTS), "--ntasks-per-node=2", "--gpus-per-node=2", "sh", "-c", SHOW_A_RANK]
-    say(" ".join(srun[:-2]) + " …")
-    answer = checked(run([MUSTER, "lab", "exec", "--name", LAB, "--", *srun]))
-    rows = sorted((line.split() for line in answer.stdout.splitlines()), key=lambda row: int(row[0]))
-    print_table("the ranks, as each of them sees itself", ["rank", "host", "local rank", "GPUs"], rows)
-    return 0 if len({row[1] for row in rows}) == HOSTS else 1
+def show(folder: Path) -> int:
+    """Train in every way, and draw what came of it."""
+    lab = [MUSTER, "lab", "exec", "--name", LAB, "--"]
+    ways = {
+        "one process, the whole batch": [PYTHON, SCRIPT],
+        "this machine, 4 ranks": ON_THIS_MACHINE,
+        **{
+            f"4 hosts, {launcher}": [*lab, *ON_THE_CLUSTER, "--launcher", launcher, "--", PYTHON, SCRIPT]
+            for launcher in ("srun", "torchrun", "mpirun")
+        },
+    }
+    trained = {way: train(way, command, folder / f"{number}.pt") for number, (way, command) in enumerate(ways.items())}
+    distances = distances_from_first([path for path, _, _ in trained.values()])
+    rows = [
+        (way, losses[0], losses[-1], f"{seconds:.1f}", "" if number == 0 else f"{distances[number]:.0e}")
+        for number, (way, (_, losses, seconds)) in enumerate(trained.items())
+    ]
+    columns = ("started by", "first loss", "last loss", "seconds", "weights differ by")
+    print_table("the same script, trained five times", columns, rows)
+    fell = all(float(losses[-1]) < float(losses[0]) / 2 for _, losses, _ in trained.values())
+    agree = all(distance <= CLOSE_ENOUGH for distance in distances)
+    say("all ways agree, and the loss fell" if fell and agree else "error: the ways do not agree")
+    return 0 if fell and agree else 1
+
+
+def train(way: str, command: list[str], weights: Path) -> tuple[Path, list[str], float]:
+    """Run one way to its end: where the weights are, the losses that were printed, the seconds it took."""
+    say(f"{way}: {shlex.join(Path(word).name if '/' in word else word for word in command)}")
+    started = time.monotonic()
+    result = checked(run([*command, "--out", str(weights)], timeout_s=300))
+    return weights, re.findall(r"loss ([0-9.]+)", result.stdout), time.monotonic() - started
+
+
+def distances_from_first(paths: list[Path]) -> list[float]:
+    """The largest difference of any weight from the first file's, for each file."""
+    import torch
+
+    first, *_ = loaded = [torch.load(path) for path in paths]
+    return [max(float((each[name] - first[name]).abs().max()) for name in first) for each in loaded]
 
 
 if __name__ == "__main__":
