@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 from collections.abc import Mapping
 from typing import NoReturn
@@ -103,7 +102,7 @@ def _port(plan: Plan) -> int:
     if plan.rendezvous.port is not None:
         return plan.rendezvous.port
     low, high = plan.rendezvous.port_low, plan.rendezvous.port_high
-    first = secrets.randbelow(high - low + 1)
+    first = int.from_bytes(os.urandom(4), "big")
     for step in range(min(high - low + 1, 256)):
         port = low + (first + step) % (high - low + 1)
         with socket.socket() as probe:

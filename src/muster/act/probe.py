@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import re
@@ -109,12 +108,16 @@ def controller_answers(runner: Runner = run) -> bool:
 
 def save_facts(facts: Facts) -> str:
     """Facts as JSON, without the environment's values."""
+    import json
+
     kept = {**asdict(facts), "environment": {}}
     return json.dumps(kept, indent=2) + "\n"
 
 
 def load_facts(path: str, here: Facts) -> Facts:
     """Facts that a probe saved, over this process's own environment and directory."""
+    import json
+
     try:
         saved = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
