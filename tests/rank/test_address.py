@@ -10,7 +10,6 @@ from muster.rank.identity import identify
 
 from .environments import PMI2, batch_script, horovod, hydra, muster, open_mpi, pals, slurm_step, torchrun
 
-
 DRIVER = {"HOROVOD_GLOO_RENDEZVOUS_PORT": "41000"}
 
 

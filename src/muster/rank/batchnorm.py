@@ -20,12 +20,29 @@ def synchronised(model: Any, group: Any, device: Any) -> Any:
 
 @lru_cache(maxsize=None)
 def _on_cpus() -> Any:
-    """SyncBatchNorm with a forward that CPUs can do. Made here, because this module is read without torch."""
+    """The same layer with a forward that CPUs can do. Made here, because this module is read without torch."""
     import torch
-    from torch.distributed.nn.functional import all_reduce
+    from torch.distributed import all_reduce
     from torch.nn.functional import batch_norm
+    from torch.nn.modules.batchnorm import _BatchNorm
 
-    class SyncBatchNormOnCpus(torch.nn.SyncBatchNorm):  # type: ignore[misc]
+    class SumOverRanks(torch.autograd.Function):  # type: ignore[misc]
+        """The sum over the group; its gradient is the sum of the gradients, since every rank has used the sum."""
+
+        @staticmethod
+        def forward(context: Any, mine: Any, group: Any) -> Any:
+            context.group = group
+            total = mine.clone()
+            all_reduce(total, group=group)
+            return total
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> Any:
+            total = gradient.clone()
+            all_reduce(total, group=context.group)
+            return total, None
+
+    class BatchNormOverRanks(_BatchNorm):  # type: ignore[misc]  # DistributedDataParallel refuses SyncBatchNorm on CPUs
         """Mean and variance by two differentiable sums over the group, then the formula of batch norm."""
 
         def forward(self, batch: Any) -> Any:
@@ -36,11 +53,12 @@ def _on_cpus() -> Any:
             others = [dimension for dimension in range(batch.dim()) if dimension != 1]
             shape = [1 if dimension in others else -1 for dimension in range(batch.dim())]
             count = torch.full((1,), batch.numel() / batch.shape[1], dtype=batch.dtype)
-            totals = all_reduce(torch.cat([batch.sum(others), count]), group=self.process_group)
+            totals = SumOverRanks.apply(torch.cat([batch.sum(others), count]), self.process_group)
             mean = totals[:-1] / totals[-1]
             centred = batch - mean.view(shape)
-            variance = all_reduce((centred * centred).sum(others), group=self.process_group) / totals[-1]
-            self._remember(mean.detach(), variance.detach(), float(totals[-1]))
+            squares = SumOverRanks.apply((centred * centred).sum(others), self.process_group)
+            variance = squares / totals[-1]
+            self._remember(mean.detach(), variance.detach(), float(totals[-1].detach()))
             normal = centred / torch.sqrt(variance.view(shape) + self.eps)
             if self.weight is None:
                 return normal
@@ -54,4 +72,4 @@ def _on_cpus() -> Any:
             self.running_mean.lerp_(mean, share)
             self.running_var.lerp_(variance * count / max(count - 1, 1), share)
 
-    return SyncBatchNormOnCpus
+    return BatchNormOverRanks

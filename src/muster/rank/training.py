@@ -37,7 +37,17 @@ def ddp(world: "World", model: Any, batchnorm_group: Optional[int], stride: int,
         return model
     from torch.nn.parallel import DistributedDataParallel
 
+    if batchnorm_group is not None:
+        options = {**_unshared_buffers(DistributedDataParallel), **options}
     return DistributedDataParallel(model, device_ids=None if world.device.type == "cpu" else [world.device], **options)
+
+
+def _unshared_buffers(wrapper: Any) -> Dict[str, bool]:
+    """The option that keeps rank 0's running statistics from being copied over those of the other groups."""
+    from inspect import signature
+
+    names = ("forward_sync_buffers", "broadcast_buffers")  # torch 2.13 has both and warns of the second
+    return {next(name for name in names if name in signature(wrapper).parameters): False}
 
 
 def scale_learning_rate(world: "World", optimizer: Any, warmup_steps: int, rule: str) -> Any:

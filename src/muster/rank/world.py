@@ -171,7 +171,8 @@ class World:
     def ddp(self, model: Any, batchnorm_group: Optional[int] = None, stride: int = 1, **options: Any) -> Any:
         """The model in DistributedDataParallel. It must lie on `world.device`.
 
-        batchnorm_group: batch norm takes its statistics over groups of so many ranks, `stride` apart.
+        batchnorm_group: batch norm takes its statistics over groups of so many ranks, `stride` apart, and buffers are
+        then no longer copied from rank 0 at each step. `options` go to DistributedDataParallel, and win.
         """
         from .training import ddp
 
