@@ -223,6 +223,9 @@ class Request(_Part, frozen=True, kw_only=True):
     """How an allocation is asked for."""
 
     gpus: Literal["gres", "gpus-per-node", "gpus-per-task", "gpus", "whole-node"] | None = None
+    cpus: Literal["cores", "threads"] | None = None
+    """What --cpus-per-task counts there."""
+
     gpu_type: str | None = None
     """Type in a typed gres: gpu:TYPE:N."""
 

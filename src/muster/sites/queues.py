@@ -1,0 +1,47 @@
+"""The queue that follows from a request, and what a queue allows. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from muster.sites.schema import Profile, Queue
+from muster.sites.when import Situation, holds, say_when
+from muster.units import parse_walltime_s
+
+__all__ = ["Choice", "choose_queue", "longest_s", "queue_of"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The queue a job goes to, and why."""
+
+    partition: str | None
+    qos: str | None
+    reason: str
+    rule: int | None = None
+    """Number of the rule in `queue_rules`: its origin is `queue_rules.N`."""
+
+
+def choose_queue(profile: Profile, job: Situation, *, partition: str | None = None, qos: str | None = None) -> Choice:
+    """What the user named wins; else the first rule that holds; a half-named queue is not completed by a rule."""
+    if partition is not None or qos is not None:
+        return Choice(partition, qos, "as asked")
+    for number, rule in enumerate(profile.queue_rules):
+        if holds(rule.when, job):
+            condition = say_when(rule.when)
+            reason = rule.reason if not condition else f"{rule.reason} ({condition})"
+            return Choice(rule.partition, rule.qos, reason, number)
+    return Choice(None, None, "no rule of the profile fits: the site's own default holds")
+
+
+def queue_of(profile: Profile, partition: str | None, qos: str | None) -> Queue | None:
+    """The narrower of what is known of this partition and this QOS; None where nothing is."""
+    return profile.qos.get(qos or "") or profile.partitions.get(partition or "")
+
+
+def longest_s(queue: Queue, nodes: int) -> int | None:
+    """The longest walltime of a job of this size, in seconds; None: no limit is known."""
+    for step in queue.time_by_nodes:
+        if nodes <= step.nodes_max:
+            return parse_walltime_s(step.time_max)
+    return parse_walltime_s(queue.time_max) if queue.time_max else None

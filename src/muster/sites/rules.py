@@ -1,0 +1,305 @@
+"""What a site refuses, found before its scheduler does: each rule is one function of the table below. Pure.
+
+A rule speaks only where the profile has a fact for it; what is not known is not checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from muster.errors import nearest_hint
+from muster.sites.masks import core_list
+from muster.sites.queues import longest_s
+from muster.sites.schema import Node, Profile, Queue
+from muster.units import format_walltime, parse_memory_mib
+
+__all__ = ["RULES", "Ask", "Refusal", "node_of", "refusals"]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A job as it would be submitted, after the site's defaults; None: not asked for."""
+
+    nodes: int = 1
+    gpus_per_node: int = 0
+    gpu_type: str | None = None
+    ntasks_per_node: int = 1
+    cpus_per_task: int | None = None
+    time_s: int | None = None
+    mem: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    account: str | None = None
+    constraint: str | None = None
+    launcher: str | None = None
+    image: str | None = None
+    modules: tuple[str, ...] = ()
+    flags: Mapping[str, str | None] = field(default_factory=dict)
+    """Every other flag of the header, by long name without hyphens."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One rule that a request breaks."""
+
+    rule: str
+    message: str
+    hint: str
+    key: str
+    """The profile's key that says so: its origin is the rule's source."""
+
+
+Rule = Callable[[Profile, Ask], Iterator[Refusal]]
+
+
+def refusals(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    """Everything that this site would refuse in this request, in the order of the table."""
+    for rule in RULES:
+        yield from rule(profile, ask)
+
+
+def node_of(profile: Profile, partition: str | None, qos: str | None) -> tuple[str, Node] | None:
+    """The kind of node that a queue has, else the profile's first."""
+    for queue in (profile.qos.get(qos or ""), profile.partitions.get(partition or "")):
+        if queue is not None and queue.node is not None:
+            return queue.node, profile.nodes[queue.node]
+    return next(iter(profile.nodes.items()), None)
+
+
+def _queues(profile: Profile, ask: Ask) -> Iterator[tuple[str, str, Queue]]:
+    for kind, name in (("partitions", ask.partition), ("qos", ask.qos)):
+        queue = getattr(profile, kind).get(name or "")
+        if queue is not None and name is not None:
+            yield kind, name, queue
+
+
+def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    given = {
+        "account": ask.account,
+        "partition": ask.partition,
+        "qos": ask.qos,
+        "constraint": ask.constraint,
+        "time": ask.time_s,
+        "nodes": ask.nodes,
+        "cpus-per-task": ask.cpus_per_task,
+        "mem": ask.mem or ask.flags.get("mem-per-gpu") or ask.flags.get("mem-per-cpu"),
+        "gpus": ask.gpus_per_node or None,
+    }
+    for name in profile.request.required or ():
+        if given[name] is None:
+            example = profile.request.account_example if name == "account" else None
+            yield Refusal(
+                f"required-{name}",
+                f"{profile.name} wants --{name}",
+                f"give --{name}{f' {example}' if example else ''}, or once in ~/.config/muster/config.toml",
+                "request.required",
+            )
+
+
+def _forbidden(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    flags = {**ask.flags, **({"mem": ask.mem} if ask.mem is not None else {})}
+    for number, rule in enumerate(profile.request.forbidden):
+        if rule.flag in flags and rule.value in {None, flags[rule.flag]}:
+            value = f"={rule.value}" if rule.value else ""
+            hint = f"use {rule.instead}" if rule.instead else "leave it away"
+            yield Refusal("forbidden-flag", f"--{rule.flag}{value}: {rule.reason}", hint, f"request.forbidden.{number}")
+
+
+def _known_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    for kind, word, name in (("partitions", "partition", ask.partition), ("qos", "QOS", ask.qos)):
+        known = getattr(profile, kind)
+        if name is None or name in known:
+            continue
+        if name in profile.queues_renamed:
+            new = profile.queues_renamed[name]
+            yield Refusal(
+                "renamed-queue", f"the {word} {name} is gone: it is {new} now", f"use {new}", f"queues_renamed.{name}"
+            )
+        elif known:
+            yield Refusal(
+                "unknown-queue", f"{profile.name} has no {word} {name}", nearest_hint(name, list(known)), kind
+            )
+
+
+def _open_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    for kind, name, queue in _queues(profile, ask):
+        if not queue.open:
+            why = queue.notes[0] if queue.notes else "on request only"
+            yield Refusal("closed-queue", f"{name} is not open: {why}", "use another queue", f"{kind}.{name}.open")
+
+
+def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    for kind, name, queue in _queues(profile, ask):
+        if queue.nodes_max is not None and ask.nodes > queue.nodes_max:
+            message = f"{ask.nodes} nodes, and {name} allows {queue.nodes_max}"
+            yield Refusal("nodes-max", message, _other_queue(profile, ask, name), f"{kind}.{name}.nodes_max")
+        if queue.nodes_min is not None and ask.nodes < queue.nodes_min:
+            message = f"{ask.nodes} nodes, and {name} is for {queue.nodes_min} or more"
+            yield Refusal("nodes-min", message, "use a queue for smaller jobs", f"{kind}.{name}.nodes_min")
+
+
+def _other_queue(profile: Profile, ask: Ask, name: str) -> str:
+    """A queue of the same kind of node that is large enough."""
+    for queues in (profile.partitions, profile.qos):
+        if name in queues:
+            fit = [
+                other
+                for other, queue in queues.items()
+                if queue.open and queue.gpus == queues[name].gpus and (queue.nodes_max or ask.nodes) >= ask.nodes
+            ]
+            if fit:
+                return f"large enough: {', '.join(fit)}"
+    return "ask for fewer"
+
+
+def _time_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    for kind, name, queue in _queues(profile, ask):
+        longest = longest_s(queue, ask.nodes)
+        if ask.time_s is not None and longest is not None and ask.time_s > longest:
+            size = f" for {ask.nodes} nodes" if queue.time_by_nodes else ""
+            message = f"{format_walltime(ask.time_s)}, and {name} allows {format_walltime(longest)}{size}"
+            yield Refusal("time-max", message, f"--time {format_walltime(longest)}", f"{kind}.{name}.time_max")
+        budget = queue.node_minutes_max
+        if ask.time_s is not None and budget is not None and ask.nodes * ask.time_s > budget * 60:
+            equation = f"{ask.nodes} nodes × {ask.time_s // 60} minutes = {ask.nodes * ask.time_s // 60} node-minutes"
+            hint = f"--time {format_walltime(budget * 60 // ask.nodes)}"
+            key = f"{kind}.{name}.node_minutes_max"
+            yield Refusal("node-minutes", f"{equation}, and {name} allows {budget}", hint, key)
+
+
+def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    found = node_of(profile, ask.partition, ask.qos)
+    for kind, name, queue in _queues(profile, ask):
+        if queue.gpus == 0 and ask.gpus_per_node:
+            yield Refusal("no-gpus", f"{name} has no GPUs", "choose a queue that has", f"{kind}.{name}.gpus")
+            return
+    if found is None or found[1].gpus is None:
+        return
+    kind_name, node = found
+    if ask.gpus_per_node > (node.gpus or 0):
+        message = f"{ask.gpus_per_node} GPUs per node, and a node has {node.gpus}"
+        hint = f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "leave --gpus-per-node away"
+        yield Refusal("gpus-max", message, hint, f"nodes.{kind_name}.gpus")
+
+
+def _gpu_type(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    known = [name.removeprefix("gpu:") for name in profile.request.gres_names or () if name.startswith("gpu:")]
+    wanted = ask.gpu_type
+    if wanted is not None and known and wanted not in known:
+        message = f"{profile.name} has no GPUs of type {wanted!r}"
+        yield Refusal("gpu-type", message, nearest_hint(wanted, known), "request.gres_names")
+
+
+def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    found = node_of(profile, ask.partition, ask.qos)
+    whole = found[1].gpus if found else None
+    if profile.request.gpus == "whole-node" and whole and ask.gpus_per_node not in {0, whole}:
+        message = f"{ask.gpus_per_node} of {whole} GPUs, and {profile.name} gives whole nodes only"
+        yield Refusal("whole-nodes", message, f"--gpus-per-node {whole}", "request.gpus")
+
+
+def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    found = node_of(profile, ask.partition, ask.qos)
+    if found is None or found[1].cores is None or ask.cpus_per_task is None:
+        return
+    kind_name, node = found
+    unit = (node.threads_per_core or 1) if profile.request.cpus != "cores" else 1
+    reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
+    usable = ((node.cores or 0) - reserved) * unit
+    asked = ask.ntasks_per_node * ask.cpus_per_task
+    if asked > usable:
+        kept = f", for {reserved} belong to the system" if reserved else ""
+        message = f"{ask.ntasks_per_node} × {ask.cpus_per_task} = {asked} CPUs per node, and {usable} can be had{kept}"
+        key = f"nodes.{kind_name}.{'reserved_cores' if reserved else 'cores'}"
+        yield Refusal("cores-max", message, f"--cpus-per-task {max(1, usable // ask.ntasks_per_node)}", key)
+    wanted = (node.cores_per_gpu or 0) * ask.gpus_per_node
+    if node.cores_per_gpu_required and ask.gpus_per_node and asked != wanted:
+        message = f"{asked} CPUs for {ask.gpus_per_node} GPUs, and {profile.name} wants {node.cores_per_gpu} for each"
+        hint = f"--cpus-per-task {max(1, wanted // ask.ntasks_per_node)}"
+        yield Refusal("cores-per-gpu", message, hint, f"nodes.{kind_name}.cores_per_gpu")
+
+
+def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    if ask.mem is None:
+        return
+    if profile.memory.zero_allowed is False and parse_memory_mib(ask.mem) == 0:
+        hint = f"--mem {profile.memory.mem}" if profile.memory.mem else "leave it away"
+        yield Refusal("mem-zero", "--mem=0 is refused here", hint, "memory.zero_allowed")
+    found = node_of(profile, ask.partition, ask.qos)
+    limit = found[1].memory_usable if found else None
+    if found and limit and parse_memory_mib(ask.mem) > parse_memory_mib(limit):
+        message = f"--mem {ask.mem}, and {limit} of a node can be had"
+        yield Refusal("mem-max", message, f"--mem {limit}", f"nodes.{found[0]}.memory_usable")
+
+
+def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    pattern = profile.request.account_pattern
+    if ask.account is not None and pattern and not re.fullmatch(pattern, ask.account):
+        example = profile.request.account_example or pattern
+        message = f"{ask.account!r} is no account of {profile.name}: they look like {example}"
+        yield Refusal("account-form", message, f"--account {example}", "request.account_pattern")
+        return
+    found = node_of(profile, ask.partition, ask.qos)
+    suffixes = profile.request.account_suffix or {}
+    if ask.account is not None and found and found[0] in suffixes and not ask.account.endswith(suffixes[found[0]]):
+        right = ask.account.partition("@")[0] + suffixes[found[0]]
+        message = f"{ask.account!r} does not pay for nodes of kind {found[0]}"
+        yield Refusal("account-suffix", message, f"--account {right}", "request.account_suffix")
+
+
+def _constraint(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    known = profile.request.features
+    if ask.constraint is None or not known:
+        return
+    for word in re.findall(r"[\w.+-]+", ask.constraint):
+        if not word.isdigit() and not any(word in feature.split("&") for feature in known):
+            message = f"no node of {profile.name} has the feature {word!r}"
+            yield Refusal("feature", message, nearest_hint(word, list(known)), "request.features")
+
+
+def _launcher(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    allowed = profile.launch.allowed
+    if ask.launcher is not None and allowed and ask.launcher not in allowed:
+        why = profile.launch.refused.get(ask.launcher, "it is not one that works there")
+        hint = "one of: " + ", ".join(allowed)
+        yield Refusal("launcher", f"{ask.launcher} at {profile.name}: {why}", hint, "launch.allowed")
+
+
+def _modules(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    for module in ask.modules:
+        for name in (module, module.partition("/")[0]):
+            if name in profile.modules.renamed:
+                new = profile.modules.renamed[name]
+                message = f"the module {module} is gone: {new} is there now"
+                yield Refusal("renamed-module", message, f"--module {new}", f"modules.renamed.{name}")
+                break
+
+
+def _image(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    for name, image in profile.images.items():
+        if image.gone and ask.image in {image.path, f"site:{name}"}:
+            here = [f"site:{each}" for each, other in profile.images.items() if not other.gone]
+            message = f"the image {ask.image} is gone: {image.reason or 'it is no longer there'}"
+            yield Refusal("image-gone", message, f"there are {', '.join(here)}", f"images.{name}.gone")
+
+
+RULES: tuple[Rule, ...] = (
+    _required,
+    _forbidden,
+    _known_queue,
+    _open_queue,
+    _nodes_of_queue,
+    _time_of_queue,
+    _gpus_of_queue,
+    _gpu_type,
+    _partial_nodes,
+    _cores,
+    _memory,
+    _account,
+    _constraint,
+    _launcher,
+    _modules,
+    _image,
+)
