@@ -7,23 +7,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from muster.act.runner import Process, checked, run
-from muster.lab import accounting, config, daemons, host, kernel, paths, state, versions
+from muster.lab import accounting, config, daemons, host, kernel, paths, state
 from muster.lab.kernel import MountFlag
 from muster.lab.spec import LabSpec
+from muster.lab.versions import SlurmRoot, lay_over
 
 __all__ = ["build"]
 
 Say = Callable[[str], None]
 
 
-def build(
-    spec: LabSpec, home: str, version: tuple[int, int], say: Say, slurm: versions.SlurmRoot | None = None
-) -> None:
-    """Make the lab; returns when every host takes jobs. `slurm`: another than the machine's own."""
+def build(spec: LabSpec, home: str, version: str, root: SlurmRoot | None, say: Say) -> None:
+    """Make the lab; returns when every host takes jobs. `root`: another Slurm than the machine's own."""
     mount_world()
-    if slurm is not None:
-        versions.lay_over(slurm)
-    write_files(spec, home, version)
+    if root is not None:
+        lay_over(root)
+    write_files(spec, home, release(version))
     connect(spec)
     start_munge()
     if spec.accounting:
@@ -123,8 +122,12 @@ def host_states() -> dict[str, str]:
     return dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
 
 
-def slurm_version() -> tuple[int, int]:
-    """Of the slurmctld that this machine would start."""
-    words = checked(run(["slurmctld", "-V"], env=daemons.ENVIRONMENT)).stdout.split()
-    major, minor = words[-1].split(".")[:2]
+def system_version() -> str:
+    """Of the slurmctld that this machine would start: 22.05.8."""
+    return checked(run(["slurmctld", "-V"], env=daemons.ENVIRONMENT)).stdout.split()[-1]
+
+
+def release(version: str) -> tuple[int, int]:
+    """(22, 5) of 22.05.8."""
+    major, minor = version.split(".")[:2]
     return int(major), int(minor)

@@ -128,6 +128,7 @@ def fork(child: Callable[[], int]) -> int:
 def detach(keep: Collection[int] = (), log: str | os.PathLike[str] = os.devnull) -> None:
     """Leave the terminal, the session and every open file of the parent, but those in `keep`; speak to `log`."""
     os.setsid()
+    os.chdir("/")
     for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, log, os.O_WRONLY), (2, log, os.O_WRONLY)):
         descriptor = os.open(path, flags | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(descriptor, number)

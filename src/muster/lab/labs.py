@@ -26,24 +26,28 @@ def up(spec: LabSpec, environment: Mapping[str, str], say: Say) -> None:
     ordinary_user = os.geteuid() != 0
     requirements.check_programs(spec, ordinary_user=ordinary_user)
     ranges = _id_ranges() if ordinary_user else None
-    root = None
-    if spec.slurm != "system":
-        root = versions.prepared_root(spec.slurm, cache=versions.cache_folder(environment), say=say)
-    version = build.slurm_version() if root is None else root.release
-    home = environment.get("HOME", "/root")
     registry = Registry(environment)
     registry.reserve(spec.name)
     try:
-        process = first.begin(ranges)
-        try:
-            inside(process.pid, lambda: build.build(spec, home, version, say, root))
-            registry.record(spec.name, process.pid, ".".join(map(str, version)))
-            process.commit()
-        except BaseException:
-            process.end()
-            raise
+        _make(spec, ranges, registry, environment, say)
     except BaseException:
         registry.forget(spec.name)
+        raise
+
+
+def _make(spec: LabSpec, ranges: IdRanges | None, registry: Registry, environment: Mapping[str, str], say: Say) -> None:
+    root = None
+    if spec.slurm != "system":
+        root = versions.prepared_root(spec.slurm, cache=versions.cache_folder(environment), say=say)
+    version = build.system_version() if root is None else root.version
+    home = environment.get("HOME", "/root")
+    process = first.begin(ranges)
+    try:
+        inside(process.pid, lambda: build.build(spec, home, version, root, say))
+        registry.record(spec.name, process.pid, version)
+        process.commit()
+    except BaseException:
+        process.end()
         raise
 
 

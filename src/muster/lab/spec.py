@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from muster.errors import RequestError, UnknownName
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
@@ -89,7 +88,7 @@ class LabSpec:
     accounts: tuple[Account, ...] = (Account("lab"),)
     qos: tuple[Qos, ...] = ()
     job_submit_lua: str | None = None
-    options: Options = field(default=())
+    options: Options = ()
     """Further lines of slurm.conf; they stand last, so they win."""
 
     def __post_init__(self) -> None:
@@ -104,9 +103,6 @@ class LabSpec:
     def hosts(self) -> tuple[str, ...]:
         """The names of all virtual hosts, in order; the login host is not one of them."""
         return tuple(name for group in self.groups for name in group.names)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def check_name(name: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 from muster.lab import paths
 from muster.lab.spec import LabSpec
 
@@ -11,11 +9,14 @@ __all__ = ["read_spec", "write_spec"]
 
 
 def write_spec(spec: LabSpec) -> None:
-    """Keep `spec` where the lab's own functions find it; only the lab's root can write there."""
-    paths.SPEC.write_bytes(pickle.dumps(spec))
+    """Keep `spec` where the functions that enter the lab later find it."""
+    import msgspec
+
+    paths.SPEC.write_bytes(msgspec.json.encode(spec))
 
 
 def read_spec() -> LabSpec:
     """The spec that this lab was made from."""
-    spec: LabSpec = pickle.loads(paths.SPEC.read_bytes())  # noqa: S301  # written by write_spec, by the lab's root
-    return spec
+    import msgspec
+
+    return msgspec.json.decode(paths.SPEC.read_bytes(), type=LabSpec)
