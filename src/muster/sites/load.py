@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,17 +12,14 @@ from typing import Any
 from muster.errors import ProfileError, RequestError, UnknownName
 from muster.facts import Facts
 from muster.sites.consistency import check
+from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
 from muster.sites.layers import Layer, Merged, merge
-from muster.sites.match import Evidence, Sighting, decide
+from muster.sites.match import Sighting, decide
 from muster.sites.places import Path
-from muster.sites.read import check_version, parse_toml, read_text
 from muster.sites.schema import Fact, Profile, Source
+from muster.sites.text import check_version, parse_toml, read_text
 
-__all__ = ["BUNDLED", "Head", "Origin", "SearchPath", "Site", "choose_site", "evidence_from", "heads", "load"]
-
-BUNDLED = FilePath(__file__).parent / "data"
-SITE_WIDE = FilePath("/etc/muster")
-DEFAULT_SITE = "generic"
+__all__ = ["Origin", "Site", "choose_site", "load"]
 
 
 @dataclass(frozen=True)
@@ -50,49 +46,6 @@ class Origin:
             return f"{self.file}:{self.line}" if self.line else self.file
         third = ", third party" if self.source.trust == "T" else ""
         return f"{self.source.title}, checked {self.source.checked}{third}"
-
-
-@dataclass(frozen=True)
-class SearchPath:
-    """Where profiles and layers lie; None: not looked for."""
-
-    bundled: FilePath = BUNDLED
-    site_wide: FilePath | None = SITE_WIDE
-    user: FilePath | None = None
-    project: FilePath | None = None
-    """The project's muster-site.toml."""
-
-    @classmethod
-    def of(cls, facts: Facts) -> SearchPath:
-        """The one that holds for whoever typed the command."""
-        config = facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config"
-        start = FilePath(facts.working_directory)
-        project = next(
-            (
-                folder / "muster-site.toml"
-                for folder in (start, *start.parents)
-                if (folder / "muster-site.toml").exists()
-            ),
-            None,
-        )
-        return cls(user=FilePath(config) / "muster", project=project)
-
-    def folders(self) -> Iterator[tuple[str, FilePath]]:
-        """(layer, folder) of the places that hold whole profiles, weakest first."""
-        yield "bundled", self.bundled
-        if self.site_wide:
-            yield "site-wide", self.site_wide / "sites"
-        if self.user:
-            yield "user", self.user / "sites"
-
-    def overlays(self) -> Iterator[tuple[str, FilePath]]:
-        """(layer, file) of what is laid over whatever site is chosen, weakest first."""
-        if self.site_wide:
-            yield "site-wide", self.site_wide / "site.toml"
-        if self.user:
-            yield "user", self.user / "site.toml"
-        if self.project:
-            yield "project", self.project
 
 
 @dataclass(frozen=True)
@@ -125,8 +78,11 @@ class Site:
         return value
 
     def origin(self, key: str) -> Origin:
-        """Where a dotted key came from: `node.cores`, `partitions.small-g.time_max`, `environment.NCCL_NET`."""
-        path = self._path(key)
+        """Where a dotted key came from: `memory.mem`, `partitions.small.time_max`, `environment.NCCL_NET`."""
+        return self.origin_at(self._path(key))
+
+    def origin_at(self, path: Path) -> Origin:
+        """The same for a path in the merged tables."""
         found = self.merged.origin(path)
         if found is None:
             return Origin("muster", "the default", None)
@@ -266,62 +222,6 @@ def _override_layer(overrides: Mapping[str, Any]) -> Layer:
 
 
 # ---------------------------------------------------------------- which site
-
-
-@dataclass(frozen=True)
-class Head:
-    """What stands at the top of a profile's file: enough to list it and to recognise its site."""
-
-    name: str
-    title: str
-    summary: str
-    complete: bool
-    layer: str
-    file: str
-    detect: Mapping[str, Any]
-
-
-def heads(search: SearchPath | None = None) -> list[Head]:
-    """Every profile there is, by name; only the top of each file is read."""
-    found: dict[str, Head] = {}
-    for kind, folder in (search or SearchPath()).folders():
-        for path in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
-            table = _head_of(path)
-            found[path.stem] = Head(
-                name=path.stem,
-                title=str(table.get("title", found[path.stem].title if path.stem in found else "")),
-                summary=str(table.get("summary", found[path.stem].summary if path.stem in found else "")),
-                complete=table.get("complete") is True,
-                layer=kind,
-                file=str(path),
-                detect=table.get("detect", {}) if isinstance(table.get("detect"), dict) else {},
-            )
-    return [found[name] for name in sorted(found)]
-
-
-def _head_of(path: FilePath) -> dict[str, Any]:
-    """The keys before the first table, and [detect] if it is the first; the whole file where that is no TOML."""
-    text = read_text(path)
-    lines = []
-    for line in text.splitlines():
-        if line.startswith("[") and not line.startswith(("[detect]", "[detect.")):
-            break
-        lines.append(line)
-    try:
-        return tomllib.loads("\n".join(lines))
-    except tomllib.TOMLDecodeError:
-        return parse_toml(text, str(path))
-
-
-def evidence_from(facts: Facts, found: Sequence[Head]) -> Evidence:
-    """What this host shows: variables, names, and those of the profiles' telling files that are here."""
-    wanted = {str(path) for head in found for path in head.detect.get("files", ())}
-    return Evidence(
-        cluster_name=facts.cluster_name or facts.environment.get("SLURM_CLUSTER_NAME"),
-        hostname=facts.hostname,
-        environment=facts.environment,
-        files=frozenset(path for path in wanted if FilePath(path).exists()),
-    )
 
 
 def choose_site(name: str | None, facts: Facts, overrides: Mapping[str, Any] | None = None) -> Site:

@@ -1,27 +1,19 @@
-"""A profile's text → a checked value, or an error that names file, line, key and what was expected.
-
-Never half a profile: what is returned has passed every check.
-"""
+"""Tables → a typed profile, or the one key that does not fit and what was expected there. Pure."""
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
-from pathlib import Path as FilePath
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from muster.errors import ProfileError, nearest_hint
-from muster.sites.places import Path, line_of, lines_of
-from muster.sites.schema import SCHEMA_VERSION, Profile
+from muster.errors import nearest_hint
+from muster.sites.places import Path
+from muster.sites.schema import Profile
 
-__all__ = ["Broken", "check_version", "parse_toml", "read_text", "struct_keys", "to_profile"]
-
-# The largest bundled profile has 50 kB; a file beyond this is something else.
-_MAX_BYTES = 1_000_000
+__all__ = ["Broken", "struct_keys", "to_profile"]
 
 _NAMES = {
     str: "text in quotes",
@@ -38,55 +30,6 @@ class Broken(NamedTuple):
     path: Path
     message: str
     hint: str | None = None
-
-
-def read_text(path: FilePath) -> str:
-    """The text of a profile file."""
-    where = str(path)
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(_MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise ProfileError("there is no such file", where, hint="muster site list shows the profiles") from None
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ProfileError(f"cannot be read: {reason}", where, hint="mend the file or its permissions") from None
-    if len(data) > _MAX_BYTES:
-        raise ProfileError(
-            f"is larger than {_MAX_BYTES // 1000} kB: this is no site profile", where, hint="give a TOML profile"
-        )
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ProfileError("is not UTF-8 text", where, line=line, hint="save it as UTF-8") from None
-
-
-def parse_toml(text: str, file: str) -> dict[str, Any]:
-    """The tables of a TOML text."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
-        message = re.sub(r"\s*\(at .*\)$", "", str(error))
-        line = int(found[1]) if found else text.count("\n") + 1
-        message = message[:1].lower() + message[1:]
-        raise ProfileError(f"not TOML: {message}", file, line=line, hint="key = value, text in quotes") from None
-    except RecursionError:
-        raise ProfileError("not TOML: brackets are nested too deeply", file, hint="key = value") from None
-
-
-def check_version(table: Mapping[str, Any], text: str, file: str) -> None:
-    """Refuse a text that is from a newer Muster: what its keys mean there is not known here."""
-    version = table.get("muster_site", SCHEMA_VERSION)
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise ProfileError(
-            f"is a profile of format {version}, and this Muster reads up to {SCHEMA_VERSION}",
-            file,
-            line=line_of(lines_of(text), ("muster_site",)),
-            key="muster_site",
-            hint="update Muster",
-        )
 
 
 def to_profile(table: Mapping[str, Any]) -> Profile | Broken:

@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from muster.sites.text import SCHEMA_VERSION
+
 __all__ = [
-    "SCHEMA_VERSION",
     "Bandwidth",
     "Bind",
     "Binding",
@@ -46,8 +47,6 @@ __all__ = [
     "Variable",
     "When",
 ]
-
-SCHEMA_VERSION = 1
 
 Count = Annotated[int, Meta(ge=1, description="a whole number from 1 up")]
 Number = Annotated[int, Meta(ge=0, description="a whole number from 0 up")]

@@ -1,0 +1,171 @@
+"""A site as a person or a program reads it: every value with where it came from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from muster.sites.load import Origin, Site
+from muster.sites.places import Path
+from muster.sites.schema import When
+from muster.sites.when import say_when
+
+__all__ = ["Line", "as_json", "lines", "missing_keys"]
+
+# Provenance itself is no fact of the site.
+_NOT_SHOWN = frozenset({"muster_site", "sources", "facts", "unpublished", "unverified", "detect", "extends", "without"})
+
+
+@dataclass(frozen=True)
+class Line:
+    """One value of a profile."""
+
+    key: str
+    value: str
+    origin: Origin
+
+
+def lines(site: Site) -> Iterator[Line]:
+    """Every value that the profile gives, in its own order."""
+    for key, value in site.merged.table.items():
+        if key not in _NOT_SHOWN:
+            for path, leaf in _leaves((key,), value):
+                text = _spell(path, site.merged.table)
+                yield Line(text, _words(leaf), site.origin_at(path))
+
+
+def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict) and value:
+        for key, child in value.items():
+            if key == "when":
+                yield (*path, key), say_when(msgspec.convert(child, When))
+            elif key not in {"reason", "source"}:
+                yield from _leaves((*path, key), child)
+    elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        for number, child in enumerate(value):
+            yield from _leaves((*path, number), child)
+    else:
+        yield path, value
+
+
+def _spell(path: Path, table: Mapping[str, Any]) -> str:
+    """The path as `site.origin` reads it; an entry is called by its name where that is enough."""
+    words: list[str] = []
+    value: Any = table
+    for part in path:
+        name = str(part)
+        if isinstance(part, int):
+            entry = value[part]
+            called = next((entry[field] for field in ("name", "id", "path") if field in entry), None)
+            alike = [each for each in value if called is not None and called in each.values()]
+            name = str(called) if len(alike) == 1 else str(part)
+        value = value[part]
+        words.append(name)
+    return ".".join(words)
+
+
+def _words(value: Any) -> str:
+    if value is True:
+        return "yes"
+    if value is False:
+        return "no"
+    if isinstance(value, list):
+        return ", ".join(str(each) for each in value) if value else "none"
+    return str(value) if value != {} else "none"
+
+
+def as_json(site: Site) -> dict[str, Any]:
+    """The whole site for a program: the profile as it holds here, and the origin of each of its values."""
+    return {
+        "site": site.name,
+        "layers": [{"layer": layer.kind, "file": layer.file} for layer in site.layers],
+        "profile": msgspec.to_builtins(site.profile),
+        "origins": {line.key: _origin_as_json(line.origin) for line in lines(site)},
+        "missing": list(missing_keys(site)),
+    }
+
+
+def _origin_as_json(origin: Origin) -> dict[str, Any]:
+    return {
+        "layer": origin.layer,
+        "file": origin.file,
+        "line": origin.line,
+        "source": origin.source.title if origin.source else None,
+        "at": origin.source.at if origin.source else None,
+        "checked": str(origin.checked) if origin.checked else None,
+        "trust": origin.trust,
+        "reason": origin.reason,
+    }
+
+
+# Keys that have no meaning where another key has a certain value.
+_DEPENDS: dict[str, tuple[str, frozenset[Any]]] = {
+    "rendezvous.suffix": ("rendezvous.host", frozenset({"suffix"})),
+    "rendezvous.interface": ("rendezvous.host", frozenset({"interface"})),
+    "launch.mpirun_starts_with": ("launch.mpirun", frozenset()),
+}
+
+# What only some sites have: its absence says nothing.
+_OPTIONAL = frozenset({"request.gpu_type", "request.account_suffix"})
+
+# Parts that a complete profile fills, entry by entry or as a whole.
+_PARTS = (
+    "request",
+    "memory",
+    "launch",
+    "rendezvous",
+    "devices",
+    "binding",
+    "modules",
+    "fabric",
+    "network",
+    "probes",
+    "help",
+)
+_COLLECTIONS = (
+    "nodes",
+    "partitions",
+    "qos",
+    "environment",
+    "commands",
+    "containers",
+    "images",
+    "filesystems",
+    "bandwidth",
+    "quirks",
+)
+
+
+def missing_keys(site: Site) -> Iterator[str]:
+    """Keys without a value that are not said to be unpublished either: a complete profile has none."""
+    profile = site.profile
+    for part in _PARTS:
+        yield from _missing_in(site, part, getattr(profile, part))
+    for name, node in profile.nodes.items():
+        if node.gpus:
+            yield from _missing_in(site, f"nodes.{name}", node)
+    for collection in _COLLECTIONS:
+        if not getattr(profile, collection) and not _said_unpublished(site, collection):
+            yield collection
+
+
+def _missing_in(site: Site, prefix: str, part: msgspec.Struct) -> Iterator[str]:
+    for field in msgspec.structs.fields(type(part)):
+        key = f"{prefix}.{field.encode_name}"
+        if getattr(part, field.name) is None and not _meaningless(site, key) and not _said_unpublished(site, key):
+            yield key
+
+
+def _meaningless(site: Site, key: str) -> bool:
+    if key in _OPTIONAL or key in _DEPENDS:
+        other, values = _DEPENDS.get(key, ("", frozenset()))
+        return key in _OPTIONAL or (site.get(other) not in values if values else not site.get(other))
+    return False
+
+
+def _said_unpublished(site: Site, key: str) -> bool:
+    words = key.split(".")
+    return any(".".join(words[:length]) in site.profile.unpublished for length in range(1, len(words) + 1))
