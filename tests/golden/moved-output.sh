@@ -7,7 +7,7 @@
 #SBATCH --export=NONE
 #SBATCH --output=/home/ada/project/out/%x-%j.txt
 #SBATCH --requeue
-#SBATCH --comment=muster:6c50b5220c6e
+#SBATCH --comment=muster:fc44f8b0638c
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

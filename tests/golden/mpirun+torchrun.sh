@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=4
 #SBATCH --gpus-per-node=4
 #SBATCH --export=NONE
-#SBATCH --comment=muster:ef9032597779
+#SBATCH --comment=muster:bbc959f53433
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 
@@ -33,6 +33,7 @@ muster_main() {
     muster_choose_port
     muster_label=1
     muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_PORT MUSTER_NODES RES_OPTIONS PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)
+    muster_mpirun_site=()
     muster_mpirun_words
 
     # The ranks.
@@ -299,12 +300,16 @@ muster_mpirun_words() {
 }
 
 muster_open_mpi() {
-    local name slots=${*/%/:$muster_ntasks_per_node} hosts=$*
-    muster_mpirun_ranks=(--bind-to none)
-    muster_mpirun_agents=(--bind-to none)
+    local name slots=${*/%/:$muster_ntasks_per_node} hosts=$* binding=(--bind-to none)
+    local ranks=(--map-by "ppr:$muster_ntasks_per_node:node") agents=(--map-by ppr:1:node)
+    # What the site says of mapping and binding replaces ours, for the ranks; an agent has the whole node.
+    muster_mpirun_agents=("${binding[@]}")
+    case " ${muster_mpirun_site[*]} " in *bind-to* | *:pe=*) binding=() ;; esac
+    case " ${muster_mpirun_site[*]} " in *map-by*) ranks=() ;; esac
+    muster_mpirun_ranks=("${binding[@]}" "${muster_mpirun_site[@]}")
     if [ $# -gt 0 ]; then
-        muster_mpirun_ranks+=(--host "${slots// /,}" --map-by "ppr:$muster_ntasks_per_node:node")
-        muster_mpirun_agents+=(--host "${hosts// /,}" --map-by ppr:1:node)
+        muster_mpirun_ranks+=(--host "${slots// /,}" "${ranks[@]}")
+        muster_mpirun_agents+=(--host "${hosts// /,}" "${agents[@]}")
     else
         muster_mpirun_ranks+=(--oversubscribe)
     fi
@@ -316,7 +321,7 @@ muster_open_mpi() {
 
 muster_hydra() {
     local hosts=$*
-    muster_mpirun_ranks=(-genvall)
+    muster_mpirun_ranks=(-genvall "${muster_mpirun_site[@]}")
     muster_mpirun_agents=(-genvall)
     if [ $# -gt 0 ]; then
         muster_mpirun_ranks+=(-hosts "${hosts// /,}" -ppn "$muster_ntasks_per_node")

@@ -13,6 +13,7 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.plan.command import resolve_command
+from muster.plan.conditions import make_conditions
 from muster.plan.environment import make_prelude, make_variables
 from muster.plan.flags import absorb_flags, gpus_in_gres
 from muster.plan.header import make_directives
@@ -64,9 +65,10 @@ def make_plan(
         wireup=request.wireup,
         directives=(),
         step_flags=_step_flags(request, terms),
-        prelude=make_prelude(request, terms, facts),
+        mpirun_flags=terms.mpirun_flags,
+        prelude=make_prelude(request, site, terms, facts),
         variables=make_variables(request, terms, facts),
-        conditions=(),
+        conditions=make_conditions(site, request, shape, terms) if engine is Engine.SLURM else (),
         rendezvous=_rendezvous(request, terms, shape),
         image=ImageUse("none", None, Reason("no image was asked for")),
         output=_output(request, stream=stream),
@@ -77,7 +79,7 @@ def make_plan(
         visibility=request.visibility or terms.visibility,
         node_prologue=_node_prologue(request, terms),
         python=python or "python3",
-        notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, shape, launcher, engine)),
+        notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, shape, launcher, node, engine)),
     )
     if engine is Engine.SLURM and not within:
         plan = replace(plan, directives=make_directives(request, terms, plan, more_flags))
@@ -170,6 +172,7 @@ def _rendezvous(request: Request, terms: Terms, shape: Shape) -> Rendezvous:
     return Rendezvous(
         address=address,
         host_suffix="" if address else terms.host_suffix,
+        rule=() if address else terms.address_rule,
         port=request.master_port,
         port_low=low,
         port_high=high,
@@ -196,7 +199,7 @@ def _node_prologue(request: Request, terms: Terms) -> tuple[str, ...]:
         raise RequestError(f"--node-prologue cannot be split into words: {error}", hint="close the quotes") from None
 
 
-def _notes(request: Request, shape: Shape, launcher: str, engine: Engine) -> list[Note]:
+def _notes(request: Request, shape: Shape, launcher: str, node: NodeShape, engine: Engine) -> list[Note]:
     notes = []
     if engine is Engine.HERE and shape.nodes > 1:
         notes.append(
@@ -205,6 +208,10 @@ def _notes(request: Request, shape: Shape, launcher: str, engine: Engine) -> lis
     if launcher in {"torchrun", "mpirun+torchrun"} and shape.nodes > 1:
         notes.append(
             Note("torchrun orders its agents by host name: rank 0 is on the first host where names have the same width")
+        )
+    if node.gpus and not shape.gpus_per_node and not request.given("gpus_per_node"):
+        notes.append(
+            Note(f"no GPU is asked for, and a node here has {node.gpus}: -g {node.gpus}, or -g 0", warning=True)
         )
     if request.visibility == "one":
         notes.append(

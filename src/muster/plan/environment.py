@@ -8,8 +8,10 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.plan.model import Prelude, Reason, Variable
+from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
-from muster.plan.words import Fragment, template
+from muster.plan.words import Fragment, line, template
+from muster.sites.load import Site
 
 __all__ = ["make_prelude", "make_variables"]
 
@@ -51,35 +53,52 @@ def _resolver() -> Iterator[tuple[str, Variable]]:
     yield "RES_OPTIONS", Variable("RES_OPTIONS", "timeout:1 attempts:1", reason)
 
 
-def make_prelude(request: Request, terms: Terms, facts: Facts) -> tuple[Prelude, ...]:
-    """Modules and the virtual environment, in the order in which they must stand."""
-    return (*terms.prelude, *_modules(request), *_virtual_environment(request, facts))
+def make_prelude(request: Request, site: Site, terms: Terms, facts: Facts) -> tuple[Prelude, ...]:
+    """Modules, the site's own commands and the virtual environment, in the order in which they must stand."""
+    return (*_modules(request, site), *terms.prelude, *_virtual_environment(request, facts))
 
 
-def _modules(request: Request) -> Iterator[Prelude]:
-    if not (request.module or request.module_use):
+def _modules(request: Request, site: Site) -> Iterator[Prelude]:
+    """The site's modules, then the user's; an image has its own software and wants none of the site's."""
+    known = site.profile.modules
+    ours = (known.use or (), known.load or ()) if not request.image else ((), ())
+    words = [
+        *(("use", folder, "modules.use", "") for folder in ours[0]),
+        *(("use", folder, "", request.origin("module_use")) for folder in request.module_use),
+        *(("load", name, "modules.load", "") for name in ours[1]),
+        *(("load", name, "", request.origin("module")) for name in request.module),
+    ]
+    if not words:
         return
-    reason = Reason("set by you", request.origin("module" if request.module else "module_use"))
-    profile = Fragment("command -v module >/dev/null 2>&1 || . /etc/profile")
-    yield Prelude(
-        (Fragment("{"), profile, Fragment("; }")),
-        Reason("a batch shell may not know `module` yet"),
-        "this host has no modules: /etc/profile cannot be read",
-        "leave --module away",
-    )
-    yield Prelude(
-        ("module", "purge"), Reason("nothing of the submitting shell's modules stays"), "module purge failed", ""
-    )
-    for folder in request.module_use:
-        yield Prelude(("module", "use", folder), reason, f"module use {folder} failed", "is the directory there?")
-    for name in request.module:
-        short = name.partition("/")[0]
+    yield _module_command(known.init)
+    if known.purge is not False:
         yield Prelude(
-            ("module", "load", name),
-            reason,
-            f"the module {name} cannot be loaded",
-            f"module avail {short} lists what is there",
+            ("module", "purge"),
+            reason_for(site, "modules.purge", "nothing of the submitting shell's modules stays"),
+            "module purge failed",
+            "module list shows what is loaded",
         )
+    for verb, name, key, origin in words:
+        reason = reason_for(site, key, "what a torch job of this site loads") if key else Reason("set by you", origin)
+        yield Prelude(
+            ("module", verb, name),
+            reason,
+            f"module {verb} {name} failed",
+            f"module avail {name.partition('/')[0]} lists what is there"
+            if verb == "load"
+            else "is the directory there?",
+        )
+
+
+def _module_command(init: tuple[str, ...] | None) -> Prelude:
+    files = init or ("/etc/profile",)
+    reads = " && ".join(line((".", file)) for file in files)
+    return Prelude(
+        (Fragment(f"command -v module >/dev/null || {{ {reads}; }}"),),
+        Reason("a batch shell may not know `module` yet"),
+        f"this host has no modules: {', '.join(files)} cannot be read",
+        "leave --module away, or correct the site profile",
+    )
 
 
 def _virtual_environment(request: Request, facts: Facts) -> Iterator[Prelude]:

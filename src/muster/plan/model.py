@@ -126,6 +126,9 @@ class Rendezvous:
     """The user's --master-addr; None: the first host of the step."""
 
     host_suffix: str
+    rule: tuple[str, ...]
+    """How the script finds the address where the name does not do: ("numeric",) or ("interface", NAME)."""
+
     port: int | None
     """The user's --master-port; None: chosen in the job."""
 
@@ -175,6 +178,7 @@ class Plan:
     wireup: str | None
     directives: tuple[Directive, ...]
     step_flags: tuple[Flag, ...]
+    mpirun_flags: tuple[Flag, ...]
     prelude: tuple[Prelude, ...]
     variables: tuple[Variable, ...]
     conditions: tuple[Condition, ...]

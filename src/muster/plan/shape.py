@@ -29,7 +29,7 @@ def make_shape(request: Request, node: NodeShape, *, gpus_asked: int | None = No
         Reason("as asked", request.origin("nodes")) if request.nodes else Reason("one node if none is asked")
     )
     gpus = _gpus(request, node, gpus_asked, reasons)
-    ranks = _ranks(request, node, gpus, reasons)
+    ranks = _ranks(request, gpus, reasons)
     if gpus and ranks > gpus:
         message = f"{ranks} ranks per node need {ranks} GPUs per node, and {gpus} are asked for"
         raise RequestError(message, hint=f"--ntasks-per-node {gpus}, or --gpus-per-node {ranks}")
@@ -49,6 +49,11 @@ def _gpus(request: Request, node: NodeShape, asked: int | None, reasons: dict[st
         )
         raise RequestError(message, hint="give the number once")
     gpus = asked if request.gpus_per_node is None else request.gpus_per_node
+    if gpus is None and node.gpus and request.ntasks_per_node is None:
+        reasons["gpus_per_node"] = Reason(
+            "all logical GPUs of a node, where nothing is asked (-g 0: none)", node.origin
+        )
+        return node.gpus
     if gpus is None:
         reasons["gpus_per_node"] = Reason("no GPU was asked for")
         return 0
@@ -62,16 +67,13 @@ def _gpus(request: Request, node: NodeShape, asked: int | None, reasons: dict[st
     return gpus
 
 
-def _ranks(request: Request, node: NodeShape, gpus: int, reasons: dict[str, Reason]) -> int:
+def _ranks(request: Request, gpus: int, reasons: dict[str, Reason]) -> int:
     if request.ntasks_per_node is not None:
         reasons["ntasks_per_node"] = Reason("as asked", request.origin("ntasks_per_node"))
         return request.ntasks_per_node
     if gpus:
-        reasons["ntasks_per_node"] = Reason("one rank for each GPU asked for")
+        reasons["ntasks_per_node"] = Reason("one rank for each GPU")
         return gpus
-    if node.gpus and request.gpus_per_node is None:
-        reasons["ntasks_per_node"] = Reason("one rank for each logical GPU of a node", node.origin)
-        return node.gpus
     reasons["ntasks_per_node"] = Reason("one rank: nothing was asked and the node has no GPU that we know of")
     return 1
 

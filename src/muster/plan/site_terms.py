@@ -85,6 +85,11 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
         directives=tuple(_directives(site, request, job)),
         step_flags=tuple(_step_flags(site, shape, job, request)),
         mpi=launch.mpi if job.launcher.startswith("mpirun") else None,
+        mpirun_flags=tuple(
+            Flag(word, reason_for(site, "launch.mpirun", "how this site wants ranks mapped and bound"))
+            for word in launch.mpirun or ()
+        ),
+        address_rule=_address_rule(site),
         host_suffix=(meeting.suffix or "") if meeting.host == "suffix" else "",
         address_reason=reason_for(site, "rendezvous.host", "rank 0 runs on the first host of the step"),
         ports=Ports(
@@ -96,9 +101,16 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
         visibility=profile.devices.visibility or "all",
         visibility_reason=reason_for(site, "devices.visibility", "a script says set_device(LOCAL_RANK)"),
         variables=tuple(_variables(site, job)),
-        prelude=tuple(_prelude(site, request, job)),
+        prelude=tuple(_prelude(site, job)),
         node_prologue=_node_prologue(site, job),
     )
+
+
+def _address_rule(site: Site) -> tuple[str, ...]:
+    meeting = site.profile.rendezvous
+    if meeting.host == "interface" and meeting.interface:
+        return ("interface", meeting.interface)
+    return ("numeric",) if meeting.host == "numeric" else ()
 
 
 def _directives(site: Site, request: Request, job: Situation) -> Iterator[Directive]:
@@ -148,17 +160,8 @@ def _variables(site: Site, job: Situation) -> Iterator[Variable]:
             yield Variable(spelled, value, reason_for(site, "network.proxies", "the way out of the compute nodes"))
 
 
-def _prelude(site: Site, request: Request, job: Situation) -> Iterator[Prelude]:
-    profile = site.profile
-    if not request.image:
-        for folder in profile.modules.use or ():
-            why = reason_for(site, "modules.use", "where this site keeps its modules")
-            yield Prelude(("module", "use", folder), why, f"module use {folder} failed", "ask the site's support")
-        for name in profile.modules.load or ():
-            why = reason_for(site, "modules.load", "what a torch job of this site loads")
-            short = name.partition("/")[0]
-            yield Prelude(("module", "load", name), why, f"the module {name} cannot be loaded", f"module avail {short}")
-    for command in profile.commands:
+def _prelude(site: Site, job: Situation) -> Iterator[Prelude]:
+    for command in site.profile.commands:
         if command.where == "batch" and command.verdict == "kept" and holds(command.when, job):
             text = " ".join(command.argv)
             why = Reason(command.reason, f"site {site.name}: commands")

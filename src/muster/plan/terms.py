@@ -46,7 +46,9 @@ class Terms:
     mpi: str | None = None
     directives: tuple[Directive, ...] = ()
     step_flags: tuple[Flag, ...] = ()
+    mpirun_flags: tuple[Flag, ...] = ()
     host_suffix: str = ""
+    address_rule: tuple[str, ...] = ()
     address_reason: Reason = Reason("rank 0 runs on the first host of the step")
     ports: Ports = field(default_factory=Ports)
     visibility: str = "all"

@@ -26,6 +26,8 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     yield "launcher", plan.launcher, plan.launcher_reason
     for flag in LAUNCHERS[plan.launcher].flags(plan):
         yield "step", quote(flag.word), flag.reason
+    for flag in plan.mpirun_flags if plan.launcher == "mpirun" else ():
+        yield "step", quote(flag.word), flag.reason
     meeting = plan.rendezvous
     yield "rendezvous", f"MASTER_ADDR = {meeting.address or 'the first host of the step'}", meeting.address_reason
     yield "rendezvous", f"MASTER_PORT = {meeting.port or 'chosen in the job'}", meeting.port_reason

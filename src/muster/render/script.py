@@ -96,8 +96,12 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield f"{variable}=$(\n    cat <<'MUSTER_TEXT'\n{prologue_text(plan, variable)}MUSTER_TEXT\n)"
     yield ""
     yield part("stop")
+    if _chooses_port(plan) or _chooses_address(plan):
+        yield part("meeting")
     if _chooses_port(plan):
-        yield part("meeting") + "\n" + part("batch")
+        yield part("port")
+    if _chooses_address(plan):
+        yield part("address")
     if _by_srun(plan):
         yield part("watch")
     if plan.launcher == "torchrun" and plan.engine is Engine.SLURM:
@@ -119,6 +123,11 @@ def _chooses_port(plan: Plan) -> bool:
     """Whether the script looks for a port: none was asked for, Slurm reserves none, and nobody has looked yet."""
     meeting = plan.rendezvous
     return meeting.port is None and not meeting.reserved_ports and plan.engine is Engine.SLURM
+
+
+def _chooses_address(plan: Plan) -> bool:
+    """Whether the script looks up the address of rank 0's host: its name alone does not do at this site."""
+    return bool(plan.rendezvous.rule) and plan.engine is Engine.SLURM
 
 
 def _by_srun(plan: Plan) -> bool:
@@ -197,11 +206,14 @@ def _environment(plan: Plan) -> Iterator[str]:
     yield "export " + " ".join(f"{name}={quote(value)}" for name, value in told.items())
     if _chooses_port(plan):
         yield "muster_choose_port"
+    if _chooses_address(plan):
+        yield f"muster_choose_address {line(plan.rendezvous.rule)}"
     if plan.launcher.startswith("mpirun"):
         ours = (each.name for each in plan.variables if each.value is not None)
         carried = dict.fromkeys([*told, contract.PORT, contract.NODES, *ours, *_CARRIED])
         yield f"muster_label={int(plan.label)}"
         yield f"muster_carried=({' '.join(carried)})"
+        yield f"muster_mpirun_site=({line(flag.word for flag in plan.mpirun_flags)})"
         yield "muster_mpirun_words"
     yield ""
 

@@ -15,12 +15,16 @@ muster_mpirun_words() {
 }
 
 muster_open_mpi() {
-    local name slots=${*/%/:$muster_ntasks_per_node} hosts=$*
-    muster_mpirun_ranks=(--bind-to none)
-    muster_mpirun_agents=(--bind-to none)
+    local name slots=${*/%/:$muster_ntasks_per_node} hosts=$* binding=(--bind-to none)
+    local ranks=(--map-by "ppr:$muster_ntasks_per_node:node") agents=(--map-by ppr:1:node)
+    # What the site says of mapping and binding replaces ours, for the ranks; an agent has the whole node.
+    muster_mpirun_agents=("${binding[@]}")
+    case " ${muster_mpirun_site[*]} " in *bind-to* | *:pe=*) binding=() ;; esac
+    case " ${muster_mpirun_site[*]} " in *map-by*) ranks=() ;; esac
+    muster_mpirun_ranks=("${binding[@]}" "${muster_mpirun_site[@]}")
     if [ $# -gt 0 ]; then
-        muster_mpirun_ranks+=(--host "${slots// /,}" --map-by "ppr:$muster_ntasks_per_node:node")
-        muster_mpirun_agents+=(--host "${hosts// /,}" --map-by ppr:1:node)
+        muster_mpirun_ranks+=(--host "${slots// /,}" "${ranks[@]}")
+        muster_mpirun_agents+=(--host "${hosts// /,}" "${agents[@]}")
     else
         muster_mpirun_ranks+=(--oversubscribe)
     fi
@@ -32,7 +36,7 @@ muster_open_mpi() {
 
 muster_hydra() {
     local hosts=$*
-    muster_mpirun_ranks=(-genvall)
+    muster_mpirun_ranks=(-genvall "${muster_mpirun_site[@]}")
     muster_mpirun_agents=(-genvall)
     if [ $# -gt 0 ]; then
         muster_mpirun_ranks+=(-hosts "${hosts// /,}" -ppn "$muster_ntasks_per_node")

@@ -1,0 +1,59 @@
+"""What holds for the planned size only: tested in the job, where `sbatch -N 8 job.sh` may have changed it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from muster.job.request import Request
+from muster.plan.model import Condition, Shape
+from muster.plan.site_terms import reason_for
+from muster.plan.terms import Terms
+from muster.sites.load import Site
+
+__all__ = ["make_conditions"]
+
+_AGAIN = "write the script anew for this size: muster plan"
+
+
+def make_conditions(site: Site, request: Request, shape: Shape, terms: Terms) -> tuple[Condition, ...]:
+    """The sizes for which a line of this script is right, each with the line it is about."""
+    return (*_of_queue(site, request, terms), *_of_masks(site, shape, terms), *_of_variables(site, shape))
+
+
+def _of_queue(site: Site, request: Request, terms: Terms) -> Iterator[Condition]:
+    chosen = {each.name: each.value for each in terms.directives}
+    name = request.partition or chosen.get("partition")
+    queue = site.profile.partitions.get(name or "")
+    if queue is not None and queue.nodes_max is not None:
+        yield Condition(
+            f'[ "$muster_nodes" -le {queue.nodes_max} ]',
+            f"the partition {name} takes jobs of at most {queue.nodes_max} nodes",
+            _AGAIN,
+            reason_for(site, f"partitions.{name}.nodes_max", "a limit of the partition"),
+        )
+
+
+def _of_masks(site: Site, shape: Shape, terms: Terms) -> Iterator[Condition]:
+    if any(str(flag.word).startswith("--cpu-bind=") for flag in terms.step_flags):
+        yield Condition(
+            f'[ "$muster_ntasks_per_node" -eq {shape.ntasks_per_node} ]',
+            f"the CPU masks are for {shape.ntasks_per_node} ranks on each node",
+            _AGAIN,
+            reason_for(site, "binding.kind", "a mask names the cores of one rank"),
+        )
+
+
+def _of_variables(site: Site, shape: Shape) -> Iterator[Condition]:
+    """A variable for one node only, or for several: on the other side of that size it is wrong."""
+    for variable in site.profile.environment:
+        when = variable.when
+        if variable.verdict != "kept" or when is None:
+            continue
+        reason = reason_for(site, f"environment.{variable.name}", variable.reason)
+        for limit, test in ((when.nodes_min, "-ge"), ((when.nodes_max or 0) + 1 if when.nodes_max else None, "-ge")):
+            if limit is None:
+                continue
+            planned = shape.nodes >= limit
+            holds = f'[ "$muster_nodes" {test if planned else "-lt"} {limit} ]'
+            side = f"{limit} nodes or more" if planned else f"fewer than {limit} nodes"
+            yield Condition(holds, f"{variable.name} was decided for {side}", _AGAIN, reason)
