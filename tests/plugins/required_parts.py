@@ -13,13 +13,17 @@ import pytest
 BY_DESIGN = "by design:"
 
 
+def lacks_by_design(report: pytest.TestReport | pytest.CollectReport) -> bool:
+    """Whether the report is of a skip that no machine could avoid."""
+    return report.outcome == "skipped" and _reason(report).startswith(BY_DESIGN)
+
+
 def _forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if os.environ.get("CI") != "true" or report.outcome != "skipped" or hasattr(report, "wasxfail"):
         return
-    reason = _reason(report)
-    if not reason.startswith(BY_DESIGN):
+    if not lacks_by_design(report):
         report.outcome = "failed"
-        report.longrepr = f"skipped where CI=true, so a part is missing: {reason}"
+        report.longrepr = f"skipped where CI=true, so a part is missing: {_reason(report)}"
 
 
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
