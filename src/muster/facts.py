@@ -33,3 +33,6 @@ class Facts:
     """What `srun --mpi=list` offers; None: not asked."""
 
     cluster_name: str | None = None
+
+    rank_library: str | None = None
+    """A folder that holds `muster` and nothing else, for ranks whose environment has none; None: it has its own."""

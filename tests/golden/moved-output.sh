@@ -7,7 +7,7 @@
 #SBATCH --export=NONE
 #SBATCH --output=/home/ada/project/out/%x-%j.txt
 #SBATCH --requeue
-#SBATCH --comment=muster:fc44f8b0638c
+#SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

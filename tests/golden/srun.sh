@@ -9,7 +9,7 @@
 #SBATCH --account=science
 #SBATCH --time=01:30:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:69d5e060ea1a
+#SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

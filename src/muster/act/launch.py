@@ -69,6 +69,8 @@ def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str,
         elif variable.value is not None:
             value = variable.value
             result[variable.name] = value.filled(known) if isinstance(value, Template) else str(value)
+    if plan.rank_library is not None:
+        result["PYTHONPATH"] = ":".join(filter(None, [result.get("PYTHONPATH"), plan.rank_library]))
     shape = plan.shape
     result.update({name: value for name, value in told_to_tasks(plan).items() if isinstance(value, str)})
     result.update(

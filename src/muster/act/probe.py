@@ -9,6 +9,8 @@ import os
 import pwd
 import re
 import shutil
+import sys
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -24,16 +26,31 @@ def look(environment: Mapping[str, str] | None = None) -> Facts:
     """What this process can see by itself."""
     variables = dict(os.environ if environment is None else environment)
     account = pwd.getpwuid(os.getuid())
+    home = variables.get("HOME") or account.pw_dir
+    python = _active_python(variables)
     return Facts(
         environment=variables,
         working_directory=_working_directory(variables),
-        home=variables.get("HOME") or account.pw_dir,
+        home=home,
         user=account.pw_name,
-        python=_active_python(variables),
+        python=python,
         logical_cpus=len(os.sched_getaffinity(0)),
         gpus=_count_gpus(Path("/dev"), Path("/sys/class/kfd/kfd/topology/nodes")),
         hostname=os.uname().nodename,
+        rank_library=None if _is_own(python) else _rank_library(variables, home),
     )
+
+
+def _is_own(python: str | None) -> bool:
+    """Whether the ranks' interpreter is of the environment that Muster itself stands in."""
+    return python is not None and Path(python).parent.parent == Path(sys.prefix)
+
+
+def _rank_library(variables: Mapping[str, str], home: str) -> str:
+    """The folder that `act/rank_library.py` makes: its name changes with the place of the package."""
+    data = variables.get("XDG_DATA_HOME") or f"{home}/.local/share"
+    package = str(Path(__file__).resolve().parent.parent)
+    return f"{data}/muster/rank-library/{zlib.crc32(package.encode()):08x}"
 
 
 def _working_directory(variables: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from muster.act.launch import run_allocated, run_here, run_within
 from muster.act.place import Place, place_of
 from muster.act.preflight import check_before_start
+from muster.act.rank_library import make_rank_library
 from muster.cli.launching import asked_for_help, facts_and_request, need_command, plan_for, take_own, warn
 from muster.cli.output import say
 from muster.facts import Facts
@@ -41,6 +42,7 @@ def main(words: Sequence[str]) -> int:
         stream=True,
     )
     warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
+    make_rank_library(plan.rank_library)
     if "--verbose" in own:
         say(f"{place}: {why}; launcher {plan.launcher}: {plan.launcher_reason.text}")
     if place is Place.WITHIN:

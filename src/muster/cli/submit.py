@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from muster.act.preflight import check_before_start
+from muster.act.rank_library import make_rank_library
 from muster.act.record import state_directory
 from muster.act.submit import submit
 from muster.cli.launching import asked_for_help, facts_and_request, plan_for, take_own, warn
@@ -25,6 +26,7 @@ def main(words: Sequence[str]) -> int:
     quiet = "--quiet" in own
     plan = plan_for(request, facts, rest)
     warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
+    make_rank_library(plan.rank_library)
     done = submit(
         plan,
         digest=digest_of(plan),

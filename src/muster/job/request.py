@@ -150,7 +150,6 @@ class Request:
     srun: tuple[str, ...] = _option(
         "--srun", metavar="FLAG", repeated=True, group="the job", help="one more flag for the step, whole"
     )
-    snapshot: bool = _option("--snapshot", default=False, group="the job", help="run from a copy of the git work tree")
 
     launcher: str = _option(
         "--launcher",
@@ -192,7 +191,6 @@ class Request:
         group="how ranks start",
         help="ports a firewall lets through",
     )
-    check: bool = _option("--check", default=False, group="how ranks start", help="test the fabric before the command")
     grace: int = _option(
         "--grace",
         metavar="SECONDS",

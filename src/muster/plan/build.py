@@ -79,6 +79,7 @@ def make_plan(
         visibility=request.visibility or terms.visibility,
         node_prologue=_node_prologue(request, terms),
         python=python or "python3",
+        rank_library=facts.rank_library,
         notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, shape, launcher, node, engine)),
     )
     if engine is Engine.SLURM and not within:

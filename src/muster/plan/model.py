@@ -196,4 +196,7 @@ class Plan:
     visibility: str
     node_prologue: tuple[str, ...]
     python: str
+    rank_library: str | None
+    """Put last on PYTHONPATH, so that `import muster` works; None: the environment has its own."""
+
     notes: tuple[Note, ...] = ()

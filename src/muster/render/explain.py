@@ -37,6 +37,9 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
         shown = "" if variable.value is None else f"={quote(variable.value)}"
         verb = "pass on" if variable.pass_on else ("unset" if variable.value is None else "export")
         yield "environment", f"{verb} {variable.name}{shown}", variable.reason
+    if plan.rank_library is not None:
+        why = Reason("import muster works in every rank; last, so that the environment's own packages win")
+        yield "environment", f"PYTHONPATH += {plan.rank_library}", why
     yield "image", plan.image.image or plan.image.engine, plan.image.reason
     for condition in plan.conditions:
         yield "condition", condition.sentence, condition.reason

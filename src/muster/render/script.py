@@ -201,6 +201,8 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield f"{line(prelude.words)} || {stop}"
     for variable in plan.variables:
         yield _variable(variable)
+    if plan.rank_library is not None:
+        yield f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{quote(plan.rank_library)}'
     told = told_to_tasks(plan)
     yield "# What the prologue of every rank compares with what it finds."
     yield "export " + " ".join(f"{name}={quote(value)}" for name, value in told.items())
