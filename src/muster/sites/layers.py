@@ -82,8 +82,7 @@ def _forget(merged: Merged, path: Path) -> None:
         inner = inner.get(part, {}) if isinstance(inner, dict) else {}
     if isinstance(inner, dict):
         inner.pop(str(path[-1]), None)
-    for leaf in [leaf for leaf in merged.origins if leaf[: len(path)] == path]:
-        del merged.origins[leaf]
+    _Over(0, merged.origins).forget(path)
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,7 @@ class _Over:
             here, source = (*path, key), (*there, key)
             if isinstance(value, dict):
                 if not isinstance(into.get(key), dict):
+                    self.forget(here)
                     into[key] = {}
                     self.origins[here] = (self.index, source)
                 self.table(into[key], value, here, source)
@@ -109,12 +109,15 @@ class _Over:
 
     def value(self, into: dict[str, Any], value: Any, path: Path, there: Path) -> None:
         if path[-1] in into:
-            for leaf in [leaf for leaf in self.origins if leaf[: len(path)] == path]:
-                del self.origins[leaf]
+            self.forget(path)
         into[str(path[-1])] = value
         self.origins[path] = (self.index, there)
         if isinstance(value, list):
             self.origins.update({(*path, number): (self.index, (*there, number)) for number in range(len(value))})
+
+    def forget(self, path: Path) -> None:
+        for leaf in [leaf for leaf in self.origins if leaf[: len(path)] == path]:
+            del self.origins[leaf]
 
     def entries(self, into: list[Any], said: Sequence[Any], path: Path, there: Path) -> None:
         identity = _IDENTITY[str(path[-1])]

@@ -1,0 +1,45 @@
+"""What the tests of this room share: the bundled profiles, and profiles written for one test."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from muster.sites.heads import BUNDLED, SearchPath
+from muster.sites.load import Site, load
+
+NAMES = tuple(sorted(path.stem for path in BUNDLED.glob("*.toml")))
+SIXTEEN = (
+    "clariden",
+    "daint",
+    "frontier",
+    "horeka",
+    "jean-zay",
+    "jupiter",
+    "juwels-booster",
+    "karolina",
+    "leonardo",
+    "lumi",
+    "marenostrum5",
+    "meluxina",
+    "perlmutter",
+    "snellius",
+    "supercloud",
+    "vega",
+)
+COMPLETE = ("clariden", "daint", "horeka", "lumi", "marenostrum5", "supercloud")
+
+HEAD = 'name = "mine"\ntitle = "a site for a test"\n'
+
+
+@cache
+def bundled(name: str) -> Site:
+    """A profile as it is shipped, whatever the machine of the test has in /etc."""
+    return load(name, SearchPath(site_wide=None))
+
+
+def written(folder: Path, text: str, name: str = "mine") -> Path:
+    """A profile file with this text."""
+    path = folder / f"{name}.toml"
+    path.write_text(text)
+    return path

@@ -1,0 +1,202 @@
+"""The shipped profiles: all load, every fact has a source and a date, the complete ones lack nothing, and no site's
+name stands in the code.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+import muster
+from muster.cli.app import main
+from muster.sites.heads import BUNDLED
+from muster.sites.masks import core_list
+from muster.sites.tell import lines, missing_keys
+from muster.sites.when import Situation, holds, say_when
+from muster.units import parse_walltime_s
+
+from .profiles import COMPLETE, NAMES, SIXTEEN, bundled
+
+# Names of the profile itself, and what a dated list of absences covers.
+_NO_FACT = re.compile(r"(name|title|system|summary|complete)$")
+
+
+def test_there_are_sixteen_sites_and_two_that_fit_everywhere() -> None:
+    assert set(NAMES) == {*SIXTEEN, "generic", "laptop"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_value_has_a_document_and_a_date(name: str) -> None:
+    site = bundled(name)
+    without = [line.key for line in lines(site) if not _NO_FACT.match(line.key) and line.origin.source is None]
+    assert not without
+    for source in site.profile.sources.values():
+        assert dt.date(2026, 1, 1) <= source.checked
+        assert source.dated is None or source.dated <= source.checked
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_top_of_the_file_is_enough_to_recognise_the_site(name: str) -> None:
+    headers = re.findall(r"^\[+([a-z_]+)", (BUNDLED / f"{name}.toml").read_text(), re.MULTILINE)
+    assert "detect" not in headers[1:]
+    assert bundled(name).profile.name == name
+    assert bundled(name).profile.summary
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_a_complete_profile_has_a_value_or_a_dated_absence_for_every_key(name: str) -> None:
+    site = bundled(name)
+    assert site.profile.complete
+    assert list(missing_keys(site)) == []
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(COMPLETE)))
+def test_a_profile_that_lacks_something_does_not_call_itself_complete(name: str) -> None:
+    assert not bundled(name).profile.complete
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_third_partys_word_is_marked_as_such_wherever_it_is_shown(name: str) -> None:
+    for line in lines(bundled(name)):
+        if line.origin.trust == "T":
+            assert line.origin.words().endswith("third party")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_unverified_is_no_value_of_the_profile(name: str) -> None:
+    site = bundled(name)
+    for offer in site.profile.unverified:
+        assert site.get(offer.key) != offer.value
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_units_of_every_queue_can_be_read(name: str) -> None:
+    for queue in (*bundled(name).profile.partitions.values(), *bundled(name).profile.qos.values()):
+        for text in (queue.time_max, queue.time_default, *(step.time_max for step in queue.time_by_nodes)):
+            assert text is None or parse_walltime_s(text)
+        assert [step.nodes_max for step in queue.time_by_nodes] == sorted(
+            step.nodes_max for step in queue.time_by_nodes
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cores_and_gpus_of_a_node_add_up(name: str) -> None:
+    for node in bundled(name).profile.nodes.values():
+        if node.numa and node.cores:
+            assert sorted(core for domain in node.numa for core in core_list(domain)) == list(range(node.cores))
+        if node.gpus and node.gpus_physical:
+            assert node.gpus % node.gpus_physical == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_gpus_are_visible_by_default_on_every_site(name: str) -> None:
+    assert bundled(name).profile.devices.visibility == "all"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_value_is_shell_text(name: str) -> None:
+    profile = bundled(name).profile
+    words = [*(profile.launch.srun or ()), *(profile.launch.mpirun or ()), *(profile.request.sbatch or ())]
+    words += [word for command in profile.commands for word in command.argv]
+    words += [variable.value for variable in profile.environment if variable.value]
+    assert not [word for word in words if re.search(r"[;`|<>\n]|\$\(", word)]
+
+
+def test_nccl_net_is_not_forced_on_one_node_anywhere() -> None:
+    for name in NAMES:
+        for variable in bundled(name).profile.environment:
+            if variable.name == "NCCL_NET" and variable.verdict == "kept":
+                for stack in (None, "uenv", "extended-image", "ce-hook"):
+                    assert not holds(variable.when, Situation(nodes=1, gpus_per_node=4, stack=stack))
+
+
+@pytest.mark.parametrize("name", ["clariden", "daint"])
+def test_ll128_is_kept_out_where_it_corrupts_sums(name: str) -> None:
+    job = Situation(nodes=2, gpus_per_node=4, gpu_kind="gh200", stack="uenv")
+    found = [each for each in bundled(name).profile.environment if each.name == "NCCL_PROTO" and holds(each.when, job)]
+    assert [(each.value, each.required) for each in found] == [("^LL128", True)]
+    assert "correctness" in found[0].reason
+
+
+def test_an_address_gets_an_i_behind_it_where_the_site_says_so_and_nowhere_else() -> None:
+    with_suffix = {name for name in NAMES if bundled(name).profile.rendezvous.host == "suffix"}
+    assert with_suffix == {"juwels-booster"}
+    assert bundled("juwels-booster").profile.rendezvous.suffix == "i"
+    assert bundled("jupiter").profile.rendezvous.host == "as-is"
+
+
+def test_supercloud_asks_for_typed_gres_and_starts_with_mpirun() -> None:
+    profile = bundled("supercloud").profile
+    assert (profile.request.gpus, profile.request.gpu_type) == ("gres", "volta")
+    assert profile.launch.preferred == "mpirun"
+    assert profile.launch.mpirun == ("--tag-output", "--bind-to", "socket", "--map-by", "core")
+
+
+def test_marenostrum_wants_account_qos_and_twenty_cores_a_gpu() -> None:
+    profile = bundled("marenostrum5").profile
+    assert {"account", "qos"} <= set(profile.request.required or ())
+    assert (profile.nodes["acc"].cores_per_gpu, profile.nodes["acc"].cores_per_gpu_required) == (20, True)
+
+
+def test_horeka_keeps_pmi2_from_the_document_of_2022_and_says_so() -> None:
+    site = bundled("horeka")
+    assert site.profile.launch.mpi == "pmi2"
+    source = site.origin("launch.mpi").source
+    assert source is not None
+    assert source.dated == dt.date(2022, 2, 7)
+
+
+def test_conditions_are_said_in_words() -> None:
+    for name in NAMES:
+        for variable in bundled(name).profile.environment:
+            assert (variable.when is None) == (say_when(variable.when) == "")
+
+
+def test_no_sites_name_stands_in_the_code() -> None:
+    root = Path(muster.__file__).parent
+    words = re.compile(
+        r"\b(" + "|".join([*SIXTEEN, "juwels", "marenostrum", "jean.zay", "nersc", "cscs.ch"]) + r")\b", re.IGNORECASE
+    )
+    found = []
+    for path in root.rglob("*.py"):
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+            hit = words.search(token.string)
+            if hit and token.type in {tokenize.STRING, tokenize.NAME}:
+                found.append(f"{path.relative_to(root)}:{token.start[0]}: {hit[0]}")
+    assert not found
+
+
+def test_list_and_show_answer_on_stdout_with_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["site", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert set(NAMES) <= {row["name"] for row in listed}
+    assert set(listed[0]) == {"name", "title", "summary", "complete", "layer", "file"}
+    assert main(["site", "show", "lumi", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert set(shown) == {"site", "layers", "profile", "origins", "missing"}
+    assert shown["origins"]["memory.mem"]["trust"] == "D"
+
+
+def test_show_why_prints_reason_document_and_date_and_the_word_unverified(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["site", "show", "clariden", "--why"]) == 0
+    said = capsys.readouterr().out
+    assert "CSCS documentation, NCCL, checked 2026-11-20" in said
+    assert "unverified: at most 32 nodes" in said
+    assert "not published, looked for on 2026-11-20" in said
+
+
+@pytest.mark.parametrize("words", [["show", "lummi"], ["lst"], ["list", "--jsn"], ["show", "lumi", "daint"]])
+def test_a_wrong_word_is_answered_with_a_sentence_and_a_hint(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["site", *words]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "muster: error: " in said.err
+    assert "hint: " in said.err
