@@ -84,7 +84,8 @@ def _become_rank(body: Callable[[], None], environment: Mapping[str, str], files
         body()
         status = 0
     except SystemExit as left:
-        status = left.code if isinstance(left.code, int) else 1
+        status = left.code if isinstance(left.code, int) else 0 if left.code is None else 1
+        print("" if isinstance(left.code, int) else left.code or "", file=sys.stderr)
     except BaseException:  # noqa: BLE001  # whatever it is: its words are the test's result
         traceback.print_exc()
     finally:

@@ -239,7 +239,7 @@ def test_a_description_marks_what_differs() -> None:
 
     said, *silent = well(together(3, body))
     assert silent == ["", ""]
-    assert "3 ranks on 1 hosts" in said
+    assert "3 ranks on 1 host (" in said
     assert "rank from RANK" in said
     assert "  NCCL_DEBUG=WARN\n" in said
     assert "! OMP_NUM_THREADS=2 on ranks 0, 2\n" in said

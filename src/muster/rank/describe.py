@@ -5,6 +5,8 @@ import platform
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
 
+from .hostlist import compress
+
 if TYPE_CHECKING:
     from .world import World
 
@@ -33,9 +35,10 @@ def describe(world: "World", environment: Mapping[str, str]) -> str:
     told = world.gather({**_software(world), **variables_in_force(environment)})
     identity = world.joined.identity
     sources = ", ".join(f"{field} from {source}" for field, source in identity.sources.items() if source)
+    size = f"{_counted(world.size, 'rank')} on {_counted(world.nodes, 'host')} ({compress(world.hosts)})"
     lines = [
-        f"{world.size} ranks on {world.nodes} hosts ({' '.join(world.hosts)}), {world.backend} on {world.device.type}",
-        f"method {world.method}, started by {identity.family}" + (f": {sources}" if sources else ""),
+        f"{size}, {world.backend} on {world.device.type}",
+        f"method {world.method}, identity from {identity.family}" + (f": {sources}" if sources else ""),
     ]
     for seat, device in zip(world.joined.seats, world.gather(str(world.device))):
         lines.append(f"  rank {seat.rank}: {seat.host}, local rank {seat.local_rank} of {seat.local_size}, {device}")
@@ -64,7 +67,11 @@ def ranks_in_words(ranks: Sequence[int]) -> str:
         else:
             spans.append([rank, rank])
     words = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
-    return f"rank{'s' if len(ranks) > 1 else ''} {words}"
+    return f"rank {words}" if len(ranks) == 1 else f"ranks {words}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _software(world: "World") -> Dict[str, str]:

@@ -122,8 +122,11 @@ def connect(address: str, port: int, *, rank: int, size: int, timeout_s: float) 
 
 
 def _await_listener(address: str, port: int, size: int, deadline: float) -> None:
-    """Knock until somebody listens: at first every few milliseconds, later 2,000 times a second in all."""
-    pause_s, longest_s = 0.002, max(0.1, size / 2000)
+    """Knock until somebody listens: at first every few milliseconds, later 1,000 times a second in all.
+
+    More than that would take the cores that rank 0 needs to come up, where many ranks share a host.
+    """
+    pause_s, longest_s = max(0.002, size / 5000), max(0.1, size / 1000)
     while True:
         last_error: Optional[OSError] = None
         try:

@@ -1,0 +1,239 @@
+"""What joining costs: many simulated ranks on this machine, with no resolver, a slow one and one that never answers.
+
+    python benchmarks/library.py                     the table of the documentation
+    python benchmarks/library.py --ranks 8 --resolver silent --how world --json
+
+Ranks are forked from one process that has imported torch, so that 128 fit on a small machine. They live in a network
+namespace of their own, in which this program is the only name server. Ratios are taken within one run, interleaved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import socket
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+INSIDE = "MUSTER_BENCH_INSIDE"
+RESOLVERS = ("none", "slow", "silent")
+SLOW_S = 0.020
+
+
+# --- the namespace and its name server ------------------------------------------------------------------------------
+
+
+def in_namespace(words: list[str]) -> int:
+    """Run this program again, as root of a network and mount namespace of its own; its exit status."""
+    os.environ[INSIDE] = "1"
+    unshare = ["unshare", "--user", "--map-root-user", "--net", "--mount", sys.executable, *words]
+    return os.spawnvp(os.P_WAIT, unshare[0], unshare)  # noqa: S606
+
+
+def prepare_namespace(directory: Path, resolver: str) -> None:
+    """Loopback up; this machine's name service replaced by ours."""
+    (directory / "nsswitch.conf").write_text("hosts: files\n" if resolver == "none" else "hosts: files dns\n")
+    (directory / "resolv.conf").write_text("nameserver 127.0.0.1\n")
+    commands = [
+        "ip link set lo up",
+        *(f"mount --bind {directory / name} /etc/{name}" for name in ("nsswitch.conf", "resolv.conf")),
+    ]
+    for command in commands:
+        if os.spawnvp(os.P_WAIT, command.split()[0], command.split()):  # noqa: S606
+            raise SystemExit(f"{command} failed: this kernel lets no user make namespaces")
+
+
+class NameServer:
+    """Counts questions; answers each with "no such name" after `delay_s`, or never."""
+
+    def __init__(self, delay_s: float | None) -> None:
+        self.questions = 0
+        self.delay_s = delay_s
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 53))
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            question, sender = self.socket.recvfrom(512)
+            self.questions += 1
+            if self.delay_s is not None:
+                no_such_name = question[:2] + b"\x81\x83" + question[4:]
+                threading.Timer(self.delay_s, self.socket.sendto, (no_such_name, sender)).start()
+
+
+# --- what the ranks do ----------------------------------------------------------------------------------------------
+
+
+def world(_rank: int, _size: int) -> None:
+    """The whole of `muster.world()`: store, seats, process group, the checking collective."""
+    import muster
+
+    with muster.world(timeout=120):
+        print(time.monotonic(), flush=True)
+
+
+def meet(rank: int, size: int) -> None:
+    """Of `muster.world()` only the store and the exchange of seats."""
+    from muster.rank.identity import identify
+    from muster.rank.methods import method_named
+    from muster.rank.rendezvous import rendezvous
+    from muster.rank.store import exchange, files_only
+
+    identity = identify(os.environ)
+    _, open_store = rendezvous(os.environ, identity, method_named("auto", os.environ))
+    with files_only():
+        store = open_store(120.0)
+        exchange(store, "place", rank, rank=rank, size=size, deadline=time.monotonic() + 120)
+    print(time.monotonic(), flush=True)
+    leave(store, rank, size)
+
+
+def raced(rank: int, size: int) -> None:
+    """torch's own env:// rendezvous, all at once, and a barrier in its store."""
+    from torch.distributed import rendezvous
+
+    store, _, _ = next(rendezvous("env://"))
+    if store.add("came", 1) == size:
+        store.set("all", "")
+    store.wait(["all"])
+    print(time.monotonic(), flush=True)
+    leave(store, rank, size)
+
+
+def group(_rank: int, _size: int) -> None:
+    """torch's own start to the end of the first collective, with gloo's full mesh."""
+    import torch
+    import torch.distributed as dist
+
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    dist.init_process_group("gloo")
+    dist.all_reduce(torch.ones(1))
+    print(time.monotonic(), flush=True)
+    dist.destroy_process_group()
+
+
+def leave(store: object, rank: int, size: int) -> None:
+    """Rank 0 keeps the store until the others have gone."""
+    if store.add("gone", 1) < size and rank == 0:  # type: ignore[attr-defined]
+        while store.add("gone", 0) < size:  # type: ignore[attr-defined]
+            time.sleep(0.01)
+
+
+HOW: dict[str, Callable[[int, int], None]] = {"world": world, "meet": meet, "raced": raced, "group": group}
+
+
+# --- running and measuring ------------------------------------------------------------------------------------------
+
+
+def together(how: str, size: int, port: int) -> float:
+    """Seconds from the common start to the last rank's arrival."""
+    read, write = os.pipe()
+    ready_read, ready_write = os.pipe()
+    go_read, go_write = os.pipe()
+    pids = []
+    for rank in range(size):
+        pid = os.fork()
+        if pid == 0:
+            os.close(go_write)
+            become_rank(how, rank, size, port, write, ready_write, go_read)
+        pids.append(pid)
+    for end in (write, ready_write, go_read):
+        os.close(end)
+    while os.read(ready_read, size):  # until the last rank waits
+        pass
+    started = time.monotonic()
+    os.close(go_write)
+    with os.fdopen(read) as lines:
+        arrived = [float(line) for line in lines]
+    statuses = [os.waitpid(pid, 0)[1] for pid in pids]
+    if any(statuses) or len(arrived) != size:
+        raise SystemExit(f"{how}: {size - len(arrived)} of {size} ranks did not arrive")
+    return max(arrived) - started
+
+
+def become_rank(how: str, rank: int, size: int, port: int, out: int, ready: int, go: int) -> None:
+    status = 1
+    try:
+        os.dup2(out, 1)
+        sys.stdout = os.fdopen(1, "w")
+        given = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        os.environ.update({name: str(value) for name, value in given.items()})
+        os.environ["LOCAL_WORLD_SIZE"] = str(size)
+        os.close(ready)
+        os.read(go, 1)
+        HOW[how](rank, size)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def measure(size: int, resolver: str, hows: list[str], rounds: int) -> dict[str, Any]:
+    """Medians over `rounds`, the ways of joining interleaved, and the questions that the name server heard."""
+    import ctypes  # noqa: F401  # once, for all ranks
+
+    import torch.distributed
+
+    import muster
+
+    importlib.import_module(muster.world.__module__)
+    torch.set_num_threads(1)
+    server = NameServer(SLOW_S if resolver == "slow" else None) if resolver != "none" else None
+    seconds: dict[str, list[float]] = {how: [] for how in hows}
+    questions = dict.fromkeys(hows, 0)
+    for turn in range(rounds):
+        for position, how in enumerate(hows):
+            before = server.questions if server else 0
+            seconds[how].append(together(how, size, 20_000 + 100 * turn + position))
+            questions[how] += (server.questions if server else 0) - before
+    return {
+        "ranks": size,
+        "resolver": resolver,
+        "seconds": {how: round(statistics.median(seconds[how]), 4) for how in hows},
+        "spread": {how: [round(min(seconds[how]), 4), round(max(seconds[how]), 4)] for how in hows},
+        "questions": questions,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--ranks", type=int, default=128)
+    parser.add_argument("--resolver", choices=RESOLVERS, action="append", help="repeatable; default all")
+    parser.add_argument("--how", choices=HOW, action="append", help="repeatable; default world, meet and raced")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="one JSON object per resolver")
+    options = parser.parse_args()
+    resolvers = options.resolver or RESOLVERS
+    if INSIDE in os.environ:
+        with tempfile.TemporaryDirectory() as directory:
+            prepare_namespace(Path(directory), resolvers[-1])
+            result = measure(options.ranks, resolvers[-1], options.how or ["world", "meet", "raced"], options.rounds)
+        show(result, options.json)
+        return
+    for resolver in resolvers:
+        if in_namespace([*sys.argv, "--resolver", resolver]):
+            raise SystemExit(1)
+
+
+def show(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(result))
+        return
+    for how, seconds in result["seconds"].items():
+        low, high = result["spread"][how]
+        print(
+            f"{result['ranks']} ranks  resolver {result['resolver']:<6}  {how:<6} {seconds:8.3f} s"
+            f"  ({low:.3f} to {high:.3f})  {result['questions'][how]:5d} questions to the name server"
+        )
+
+
+if __name__ == "__main__":
+    main()
