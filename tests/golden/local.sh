@@ -26,7 +26,7 @@ muster_main() {
         export MUSTER_LOCAL_PROCID=$muster_index MUSTER_LOCAL_LOCALID=$((muster_index % 2))
         export MUSTER_LOCAL_NODEID=$((muster_index / 2))
         export MUSTER_LOCAL_NNODES=1 MUSTER_LOCAL_NTASKS=2
-        sh -c "$muster_task" muster python train.py &
+        sh -c "$muster_task" muster /home/ada/env/bin/python train.py &
     done
     wait
 }

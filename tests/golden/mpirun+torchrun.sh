@@ -41,7 +41,7 @@ muster_main() {
         -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster /home/ada/env/bin/python \
         --tee=3 \
-        sh -c "$muster_worker" muster python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
+        sh -c "$muster_worker" muster /home/ada/env/bin/python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
     exit $?
 }
 

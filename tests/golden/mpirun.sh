@@ -38,7 +38,7 @@ muster_main() {
     # The ranks.
     mpirun \
         -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
-        sh -c "$muster_task" muster python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
+        sh -c "$muster_task" muster /home/ada/env/bin/python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
     exit $?
 }
 

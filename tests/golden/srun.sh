@@ -48,7 +48,7 @@ muster_main() {
         --label \
         --output="$muster_run_dir"/logs/%N.log \
         --input=0 \
-        sh -c "$muster_task" muster python train.py
+        sh -c "$muster_task" muster /home/ada/env/bin/python train.py
     exit "$muster_status"
 }
 

@@ -44,7 +44,7 @@ muster_main() {
         --input=all \
         sh -c "$muster_task" muster /home/ada/env/bin/python \
         --tee=3 \
-        sh -c "$muster_worker" muster python train.py
+        sh -c "$muster_worker" muster /home/ada/env/bin/python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
     exit "$muster_status"
 }

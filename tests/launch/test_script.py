@@ -146,12 +146,12 @@ def test_any_argument_and_any_value_arrive_byte_for_byte(
     tmp_path_factory: pytest.TempPathFactory, words: list[str], value: str
 ) -> None:
     folder = tmp_path_factory.mktemp("job")
-    made = plan("--chdir", str(folder), "--env", f"VALUE={value}", "--", "python", *words)
+    made = plan("--chdir", str(folder), "--env", f"VALUE={value}", "--", "program", *words)
 
     status, argv, seen, stderr = execute(made, folder)
 
     assert status == 0, stderr
-    assert argv[-len(words) - 1 :] == ["python", *words]
+    assert argv[-len(words) - 1 :] == ["program", *words]
     if "{" not in value:
         assert seen["VALUE"] == value
     assert not (folder / "canary").exists()

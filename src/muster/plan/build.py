@@ -12,7 +12,7 @@ from muster import __version__
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
-from muster.plan.command import resolve_command
+from muster.plan.command import pin_python, resolve_command
 from muster.plan.conditions import make_conditions
 from muster.plan.environment import make_prelude, make_variables
 from muster.plan.flags import absorb_flags, gpus_in_gres
@@ -42,6 +42,9 @@ def make_plan(
     request, more_flags = absorb_flags(asked)
     python = _python(request, facts)
     command, news = resolve_command(request.command, python)
+    if not _python_is_made_in_the_job(request, site, facts):
+        command, pinned = pin_python(command, python)
+        news = pinned or news
     node = node_shape(site, request) if engine is Engine.SLURM else NodeShape(gpus=facts.gpus, origin="this machine")
     shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
     launcher, launcher_reason = _launcher(request, site, engine)
@@ -103,6 +106,12 @@ def _python(request: Request, facts: Facts) -> str | None:
     if request.venv and request.venv != "none":
         return f"{request.venv.rstrip('/')}/bin/python"
     return facts.python
+
+
+def _python_is_made_in_the_job(request: Request, site: Site, facts: Facts) -> bool:
+    """Whether the script itself brings the interpreter: a virtual environment, modules or an image."""
+    venv = request.venv or facts.environment.get("VIRTUAL_ENV") or "none"
+    return venv != "none" or bool(request.module or request.image or site.profile.modules.load)
 
 
 def _name_of(command: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from muster.errors import RequestError
 
-__all__ = ["resolve_command"]
+__all__ = ["pin_python", "resolve_command"]
 
 # First words that start processes of their own: one of them in every rank would start ranks within ranks.
 _LAUNCHERS = {
@@ -39,6 +39,13 @@ def resolve_command(command: Sequence[str], python: str | None) -> tuple[tuple[s
         interpreter = python or "python3"
         return (interpreter, *words), f"{words[0]} runs with {interpreter}"
     return words, None
+
+
+def pin_python(command: tuple[str, ...], python: str | None) -> tuple[tuple[str, ...], str | None]:
+    """`python` as the path it has here: the job's own PATH would find another, without a word."""
+    if python is None or command[0] not in {"python", "python3"}:
+        return command, None
+    return (python, *command[1:]), f"{command[0]} is {python}"
 
 
 def _launcher_in(words: Sequence[str]) -> str | None:

@@ -1,0 +1,182 @@
+"""request + site + facts → plan: the arithmetic, what the user asks for wins, and what cannot be is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.errors import MusterError, RequestError
+from muster.facts import Facts
+from muster.job.request import Request
+from muster.plan.build import digest_of
+from muster.plan.flags import absorb_flags, gpus_in_gres, split_flag
+from muster.plan.model import Plan
+from muster.plan.shape import NodeShape, make_shape
+from muster.plan.words import Template, quote, template
+
+from .plans import FACTS, plan
+
+
+def header(made: Plan) -> dict[str, str | None]:
+    return {each.name: each.value for each in made.directives}
+
+
+@given(
+    nodes=st.integers(1, 10_000),
+    gpus=st.none() | st.integers(0, 16),
+    ranks=st.none() | st.integers(1, 64),
+    cpus=st.none() | st.integers(1, 256),
+    node=st.builds(
+        NodeShape,
+        gpus=st.none() | st.integers(0, 8),
+        cpus=st.none() | st.integers(1, 256),
+        cpus_per_gpu=st.none() | st.integers(1, 64),
+    ),
+)
+def test_a_shape_is_consistent_or_refused_with_its_equation(
+    nodes: int, gpus: int | None, ranks: int | None, cpus: int | None, node: NodeShape
+) -> None:
+    asked = Request(command=("x",), nodes=nodes, gpus_per_node=gpus, ntasks_per_node=ranks, cpus_per_task=cpus)
+    try:
+        shape = make_shape(asked, node)
+    except RequestError as error:
+        assert error.hint  # noqa: PT017  # refused is as good as consistent, if it says what to do
+        return
+
+    assert shape.ntasks == nodes * shape.ntasks_per_node
+    assert not shape.gpus_per_node or shape.ntasks_per_node <= shape.gpus_per_node
+    assert node.gpus is None or shape.gpus_per_node <= node.gpus
+    assert not (node.cpus and shape.cpus_per_task and cpus) or shape.ntasks_per_node * shape.cpus_per_task <= node.cpus
+    assert ranks is None or shape.ntasks_per_node == ranks
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence", "hint"),
+    [
+        (("-g", "2", "--ntasks-per-node", "4", "x"), "4 ranks per node need 4 GPUs per node", "--ntasks-per-node 2"),
+        (("-g", "2", "--gres", "gpu:4", "x"), "contradict each other", "once"),
+        (("-N", "2", "--sbatch=-N3", "x"), "contradict each other", "once"),
+        (("--sbatch=--gpus-per-task=1", "x"), "breaks peer access", "-g GPUS_PER_NODE"),
+        (("--sbatch=--ntasks=8", "x"), "leaves open how many ranks a node has", "--ntasks-per-node"),
+        (("--sbatch=--export=ALL", "x"), "--env", "--env KEY=VALUE"),
+        (("--sbatch=exclusive", "x"), "is not a whole flag", "--sbatch=--exclusive"),
+        (("--sbatch=--mem=1G\n#SBATCH --x", "x"), "control character", "one line"),
+        (("--master-addr", "host:29500", "x"), "holds a port", "--master-port 29500"),
+        (("-N", "2", "--master-addr", "localhost", "x"), "every node's own address", "first host"),
+        (("--env", "RANK=3", "x"), "every rank has its own RANK", "leave it away"),
+        (("--env", "MASTER_PORT=3", "x"), "overwritten by the wire-up", "--master-port 3"),
+        (("--env", "NOT_SET_ANYWHERE", "x"), "your environment has no", "=VALUE"),
+        (("-m", "arbitrary", "x"), "nobody knows the host of rank 0", "block"),
+        (("--launcher", "local", "x"), "on this machine only", "--here"),
+        (
+            ("torchrun", "--nproc_per_node=4", "train.py"),
+            "a launcher of its own (torchrun)",
+            "--launcher torchrun -- python train.py",
+        ),
+        (("python", "-m", "torch.distributed.run", "train.py"), "a launcher of its own", "--launcher torchrun"),
+        (("/opt/mpi/bin/mpirun", "-np", "4", "python", "train.py"), "(mpirun)", "--launcher mpirun -- python train.py"),
+        (("accelerate", "launch", "train.py", "--x"), "(accelerate)", "python train.py --x"),
+        (("horovodrun", "-np", "4", "python3", "train.py"), "(horovodrun)", "python3 train.py"),
+        (("--node-prologue", "echo 'open", "x"), "cannot be split", "quotes"),
+        (("",), "first word is empty", "name"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_type_instead(words: tuple[str, ...], sentence: str, hint: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        plan(*words)
+
+    assert sentence in refused.value.message
+    assert hint in (refused.value.hint or "")
+
+
+def test_flags_for_slurm_are_understood_and_not_appended_blindly() -> None:
+    made = plan("--sbatch=--nodes=3", "--sbatch=--gres=gpu:a100:2", "--sbatch=--requeue", "--sbatch=-c4", "x")
+
+    assert (made.shape.nodes, made.shape.gpus_per_node, made.shape.ntasks_per_node, made.shape.cpus_per_task) == (
+        3,
+        2,
+        2,
+        4,
+    )
+    assert header(made)["gres"] == "gpu:a100:2"
+    assert header(made)["requeue"] is None
+    assert "gpus-per-node" not in header(made)
+
+
+def test_paths_of_the_output_are_absolute_and_their_patterns_slurms() -> None:
+    made = plan("-o", "out/%x-%j.txt", "-e", "/scratch/e", "--chdir", "sub", "x")
+
+    assert header(made)["output"] == "/home/ada/project/sub/out/%x-%j.txt"
+    assert header(made)["error"] == "/scratch/e"
+    assert made.working_directory == "/home/ada/project/sub"
+
+
+def test_what_the_user_asks_for_wins_and_the_plan_says_so() -> None:
+    made = plan("--master-addr", "head", "--master-port", "29400", "--env", "RES_OPTIONS=x", "y")
+
+    assert (made.rendezvous.address, made.rendezvous.port) == ("head", 29400)
+    assert made.rendezvous.address_reason.text == made.rendezvous.port_reason.text == "set by you"
+    assert {each.name: each.value for each in made.variables}["RES_OPTIONS"] == "x"
+
+
+def test_an_address_that_is_merely_found_is_no_wish() -> None:
+    found = dataclasses.replace(FACTS, environment={"MASTER_ADDR": "login1", "MASTER_PORT": "1234"})
+
+    assert (plan("x", facts=found).rendezvous.address, plan("x", facts=found).rendezvous.port) == (None, None)
+
+
+def test_a_python_that_only_this_shell_finds_is_named_by_its_path() -> None:
+    assert plan("python3", "train.py").command == ("/home/ada/env/bin/python", "train.py")
+    assert plan("train.py").command == ("/home/ada/env/bin/python", "train.py")
+    assert plan("--module", "python/3.11", "python", "train.py").command[0] == "python"
+    assert plan("--venv", "/v", "python", "train.py").command[0] == "python"
+
+
+def test_the_active_environment_is_activated_in_the_job() -> None:
+    active = Facts(environment={"VIRTUAL_ENV": "/home/ada/env"}, python="/home/ada/env/bin/python")
+    made = plan("python", "train.py", facts=active)
+
+    assert [each.words for each in made.prelude] == [(".", "/home/ada/env/bin/activate")]
+    assert plan("--venv", "none", "python", "train.py", facts=active).prelude == ()
+
+
+def test_the_same_launch_has_the_same_digest_and_another_has_another() -> None:
+    assert digest_of(plan("-N", "2", "x")) == digest_of(plan("-N", "2", "x"))
+    assert digest_of(plan("-N", "2", "x")) != digest_of(plan("-N", "3", "x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gpu:4", 4),
+        ("gpu:volta:2", 2),
+        ("gpu", 1),
+        ("nvme:1,gpu:a:2,gpu:b:1", 3),
+        ("gres/gpu=3", 3),
+        ("tmpfs:10G", None),
+        ("gpu:4(S:0-1)", 4),
+    ],
+)
+def test_gpus_are_found_in_a_list_of_generic_resources(text: str, expected: int | None) -> None:
+    assert gpus_in_gres(text) == expected
+
+
+@given(st.text())
+def test_no_flag_is_a_traceback(text: str) -> None:
+    try:
+        split_flag(text)
+        absorb_flags(Request(command=("x",), sbatch=(text,)))
+    except MusterError as error:
+        assert error.message  # noqa: PT017  # that nothing else is raised is what is tested
+
+
+@given(st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"])))
+def test_a_template_keeps_every_byte_but_its_placeholders(text: str) -> None:
+    word = template("{job_id}" + text)
+
+    assert isinstance(word, Template)
+    assert word.filled({"job_id": "7", "run_dir": "/r", "node_tmp": "/t"}).startswith("7")
+    assert quote(word).startswith('"$muster_job"')
