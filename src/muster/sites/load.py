@@ -101,11 +101,10 @@ class Site:
         """The path of a dotted key; an entry of a list is named by its name, id, path, flag or number."""
         path: tuple[str | int, ...] = ()
         value: Any = self.merged.table
-        for part in key.split("."):
-            step: str | int = part
-            if isinstance(value, list):
-                step = _index(value, part)
-            path = (*path, step)
+        words = key.split(".")
+        while words:
+            step, taken = _step(value, words)
+            path, words = (*path, step), words[taken:]
             try:
                 value = value[step]
             except (KeyError, IndexError, TypeError):
@@ -136,14 +135,25 @@ class Site:
         return found
 
 
-def _index(entries: Sequence[Any], word: str) -> int:
-    """The number of the entry of this name; past the end if there is none."""
-    if word.isdigit():
-        return int(word)
+def _step(value: Any, words: Sequence[str]) -> tuple[str | int, int]:
+    """The next step into `value`, and how many words name it: a name may itself hold dots."""
+    for taken in range(1, len(words) + 1):
+        name = ".".join(words[:taken])
+        if isinstance(value, dict) and name in value:
+            return name, taken
+        if isinstance(value, list):
+            number = int(name) if name.isdigit() else _numbered(value, name)
+            if number is not None:
+                return number, taken
+    return (len(value) if isinstance(value, list) else words[0]), 1
+
+
+def _numbered(entries: Sequence[Any], name: str) -> int | None:
+    """The number of the entry of this name."""
     for number, entry in enumerate(entries):
-        if isinstance(entry, dict) and word in {entry.get(field) for field in ("name", "id", "path", "flag")}:
+        if isinstance(entry, dict) and name in {entry.get(field) for field in ("name", "id", "path", "flag")}:
             return number
-    return len(entries)
+    return None
 
 
 # ---------------------------------------------------------------- one site
