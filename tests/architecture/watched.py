@@ -96,14 +96,15 @@ def plans() -> dict[str, list[str]]:
     from muster.job.request import LAUNCHERS, Request
     from muster.plan.build import make_plan
     from muster.plan.model import Engine
-    from muster.plan.terms import Terms
     from muster.render.explain import plan_as_json, plan_as_text
     from muster.render.script import job_script
+    from muster.sites.load import load
 
     asked: list[tuple[object, str]]
     asked = [(time, "time"), (time, "time_ns"), (time, "monotonic"), (os, "getpid"), (os, "getcwd"), (os, "urandom")]
     asked += [(random, "random"), (socket, "gethostname"), (os, "stat"), (Path, "exists"), (Path, "is_file")]
     told = {}
+    site = load("generic")
     for launcher in LAUNCHERS:
         engine = Engine.HERE if launcher == "local" else Engine.SLURM
         request = Request(command=("train.py", "a b"), nodes=2, gpus_per_node=4, launcher=launcher)
@@ -112,7 +113,7 @@ def plans() -> dict[str, list[str]]:
             for each in patches:
                 each.start()
             try:
-                plan = make_plan(request, Terms(), Facts(python="/opt/python"), typed=request.command, engine=engine)
+                plan = make_plan(request, site, Facts(python="/opt/python"), typed=request.command, engine=engine)
                 for write in (job_script, plan_as_json, plan_as_text):
                     write(plan)
             finally:

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Collection
 from enum import IntFlag
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -160,10 +161,13 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
+@cache
+def _libc() -> ctypes.CDLL:
+    """This process's own C library, opened when it is first called: importing does nothing."""
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _call(name: str, *arguments: object, about: str | None = None) -> None:
-    if getattr(_LIBC, name)(*arguments) < 0:
+    if getattr(_libc(), name)(*arguments) < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}", about)
