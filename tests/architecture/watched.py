@@ -42,6 +42,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         written = isinstance(flags, int) and flags & _WRITES
         if written or not str(path).startswith(_OURS):
             effects.append(f"open {path}{' to write' if written else ''}")
+    elif event == "ctypes.dlopen" and arguments == (None,):
+        return  # `import ctypes` opens the interpreter itself, which is there already
     elif event.startswith(_TOUCHES) and event not in _OF_IMPORTS:
         effects.append(f"{event} {arguments!r}"[:200])
 
