@@ -18,7 +18,7 @@ from muster.act.runner import Runner, checked
 from muster.errors import MachineLacks
 from muster.lab.requirements import as_root
 
-__all__ = ["LIBRARIES", "Fetched", "check_tools", "fetch"]
+__all__ = ["LIBRARIES", "Apt", "Fetched", "check_tools", "fetch", "mirror_of", "open_to_all", "patch"]
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurmdbd")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -57,8 +57,8 @@ def check_tools(find: Callable[[str], str | None] = shutil.which, keyring: Path 
 
 def fetch(suite: str, work: Path, say: Say, runner: Runner) -> Fetched:
     """Fetch the Slurm of `suite` and lay it out in `work`/root."""
-    mirror = _mirror(runner)
-    apt = _Apt(work / "apt", suite, mirror, runner)
+    mirror = mirror_of(runner)
+    apt = Apt(work / "apt", suite, mirror, runner)
     say(f"reading what Debian {suite} has ({mirror})")
     apt.update()
     packages = apt.resolve(PACKAGES)
@@ -75,7 +75,7 @@ def fetch(suite: str, work: Path, say: Say, runner: Runner) -> Fetched:
     return Fetched(work / "root", version, plugins, suite, mirror, packages)
 
 
-def _mirror(runner: Runner) -> str:
+def mirror_of(runner: Runner) -> str:
     """The mirror of Debian that the machine itself uses."""
     words = ["indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(LABEL)", "Created-By: Packages"]
     for line in checked(runner(["apt-get", *words])).stdout.splitlines():
@@ -92,7 +92,7 @@ def _mirror(runner: Runner) -> str:
 # ---------------------------------------------------------------- apt, of which nothing is the machine's
 
 
-class _Apt:
+class Apt:
     """apt with directories, sources and a set of installed packages (none) of its own."""
 
     def __init__(self, folder: Path, suite: str, mirror: str, runner: Runner) -> None:
@@ -114,10 +114,10 @@ class _Apt:
         self._ask("update")
 
     def resolve(self, names: Sequence[str]) -> dict[str, str]:
-        """The packages that `names` need, of which we take Slurm and the libraries: name → version."""
+        """The packages that `names` need, of which we take the named ones' kin and the libraries: name → version."""
         said = self._ask("install", "--simulate", "--no-install-recommends", *names)
         chosen = re.findall(r"^Inst (\S+) \((\S+)", said, flags=re.MULTILINE)
-        return {name: version for name, version in chosen if _is_wanted(name)}
+        return {name: version for name, version in chosen if name in names or _is_wanted(name)}
 
     def size_mb(self, packages: Mapping[str, str]) -> int:
         """What a download of them would bring."""
@@ -179,7 +179,7 @@ def _assemble(slurm: Path, libraries: Path, root: Path, runner: Runner) -> str:
         program.with_name(program.name.removesuffix("-wlm")).symlink_to(program.name)
     _take_libraries(libraries / plugins.parent, root / LIBRARIES.removeprefix("/"))
     _bind_to_libraries(root, plugins, libraries, runner)
-    _open_to_all(root)
+    open_to_all(root)
     return f"/{plugins}"
 
 
@@ -201,15 +201,16 @@ def _bind_to_libraries(root: Path, plugins: Path, libraries: Path, runner: Runne
     for file in linked:
         _replace_path(file, f"/{plugins.parent}/pmix2/lib", LIBRARIES)
     # RPATH and not RUNPATH: it holds for what a plugin needs in turn, and before any LD_LIBRARY_PATH.
-    _patch(runner, ["--force-rpath", "--set-rpath", f"{LIBRARIES}:/{plugins}"], linked)
+    patch(runner, ["--force-rpath", "--set-rpath", f"{LIBRARIES}:/{plugins}"], linked)
     asked = Path(checked(runner(["patchelf", "--print-interpreter", str(programs[0])])).stdout.strip())
     own = root / LIBRARIES.removeprefix("/") / asked.name
     if not own.exists():
         shutil.copy(libraries / "usr" / asked.relative_to("/"), own)
-    _patch(runner, ["--set-interpreter", f"{LIBRARIES}/{asked.name}"], programs)
+    patch(runner, ["--set-interpreter", f"{LIBRARIES}/{asked.name}"], programs)
 
 
-def _patch(runner: Runner, options: Sequence[str], files: Iterable[Path]) -> None:
+def patch(runner: Runner, options: Sequence[str], files: Iterable[Path]) -> None:
+    """Let patchelf rewrite `files`."""
     checked(runner(["patchelf", *options, *map(str, files)], timeout_s=600))
 
 
@@ -227,7 +228,7 @@ def _replace_path(file: Path, old: str, new: str) -> None:
         file.write_bytes(content.replace(old.encode() + b"\0", new.ljust(len(old), "/").encode() + b"\0"))
 
 
-def _open_to_all(root: Path) -> None:
+def open_to_all(root: Path) -> None:
     """Whatever the umask was: the lab's other users read and run it too."""
     for file in (root, *root.rglob("*")):
         if not file.is_symlink():
