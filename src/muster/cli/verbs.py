@@ -19,4 +19,5 @@ VERBS = (
     Verb("plan", "muster.cli.plan", "show what would happen, as script, JSON or reasons; runs nothing, asks nothing"),
     Verb("site", "muster.cli.site", "what is known of the clusters, with sources; which of them this is"),
     Verb("lab", "muster.cli.lab", "a private, real Slurm cluster of virtual hosts on this machine"),
+    Verb("completion", "muster.cli.completion", "what your shell reads so that TAB knows all this"),
 )

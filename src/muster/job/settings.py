@@ -12,6 +12,7 @@ from typing import Any
 from muster.errors import ProfileError, RequestError, nearest_hint
 from muster.job.options import convert
 from muster.job.request import Option, options_of
+from muster.rank import contract
 
 __all__ = ["merge_settings"]
 
@@ -23,6 +24,8 @@ def merge_settings(files: Sequence[tuple[str, str]], environment: Mapping[str, s
     merged: dict[str, tuple[Any, str]] = {}
     for path, text in files:
         merged.update(_from_file(path, text))
+    if contract.JOB in environment:
+        return merged  # inside a rank MUSTER_LAUNCHER and its like say how it was started, and are nobody's wish
     for name, option in options_of().items():
         variable = f"MUSTER_{name.upper()}"
         if environment.get(variable) and name not in _NOT_IN_FILES:
