@@ -124,3 +124,10 @@ def test_the_help_page_has_one_line_for_every_option() -> None:
     for option in options_of().values():
         assert page.count(", ".join(option.flags) + (f" {option.metavar}" if option.metavar else "")) == 1
     assert "%%" not in page
+
+
+def test_variables_are_settings_outside_a_rank_only() -> None:
+    told = {"MUSTER_LAUNCHER": "srun", "MUSTER_GRACE": "3"}
+
+    assert merge_settings([], told)["launcher"] == ("srun", "MUSTER_LAUNCHER")
+    assert merge_settings([], {**told, "MUSTER_JOB": "7"}) == {}
