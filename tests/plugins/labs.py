@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -104,6 +105,11 @@ def person_at(home: Path, *, ordinary: bool) -> Person:
     home.mkdir(parents=True)
     home.chmod(0o755)
     return Person(home, ordinary)
+
+
+def pytest_configure() -> None:
+    """A run that is told to end takes its labs with it."""
+    signal.signal(signal.SIGTERM, lambda *_: pytest.exit("told to end", returncode=128 + signal.SIGTERM))
 
 
 @pytest.fixture(scope="session")

@@ -120,7 +120,9 @@ def execute(pid: int, command: Command) -> int:
         kernel.die_with_parent(_OUTER_DIED)
         if _is_broken(alive):
             return 1
-        return _keep(kernel.fork(command_process))
+        started = kernel.fork(command_process)
+        os.setpgid(0, 0)  # whoever kills the caller's whole group must not silence this keeper
+        return _keep(started)
 
     return _keep(kernel.fork(inner_keeper))
 
