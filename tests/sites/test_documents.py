@@ -27,16 +27,16 @@ SAID = {
         --bind-to -map-by openib ob1 PSM2_GPUDIRECT NCCL_NET_GDR_LEVEL NCCL_P2P_LEVEL NCCL_NET_GDR_READ get_dist_env
         init_process_group""",
     "alps": """--job-name --chdir --output --error --nodes --ntasks-per-node --gres --cpus-per-task --time --account
-        --qos --contiguous salloc singularity --nv --bind --nproc_per_node --nnodes --node_rank --rdzv_endpoint --rdzv_backend
-        --tee MASTER_ADDR MASTER_PORT bsc_queues squeue NCCL image TOML bind GPUs plugin file shared shell queues
-        debugging Utilities contact slack squeue scancel""",
+        --qos --contiguous salloc singularity --nv --bind --nproc_per_node --nnodes --node_rank --rdzv_endpoint
+        --rdzv_backend --tee MASTER_ADDR MASTER_PORT bsc_queues squeue NCCL image TOML bind GPUs plugin file shared
+        shell queues debugging Utilities contact slack squeue scancel""",
     "ml-dist": """APPTAINER_CACHEDIR pull purge python/3.11.2 http_proxy https_proxy USE_CONTAINER GPUS_PER_NODE
         ML_DIST_PATH CONTAINER_NAME TRAIN_SCRIPT --nodes --job-name --partition --constraint --ntasks-per-node
         MASTER_ADDR NCCL_IB_GID_INDEX torchrun mpirun --np --nv -B INSTALL_HOROVOD NCCL_PATH CUDA_VISIBLE_DEVICES
         init_dist DistributedSampler destroy_process_group""",
     "lumi": """rocm-5.6.1 singularity-userfilesystems singularity-CPEbits /pfs /scratch /projappl /project
-        /flash /appl /var/spool/slurmd /opt/cray libcxi.so.1 libjansson.so.4 LUMI/23.03 cotainr --system=lumi-g --conda-env
-        --account --time --mem --cpus-per-task --partition=debug WITH_CONDA small-g NCCL_SOCKET_IFNAME
+        /flash /appl /var/spool/slurmd /opt/cray libcxi.so.1 libjansson.so.4 LUMI/23.03 cotainr --system=lumi-g
+        --conda-env --account --time --mem --cpus-per-task --partition=debug WITH_CONDA small-g NCCL_SOCKET_IFNAME
         MIOPEN_USER_DB_PATH MIOPEN_CUSTOM_CACHE_DIR NCCL_DEBUG NCCL_DEBUG_SUBSYS rocm-smi fork proot aws-ofi-rccl
         mask_cpu""",
 }

@@ -1,0 +1,70 @@
+"""What is made from the profiles is current, and the commands on it run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from muster.cli.app import main
+from muster.sites import schema
+
+from .profiles import NAMES, SIXTEEN
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def script() -> Any:
+    spec = importlib.util.spec_from_file_location("make_site_pages", ROOT / "scripts" / "make_site_pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MADE: dict[Path, str] = script().made()
+
+
+@pytest.mark.parametrize("path", MADE, ids=lambda path: path.name)
+def test_the_file_is_what_the_script_makes(path: Path) -> None:
+    assert path.read_text() == MADE[path], "run scripts/make_site_pages.py"
+
+
+def test_every_site_and_every_document_has_a_page() -> None:
+    assert {path.stem for path in MADE if path.parent.name == "sites"} == {*NAMES, "README"}
+    assert len([path for path in MADE if path.parent.name == "by-hand"]) == 5
+
+
+@pytest.mark.parametrize("name", SIXTEEN)
+def test_the_plan_that_the_page_shows_can_be_made(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "sites" / f"{name}.md").read_text()
+    commands = re.findall(r"^(muster plan .*)$", text, re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+    assert "#SBATCH" in capsys.readouterr().out
+
+
+def test_links_of_the_pages_lead_somewhere() -> None:
+    for path, text in MADE.items():
+        for target in re.findall(r"\]\(([^)]+)\)", text):
+            if path.suffix == ".md" and "://" not in target:
+                assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_every_key_of_the_schema_is_in_the_published_one() -> None:
+    published = json.loads((ROOT / "docs" / "reference" / "profile.schema.json").read_text())
+    for name in schema.__all__:
+        kind = getattr(schema, name)
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            keys = {field.encode_name for field in msgspec.structs.fields(kind)}
+            assert set(published["$defs"][name]["properties"]) == keys
+            assert published["$defs"][name]["additionalProperties"] is False
+    assert published["$defs"]["Variable"]["properties"]["required"]["description"].startswith("True: without it")
