@@ -1,0 +1,131 @@
+"""Guards that every wire-up method joins over several hosts of a real Slurm cluster, and that refusals hold there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.act.runner import Result
+from plugins.labs import Lab
+
+pytest.importorskip("torch")
+pytestmark = [pytest.mark.lab, pytest.mark.torch]
+
+# Two ranks on each of two hosts: what every rank must find, and one collective over all of them.
+PROGRAM = """
+import sys
+import muster
+import torch
+import torch.distributed as dist
+
+with muster.world(sys.argv[1], timeout=90) as world:
+    ranks = torch.tensor([float(world.rank)])
+    dist.all_reduce(ranks)
+    on_node = torch.ones(1)
+    dist.all_reduce(on_node, group=world.node_group)
+    assert (ranks.item(), on_node.item()) == (6.0, 2.0), (ranks, on_node)
+    seats = world.gather((world.joined.seat.host, world.node_rank, world.local_rank, world.local_size))
+    world.print(world.method, world.joined.identity.family, world.nodes, *world.hosts, world.backend, seats)
+"""
+SEATS = [("node1", 0, 0, 2), ("node1", 0, 1, 2), ("node2", 1, 0, 2), ("node2", 1, 1, 2)]
+SRUN = ["srun", "-N2", "--ntasks-per-node=2"]
+MPIRUN = ["salloc", "-N2", "--ntasks-per-node=2", "mpirun", "--allow-run-as-root"]
+
+# method, the words that start it, where the identity comes from
+METHODS = [
+    ("auto", SRUN, "slurm"),
+    ("gloo", SRUN, "slurm"),
+    ("nccl-slurm", SRUN, "slurm"),
+    ("nccl-slurm-pmi", [*SRUN, "--mpi=pmi2"], "pmi"),
+    ("auto", [*SRUN, "--mpi=pmix"], "pmix"),
+    ("nccl-file", SRUN, "slurm"),
+    ("nccl-openmpi", MPIRUN, "openmpi"),
+    ("auto", MPIRUN, "openmpi"),
+    ("nccl-mpi", MPIRUN, "mpi4py"),
+]
+
+
+@pytest.fixture
+def program(shared_directory: Path) -> Path:
+    file = shared_directory / "program.py"
+    file.write_text(PROGRAM)
+    return file
+
+
+def start(lab: Lab, words: list[str], program: Path, method: str) -> Result:
+    if "mpirun" in words and not lab.exec(["sh", "-c", "command -v mpirun"]).ok:
+        pytest.skip("this machine has no Open MPI")
+    offered = lab.exec(["srun", "--mpi=list"])
+    for word in words:
+        plugin = word.partition("--mpi=")[2]
+        if plugin and plugin not in (offered.stdout + offered.stderr).split():
+            pytest.skip(f"by design: this Slurm has no {plugin} plugin")
+    environment = {"OMP_NUM_THREADS": "1", "MUSTER_RUN_DIR": str(program.parent)}
+    return lab.exec([*words, sys.executable, str(program), method], env=environment, cwd=program.parent, timeout_s=180)
+
+
+@pytest.mark.parametrize(("method", "words", "family"), METHODS, ids=[f"{m}-{f}-{len(w)}" for m, w, f in METHODS])
+def test_every_method_joins_over_several_hosts(
+    lab: Lab, program: Path, method: str, words: list[str], family: str
+) -> None:
+    if method == "nccl-mpi":
+        pytest.importorskip("mpi4py")
+    done = start(lab, words, program, method)
+    assert done.status == 0, done.stderr
+    assert f"{method} {family} 2 node1 node2 gloo {SEATS}" in done.stdout
+    assert ("gloo takes the place of nccl" in done.stderr) == method.startswith("nccl")
+
+
+@pytest.mark.parametrize(
+    ("method", "hint"),
+    [
+        ("nccl-slurm-pmi", "start with srun --mpi=pmi2"),
+        ("nccl-openmpi", "start with Open MPI's mpirun"),
+        ("mpi", "method='nccl-mpi'"),
+    ],
+)
+def test_a_method_whose_variables_are_missing_says_how_to_start(
+    lab: Lab, program: Path, method: str, hint: str
+) -> None:
+    done = start(lab, ["srun", "-N1"], program, method)
+    assert done.status != 0
+    assert f"hint: {hint}" in done.stderr or hint in done.stderr
+
+
+def test_a_batch_script_without_srun_is_refused(lab: Lab, program: Path) -> None:
+    done = start(lab, ["salloc", "-N2", "--ntasks-per-node=2"], program, "auto")
+    assert done.status != 0
+    assert "no srun started it" in done.stderr
+
+
+def test_gpus_that_torch_does_not_see_stop_the_start(lab: Lab, program: Path) -> None:
+    done = start(lab, ["srun", "-N2", "--gpus-per-node=2"], program, "auto")
+    assert done.status != 0
+    assert "GPUs were asked for (CUDA_VISIBLE_DEVICES=0,1)" in done.stderr
+    assert "built for the CPU only" in done.stderr
+
+
+def test_variables_left_by_an_outer_mpirun_are_named(lab: Lab, program: Path) -> None:
+    """mpirun's environment of one rank, carried into a step of four."""
+    inner = [*SRUN, "--overlap", sys.executable, str(program), "auto"]  # mpirun's own step holds the cores
+    done = lab.exec(["salloc", "-N2", "-n4", "mpirun", "--allow-run-as-root", "-n", "1", *inner], timeout_s=180)
+    assert done.status != 0
+    assert "two launchers disagree: Open MPI says rank 0 of 1" in done.stderr
+    assert "-u OMPI_COMM_WORLD_RANK" in done.stderr
+
+
+def test_ranks_on_both_hosts_end_when_one_fails(lab: Lab, shared_directory: Path) -> None:
+    """Without the launcher's help: srun is told to let the others live."""
+    program = shared_directory / "fails.py"
+    program.write_text(
+        "import time, muster\n"
+        "with muster.world(timeout=90) as world:\n"
+        "    if world.rank == 3:\n"
+        "        raise ValueError('the data are gone')\n"
+        "    time.sleep(600)\n"
+    )
+    done = start(lab, [*SRUN, "--kill-on-bad-exit=0", "--wait=0"], program, "")
+    assert done.status != 0
+    assert "rank 0 leaves, because rank 3 on node2 failed: ValueError: the data are gone" in done.stderr
