@@ -17,6 +17,7 @@ VERBS = (
     Verb("run", "muster.cli.run", "run a command as ranks, now: in this allocation, a new one, or here"),
     Verb("submit", "muster.cli.submit", "queue the same command; prints the job id"),
     Verb("plan", "muster.cli.plan", "show what would happen, as script, JSON or reasons; runs nothing, asks nothing"),
+    Verb("shell", "muster.cli.shell", "a shell on the first node of a job, in one line"),
     Verb("site", "muster.cli.site", "what is known of the clusters, with sources; which of them this is"),
     Verb("lab", "muster.cli.lab", "a private, real Slurm cluster of virtual hosts on this machine"),
     Verb("completion", "muster.cli.completion", "what your shell reads so that TAB knows all this"),

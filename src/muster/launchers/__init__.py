@@ -5,11 +5,12 @@ from __future__ import annotations
 from muster.launchers.base import Launcher
 from muster.launchers.local import Local
 from muster.launchers.mpirun import Mpirun
+from muster.launchers.shell import Shell
 from muster.launchers.srun import Srun
 from muster.launchers.torchrun import MpirunTorchrun, Torchrun
 
 __all__ = ["LAUNCHERS", "Launcher"]
 
 LAUNCHERS: dict[str, Launcher] = {
-    launcher.name: launcher for launcher in (Srun(), Torchrun(), Mpirun(), MpirunTorchrun(), Local())
+    launcher.name: launcher for launcher in (Srun(), Torchrun(), Mpirun(), MpirunTorchrun(), Local(), Shell())
 }

@@ -130,6 +130,8 @@ def _working_directory(request: Request, facts: Facts) -> str:
 
 def _launcher(request: Request, site: Site, engine: Engine) -> tuple[str, Reason]:
     asked, launch = request.launcher, site.profile.launch
+    if asked == "shell":
+        return asked, Reason("a terminal on the first node")
     if asked != "auto":
         if engine is Engine.HERE and asked == "srun":
             raise RequestError("srun needs a Slurm controller, and none answers here", hint="--launcher local")

@@ -17,6 +17,7 @@ __all__ = [
     "Engine",
     "Flag",
     "ImageUse",
+    "Mount",
     "Note",
     "Output",
     "Plan",
@@ -142,12 +143,39 @@ class Rendezvous:
 
 
 @dataclass(frozen=True)
+class Mount:
+    """A path of the host that a command in an image sees."""
+
+    source: str
+    target: str
+    reason: Reason
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
 class ImageUse:
-    """The image a command runs in, and how."""
+    """The image a command runs in, and how; the engine is a name in `muster.images`."""
 
     engine: str
     image: str | None
     reason: Reason
+    engine_reason: Reason = Reason("no image was asked for")
+    program: str = ""
+    """What starts an engine that is a program: its name, or its path where only this shell finds it."""
+
+    verb: str = "exec"
+    kind: str | None = None
+    flags: tuple[Flag, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    activation: tuple[str, ...] = ()
+    """Shell words that make the image's environment ready, where it wants that."""
+
+    annotations: tuple[tuple[str, str], ...] = ()
+    library: str | None = None
+    """Folder in the image that holds the rank library; None: it has its own."""
+
+    asks_for_gpus: bool = False
+    """GPUs are asked for and nobody knows of which kind: the node says it."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def make_shape(request: Request, node: NodeShape, *, gpus_asked: int | None = No
     if gpus and ranks > gpus:
         message = f"{ranks} ranks per node need {ranks} GPUs per node, and {gpus} are asked for"
         raise RequestError(message, hint=f"--ntasks-per-node {gpus}, or --gpus-per-node {ranks}")
-    cpus = _cpus(request, node, ranks, reasons)
+    cpus = _cpus(request, node, ranks, gpus, reasons)
     if cpus and node.cpus and ranks * cpus > node.cpus:
         message = (
             f"{ranks} ranks × {cpus} CPUs = {ranks * cpus} CPUs per node, and a node has {node.cpus} ({node.origin})"
@@ -78,12 +78,13 @@ def _ranks(request: Request, gpus: int, reasons: dict[str, Reason]) -> int:
     return 1
 
 
-def _cpus(request: Request, node: NodeShape, ranks: int, reasons: dict[str, Reason]) -> int | None:
+def _cpus(request: Request, node: NodeShape, ranks: int, gpus: int, reasons: dict[str, Reason]) -> int | None:
     if request.cpus_per_task is not None:
         reasons["cpus_per_task"] = Reason("as asked", request.origin("cpus_per_task"))
         return request.cpus_per_task
     if node.cpus_per_gpu:
-        share = min(node.cpus_per_gpu, node.cpus // ranks) if node.cpus else node.cpus_per_gpu
+        mine = node.cpus_per_gpu * max(1, gpus // ranks)
+        share = min(mine, node.cpus // ranks) if node.cpus else mine
         reasons["cpus_per_task"] = Reason("this rank's share of the node's cores", node.origin)
         return max(1, share)
     reasons["cpus_per_task"] = Reason("not asked for, and no share is known: Slurm's default holds")

@@ -91,6 +91,9 @@ def _directive(directive: Directive) -> str:
 
 def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
     """What each started process runs before the user's command, kept in shell variables."""
+    if not launcher.prologues(plan):
+        yield part("stop")
+        return
     yield "# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody."
     for variable, _ in launcher.prologues(plan):
         yield f"{variable}=$(\n    cat <<'MUSTER_TEXT'\n{prologue_text(plan, variable)}MUSTER_TEXT\n)"
@@ -122,12 +125,13 @@ def prologue_text(plan: Plan, variable: str) -> str:
 def _chooses_port(plan: Plan) -> bool:
     """Whether the script looks for a port: none was asked for, Slurm reserves none, and nobody has looked yet."""
     meeting = plan.rendezvous
-    return meeting.port is None and not meeting.reserved_ports and plan.engine is Engine.SLURM
+    asked = meeting.port is not None or meeting.reserved_ports
+    return not asked and plan.engine is Engine.SLURM and plan.launcher != "shell"
 
 
 def _chooses_address(plan: Plan) -> bool:
     """Whether the script looks up the address of rank 0's host: its name alone does not do at this site."""
-    return bool(plan.rendezvous.rule) and plan.engine is Engine.SLURM
+    return bool(plan.rendezvous.rule) and plan.engine is Engine.SLURM and plan.launcher != "shell"
 
 
 def _by_srun(plan: Plan) -> bool:
