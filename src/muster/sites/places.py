@@ -79,7 +79,12 @@ def _after(line: str, depth: int, quotes: str) -> tuple[int, str]:
 
 
 def line_of(lines: Mapping[Path, int], path: Path) -> int | None:
-    """The line of this key, else of the nearest table or key around it."""
+    """The line of this key, else the first one below it, else of the nearest table or key around it."""
+    if path in lines:
+        return lines[path]
+    below = [number for other, number in lines.items() if other[: len(path)] == path]
+    if below:
+        return min(below)
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]

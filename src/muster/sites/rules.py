@@ -205,7 +205,7 @@ def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if found is None or found[1].cores is None or ask.cpus_per_task is None:
         return
     kind_name, node = found
-    unit = (node.threads_per_core or 1) if profile.request.cpus != "cores" else 1
+    unit = (node.threads_per_core or 1) if profile.request.cpus == "threads" else 1
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
     usable = ((node.cores or 0) - reserved) * unit
     asked = ask.ntasks_per_node * ask.cpus_per_task

@@ -1,0 +1,84 @@
+"""What a site refuses is refused before its scheduler sees it, by the right rule and with a document behind it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from muster.sites.queues import choose_queue, longest_s
+from muster.sites.rules import Ask, refusals
+from muster.sites.when import Situation
+
+from .profiles import COMPLETE, bundled
+from .wrong import CATALOGUE, HOUR, RIGHT, Wrong
+
+
+def test_the_catalogue_is_wide_enough() -> None:
+    assert len(CATALOGUE) >= 60
+    kinds = Counter(wrong.rule for wrong in CATALOGUE)
+    assert len(kinds) >= 15
+    assert max(kinds.values()) <= 5
+    sites = Counter(wrong.site for wrong in CATALOGUE)
+    assert all(sites[name] >= 4 for name in COMPLETE)
+    assert len(set(map(str, CATALOGUE))) == len(CATALOGUE)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_request_is_not_refused(name: str) -> None:
+    assert list(refusals(bundled(name).profile, Ask(**RIGHT[name]))) == []
+
+
+@pytest.mark.parametrize("wrong", CATALOGUE, ids=str)
+def test_a_wrong_request_is_refused_by_its_rule_with_a_source(wrong: Wrong) -> None:
+    site = bundled(wrong.site)
+    found = list(refusals(site.profile, Ask(**{**RIGHT[wrong.site], **wrong.bent})))
+    assert wrong.rule in [refusal.rule for refusal in found], [refusal.message for refusal in found]
+    for refusal in found:
+        assert refusal.message
+        assert refusal.hint
+        origin = site.origin(refusal.key)
+        assert origin.source is not None, refusal.key
+        assert origin.line is not None
+
+
+def test_one_bent_thing_breaks_one_rule_or_says_why_two() -> None:
+    many = {
+        str(wrong): sorted(
+            {each.rule for each in refusals(bundled(wrong.site).profile, Ask(**{**RIGHT[wrong.site], **wrong.bent}))}
+        )
+        for wrong in CATALOGUE
+    }
+    assert {name: rules for name, rules in many.items() if len(rules) > 2} == {}
+
+
+@pytest.mark.parametrize(("nodes", "hours"), [(1, 2), (91, 2), (92, 6), (183, 6), (184, 12), (5000, 12)])
+def test_frontiers_walltime_grows_with_the_size(nodes: int, hours: int) -> None:
+    assert longest_s(bundled("frontier").profile.partitions["batch"], nodes) == hours * HOUR
+
+
+@pytest.mark.parametrize(
+    ("job", "queue"),
+    [
+        (Situation(nodes=1, gpus_per_node=1), "small-g"),
+        (Situation(nodes=2, gpus_per_node=8, whole_node=True), "standard-g"),
+        (Situation(nodes=1, gpus_per_node=8, whole_node=True, trial=True, time_s=HOUR), "dev-g"),
+        (Situation(nodes=64, gpus_per_node=8, whole_node=True, trial=True, time_s=HOUR), "standard-g"),
+        (Situation(nodes=1, gpus_per_node=0), "small"),
+    ],
+)
+def test_the_partition_follows_the_request(job: Situation, queue: str) -> None:
+    choice = choose_queue(bundled("lumi").profile, job)
+    assert choice.partition == queue
+    assert choice.reason
+
+
+def test_what_the_user_names_wins() -> None:
+    choice = choose_queue(bundled("lumi").profile, Situation(gpus_per_node=8), partition="small-g")
+    assert (choice.partition, choice.rule) == ("small-g", None)
+
+
+def test_the_gres_selects_the_partition_where_the_site_says_so() -> None:
+    choice = choose_queue(bundled("supercloud").profile, Situation(nodes=2, gpus_per_node=2))
+    assert (choice.partition, choice.qos) == (None, None)
+    assert "gres" in choice.reason
