@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from muster.act.runner import checked, run
+from muster.act.runner import checked
+from muster.lab.build import system_version
 from muster.lab.debian import LIBRARIES
 from plugins.labs import Lab
 
@@ -22,8 +23,7 @@ def fetched_version(slurm_version: str) -> str:
 
 
 def test_every_program_is_of_the_version_asked_for(lab: Lab, slurm_version: str) -> None:
-    machine = run(["srun", "--version"]).stdout.split()[-1] if slurm_version == "system" else ""
-    wanted = machine or slurm_version
+    wanted = system_version() if slurm_version == "system" else slurm_version
     asked = "srun --version; sbatch --version; slurmctld -V; slurmd -V; scontrol --version"
     versions = {line.split()[-1] for line in checked(lab.exec(["sh", "-c", asked])).stdout.splitlines()}
     assert len(versions) == 1
