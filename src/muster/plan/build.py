@@ -49,7 +49,6 @@ def make_plan(
     shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
     launcher, launcher_reason = _launcher(request, site, engine)
     terms = terms_of(site, request, shape, situation_of(site, request, shape, launcher))
-    check_limits(site, request, shape, engine)
     directory = _working_directory(request, facts)
     name = request.job_name or _name_of(command)
     notes = [Note(news)] if news else []
@@ -87,6 +86,7 @@ def make_plan(
     )
     if engine is Engine.SLURM and not within:
         plan = replace(plan, directives=make_directives(request, terms, plan, more_flags))
+        check_limits(site, request, shape, launcher, plan.directives)
         comment = replace(plan.directives[0], name="comment", value=f"muster:{digest_of(plan)}", reason=_COMMENT)
         plan = replace(plan, directives=(*plan.directives, comment))
     return plan
@@ -137,10 +137,6 @@ def _launcher(request: Request, site: Site, engine: Engine) -> tuple[str, Reason
             raise RequestError("srun needs a Slurm controller, and none answers here", hint="--launcher local")
         if engine is Engine.SLURM and asked == "local":
             raise RequestError("the launcher local starts ranks on this machine only", hint="muster run --here")
-        if engine is Engine.SLURM and (asked in launch.refused or asked not in (launch.allowed or (asked,))):
-            why = launch.refused.get(asked, "it is not among those that work there")
-            others = ", ".join(name for name in launch.allowed or () if name != "local")
-            raise RequestError(f"the launcher {asked} is refused at {site.name}: {why}", hint=f"one of: {others}")
         return asked, Reason("set by you", request.origin("launcher"))
     if engine is Engine.HERE:
         return "local", Reason("without Slurm, Muster itself starts the ranks on this machine")

@@ -28,7 +28,7 @@ _PLAIN = {
 def make_directives(
     request: Request, terms: Terms, plan: Plan, more: Sequence[tuple[str, str | None, str]]
 ) -> tuple[Directive, ...]:
-    """The header of the job; a selector that the site demands and nobody gave is refused here."""
+    """The header of the job: what was asked, then what the site adds, then the flags that are passed on."""
     found = {each.name: each for each in _asked(request, terms, plan)}
     for each in terms.directives:
         found.setdefault(each.name, each)
@@ -37,12 +37,6 @@ def make_directives(
             message = f"{origin} and --{name}={found[name].value} ({found[name].reason.origin}) contradict each other"
             raise RequestError(message, hint="leave one of them away")
         found[name] = Directive(name, value, Reason("set by you", origin))
-    for required in terms.required:
-        if required.field.replace("_", "-") not in found:
-            raise RequestError(
-                f"{terms.site} wants --{required.field.replace('_', '-')}: {required.reason.text}",
-                hint=f"give it with --{required.field.replace('_', '-')}, or once in ~/.config/muster/config.toml",
-            )
     return tuple(found.values())
 
 

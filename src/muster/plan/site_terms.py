@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from muster.job.request import Request
 from muster.plan.model import Directive, Flag, Prelude, Reason, Shape, Variable
 from muster.plan.shape import NodeShape
-from muster.plan.terms import DEFAULT_PORTS, Ports, Required, Terms
+from muster.plan.terms import DEFAULT_PORTS, Ports, Terms
 from muster.plan.words import template
 from muster.sites.load import Site
 from muster.sites.masks import bind_ranks, core_list
-from muster.sites.schema import Node, QueueRule
+from muster.sites.queues import choose_queue
+from muster.sites.schema import Node
 from muster.sites.when import Situation, holds
 from muster.units import parse_walltime_s
 
@@ -77,11 +78,6 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
         gpu_form="none" if whole_node else ("gres" if asked.gpus == "gres" else "gpus-per-node"),
         gpu_form_reason=reason_for(site, "request.gpus", "the form in which this site wants GPUs asked for"),
         gpu_type=asked.gpu_type,
-        required=tuple(
-            Required(name, reason_for(site, "request.required", "this site does not take a job without it"))
-            for name in asked.required or ()
-            if name != "gpus"
-        ),
         directives=tuple(_directives(site, request, job)),
         step_flags=tuple(_step_flags(site, shape, job, request)),
         mpi=launch.mpi if job.launcher.startswith("mpirun") else None,
@@ -115,14 +111,12 @@ def _address_rule(site: Site) -> tuple[str, ...]:
 
 def _directives(site: Site, request: Request, job: Situation) -> Iterator[Directive]:
     profile = site.profile
-    rule = _queue_rule(site, job)
-    if rule is not None:
-        number, chosen = rule
-        why = reason_for(site, f"queue_rules.{number}", chosen.reason)
-        if chosen.partition and request.partition is None:
-            yield Directive("partition", chosen.partition, why)
-        if chosen.qos and request.qos is None:
-            yield Directive("qos", chosen.qos, why)
+    chosen = choose_queue(profile, job, partition=request.partition, qos=request.qos)
+    if chosen.rule is not None:
+        why = reason_for(site, f"queue_rules.{chosen.rule}", chosen.reason)
+        for name, value in (("partition", chosen.partition), ("qos", chosen.qos)):
+            if value is not None:
+                yield Directive(name, value, why)
     for flag in profile.request.sbatch or ():
         name, equals, value = flag.lstrip("-").partition("=")
         yield Directive(name, value if equals else None, reason_for(site, "request.sbatch", "every job of this site"))
@@ -131,13 +125,6 @@ def _directives(site: Site, request: Request, job: Situation) -> Iterator[Direct
         yield Directive("mem", memory.mem, reason_for(site, "memory.mem", "memory has to be asked for here"))
     elif request.mem is None and memory.policy == "per-gpu" and memory.mem_per_gpu and job.gpus_per_node:
         yield Directive("mem-per-gpu", memory.mem_per_gpu, reason_for(site, "memory.mem_per_gpu", "a GPU's share"))
-
-
-def _queue_rule(site: Site, job: Situation) -> tuple[int, QueueRule] | None:
-    for number, rule in enumerate(site.profile.queue_rules):
-        if holds(rule.when, job):
-            return number, rule
-    return None
 
 
 def _step_flags(site: Site, shape: Shape, job: Situation, request: Request) -> Iterator[Flag]:

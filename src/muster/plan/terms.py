@@ -7,18 +7,10 @@ from dataclasses import dataclass, field
 from muster.plan.model import Directive, Flag, Prelude, Reason, Variable
 from muster.plan.shape import NodeShape
 
-__all__ = ["Ports", "Required", "Terms"]
+__all__ = ["Ports", "Terms"]
 
 # Below Linux's ephemeral range (32768-60999), above what services take.
 DEFAULT_PORTS = (20000, 31999)
-
-
-@dataclass(frozen=True)
-class Required:
-    """A selector that this site will not do without."""
-
-    field: str
-    reason: Reason
 
 
 @dataclass(frozen=True)
@@ -42,7 +34,6 @@ class Terms:
 
     gpu_form_reason: Reason = Reason("what every Slurm since 19.05 understands")
     gpu_type: str | None = None
-    required: tuple[Required, ...] = ()
     mpi: str | None = None
     directives: tuple[Directive, ...] = ()
     step_flags: tuple[Flag, ...] = ()

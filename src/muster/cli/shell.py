@@ -1,0 +1,39 @@
+"""muster shell: an interactive shell on a compute node, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.act.launch import run_allocated, run_within
+from muster.act.place import Place, place_of
+from muster.act.rank_library import make_rank_library
+from muster.cli.launching import asked_for_help, facts_and_request, take_own, warn
+from muster.errors import MachineLacks
+from muster.plan.build import make_plan
+from muster.plan.interactive import for_a_shell
+from muster.sites.load import choose_site
+
+_USAGE = "muster shell [OPTION…] [--] [COMMAND…]"
+_SUMMARY = """\
+Open a shell on the first node: in the allocation this is typed in, else on the site's interactive or debug queue.
+-g 2 asks for part of a node, with the cores of its GPUs."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Become the shell."""
+    if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files", "launcher", "here")):
+        return 0
+    rest, own = take_own(words, ("--quiet", "--verbose"))
+    facts, request = facts_and_request(rest)
+    place, _ = place_of(request, facts)
+    if place is Place.HERE:
+        raise MachineLacks(
+            "slurm", "no Slurm controller answers here, and this is a shell already", hint="muster lab shell"
+        )
+    site = choose_site(request.site, facts)
+    asked = for_a_shell(request, site, facts.environment.get("SHELL", "/bin/sh"))
+    plan = make_plan(asked, site, facts, typed=rest, within=place is Place.WITHIN, stream=True)
+    warn(plan.notes, quiet="--quiet" in own)
+    make_rank_library(plan.rank_library)
+    become_it = run_within if place is Place.WITHIN else run_allocated
+    return become_it(plan, facts.environment)

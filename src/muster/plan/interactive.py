@@ -1,0 +1,29 @@
+"""A shell asks for little and wants it soon: the queue that the site keeps for that. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from muster.job.request import Request
+from muster.sites.load import Site
+
+__all__ = ["for_a_shell"]
+
+_PURPOSES = ("interactive", "debug")
+
+
+def for_a_shell(request: Request, site: Site, shell: str) -> Request:
+    """The request of a shell: one task on one node, on the site's interactive or debug queue unless one was named."""
+    origins = dict(request.origins)
+    found: dict[str, str] = {}
+    if request.partition is None and request.qos is None:
+        for purpose in _PURPOSES:
+            for field, table in (("partition", site.profile.partitions), ("qos", site.profile.qos)):
+                name = next((name for name, queue in table.items() if queue.purpose == purpose and queue.open), None)
+                if name is not None and not found:
+                    found[field] = name
+                    key = "partitions" if field == "partition" else "qos"
+                    origins[field] = f"{site.name}: {key}.{name}, for {purpose} work"
+    command = request.command or (shell, "-i")
+    origins["ntasks_per_node"] = "muster shell"
+    return replace(request, command=command, ntasks_per_node=1, launcher="shell", origins=origins, **found)  # type: ignore[arg-type]  # text fields
