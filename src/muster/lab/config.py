@@ -40,40 +40,39 @@ def files(spec: LabSpec, version: Version) -> Mapping[str, str]:
 
 
 def slurm_conf(spec: LabSpec) -> str:
-    """slurm.conf. Later lines win, so `spec.options` come after ours."""
-    return _settings(
-        [
-            ("ClusterName", spec.cluster),
-            ("SlurmctldHost", f"{LOGIN}({_LOGIN_ADDRESS})"),
-            ("AuthType", "auth/munge"),
-            ("CredType", "cred/munge"),
-            ("SlurmUser", "root"),
-            ("SlurmdUser", "root"),
-            ("StateSaveLocation", str(paths.STATE / "state")),
-            ("SlurmdSpoolDir", str(paths.STATE / "spool/%n")),
-            ("SlurmctldPidFile", str(paths.CONTROLLER_PID)),
-            ("SlurmdPidFile", str(paths.STATE / "slurmd-%n.pid")),
-            ("SlurmctldLogFile", str(paths.LOGS / "slurmctld.log")),
-            ("SlurmdLogFile", str(paths.LOGS / "slurmd-%n.log")),
-            ("ProctrackType", "proctrack/linuxproc"),
-            ("TaskPlugin", "task/none"),
-            ("TaskProlog", str(paths.CONFIG / "task_prolog.sh")),
-            ("SelectType", "select/cons_tres"),
-            ("SelectTypeParameters", "CR_Core"),
-            ("MailProg", "/bin/true"),
-            ("MpiDefault", "none"),
-            ("MpiParams", f"ports={_STEP_PORTS}"),
-            ("ReturnToService", "2"),
-            ("SlurmdTimeout", "10"),
-            ("SlurmdParameters", "config_overrides"),
-            ("SchedulerType", "sched/backfill"),
-            ("SchedulerParameters", "batch_sched_delay=0,sched_interval=5,bf_interval=5"),
-            *_accounting(spec),
-            *([("JobSubmitPlugins", "lua")] if spec.job_submit_lua is not None else []),
-            *([("GresTypes", "gpu")] if any(group.gpus for group in spec.groups) else []),
-            *spec.options,
-        ]
-    ) + "".join([*map(_node_line, spec.groups), *(_partition_line(spec, partition) for partition in spec.partitions)])
+    """slurm.conf. `spec.options` replace ours: Slurm complains of a key that stands there twice."""
+    settings = [
+        ("ClusterName", spec.cluster),
+        ("SlurmctldHost", f"{LOGIN}({_LOGIN_ADDRESS})"),
+        ("AuthType", "auth/munge"),
+        ("CredType", "cred/munge"),
+        ("SlurmUser", "root"),
+        ("SlurmdUser", "root"),
+        ("StateSaveLocation", str(paths.STATE / "state")),
+        ("SlurmdSpoolDir", str(paths.STATE / "spool/%n")),
+        ("SlurmctldPidFile", str(paths.CONTROLLER_PID)),
+        ("SlurmdPidFile", str(paths.STATE / "slurmd-%n.pid")),
+        ("SlurmctldLogFile", str(paths.LOGS / "slurmctld.log")),
+        ("SlurmdLogFile", str(paths.LOGS / "slurmd-%n.log")),
+        ("ProctrackType", "proctrack/linuxproc"),
+        ("TaskPlugin", "task/none"),
+        ("TaskProlog", str(paths.CONFIG / "task_prolog.sh")),
+        ("SelectType", "select/cons_tres"),
+        ("SelectTypeParameters", "CR_Core"),
+        ("MailProg", "/bin/true"),
+        ("MpiDefault", "none"),
+        ("MpiParams", f"ports={_STEP_PORTS}"),
+        ("ReturnToService", "2"),
+        ("SlurmdTimeout", "10"),
+        ("SlurmdParameters", "config_overrides"),
+        ("SchedulerType", "sched/backfill"),
+        ("SchedulerParameters", "batch_sched_delay=0,sched_interval=5,bf_interval=5"),
+        *_accounting(spec),
+        *([("JobSubmitPlugins", "lua")] if spec.job_submit_lua is not None else []),
+        *([("GresTypes", "gpu")] if any(group.gpus for group in spec.groups) else []),
+    ]
+    lines = [*map(_node_line, spec.groups), *(_partition_line(spec, partition) for partition in spec.partitions)]
+    return _settings({**dict(settings), **dict(spec.options)}.items()) + "".join(lines)
 
 
 def _accounting(spec: LabSpec) -> list[tuple[str, str]]:

@@ -58,6 +58,7 @@ def _described(error: Exception) -> dict[str, Any]:
 
 def _visit(pid: int, function: Callable[[], Any], answer: int) -> int:
     os.setsid()
+    kernel.close_files(keep=[answer])
     kernel.enter(pid)
     os.chdir("/")
     return os.waitstatus_to_exitcode(os.waitpid(kernel.fork(lambda: _answer(function, answer)), 0)[1])

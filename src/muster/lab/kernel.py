@@ -20,6 +20,7 @@ __all__ = [
     "MountFlag",
     "Namespace",
     "become_subreaper",
+    "close_files",
     "detach",
     "die_with_parent",
     "end_children",
@@ -134,6 +135,11 @@ def detach(keep: Collection[int] = (), log: str | os.PathLike[str] = os.devnull)
         descriptor = os.open(path, flags | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(descriptor, number)
         os.close(descriptor)
+    close_files(keep)
+
+
+def close_files(keep: Collection[int] = ()) -> None:
+    """Close every open file but 0, 1, 2 and `keep`: a pipe that a fork holds on to never breaks."""
     edges = sorted({2, *keep, os.sysconf("SC_OPEN_MAX")})
     for low, high in pairwise(edges):
         os.closerange(low + 1, high)

@@ -31,10 +31,11 @@ Options = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class HostGroup:
-    """Hosts of one kind: `prefix`1 … `prefix`N."""
+    """Hosts of one kind: `prefix`1 … `prefix`N, the number written with at least `digits` digits."""
 
     count: int = 4
     prefix: str = "node"
+    digits: int = 1
     cpus: int = 8
     gpus: int = 4
     gpu_type: str | None = None
@@ -44,7 +45,7 @@ class HostGroup:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1))
+        return tuple(f"{self.prefix}{number:0{self.digits}}" for number in range(1, self.count + 1))
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,9 @@ def _count(text: str) -> str:
 
 
 def _names(text: str) -> str:
-    return ",".join(text.split("+"))
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+(\+[A-Za-z0-9_.-]+)*", text):
+        raise RequestError(f"{text!r} is not a list of names", hint="names with + between them, for example a+b")
+    return text.replace("+", ",")
 
 
 # What --partition calls it, how slurm.conf spells it, how its value is read.

@@ -1,0 +1,209 @@
+"""Site profile → the lab that behaves like it: its queues, nodes, accounts and rules. Pure.
+
+Slurm itself queues much that sites refuse, so the limits are enforced at submission (EnforcePartLimits, DenyOnLimit),
+and what a site refuses by a rule of its own stands in a generated job_submit.lua.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from muster.lab.spec import Account, HostGroup, LabSpec, Partition, Qos
+from muster.sites.masks import core_list
+from muster.sites.schema import Node, Profile, Queue
+from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
+
+__all__ = ["job_submit_lua", "lab_like"]
+
+# What a host gets where the profile does not know better.
+_CORES = 64
+_MEMORY_MIB = 256 * 1024
+
+
+def lab_like(profile: Profile, *, name: str, nodes: int = 4, slurm: str = "system") -> LabSpec:
+    """The lab of a site: `nodes` hosts of its first kind of node, and two of each other kind."""
+    groups = tuple(_groups(profile, nodes))
+    return LabSpec(
+        name=name,
+        groups=groups,
+        partitions=tuple(_partitions(profile, groups)),
+        accounting=True,
+        slurm=slurm,
+        cluster=profile.name,
+        accounts=(Account(profile.request.account_example or "lab"),),
+        qos=tuple(Qos(each, tuple(_qos_options(queue))) for each, queue in profile.qos.items() if each != "normal"),
+        job_submit_lua=job_submit_lua(profile),
+        options=(("EnforcePartLimits", "ALL"), ("SelectTypeParameters", "CR_Core_Memory")),
+    )
+
+
+def _groups(profile: Profile, nodes: int) -> Iterator[HostGroup]:
+    kinds = profile.nodes or {"node": Node()}
+    for position, (kind, node) in enumerate(kinds.items()):
+        yield _group(profile, kind, node, nodes if position == 0 else 2)
+
+
+def _group(profile: Profile, kind: str, node: Node, count: int) -> HostGroup:
+    threads = (node.threads_per_core or 1) if profile.request.cpus == "threads" else 1
+    reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
+    memory = parse_memory_mib(node.memory_usable) if node.memory_usable else node.memory_mib
+    constraint = (profile.request.constraint or {}).get(kind, "")
+    every_node = [] if profile.request.constraint else list(profile.request.features or ())
+    return HostGroup(
+        count=count,
+        prefix=f"{kind}-n",
+        cpus=((node.cores or _CORES) - reserved) * threads,
+        gpus=node.gpus or 0,
+        gpu_type=profile.request.gpu_type,
+        memory_mib=memory or _MEMORY_MIB,
+        threads_per_core=threads,
+        features=tuple(dict.fromkeys([*filter(None, constraint.split("&")), *every_node])),
+    )
+
+
+def _partitions(profile: Profile, groups: tuple[HostGroup, ...]) -> Iterator[Partition]:
+    if not profile.partitions:
+        yield Partition("main", default=True)
+    for name, queue in profile.partitions.items():
+        kind = queue.node or _kind_of(profile, queue)
+        hosts = next((group.names for group in groups if group.prefix == f"{kind}-n"), ())
+        yield Partition(name, hosts, queue.default, tuple(_partition_options(queue)))
+
+
+def _kind_of(profile: Profile, queue: Queue) -> str | None:
+    """The first kind of node that has as many GPUs."""
+    return next((kind for kind, node in profile.nodes.items() if queue.gpus in {None, node.gpus}), None)
+
+
+def _partition_options(queue: Queue) -> Iterator[tuple[str, str]]:
+    longest = queue.time_max or (queue.time_by_nodes[-1].time_max if queue.time_by_nodes else None)
+    if longest:
+        yield "MaxTime", _walltime(longest)
+    if queue.time_default:
+        yield "DefaultTime", _walltime(queue.time_default)
+    if queue.nodes_max:
+        yield "MaxNodes", str(queue.nodes_max)
+    if queue.nodes_min:
+        yield "MinNodes", str(queue.nodes_min)
+    if queue.sharing == "exclusive":
+        yield "OverSubscribe", "EXCLUSIVE"
+
+
+def _qos_options(queue: Queue) -> Iterator[tuple[str, str]]:
+    yield "Flags", "DenyOnLimit"
+    if queue.time_max:
+        yield "MaxWall", _walltime(queue.time_max)
+    if queue.nodes_max:
+        yield "MaxTRESPerJob", f"node={queue.nodes_max}"
+    if queue.nodes_min:
+        yield "MinTRESPerJob", f"node={queue.nodes_min}"
+    if queue.jobs_queued:
+        yield "MaxSubmitJobsPerUser", str(queue.jobs_queued)
+
+
+def _walltime(text: str) -> str:
+    seconds = parse_walltime_s(text)
+    return "UNLIMITED" if seconds is None else format_walltime(seconds)
+
+
+# ---------------------------------------------------------------- the rules that are the site's own
+
+_LUA = """\
+-- Made from the profile of {site}: what the site refuses by rules of its own.
+local unset = {{ [slurm.NO_VAL] = true, [slurm.NO_VAL16] = true, [slurm.NO_VAL64] = true }}
+
+local function given(value)
+  return value ~= nil and value ~= "" and not unset[value]
+end
+
+local function gpus_of(job)
+  local text = job.tres_per_node or job.gres or ""
+  return tonumber(string.match(text, "gpu[^,]*[:=](%d+)")) or (string.find(text, "gpu") and 1) or 0
+end
+
+function slurm_job_submit(job, partitions, uid)
+  local function refuse(rule)
+    slurm.log_user("%s", rule)
+    return slurm.ERROR
+  end
+{rules}
+  return slurm.SUCCESS
+end
+
+function slurm_job_modify(job, record, partitions, uid)
+  return slurm.SUCCESS
+end
+"""
+
+_FIELDS = {
+    "account": "given(job.account)",
+    "partition": "given(job.partition)",
+    "qos": "given(job.qos)",
+    "constraint": "given(job.features)",
+    "time": "given(job.time_limit)",
+    "nodes": "given(job.min_nodes)",
+    "cpus-per-task": "given(job.cpus_per_task)",
+    "mem": "(given(job.pn_min_memory) or given(job.mem_per_tres))",
+    "gpus": "gpus_of(job) > 0",
+}
+
+
+def job_submit_lua(profile: Profile) -> str:
+    """The script with which the lab's controller refuses what the site refuses."""
+    rules = [f"  if {condition} then return refuse({_lua(text)}) end" for condition, text in _rules(profile)]
+    return _LUA.format(site=profile.name, rules="\n".join(rules))
+
+
+def _rules(profile: Profile) -> Iterator[tuple[str, str]]:
+    """(Lua condition under which a job is refused, the sentence)."""
+    required: tuple[str, ...] = profile.request.required or ()
+    for name in required:
+        yield f"not {_FIELDS[name]}", f"{profile.name} wants --{name}"
+    yield from _flag_rules(profile)
+    for kind, queues in (("partition", profile.partitions), ("qos", profile.qos)):
+        for name, queue in queues.items():
+            for condition, text in _queue_rules(queue, name):
+                yield f"job.{kind} == {_lua(name)} and {condition}", text
+    for node in profile.nodes.values():
+        if node.cores_per_gpu_required and node.cores_per_gpu:
+            cpus = "(given(job.cpus_per_task) and job.cpus_per_task or 1)"
+            tasks = "(given(job.ntasks_per_node) and job.ntasks_per_node or 1)"
+            condition = f"gpus_of(job) > 0 and {cpus} * {tasks} ~= {node.cores_per_gpu} * gpus_of(job)"
+            yield condition, f"{node.cores_per_gpu} CPUs for each GPU"
+    for kind, suffix in (profile.request.account_suffix or {}).items():
+        constraint = (profile.request.constraint or {}).get(kind)
+        if constraint:
+            ends = f"string.sub(job.account, -{len(suffix)}) ~= {_lua(suffix)}"
+            yield f"job.features == {_lua(constraint)} and {ends}", f"{suffix} pays for {kind}"
+
+
+def _flag_rules(profile: Profile) -> Iterator[tuple[str, str]]:
+    refused = {(each.flag, each.value): each.reason for each in profile.request.forbidden}
+    if ("mem", None) in refused:
+        yield "given(job.pn_min_memory)", refused["mem", None]
+    if profile.memory.zero_allowed is False or ("mem", "0") in refused:
+        yield "job.pn_min_memory == 0", "--mem=0 is refused"
+    if ("gpus-per-task", None) in refused:
+        yield "given(job.tres_per_task) and string.find(job.tres_per_task, 'gpu')", refused["gpus-per-task", None]
+
+
+def _queue_rules(queue: Queue, name: str) -> Iterator[tuple[str, str]]:
+    if not queue.open:
+        yield "true", f"{name} is not open"
+    if queue.gpus == 0:
+        yield "gpus_of(job) > 0", f"{name} has no GPUs"
+    if queue.node_minutes_max:
+        spent = "given(job.time_limit) and math.max(job.min_nodes, 1) * job.time_limit"
+        yield f"{spent} > {queue.node_minutes_max}", f"{name} allows {queue.node_minutes_max} node-minutes"
+    least = 0
+    for step in queue.time_by_nodes:
+        minutes = (parse_walltime_s(step.time_max) or 0) // 60
+        size = f"job.min_nodes > {least} and job.min_nodes <= {step.nodes_max}"
+        yield f"{size} and given(job.time_limit) and job.time_limit > {minutes}", f"{name} allows {step.time_max}"
+        least = step.nodes_max
+
+
+def _lua(text: str) -> str:
+    """`text` as a Lua string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return f'"{escaped}"'

@@ -1,0 +1,93 @@
+"""Guards the text that makes a lab: every configuration file, compared whole, by Slurm version.
+
+A golden file that is deleted is written anew, and its test fails once.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import pytest
+
+from muster.lab import config
+from muster.lab.accounting import sacctmgr_words
+from muster.lab.spec import Account, HostGroup, LabSpec, Partition, Qos, parse_partition
+
+GOLDEN = Path(__file__).parent / "golden"
+
+PLAIN = LabSpec()
+RICH = LabSpec(
+    cluster="alps",
+    groups=(
+        HostGroup(
+            count=12,
+            prefix="nid",
+            digits=6,
+            gpu_type="gh200",
+            cpus=288,
+            memory_mib=870400,
+            features=("gpu", "slingshot"),
+        ),
+        HostGroup(count=1, prefix="cpu", cpus=16, gpus=0, threads_per_core=2),
+        HostGroup(count=1, prefix="viz", gpus=1),
+    ),
+    partitions=(
+        Partition("normal", tuple(f"nid{number:06}" for number in range(1, 13)), options=(("MaxTime", "12:00:00"),)),
+        Partition("debug", ("nid000001", "cpu1"), default=True, options=(("MaxTime", "00:30:00"), ("QOS", "debug"))),
+    ),
+    accounting=True,
+    users=("alice",),
+    accounts=(Account("open", ("alice",)), Account("closed", (), (("MaxJobs", "1"),))),
+    qos=(Qos("debug", (("MaxWall", "30"), ("Flags", "DenyOnLimit"))),),
+    job_submit_lua="function slurm_job_submit() return slurm.SUCCESS end\n",
+    options=(("EnforcePartLimits", "ALL"), ("SlurmdTimeout", "60")),
+)
+
+
+def whole(spec: LabSpec, version: tuple[int, int]) -> str:
+    """Every file of a lab as one text."""
+    texts = {
+        **config.files(spec, version),
+        "hosts": config.hosts_file(spec),
+        "passwd": config.passwd_file("root:x:0:0:root:/root:/bin/sh\nbin:x:2:2::/bin:/bin/sh\n", spec, "/home/me"),
+        "group": config.group_file("root:x:0:\nalice:x:7:\n", spec),
+    }
+    if spec.accounting:
+        texts["sacctmgr"] = "".join(" ".join(words) + "\n" for words in sacctmgr_words(spec))
+    return "".join(f"==> {name} <==\n{text}" for name, text in texts.items())
+
+
+@pytest.mark.parametrize("version", [(22, 5), (24, 11), (26, 5)], ids=lambda version: "{}.{:02}".format(*version))
+@pytest.mark.parametrize(("name", "spec"), [("plain", PLAIN), ("rich", RICH)])
+def test_the_files_of_a_lab_are_these(name: str, spec: LabSpec, version: tuple[int, int]) -> None:
+    golden = GOLDEN / f"{name}-{version[0]}.{version[1]:02}.txt"
+    wanted = golden.read_text() if golden.exists() else ""
+    made = whole(spec, version)
+    if made != wanted and not golden.exists():
+        golden.write_text(made)
+        pytest.fail(f"{golden.name} was not there and has been written: read it, then commit it")
+    assert made == wanted, "".join(
+        difflib.unified_diff(wanted.splitlines(True), made.splitlines(True), golden.name, "now")
+    )
+
+
+def test_a_sites_options_replace_ours_so_that_no_key_stands_there_twice() -> None:
+    lines = config.slurm_conf(RICH).splitlines()
+    assert "SlurmdTimeout=60" in lines
+    keys = [line.partition("=")[0] for line in lines if not line.startswith(("NodeName", "PartitionName"))]
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_first_partition_is_the_default_where_none_says_so() -> None:
+    spec = LabSpec(partitions=(parse_partition("a", PLAIN.hosts), parse_partition("b", PLAIN.hosts)))
+    lines = [line for line in config.slurm_conf(spec).splitlines() if "Default=YES" in line]
+    assert [line.split()[0] for line in lines] == ["PartitionName=a"]
+
+
+def test_addresses_are_distinct_up_to_the_largest_lab() -> None:
+    spec = LabSpec(groups=(HostGroup(1000),))
+    addresses = [line.split()[0] for line in config.hosts_file(spec).splitlines()]
+    assert len(set(addresses)) == len(addresses) == 1002
+    assert config.address(spec, "node1000") == addresses[-1]
+    assert not [line for line in config.hosts_file(spec).splitlines() if "::ffff:" in line]

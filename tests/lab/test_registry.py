@@ -1,0 +1,78 @@
+"""Guards the one trace of a lab outside: a name is taken once, a process is never mistaken for another."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from muster.errors import RequestError
+from muster.lab.registry import Registry
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    return Registry({"XDG_STATE_HOME": str(tmp_path)})
+
+
+def change(registry: Registry, name: str, **values: object) -> None:
+    file = registry.folder / f"{name}.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+
+def test_a_lab_that_is_up_is_found(registry: Registry) -> None:
+    registry.reserve("one")
+    registry.record("one", os.getpid(), "22.05.8")
+    assert (registry.find("one").pid, registry.find("one").version) == (os.getpid(), "22.05.8")
+
+
+def test_a_name_is_taken_once(registry: Registry) -> None:
+    registry.reserve("one")
+    with pytest.raises(RequestError, match="already up"):
+        registry.reserve("one")
+    registry.forget("one")
+    registry.reserve("one")
+
+
+def test_a_lab_that_is_coming_up_cannot_be_used_yet(registry: Registry) -> None:
+    registry.reserve("one")
+    with pytest.raises(RequestError, match="still coming up"):
+        registry.find("one")
+
+
+def test_a_reused_pid_is_not_the_lab(registry: Registry) -> None:
+    registry.reserve("one")
+    registry.record("one", os.getpid(), "22.05.8")
+    change(registry, "one", started=1)
+    with pytest.raises(RequestError, match="no lab named 'one' is up"):
+        registry.find("one")
+    assert list(registry.folder.iterdir()) == []
+
+
+def test_an_entry_from_before_the_machine_was_started_is_cleared(registry: Registry) -> None:
+    registry.reserve("one")
+    change(registry, "one", boot="another")
+    registry.reserve("one")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"name": 3}', "\0"])
+def test_an_entry_that_cannot_be_read_is_cleared(registry: Registry, text: str) -> None:
+    registry.folder.mkdir(parents=True)
+    (registry.folder / "one.json").write_text(text)
+    assert registry.clear() == []
+    assert list(registry.folder.iterdir()) == []
+
+
+def test_what_is_up_is_offered_where_a_name_is_wrong(registry: Registry) -> None:
+    registry.reserve("one")
+    with pytest.raises(RequestError) as caught:
+        registry.find("two")
+    assert caught.value.hint == "up: one"
+
+
+@pytest.mark.parametrize("name", ["../x", "", "a/b", ".hidden"])
+def test_a_name_that_is_no_file_name_is_refused(registry: Registry, name: str) -> None:
+    with pytest.raises(RequestError, match="cannot name a lab"):
+        registry.find(name)
