@@ -8,7 +8,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Facts"]
+__all__ = ["Facts", "ImageFacts"]
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """What this host shows of an image, and of the paths that a command in it is to see."""
+
+    kind: str | None = None
+    """What lies at the image's path: sif, squashfs, sandbox, edf, directory, file or missing; None: it is no path."""
+
+    arch: str | None = None
+    """Of its programs, as the kernel spells it: x86_64, aarch64."""
+
+    broken: str | None = None
+    """Why it cannot be what it looks like."""
+
+    has_sh: bool | None = None
+    has_rank_library: bool = False
+    inside: frozenset[str] = frozenset()
+    """Those of the command's absolute paths that a sandbox has itself."""
+
+    real_paths: Mapping[str, str] = field(default_factory=dict)
+    """Paths of this host that are there → where they really lie."""
+
+    project: str | None = None
+    """Top of the project that the working directory belongs to."""
+
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """Container engines on PATH here → the path to start them by."""
+
+    package: str | None = None
+    """Muster's own folder, which a rank in an image imports."""
+
+    machine: str | None = None
+    gpu_kind: str | None = None
 
 
 @dataclass(frozen=True)
@@ -36,3 +70,6 @@ class Facts:
 
     rank_library: str | None = None
     """A folder that holds `muster` and nothing else, for ranks whose environment has none; None: it has its own."""
+
+    image: ImageFacts | None = None
+    """None: no image was asked for, or nobody has looked."""

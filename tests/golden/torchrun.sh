@@ -42,7 +42,7 @@ muster_main() {
         --mpi=none \
         --output="$muster_run_dir"/logs/%N.log \
         --input=all \
-        sh -c "$muster_task" muster /home/ada/env/bin/python \
+        sh -c "$muster_task" muster 1 /home/ada/env/bin/python \
         --tee=3 \
         sh -c "$muster_worker" muster /home/ada/env/bin/python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
@@ -156,18 +156,32 @@ muster_host=0
 [ "$muster_node_rank" -ne 0 ] || muster_host=1
 [ "$muster_host" -eq 0 ] || ! muster_port_is_taken "$muster_port" || muster_stop \
     "port $muster_port of $muster_address is taken by another program" 'start again, or choose one with --master-port'
-muster_python=$1
-shift
 # A variable, not an option: a torch that is too old to know it passes over it.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${MUSTER_GRACE:-10}"
 # torchrun would set 1 when the variable is missing; each rank finds its own share.
 [ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS=1 MUSTER_OMP=own
 export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="\${rank}: "
-exec "$muster_python" -m torch.distributed.run \
+
+# torchrun itself. The first $1 words start Python, in its image if there is one; its own words go behind them.
+muster_words=$1
+shift
+muster_rest=$(($# - muster_words))
+while [ "$muster_words" -gt 0 ]; do
+    set -- "$@" "$1"
+    shift
+    muster_words=$((muster_words - 1))
+done
+set -- "$@" -m torch.distributed.run \
     --nnodes="$muster_nodes" --nproc-per-node="$MUSTER_NTASKS_PER_NODE" \
     --rdzv-backend=c10d --rdzv-endpoint="$muster_address:$muster_port" --rdzv-id="$muster_id" \
     --rdzv-conf="is_host=$muster_host" --local-addr="${SLURMD_NODENAME:-$muster_here}${MUSTER_HOST_SUFFIX:-}" \
-    --max-restarts=0 --no-python "$@"
+    --max-restarts=0 --no-python
+while [ "$muster_rest" -gt 0 ]; do
+    set -- "$@" "$1"
+    shift
+    muster_rest=$((muster_rest - 1))
+done
+exec "$@"
 MUSTER_TEXT
 )
 muster_worker=$(

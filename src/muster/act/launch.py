@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import NoReturn
 
 from muster.act.place import scheduler_environment
@@ -15,7 +16,8 @@ from muster.launchers import LAUNCHERS
 from muster.plan.model import Plan
 from muster.plan.words import Fragment, Template
 from muster.rank import contract
-from muster.render.script import STALE, command_of, job_script, prologue_text, told_to_tasks
+from muster.render.image import step_words
+from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
 
 __all__ = ["run_allocated", "run_here", "run_within"]
 
@@ -47,8 +49,7 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     count = launcher.processes_here(plan)
     shared = _shared_environment(plan, clean)
     texts = {Fragment(f'"${variable}"'): prologue_text(plan, variable) for variable, _ in launcher.prologues(plan)}
-    words = launcher.words(plan, command_of(plan))
-    argv = tuple(texts[word] if isinstance(word, Fragment) else str(word) for word in words)
+    argv = tuple(texts[word] if isinstance(word, Fragment) else str(word) for word in step_words(plan))
     members = [Member(index, argv, {**shared, **_place_of(index, plan, count)}) for index in range(count)]
     labelled = plan.label and plan.launcher == "local"
     return supervise(members, label=labelled, grace_s=plan.grace_s, working_directory=plan.working_directory)
@@ -65,7 +66,7 @@ def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str,
     result = dict(environment)
     for variable in plan.variables:
         if variable.value is None and not variable.pass_on:
-            result.pop(variable.name, None)
+            result = {name: value for name, value in result.items() if not fnmatchcase(name, variable.name)}
         elif variable.value is not None:
             value = variable.value
             result[variable.name] = value.filled(known) if isinstance(value, Template) else str(value)

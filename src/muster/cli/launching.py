@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from muster.act.image_facts import look_at_image
 from muster.act.probe import load_facts, look, settings_files
 from muster.cli.output import say
 from muster.errors import RequestError
@@ -71,7 +72,9 @@ def plan_for(
     """The plan under the terms of the site."""
     name = request.site or ("laptop" if engine is Engine.HERE else None)
     site = choose_site(name, facts)
-    return make_plan(request, site, facts, typed=typed, engine=engine, within=within, stream=stream)
+    return make_plan(
+        request, site, look_at_image(request, site, facts), typed=typed, engine=engine, within=within, stream=stream
+    )
 
 
 def warn(notes: Sequence[Note], *, quiet: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from muster.act.image_facts import look_at_image
 from muster.act.launch import run_allocated, run_within
 from muster.act.place import Place, place_of
 from muster.act.rank_library import make_rank_library
@@ -31,8 +32,11 @@ def main(words: Sequence[str]) -> int:
             "slurm", "no Slurm controller answers here, and this is a shell already", hint="muster lab shell"
         )
     site = choose_site(request.site, facts)
-    asked = for_a_shell(request, site, facts.environment.get("SHELL", "/bin/sh"))
-    plan = make_plan(asked, site, facts, typed=rest, within=place is Place.WITHIN, stream=True)
+    program = "sh" if request.image else facts.environment.get("SHELL", "/bin/sh")  # the user's may not be in an image
+    asked = for_a_shell(request, site, program)
+    plan = make_plan(
+        asked, site, look_at_image(asked, site, facts), typed=rest, within=place is Place.WITHIN, stream=True
+    )
     warn(plan.notes, quiet="--quiet" in own)
     make_rank_library(plan.rank_library)
     become_it = run_within if place is Place.WITHIN else run_allocated

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from muster.images.apptainer import Apptainer
 from muster.images.base import ImageEngine
+from muster.images.cscs import ContainerEngine
 from muster.images.none import NoImage
+from muster.images.pyxis import Pyxis
 
 __all__ = ["ENGINES", "ImageEngine"]
 
-ENGINES: dict[str, ImageEngine] = {engine.name: engine for engine in (NoImage(),)}
+_ALL: tuple[ImageEngine, ...] = (
+    NoImage(),
+    Apptainer("apptainer", "APPTAINER"),
+    Apptainer("singularity", "SINGULARITY"),
+    Pyxis(),
+    ContainerEngine(),
+)
+
+ENGINES: dict[str, ImageEngine] = {engine.name: engine for engine in _ALL}

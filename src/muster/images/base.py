@@ -8,13 +8,21 @@ from typing import Protocol
 from muster.plan.model import Flag, Plan
 from muster.plan.words import Word
 
-__all__ = ["ImageEngine"]
+__all__ = ["ImageEngine", "activated", "library_lines", "names_set"]
 
 
 class ImageEngine(Protocol):
     """One way to give a task its files."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The word for it in --engine and in profiles."""
+        ...
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of render/shell that `prologue` calls."""
+        ...
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
         """Flags of the step, for engines that live in the launcher (Pyxis, the CSCS Container Engine)."""
@@ -23,3 +31,28 @@ class ImageEngine(Protocol):
     def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
         """The command as it runs inside the image, for engines that are programs (Apptainer)."""
         ...
+
+    def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
+        """Commands of sh, as words, that every started process runs last before its command."""
+        ...
+
+    def definition(self, plan: Plan) -> tuple[Word, ...] | None:
+        """The lines of the file that the batch script writes to RUN/image.toml; None: the engine wants none."""
+        ...
+
+
+def activated(plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
+    """`command`, after the image's own words that make its environment ready."""
+    if not plan.image.activation:
+        return tuple(command)
+    return ("bash", "-c", f'{" ".join(plan.image.activation)} && exec "$@"', "muster", *command)
+
+
+def names_set(plan: Plan) -> tuple[str, ...]:
+    """The variables that user and site set: what an image says of them does not hold."""
+    return tuple(each.name for each in plan.variables if each.value is not None or each.pass_on)
+
+
+def library_lines(plan: Plan) -> tuple[tuple[str, ...], ...]:
+    """Where the prologue itself runs in the image: what puts the rank library last on PYTHONPATH."""
+    return (("muster_add_library", plan.image.library),) if plan.image.library else ()

@@ -14,6 +14,7 @@ class NoImage:
     """The engine that changes nothing."""
 
     name = "none"
+    parts: tuple[str, ...] = ()
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan
@@ -22,3 +23,11 @@ class NoImage:
     def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
         del plan
         return tuple(command)
+
+    def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
+        del plan
+        return ()
+
+    def definition(self, plan: Plan) -> tuple[Word, ...] | None:
+        del plan
+        return None

@@ -231,8 +231,25 @@ class Request:
         group="environment",
         help="virtual environment; the active one if not given, 'none': none",
     )
-    image: str | None = _option("--image", metavar="IMAGE", group="environment", help="container image to run in")
-    engine: str | None = _option("--engine", metavar="NAME", group="environment", help="container engine")
+    image: str | None = _option(
+        "--image",
+        metavar="IMAGE",
+        group="environment",
+        help="run in a .sif, sandbox directory, .sqsh, docker://…, EDF name or file, or site:NAME",
+    )
+    engine: str | None = _option(
+        "--engine",
+        metavar="NAME",
+        group="environment",
+        help="container engine: apptainer, singularity, pyxis, cscs; the site's if not given",
+    )
+    bind: tuple[str, ...] = _option(
+        "--bind",
+        metavar="SRC[:DST[:ro]]",
+        repeated=True,
+        group="environment",
+        help="let the image see a path of the host",
+    )
 
     site: str | None = _option("--site", metavar="NAME", group="where", help="site profile; detected if not given")
     facts: str | None = _option("--facts", metavar="FILE", group="where", help="facts of a cluster, saved by a probe")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from muster.plan.model import Engine, Flag, Plan
 from muster.plan.words import Fragment, Word
 
-__all__ = ["RANK", "WORKER", "Launcher", "Prologues", "identity_part", "prologue"]
+__all__ = ["RANK", "WORKER", "Launcher", "Prologues", "Wrap", "identity_part", "prologue"]
 
 Prologues = tuple[tuple[str, tuple[str, ...]], ...]
+
+# Puts a command into the image.
+Wrap = Callable[[Sequence[Word]], tuple[Word, ...]]
 
 # The shell variables of the script that hold a prologue's text.
 RANK = "muster_task"
@@ -30,8 +33,8 @@ class Launcher(Protocol):
         """The launcher's own options, each with its reason."""
         ...
 
-    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-        """The whole line that starts `command` as the ranks of the plan."""
+    def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
+        """The whole line that starts the plan's command as its ranks; `wrap` goes around what runs in the image."""
         ...
 
     def processes_here(self, plan: Plan) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from muster.launchers.base import RANK, Prologues, identity_part, prologue
+from muster.launchers.base import RANK, Prologues, Wrap, identity_part, prologue
 from muster.plan.model import Flag, Plan
 from muster.plan.words import Word
 
@@ -23,9 +21,8 @@ class Local:
         del plan
         return ()
 
-    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-        del plan
-        return prologue(RANK, command)
+    def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
+        return prologue(RANK, wrap(plan.command))
 
     def processes_here(self, plan: Plan) -> int:
         return plan.shape.ntasks

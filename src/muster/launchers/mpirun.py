@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from muster.launchers.base import RANK, Prologues, prologue
+from muster.launchers.base import RANK, Prologues, Wrap, prologue
 from muster.plan.model import Flag, Plan, Reason
 from muster.plan.words import Fragment, Word
 
@@ -30,8 +28,8 @@ class Mpirun:
             ),
         )
 
-    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-        return ("mpirun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, command))
+    def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
+        return ("mpirun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, wrap(plan.command)))
 
     def processes_here(self, plan: Plan) -> int:
         del plan

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from muster.launchers.base import Prologues
+from muster.launchers.base import Prologues, Wrap
 from muster.plan.model import Flag, Plan, Reason
 from muster.plan.words import Fragment, Word
 
@@ -33,10 +31,10 @@ class Shell:
             flags.append(
                 Flag(Fragment('--cpus-per-task="$muster_cpus_per_task"'), Reason("the cores that were asked for"))
             )
-        return tuple(flags)
+        return (*flags, *plan.step_flags)
 
-    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-        return ("srun", *(flag.word for flag in self.flags(plan)), *command)
+    def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
+        return ("srun", *(flag.word for flag in self.flags(plan)), *wrap(plan.command))
 
     def processes_here(self, plan: Plan) -> int:
         del plan

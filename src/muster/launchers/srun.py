@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from muster.launchers.base import RANK, Prologues, identity_part, prologue
+from muster.launchers.base import RANK, Prologues, Wrap, identity_part, prologue
 from muster.plan.model import Flag, Output, Plan, Reason
 from muster.plan.words import Fragment, Word
 
@@ -78,8 +76,8 @@ class Srun:
         stdin = Flag("--input=0", Reason("rank 0 reads the standard input, the others read nothing"))
         return (*step_flags(plan, tasks_per_node="muster_ntasks_per_node", cpus=cpus, label=plan.label), stdin)
 
-    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-        return ("srun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, command))
+    def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
+        return ("srun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, wrap(plan.command)))
 
     def processes_here(self, plan: Plan) -> int:
         del plan

@@ -6,9 +6,7 @@ told that it is the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from muster.launchers.base import RANK, WORKER, Prologues, identity_part, prologue
+from muster.launchers.base import RANK, WORKER, Prologues, Wrap, identity_part, prologue
 from muster.launchers.srun import step_flags
 from muster.plan.model import Engine, Flag, Plan, Reason
 from muster.plan.words import Fragment, Word
@@ -16,10 +14,11 @@ from muster.plan.words import Fragment, Word
 __all__ = ["Torchrun", "agent_words"]
 
 
-def agent_words(plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-    """One agent and the ranks under it."""
+def agent_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
+    """One agent and the ranks under it, all of them in the image; the count tells where torchrun's words go."""
+    python = wrap((plan.python,))
     tee: tuple[Word, ...] = ("--tee=3",) if plan.label else ()
-    return prologue(RANK, (plan.python, *tee, *prologue(WORKER, command)))
+    return prologue(RANK, (str(len(python)), *python, *tee, *prologue(WORKER, plan.command)))
 
 
 class Torchrun:
@@ -29,7 +28,7 @@ class Torchrun:
 
     def prologues(self, plan: Plan) -> Prologues:
         return (
-            (RANK, ("stop", "meeting", identity_part(plan), "agent")),
+            (RANK, ("stop", "meeting", identity_part(plan), "agent", "go_agent")),
             (WORKER, ("cpus", "worker")),
         )
 
@@ -42,8 +41,8 @@ class Torchrun:
             Flag("--input=all", Reason("torchrun decides which agent starts rank 0; that rank alone reads the input")),
         )
 
-    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-        agent = agent_words(plan, command)
+    def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
+        agent = agent_words(plan, wrap)
         return agent if plan.engine is Engine.HERE else ("srun", *(flag.word for flag in self.flags(plan)), *agent)
 
     def processes_here(self, plan: Plan) -> int:
@@ -58,7 +57,7 @@ class MpirunTorchrun:
     def prologues(self, plan: Plan) -> Prologues:
         del plan
         return (
-            (RANK, ("stop", "meeting", "rank_mpi", "agent")),
+            (RANK, ("stop", "meeting", "rank_mpi", "agent", "go_agent")),
             (WORKER, ("cpus", "worker")),
         )
 
@@ -69,8 +68,8 @@ class MpirunTorchrun:
             Flag(Fragment('"${muster_mpirun_agents[@]}"'), Reason("the hosts, and the variables for every host")),
         )
 
-    def words(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-        return ("mpirun", *(flag.word for flag in self.flags(plan)), *agent_words(plan, command))
+    def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
+        return ("mpirun", *(flag.word for flag in self.flags(plan)), *agent_words(plan, wrap))
 
     def processes_here(self, plan: Plan) -> int:
         del plan

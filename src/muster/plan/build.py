@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -17,8 +17,10 @@ from muster.plan.conditions import make_conditions
 from muster.plan.environment import make_prelude, make_variables
 from muster.plan.flags import absorb_flags, gpus_in_gres
 from muster.plan.header import make_directives
+from muster.plan.image import keep_host_outside, use_image
+from muster.plan.image_paths import check_places, image_notes
 from muster.plan.limits import check_limits
-from muster.plan.model import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape
+from muster.plan.model import Engine, Flag, Note, Output, Plan, Reason, Rendezvous, Shape, Variable
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_terms import node_shape, reason_for, situation_of, terms_of
 from muster.plan.terms import Terms
@@ -39,7 +41,7 @@ def make_plan(
     stream: bool = False,
 ) -> Plan:
     """Everything that will happen. `within`: over an allocation that stands; `stream`: output to the terminal."""
-    request, more_flags = absorb_flags(asked)
+    request, more_flags = absorb_flags(replace(asked, image=None) if asked.image == "none" else asked)
     python = _python(request, facts)
     command, news = resolve_command(request.command, python)
     if not _python_is_made_in_the_job(request, site, facts):
@@ -48,10 +50,14 @@ def make_plan(
     node = node_shape(site, request) if engine is Engine.SLURM else NodeShape(gpus=facts.gpus, origin="this machine")
     shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
     launcher, launcher_reason = _launcher(request, site, engine)
-    terms = terms_of(site, request, shape, situation_of(site, request, shape, launcher))
+    job = situation_of(site, request, shape, launcher)
+    terms = terms_of(site, request, shape, job)
+    image = use_image(request, site, facts, job, engine)
+    variables = (*keep_host_outside(image), *make_variables(request, terms, facts))
     directory = _working_directory(request, facts)
     name = request.job_name or _name_of(command)
-    notes = [Note(news)] if news else []
+    check_places(image, directory, variables)
+    notes = [*([Note(news)] if news else []), *image_notes(image, facts.image, (*command, *request.env))]
     plan = Plan(
         version=__version__,
         site=terms.site,
@@ -69,10 +75,10 @@ def make_plan(
         step_flags=_step_flags(request, terms),
         mpirun_flags=terms.mpirun_flags,
         prelude=make_prelude(request, site, terms, facts),
-        variables=make_variables(request, terms, facts),
+        variables=_last_of_each(variables),
         conditions=make_conditions(site, request, shape, terms) if engine is Engine.SLURM else (),
         rendezvous=_rendezvous(request, terms, shape),
-        image=ImageUse("none", None, Reason("no image was asked for")),
+        image=image,
         output=_output(request, stream=stream),
         label=shape.ntasks > 1 and not request.no_label,
         within=within,
@@ -81,7 +87,7 @@ def make_plan(
         visibility=request.visibility or terms.visibility,
         node_prologue=_node_prologue(request, terms),
         python=python or "python3",
-        rank_library=facts.rank_library,
+        rank_library=None if image.image else facts.rank_library,
         notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, shape, launcher, node, engine)),
     )
     if engine is Engine.SLURM and not within:
@@ -103,6 +109,8 @@ def digest_of(plan: Plan) -> str:
 
 def _python(request: Request, facts: Facts) -> str | None:
     """The interpreter of the environment that the ranks will have."""
+    if request.image:
+        return None
     if request.venv and request.venv != "none":
         return f"{request.venv.rstrip('/')}/bin/python"
     return facts.python
@@ -112,6 +120,11 @@ def _python_is_made_in_the_job(request: Request, site: Site, facts: Facts) -> bo
     """Whether the script itself brings the interpreter: a virtual environment, modules or an image."""
     venv = request.venv or facts.environment.get("VIRTUAL_ENV") or "none"
     return venv != "none" or bool(request.module or request.image or site.profile.modules.load)
+
+
+def _last_of_each(variables: Iterable[Variable]) -> tuple[Variable, ...]:
+    """One variable of each name: what is said last holds."""
+    return tuple({each.name: each for each in variables}.values())
 
 
 def _name_of(command: Sequence[str]) -> str:

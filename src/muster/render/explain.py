@@ -12,6 +12,7 @@ from typing import Any
 from muster.launchers import LAUNCHERS
 from muster.plan.model import Plan, Reason
 from muster.plan.words import Fragment, quote
+from muster.render.image import with_step_flags
 
 __all__ = ["explain", "plan_as_json", "plan_as_text"]
 
@@ -24,7 +25,7 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
         text = f"--{directive.name}" + (f"={directive.value}" if directive.value is not None else "")
         yield "header", f"#SBATCH {text}", directive.reason
     yield "launcher", plan.launcher, plan.launcher_reason
-    for flag in LAUNCHERS[plan.launcher].flags(plan):
+    for flag in LAUNCHERS[plan.launcher].flags(with_step_flags(plan)):
         yield "step", quote(flag.word), flag.reason
     for flag in plan.mpirun_flags if plan.launcher == "mpirun" else ():
         yield "step", quote(flag.word), flag.reason
@@ -40,9 +41,22 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     if plan.rank_library is not None:
         why = Reason("import muster works in every rank; last, so that the environment's own packages win")
         yield "environment", f"PYTHONPATH += {plan.rank_library}", why
-    yield "image", plan.image.image or plan.image.engine, plan.image.reason
+    yield from _image(plan)
     for condition in plan.conditions:
         yield "condition", condition.sentence, condition.reason
+
+
+def _image(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
+    image = plan.image
+    yield "image", image.image or image.engine, image.reason
+    if image.image is None:
+        return
+    yield "image", f"engine {image.engine}", image.engine_reason
+    for flag in image.flags if image.program else ():
+        yield "image", quote(flag.word), flag.reason
+    for mount in image.mounts:
+        names = mount.source if mount.source == mount.target else f"{mount.source} as {mount.target}"
+        yield "image", f"bind {names}{' (read-only)' if mount.read_only else ''}", mount.reason
 
 
 def plan_as_text(plan: Plan) -> str:

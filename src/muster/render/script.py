@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from muster.images import ENGINES
 from muster.launchers import LAUNCHERS, Launcher
 from muster.launchers.base import RANK
 from muster.plan.model import Directive, Engine, Output, Plan, Variable
 from muster.plan.words import Fragment, Word, line, quote
 from muster.rank import contract
+from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, part
 from muster.slurm.directives import format_directive
 
-__all__ = ["CLASHING", "STALE", "command_of", "job_script", "prologue_text", "step_line", "told_to_tasks"]
+__all__ = ["CLASHING", "STALE", "job_script", "prologue_text", "told_to_tasks"]
 
 # What srun reads as options, when an outer job, a header or a login shell left it behind: our flags say it all.
 CLASHING = (
@@ -40,18 +40,9 @@ _CARRIED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_VISIBL
 STALE = (*contract.PUBLISHED, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK")
 
 
-def command_of(plan: Plan) -> tuple[Word, ...]:
-    """The user's command as each rank runs it: in its image, after the once-per-node command."""
-    return ENGINES[plan.image.engine].wrap(plan, plan.command)
-
-
-def step_line(plan: Plan) -> tuple[Word, ...]:
-    """The line that starts the ranks."""
-    return LAUNCHERS[plan.launcher].words(plan, command_of(plan))
-
-
-def job_script(plan: Plan) -> str:
+def job_script(asked: Plan) -> str:
     """The whole script."""
+    plan = with_step_flags(asked)
     launcher = LAUNCHERS[plan.launcher]
     runs_with, verb = ("bash", "run") if plan.engine is Engine.HERE or plan.within else ("sbatch", "submit")
     lines = [
@@ -116,10 +107,14 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
 def prologue_text(plan: Plan, variable: str) -> str:
     """The text that the script keeps in `variable`; the once-per-node command stands right after identity is known."""
     names = dict(LAUNCHERS[plan.launcher].prologues(plan))[variable]
-    if variable != RANK or not plan.node_prologue:
+    end = prologue_end(plan, variable)
+    if variable != RANK or not (plan.node_prologue or end):
         return compose(names)
-    once = f"{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n"
-    return compose(names[:3]) + "\n" + once + "\n" + compose(names[3:])
+    once = ""
+    if plan.node_prologue:
+        once = f"{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n\n"
+    middle = compose(names[3:-1])
+    return f"{compose(names[:3])}\n{once}{middle}{middle and chr(10)}{end}{part(names[-1])}"
 
 
 def _chooses_port(plan: Plan) -> bool:
@@ -255,12 +250,13 @@ def _variable(variable: Variable) -> str:
     if variable.pass_on:
         return f"export {variable.name}"
     if variable.value is None:
-        return f"unset {variable.name}"
+        return f'unset "${{!{variable.name[:-1]}@}}"' if variable.name.endswith("*") else f"unset {variable.name}"
     return f"export {variable.name}={quote(variable.value)}"
 
 
 def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
-    words = launcher.words(plan, command_of(plan))
+    yield from definition_lines(plan)
+    words = step_words(plan)
     yield "# The ranks."
     if _by_srun(plan):
         if plan.output is Output.STREAM:

@@ -1,0 +1,73 @@
+"""Apptainer and SingularityCE: a program around the command. The wire-up is done before it starts, so the image
+needs no sh, no Python and nothing of ours; under torchrun the agent is that command, and its ranks need sh.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muster.images.base import activated, names_set
+from muster.plan.model import Flag, Mount, Plan
+from muster.plan.words import Word
+from muster.rank import contract
+
+__all__ = ["Apptainer"]
+
+# What an engine whose site cleans the environment would keep from the rank.
+_CARRIED = (
+    *contract.PUBLISHED,
+    *(contract.NODE_RANK, contract.OMP_NUM_THREADS, contract.JOB, contract.RUN_DIRECTORY, contract.LAUNCHER),
+    *(contract.NODES, contract.METHOD, contract.INSTANCE, contract.GRACE, contract.EXPECTED_CPUS, "MUSTER_OMP"),
+    *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    *("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
+)
+
+
+@dataclass(frozen=True)
+class Apptainer:
+    """One engine under two names: `prefix` is what its own variables begin with."""
+
+    name: str
+    prefix: str
+    parts: tuple[str, ...] = ("image",)
+
+    def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
+        del plan
+        return ()
+
+    def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
+        image = plan.image
+        binds = [word for mount in image.mounts for word in ("--bind", _bind(mount))]
+        # Quiet: it would tell of every variable that it finds under its other name.
+        start = (image.program, "--quiet", image.verb, *(flag.word for flag in image.flags))
+        place = ("--pwd", plan.working_directory, image.image or "")
+        return (*start, *binds, *place, *activated(plan, command))
+
+    def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
+        image = plan.image
+        lines: list[tuple[str, ...]] = [("muster_image_needs", image.program, image.image or "")]
+        if image.kind in {"sif", "squashfs"}:
+            lines.append(("muster_image_opens", image.program, self.prefix))
+        if image.asks_for_gpus:
+            lines.append(("muster_image_gpus", self.prefix))
+        lines += [
+            ("muster_image_sees", *(mount.source for mount in image.mounts)),
+            ("muster_image_takes", self.prefix, *(mount.target for mount in image.mounts)),
+            ("muster_image_gets", f"{self.prefix}ENV_", *dict.fromkeys([*_CARRIED, *names_set(plan)])),
+        ]
+        if image.library:
+            lines.append(("muster_image_library", f"{self.prefix}ENV_PYTHONPATH", image.library))
+        return tuple(lines)
+
+    def definition(self, plan: Plan) -> tuple[Word, ...] | None:
+        del plan
+        return None
+
+
+def _bind(mount: Mount) -> str:
+    source, target = (re.sub(r"([\\,:])", r"\\\1", path) for path in (mount.source, mount.target))
+    if mount.read_only:
+        return f"{source}:{target}:ro"
+    return source if source == target else f"{source}:{target}"

@@ -1,0 +1,88 @@
+"""The Container Engine of CSCS: an EDF, a file in TOML, named in srun's --environment and never in the header.
+
+The script writes the EDF beside the run's record. An EDF of the user's own is what ours builds on
+(`base_environment`): mounts and variables add up, what ours says wins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from muster.images.base import activated, library_lines
+from muster.images.registry import enroot_name
+from muster.plan.model import Flag, ImageUse, Mount, Plan, Reason, Variable
+from muster.plan.words import Fragment, Template, Word, quote
+
+__all__ = ["ContainerEngine"]
+
+
+class ContainerEngine:
+    """An EDF and the flag that names it."""
+
+    name = "cscs"
+    parts = ("library",)
+
+    def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
+        where = Flag(
+            Fragment('--environment="$muster_run_dir"/image.toml'),
+            Reason("for the ranks alone: in the header it would put this script, and its srun, into the image"),
+        )
+        return (where, *plan.image.flags)
+
+    def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
+        return activated(plan, command)
+
+    def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
+        return library_lines(plan)
+
+    def definition(self, plan: Plan) -> tuple[Word, ...] | None:
+        image = plan.image
+        return (
+            _source(image),
+            f"workdir = {_text(plan.working_directory)}",
+            "mounts = [",
+            *(f"    {_text(_bind(mount))}," for mount in image.mounts),
+            Fragment("'    \"'\"$muster_run_dir:$muster_run_dir\"'\",'"),
+            "]",
+            *_table("env", _variables(plan.variables)),
+            *_table("annotations", ((_key(name), _text(value)) for name, value in image.annotations)),
+        )
+
+
+def _source(image: ImageUse) -> str:
+    if image.kind == "edf":
+        return f"base_environment = {_text(image.image or '')}"
+    return f"image = {_text(enroot_name(image))}"
+
+
+def _bind(mount: Mount) -> str:
+    return f"{mount.source}:{mount.target}" + (":ro" if mount.read_only else "")
+
+
+def _variables(variables: Iterable[Variable]) -> Iterator[tuple[str, Word]]:
+    for variable in variables:
+        if isinstance(variable.value, Template):
+            yield variable.name, Template(_text(variable.value.text))
+        elif variable.value is not None:
+            yield variable.name, _text(str(variable.value))
+
+
+def _table(name: str, rows: Iterable[tuple[str, Word]]) -> Iterator[Word]:
+    """A table of strings; nothing where there is no row."""
+    for number, (key, value) in enumerate(rows):
+        if number == 0:
+            yield ""
+            yield f"[{name}]"
+        yield Fragment(quote(f"{key} = ") + quote(value))
+
+
+def _key(name: str) -> str:
+    """com.hooks.cxi.enabled, its parts as TOML wants them."""
+    return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else _text(part) for part in name.split("."))
+
+
+def _text(value: str) -> str:
+    """A TOML string of which the engine expands nothing: it reads $$ as $. JSON's escapes are TOML's, but for DEL."""
+    return json.dumps(value.replace("$", "$$"), ensure_ascii=False).replace("\x7f", "\\u007f")

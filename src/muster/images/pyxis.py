@@ -1,0 +1,51 @@
+"""Pyxis: the image stands in srun's flags, and Enroot makes the container. The prologue runs inside it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from muster.images.base import activated, library_lines, names_set
+from muster.images.registry import enroot_name
+from muster.plan.model import Flag, Mount, Plan, Reason
+from muster.plan.words import Fragment, Word
+
+__all__ = ["Pyxis"]
+
+
+class Pyxis:
+    """Flags of srun."""
+
+    name = "pyxis"
+    parts = ("library",)
+
+    def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
+        image = plan.image
+        binds = ",".join(_bind(mount) for mount in image.mounts)
+        return (
+            Flag(f"--container-image={enroot_name(image)}", image.reason),
+            Flag(
+                Fragment(f'--container-mounts={shlex.quote(binds)},"$muster_run_dir:$muster_run_dir"'),
+                Reason("what the ranks see of the host: " + "; ".join(mount.reason.text for mount in image.mounts)),
+            ),
+            Flag(f"--container-workdir={plan.working_directory}", Reason("the working directory of the ranks")),
+            Flag(
+                f"--container-env={','.join(names_set(plan))}",
+                Reason("for these, what is set here holds and not what the image says"),
+            ),
+            *image.flags,
+        )
+
+    def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
+        return activated(plan, command)
+
+    def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
+        return library_lines(plan)
+
+    def definition(self, plan: Plan) -> tuple[Word, ...] | None:
+        del plan
+        return None
+
+
+def _bind(mount: Mount) -> str:
+    return f"{mount.source}:{mount.target}" + (":ro" if mount.read_only else "")

@@ -1,0 +1,17 @@
+"""How Enroot, and what builds on it, names an image."""
+
+from __future__ import annotations
+
+from muster.plan.model import ImageUse
+
+__all__ = ["enroot_name"]
+
+
+def enroot_name(image: ImageUse) -> str:
+    """A file by its path; docker://nvcr.io/nvidia/pytorch:26.02-py3 as nvcr.io#nvidia/pytorch:26.02-py3."""
+    text = (image.image or "").removeprefix("docker://")
+    if image.kind != "registry" or "#" in text:
+        return text
+    registry, slash, rest = text.partition("/")
+    is_host = "." in registry or ":" in registry or registry == "localhost"
+    return f"{registry}#{rest}" if slash and is_host else text

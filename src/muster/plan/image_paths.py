@@ -1,0 +1,73 @@
+"""Paths of the command and of variables, seen from inside: what is not there, and what cannot be written. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from muster.errors import RequestError
+from muster.facts import ImageFacts
+from muster.plan.model import ImageUse, Note, Variable
+from muster.plan.mounts import covered
+from muster.plan.words import Template, Word
+
+__all__ = ["absolute_paths", "check_places", "image_notes"]
+
+# Variables by which programs choose where they write what they keep.
+_CACHE = re.compile(
+    r"(^|_)(CACHE|CACHE_DIR|CACHEDIR|CACHE_PATH|CACHE_HOME|DB_PATH|TMPDIR)$|^(HF|TORCH|MPLCONFIG)_?(HOME|DIR)$"
+)
+# Every engine gives an image its own of these, or the kernel's.
+_SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr", "/etc", "/proc", "/sys", "/dev")
+_PATH = re.compile(r"(?:^|=)(/[^:,;=\s]+)")
+
+
+def absolute_paths(words: Sequence[Word]) -> Iterator[str]:
+    """Absolute paths in words: alone, and behind an equals sign (--data=/scratch/set)."""
+    for word in words:
+        if isinstance(word, str):
+            for found in _PATH.finditer(word):
+                yield found[1]
+
+
+def check_places(use: ImageUse, working_directory: str, variables: Sequence[Variable]) -> None:
+    """Refuse what would be written into the image: images are read-only, and shared by all ranks."""
+    if use.image is None:
+        return
+    if use.kind == "sandbox" and PurePosixPath(working_directory).is_relative_to(use.image):
+        raise RequestError(
+            f"the working directory {working_directory} lies in the image, and run directories are made there",
+            hint="go to a directory of yours, or give one with --chdir",
+        )
+    for variable in variables:
+        value = variable.value.text if isinstance(variable.value, Template) else variable.value
+        if not isinstance(value, str) or not _CACHE.search(variable.name) or not value.startswith("/"):
+            continue
+        if not covered(value, use.mounts):
+            raise RequestError(
+                f"{variable.name}={value} lies in the image, which cannot be written",
+                hint=f"--env {variable.name}={{node_tmp}}/{variable.name.lower()}, or --bind {value}",
+            )
+
+
+def image_notes(use: ImageUse, seen: ImageFacts | None, words: Sequence[Word]) -> Iterator[Note]:
+    """What to know before pressing return: paths that the image does not see, and what starting it costs."""
+    if use.image is None:
+        return
+    seen = seen or ImageFacts()
+    yield from _unseen(use, seen, words)
+    for mount in use.mounts if seen.machine else ():
+        if mount.reason.origin.startswith("--bind") and mount.source not in seen.real_paths:
+            yield Note(f"{mount.source} is not there on this host: each node looks before it starts", warning=True)
+    if use.kind == "registry" and use.program:
+        yield Note("every node pulls the image when its first rank starts; a .sif is pulled once", warning=True)
+
+
+def _unseen(use: ImageUse, seen: ImageFacts, words: Sequence[Word]) -> Iterator[Note]:
+    for path in dict.fromkeys(absolute_paths(words)):
+        of_system = any(PurePosixPath(path).is_relative_to(top) for top in _SYSTEM)
+        here = path in seen.real_paths and path not in seen.inside
+        if here and not of_system and not covered(path, use.mounts):
+            folder = str(PurePosixPath(path).parent) if PurePosixPath(path).suffix else path
+            yield Note(f"{path} is there on this host and not in the image: --bind {folder}", warning=True)

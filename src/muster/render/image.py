@@ -1,0 +1,56 @@
+"""Where the image enters the script: in the step's flags, around the command, at the end of the prologue. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from muster.images import ENGINES
+from muster.launchers import LAUNCHERS
+from muster.launchers.base import RANK
+from muster.plan.model import Plan
+from muster.plan.words import Word, quote
+from muster.render.parts import compose
+
+__all__ = ["definition_lines", "prologue_end", "step_words", "with_step_flags"]
+
+
+def with_step_flags(plan: Plan) -> Plan:
+    """The plan, its step's flags with those of the image."""
+    return replace(plan, step_flags=(*plan.step_flags, *ENGINES[plan.image.engine].step_flags(plan)))
+
+
+def step_words(plan: Plan) -> tuple[Word, ...]:
+    """The line that starts the ranks, in their image."""
+
+    def wrap(command: Sequence[Word]) -> tuple[Word, ...]:
+        return ENGINES[plan.image.engine].wrap(plan, command)
+
+    return LAUNCHERS[plan.launcher].words(plan, wrap)
+
+
+def prologue_end(plan: Plan, variable: str) -> str:
+    """What stands before the last part of a prologue: only what the launcher itself starts meets the image."""
+    engine = ENGINES[plan.image.engine]
+    lines = engine.prologue(plan)
+    if variable != RANK or not lines:
+        return ""
+    calls = "\n".join(shlex.join(line) for line in lines)
+    return f"{compose(engine.parts)}\n{calls}\n\n"
+
+
+def definition_lines(plan: Plan) -> Iterator[str]:
+    """What writes the file that describes the image, for engines that want one."""
+    lines = ENGINES[plan.image.engine].definition(plan)
+    if plan.image.image is not None and not plan.image.program:
+        yield "# The container sees the run directory."
+        yield (
+            'mkdir -p "$muster_run_dir" || muster_stop "the directory $muster_run_dir cannot be made" '
+            "'submit from a directory that the compute nodes can write'"
+        )
+    if lines is not None:
+        yield "printf '%s\\n' \\"
+        yield from (f"    {quote(each)} \\" for each in lines)
+        yield '    >"$muster_run_dir/image.toml"'
+        yield ""

@@ -1,0 +1,20 @@
+# torchrun itself. The first $1 words start Python, in its image if there is one; its own words go behind them.
+muster_words=$1
+shift
+muster_rest=$(($# - muster_words))
+while [ "$muster_words" -gt 0 ]; do
+    set -- "$@" "$1"
+    shift
+    muster_words=$((muster_words - 1))
+done
+set -- "$@" -m torch.distributed.run \
+    --nnodes="$muster_nodes" --nproc-per-node="$MUSTER_NTASKS_PER_NODE" \
+    --rdzv-backend=c10d --rdzv-endpoint="$muster_address:$muster_port" --rdzv-id="$muster_id" \
+    --rdzv-conf="is_host=$muster_host" --local-addr="${SLURMD_NODENAME:-$muster_here}${MUSTER_HOST_SUFFIX:-}" \
+    --max-restarts=0 --no-python
+while [ "$muster_rest" -gt 0 ]; do
+    set -- "$@" "$1"
+    shift
+    muster_rest=$((muster_rest - 1))
+done
+exec "$@"

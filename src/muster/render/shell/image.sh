@@ -1,0 +1,99 @@
+# The image: what it needs is on this node, and what this rank has learnt reaches it, also where a site's settings
+# clean the environment. Apptainer reads variables whose names begin with $prefix; it runs their values through a
+# shell, so what a shell would expand is escaped.
+
+# $2 with a backslash before each of the characters $1 (a pattern's bracket). Result in $muster_escaped.
+muster_escape() {
+    muster_escaped=
+    muster_rest=$2
+    while :; do
+        # shellcheck disable=SC2295  # $1 is part of the pattern
+        muster_head=${muster_rest%%[$1]*}
+        muster_escaped=$muster_escaped$muster_head
+        [ "$muster_head" != "$muster_rest" ] || return 0
+        muster_rest=${muster_rest#"$muster_head"}
+        muster_escaped=$muster_escaped\\${muster_rest%"${muster_rest#?}"}
+        muster_rest=${muster_rest#?}
+    done
+}
+
+# The program $1 and the image $2 are here.
+muster_image_needs() {
+    read -r muster_here </proc/sys/kernel/hostname
+    command -v "$1" >/dev/null || muster_stop "the node $muster_here has no $1" \
+        'load the module that has it with --module, or name another engine with --engine'
+    case $2 in
+    /*) [ -e "$2" ] || muster_stop "the node $muster_here does not see the image $2" \
+        'put it on a file system that the compute nodes see' ;;
+    esac
+}
+
+# A file is mounted by a setuid helper or by FUSE; where users have neither it is unpacked, by every rank.
+muster_image_opens() {
+    [ ! -w /dev/fuse ] || return 0
+    muster_program=$(command -v "$1")
+    muster_base=${muster_program%/bin/*}
+    for muster_starter in "$muster_base"/libexec/*/bin/starter-suid "$muster_base"/lib/*/bin/starter-suid \
+        "$muster_base"/lib/*/*/bin/starter-suid; do
+        [ ! -u "$muster_starter" ] || return 0
+    done
+    export "$2_UNSQUASH=1"
+    # shellcheck disable=SC2154  # of the part that tells who this is
+    [ "$muster_rank" -ne 0 ] || printf 'muster: /dev/fuse is closed to users on %s: %s\n' "$muster_here" \
+        'every rank unpacks the image (--unsquash); a sandbox directory needs no unpacking' >&2
+}
+
+# GPUs are asked for and no profile says which: this node knows.
+muster_image_gpus() {
+    [ ! -e /dev/nvidiactl ] || export "$1_NV=1"
+    [ ! -e /dev/kfd ] || export "$1_ROCM=1"
+}
+
+# Every path that is to be bound is here.
+muster_image_sees() {
+    for muster_path in "$@"; do
+        [ -e "$muster_path" ] || muster_stop "the node $muster_here has no $muster_path, which the image is to see" \
+            'give another path with --bind, or correct the site profile'
+    done
+}
+
+# The run directory and the job's own temporary directory, where they lie under none of the paths after $1.
+muster_image_takes() {
+    muster_prefix=$1
+    shift
+    muster_more=
+    for muster_path in "${MUSTER_RUN_DIR:-}" "${TMPDIR:-}"; do
+        [ -d "$muster_path" ] || continue
+        for muster_bound in "$@"; do
+            case $muster_path/ in
+            "$muster_bound"/*) continue 2 ;;
+            esac
+        done
+        muster_escape '\\,:' "$muster_path"
+        muster_more=$muster_more${muster_more:+,}$muster_escaped
+    done
+    [ -z "$muster_more" ] || eval "export ${muster_prefix}_BIND=\"\${${muster_prefix}_BIND:+\$${muster_prefix}_BIND,}\$muster_more\""
+}
+
+# The variables after $1 that are set.
+muster_image_gets() {
+    muster_prefix=$1
+    shift
+    for muster_name in "$@"; do
+        eval "[ -n \"\${$muster_name+set}\" ]" || continue
+        eval "muster_value=\$$muster_name"
+        # shellcheck disable=SC2154  # assigned a line above
+        muster_escape '\\$`' "$muster_value"
+        export "$muster_prefix$muster_name=$muster_escaped"
+    done
+}
+
+# The folder $2 last on PYTHONPATH, told in the variable $1: behind the user's, else behind what the image has.
+muster_image_library() {
+    eval "muster_value=\${$1-}"
+    if [ -n "$muster_value" ]; then
+        export "$1=$muster_value:$2"
+    else
+        export "$1=\${PYTHONPATH:+\$PYTHONPATH:}$2"
+    fi
+}
