@@ -69,9 +69,8 @@ def test_a_users_library_path_reaches_the_tasks_and_not_slurm(lab: Lab) -> None:
 
 def test_users_have_names_in_it(lab: Lab) -> None:
     assert checked(lab.exec(["srun", "-N2", "id", "-un"], user="alice")).stdout.split() == ["alice", "alice"]
-    assert checked(lab.exec(["srun", "sh", "-c", "squeue --noheader --format=%u"], user="alice")).stdout.split() == [
-        "alice"
-    ]
+    names = checked(lab.exec(["srun", "sh", "-c", "squeue --noheader --format=%u --job=$SLURM_JOB_ID"], user="alice"))
+    assert names.stdout.split() == ["alice"]
 
 
 def test_accounting_is_of_that_version_and_works(accounting_lab: Lab) -> None:
