@@ -95,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument(
         "--slurm", default="system", metavar="V", help=f"which Slurm: {', '.join(SLURM_VERSIONS)} (default: system)"
     )
+    page.add_argument("--like", metavar="SITE", help="queues, nodes, accounts and rules of a site's profile")
     page.add_argument("--json", action="store_true", help="say what is up as one JSON document")
 
     page = pages.add(
@@ -154,6 +155,13 @@ def _spec(options: argparse.Namespace) -> LabSpec:
     from muster.lab.spec import HostGroup, LabSpec, parse_partition
     from muster.units import parse_memory_mib
 
+    if options.like:
+        from muster.act.probe import look
+        from muster.lab.like import lab_like
+        from muster.sites.load import choose_site
+
+        site = choose_site(options.like, look())
+        return lab_like(site.profile, name=options.name, nodes=options.nodes, slurm=options.slurm)
     group = HostGroup(
         count=options.nodes,
         cpus=options.cpus_per_node,

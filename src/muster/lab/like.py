@@ -126,7 +126,7 @@ function slurm_job_submit(job, partitions, uid)
     slurm.log_user("%s", rule)
     return slurm.ERROR
   end
-{rules}
+{selects}{rules}
   return slurm.SUCCESS
 end
 
@@ -151,7 +151,16 @@ _FIELDS = {
 def job_submit_lua(profile: Profile) -> str:
     """The script with which the lab's controller refuses what the site refuses."""
     rules = [f"  if {condition} then return refuse({_lua(text)}) end" for condition, text in _rules(profile)]
-    return _LUA.format(site=profile.name, rules="\n".join(rules))
+    return _LUA.format(site=profile.name, selects=_selects(profile), rules="\n".join(rules))
+
+
+def _selects(profile: Profile) -> str:
+    """Where the GPUs that are asked for select the partition, and users name none."""
+    by_gpus = any(rule.partition is None and rule.qos is None and rule.when.gpus_min for rule in profile.queue_rules)
+    first = next((name for name, queue in profile.partitions.items() if queue.gpus), None)
+    if not by_gpus or first is None:
+        return ""
+    return f"  if not given(job.partition) and gpus_of(job) > 0 then job.partition = {_lua(first)} end\n"
 
 
 def _rules(profile: Profile) -> Iterator[tuple[str, str]]:
