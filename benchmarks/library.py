@@ -135,8 +135,8 @@ HOW: dict[str, Callable[[int, int], None]] = {"world": world, "meet": meet, "rac
 # --- running and measuring ------------------------------------------------------------------------------------------
 
 
-def together(how: str, size: int, port: int) -> float:
-    """Seconds from the common start to the last rank's arrival."""
+def together(how: str, size: int, port: int) -> tuple[float, float]:
+    """Seconds from the common start to the last rank's arrival, and the seconds of CPU that all ranks took."""
     read, write = os.pipe()
     ready_read, ready_write = os.pipe()
     go_read, go_write = os.pipe()
@@ -155,10 +155,10 @@ def together(how: str, size: int, port: int) -> float:
     os.close(go_write)
     with os.fdopen(read) as lines:
         arrived = [float(line) for line in lines]
-    statuses = [os.waitpid(pid, 0)[1] for pid in pids]
-    if any(statuses) or len(arrived) != size:
+    ended = [os.wait4(pid, 0) for pid in pids]
+    if any(status for _, status, _ in ended) or len(arrived) != size:
         raise SystemExit(f"{how}: {size - len(arrived)} of {size} ranks did not arrive")
-    return max(arrived) - started
+    return max(arrived) - started, sum(usage.ru_utime + usage.ru_stime for _, _, usage in ended)
 
 
 def become_rank(how: str, rank: int, size: int, port: int, out: int, ready: int, go: int) -> None:
@@ -189,16 +189,20 @@ def measure(size: int, resolver: str, hows: list[str], rounds: int) -> dict[str,
     torch.set_num_threads(1)
     server = NameServer(SLOW_S if resolver == "slow" else None) if resolver != "none" else None
     seconds: dict[str, list[float]] = {how: [] for how in hows}
+    cpu: dict[str, list[float]] = {how: [] for how in hows}
     questions = dict.fromkeys(hows, 0)
     for turn in range(rounds):
         for position, how in enumerate(hows):
             before = server.questions if server else 0
-            seconds[how].append(together(how, size, 20_000 + 100 * turn + position))
+            wall_s, cpu_s = together(how, size, 20_000 + 100 * turn + position)
+            seconds[how].append(wall_s)
+            cpu[how].append(cpu_s)
             questions[how] += (server.questions if server else 0) - before
     return {
         "ranks": size,
         "resolver": resolver,
         "seconds": {how: round(statistics.median(seconds[how]), 4) for how in hows},
+        "cpu_seconds": {how: round(statistics.median(cpu[how]), 4) for how in hows},
         "spread": {how: [round(min(seconds[how]), 4), round(max(seconds[how]), 4)] for how in hows},
         "questions": questions,
     }
@@ -232,7 +236,8 @@ def show(result: dict[str, Any], as_json: bool) -> None:
         low, high = result["spread"][how]
         print(
             f"{result['ranks']} ranks  resolver {result['resolver']:<6}  {how:<6} {seconds:8.3f} s"
-            f"  ({low:.3f} to {high:.3f})  {result['questions'][how]:5d} questions to the name server"
+            f"  ({low:.3f} to {high:.3f})  CPU {result['cpu_seconds'][how]:7.2f} s"
+            f"  {result['questions'][how]:5d} questions to the name server"
         )
 
 
