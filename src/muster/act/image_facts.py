@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from muster.facts import Facts, ImageFacts
 from muster.job.request import Request
-from muster.plan.image import reference_of
+from muster.plan.image_engine import reference_of
 from muster.plan.image_paths import absolute_paths
 from muster.plan.mounts import without_tilde
 from muster.sites.load import Site

@@ -74,7 +74,7 @@ def make_plan(
         directives=(),
         step_flags=_step_flags(request, terms),
         mpirun_flags=terms.mpirun_flags,
-        prelude=make_prelude(request, site, terms, facts),
+        prelude=make_prelude(request, site, terms, facts, image),
         variables=_last_of_each(variables),
         conditions=make_conditions(site, request, shape, terms) if engine is Engine.SLURM else (),
         rendezvous=_rendezvous(request, terms, shape),

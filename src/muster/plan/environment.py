@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
-from muster.plan.model import Prelude, Reason, Variable
+from muster.plan.model import ImageUse, Prelude, Reason, Variable
 from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
 from muster.plan.words import Fragment, line, template
@@ -53,19 +53,24 @@ def _resolver() -> Iterator[tuple[str, Variable]]:
     yield "RES_OPTIONS", Variable("RES_OPTIONS", "timeout:1 attempts:1", reason)
 
 
-def make_prelude(request: Request, site: Site, terms: Terms, facts: Facts) -> tuple[Prelude, ...]:
+def make_prelude(request: Request, site: Site, terms: Terms, facts: Facts, image: ImageUse) -> tuple[Prelude, ...]:
     """Modules, the site's own commands and the virtual environment, in the order in which they must stand."""
-    return (*_modules(request, site), *terms.prelude, *_virtual_environment(request, facts))
+    return (*_modules(request, site, image), *terms.prelude, *_virtual_environment(request, facts))
 
 
-def _modules(request: Request, site: Site) -> Iterator[Prelude]:
-    """The site's modules, then the user's; an image has its own software and wants none of the site's."""
+def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]:
+    """The site's modules, then the user's; an image has its own software and wants what its engine needs, no more."""
     known = site.profile.modules
-    ours = (known.use or (), known.load or ()) if not request.image else ((), ())
+    container = site.profile.containers.get(image.container or "")
+    if image.image is None:
+        folders, names, key = known.use or (), known.load or (), "modules.{}"
+    else:
+        folders, names, key = (container.module_use or (), container.modules or (), "") if container else ((), (), "")
+    folders_key, names_key = (key.format("use"), key.format("load")) if key else (f"containers.{image.container}",) * 2
     words = [
-        *(("use", folder, "modules.use", "") for folder in ours[0]),
+        *(("use", folder, folders_key, "") for folder in folders),
         *(("use", folder, "", request.origin("module_use")) for folder in request.module_use),
-        *(("load", name, "modules.load", "") for name in ours[1]),
+        *(("load", name, names_key, "") for name in names),
         *(("load", name, "", request.origin("module")) for name in request.module),
     ]
     if not words:

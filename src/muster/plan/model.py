@@ -171,6 +171,9 @@ class ImageUse:
     """Shell words that make the image's environment ready, where it wants that."""
 
     annotations: tuple[tuple[str, str], ...] = ()
+    container: str | None = None
+    """The site's entry for the engine, by name."""
+
     library: str | None = None
     """Folder in the image that holds the rank library; None: it has its own."""
 

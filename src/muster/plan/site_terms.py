@@ -62,9 +62,16 @@ def situation_of(site: Site, request: Request, shape: Shape, launcher: str) -> S
         whole_node=whole or site.profile.request.sharing == "exclusive",
         launcher=launcher,
         time_s=parse_walltime_s(request.time) if request.time else None,
+        stack=_stack(site, request),
         container=request.image is not None,
         gpu_kind=name,
     )
+
+
+def _stack(site: Site, request: Request) -> str | None:
+    """The software stack of the image, where the site keeps it and says so."""
+    image = site.profile.images.get((request.image or "").removeprefix("site:"))
+    return image.stack if image else None
 
 
 def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Terms:

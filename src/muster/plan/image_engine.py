@@ -1,0 +1,161 @@
+"""What --image names, and which engine runs it: the one asked for, else the site's, else what is here. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from muster.errors import MachineLacks, RequestError, UnknownName
+from muster.facts import Facts, ImageFacts
+from muster.job.request import Request
+from muster.plan.model import Engine, Reason
+from muster.plan.mounts import without_tilde
+from muster.plan.site_terms import reason_for
+from muster.sites.load import Site
+from muster.sites.schema import Image as SiteImage
+
+__all__ = ["PROGRAMS", "Found", "Reference", "choose_engine", "find_image", "reference_of"]
+
+# Engines that are programs wrap the command; the others live in srun's flags.
+PROGRAMS = ("apptainer", "singularity")
+
+# Which kinds of image an engine runs.
+_RUNS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(PROGRAMS, frozenset({"sif", "sandbox", "squashfs", "registry"})),
+    "pyxis": frozenset({"squashfs", "registry"}),
+    "cscs": frozenset({"squashfs", "registry", "edf"}),
+}
+_ENDINGS = {".sif": "sif", ".sqsh": "squashfs", ".sqfs": "squashfs", ".squashfs": "squashfs", ".toml": "edf"}
+_SHOWN = {
+    "sif": "a .sif file",
+    "squashfs": "a squashfs file",
+    "sandbox": "a sandbox",
+    "edf": "an EDF",
+    "registry": "an image of a registry",
+}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What --image says, before anybody has looked: a path, a registry's name, or the name of an EDF."""
+
+    text: str
+    kind: str | None
+    """By its spelling; None: a path of which only a look can tell."""
+
+    path: str | None
+    """Where it lies on this host, if it is a path."""
+
+    of_site: SiteImage | None = None
+
+
+def reference_of(request: Request, site: Site, facts: Facts) -> Reference | None:
+    """The image that was asked for; None: none was."""
+    text = request.image
+    if text is None:
+        return None
+    kept = _kept_by_site(text.removeprefix("site:"), site) if text.startswith("site:") else None
+    text = kept.path if kept else text
+    if text.startswith("docker://"):
+        return Reference(text, "registry", None, kept)
+    spelled = _ENDINGS.get(PurePosixPath(text).suffix)
+    if kept and not text.startswith("/") and spelled is None:
+        return Reference(f"docker://{text}", "registry", None, kept)
+    if "://" in text:
+        raise RequestError(
+            f"--image {text}: of the addresses only docker:// is known", hint="docker://REGISTRY/NAME:TAG"
+        )
+    path = PurePosixPath(facts.working_directory) / without_tilde(text, facts.home)
+    return Reference(text, spelled, str(path), kept)
+
+
+def _kept_by_site(name: str, site: Site) -> SiteImage:
+    images = site.profile.images
+    if name not in images:
+        raise UnknownName(f"image of {site.name}", name, [each for each, image in images.items() if not image.gone])
+    if images[name].gone:
+        raise RequestError(f"the image {name} of {site.name} is gone: {images[name].reason}", hint=_others(images))
+    return images[name]
+
+
+def _others(images: Mapping[str, SiteImage]) -> str:
+    return "one of: " + ", ".join(f"site:{name}" for name, image in images.items() if not image.gone)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the image is, and the name that the engine is given."""
+
+    kind: str
+    name: str
+
+
+def find_image(reference: Reference, seen: ImageFacts) -> Found:
+    """What --image names, after a look; what is missing or broken goes no further."""
+    if reference.path is None:
+        return Found("registry", reference.text)
+    text, kind = reference.text, seen.kind
+    if kind == "missing" and reference.of_site is not None:
+        kind = None  # the site keeps it where its nodes see it
+    if kind in {"missing", None} and reference.kind is None and "/" not in text:
+        return Found("edf", text)
+    if kind == "missing":
+        raise RequestError(f"there is no image {text}", hint=f"looked for {reference.path}")
+    if seen.broken is not None:
+        raise RequestError(f"the image {text} cannot be used: {seen.broken}", hint="pull, copy or build it again")
+    if kind in {"directory", "file"}:
+        what = "a directory without programs" if kind == "directory" else "no image that we know"
+        raise RequestError(f"{text} is {what}", hint="a .sif, a .sqsh, a sandbox with its bin/ and usr/, or an EDF")
+    return Found(kind or reference.kind or "sandbox", reference.path)
+
+
+def choose_engine(
+    request: Request, site: Site, seen: ImageFacts, reference: Reference, found: Found, place: Engine
+) -> tuple[str, Reason]:
+    """The engine and the reason for it."""
+    containers = site.profile.containers
+    if request.engine is not None:
+        name = containers[request.engine].engine if request.engine in containers else request.engine
+        if name not in _RUNS:
+            raise UnknownName("container engine", name, tuple(_RUNS))
+        if found.kind not in _RUNS[name]:
+            raise RequestError(f"{name} cannot run {_SHOWN[found.kind]}", hint=_with(found.kind))
+        return name, Reason("set by you", request.origin("engine"))
+    kept_for = reference.of_site.engine if reference.of_site else None
+    for key, container in sorted(containers.items(), key=lambda each: (each[0] != kept_for, not each[1].preferred)):
+        if found.kind in _RUNS.get(container.engine, ()):
+            return container.engine, reason_for(site, f"containers.{key}", f"{site.name} has it")
+    if containers:
+        offered = ", ".join(dict.fromkeys(each.engine for each in containers.values()))
+        raise RequestError(
+            f"{_SHOWN[found.kind]} does not run at {site.name}, as far as we know; it has {offered}",
+            hint=f"give another form of the image; {_with(found.kind)}, where the nodes have that after all",
+        )
+    if found.kind == "edf" and reference.kind is None:
+        hint = f"looked for {reference.path}; if it is the name of an EDF: --engine cscs"
+        raise RequestError(f"there is no image {reference.text}", hint=hint)
+    return _engine_here(site, seen, found, place)
+
+
+def _engine_here(site: Site, seen: ImageFacts, found: Found, place: Engine) -> tuple[str, Reason]:
+    """Where no profile says anything: a program that this host has, else what runs such images at all."""
+    able = [name for name, kinds in _RUNS.items() if found.kind in kinds]
+    what = _SHOWN[found.kind]
+    for program in PROGRAMS:
+        if program in able and program in seen.programs:
+            return program, Reason(f"it runs {what}, and this host has it")
+    if able[0] in PROGRAMS and seen.machine is not None:
+        lacks = (
+            "this machine has no program" if place is Engine.HERE else "neither this host nor a profile has a program"
+        )
+        raise MachineLacks(
+            able[0],
+            f"{lacks} that runs {what}",
+            hint="load the module that has apptainer or singularity, or name what the nodes have with --engine",
+        )
+    return able[0], Reason(f"it runs {what}")
+
+
+def _with(kind: str) -> str:
+    return "--engine " + " or ".join(name for name, kinds in _RUNS.items() if kind in kinds)
