@@ -1,12 +1,13 @@
 """How a rank joins: identity, meeting point, store, seat, device, process group, in this order."""
 
+import contextlib
 import os
 import re
 import socket
 import sys
 import time
 from datetime import timedelta
-from typing import Any, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from . import mpi
 from .address import interface_towards
@@ -16,7 +17,7 @@ from .identity import Identity, identify
 from .methods import Method
 from .rendezvous import prefixed, rendezvous
 from .roster import Place, Seat, absent, seats, split
-from .store import MissingRanks, Store, exchange, files_only, linger
+from .store import MissingRanks, Store, exchange, files_only, linger, numeric
 from .watch import Watch, started_at
 
 __all__ = ["OLDEST_TORCH", "Joined", "abort", "first_line", "join", "leave"]
@@ -74,7 +75,7 @@ def join(
             names = _exchange(store, "gpu", name_of(device), identity, wait_s)
             refuse_shared([(one.host, name) for one, name in zip(everyone, names)])
         if chosen.name == "gloo":
-            _prepare_gloo(len(mine), address)
+            _prepare_gloo(mine, seat.host, address)
         options = {} if timeout_s is None else {"timeout": timedelta(seconds=timeout_s)}
         own = prefixed(store, f"world-{instance}")
         _make_process_group(chosen, store=own, rank=seat.rank, size=len(mine), device=device, **options)
@@ -185,15 +186,20 @@ def _make_process_group(chosen: Backend, *, store: Store, rank: int, size: int, 
         ) from error
 
 
-def _prepare_gloo(size: int, address: str) -> None:
-    """Give gloo the interface that reaches rank 0, and let large worlds connect when they first speak.
+def _prepare_gloo(mine: Sequence[Seat], host: str, address: str) -> None:
+    """Give gloo the interface that reaches the others, and let large worlds connect when they first speak.
 
-    By itself gloo takes the address of the host's name, which is a loopback address on Debian.
+    By itself gloo takes the address of the host's name, which Debian's /etc/hosts makes a loopback address; on the host
+    of rank 0 the meeting point may be one too, and then the way to another host decides.
     """
     interface = interface_towards(address) if address else ""
+    elsewhere = next((seat.host for seat in mine if seat.host != host), None)
+    if elsewhere and interface == interface_towards("127.0.0.1"):
+        with contextlib.suppress(WireupError):
+            interface = interface_towards(numeric(elsewhere, 0))
     if interface:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
-    if size >= _LAZY_GLOO_FROM:
+    if len(mine) >= _LAZY_GLOO_FROM:
         os.environ.setdefault("TORCH_GLOO_LAZY_INIT", "1")
 
 
