@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from muster.images.base import activated, library_lines
 from muster.images.registry import enroot_name
 from muster.plan.model import Flag, ImageUse, Mount, Plan, Reason, Variable
-from muster.plan.words import Fragment, Template, Word, quote
+from muster.plan.words import Fragment, Template, Word
 
 __all__ = ["ContainerEngine"]
 
@@ -47,7 +47,7 @@ class ContainerEngine:
             Fragment("'    \"'\"$muster_run_dir:$muster_run_dir\"'\",'"),
             "]",
             *_table("env", _variables(plan.variables)),
-            *_table("annotations", ((_key(name), _text(value)) for name, value in image.annotations)),
+            *_table("annotations", (f"{_key(name)} = {_text(value)}" for name, value in image.annotations)),
         )
 
 
@@ -61,21 +61,21 @@ def _bind(mount: Mount) -> str:
     return f"{mount.source}:{mount.target}" + (":ro" if mount.read_only else "")
 
 
-def _variables(variables: Iterable[Variable]) -> Iterator[tuple[str, Word]]:
+def _variables(variables: Iterable[Variable]) -> Iterator[Word]:
     for variable in variables:
         if isinstance(variable.value, Template):
-            yield variable.name, Template(_text(variable.value.text))
+            yield Template(f"{variable.name} = {_text(variable.value.text)}")
         elif variable.value is not None:
-            yield variable.name, _text(str(variable.value))
+            yield f"{variable.name} = {_text(str(variable.value))}"
 
 
-def _table(name: str, rows: Iterable[tuple[str, Word]]) -> Iterator[Word]:
-    """A table of strings; nothing where there is no row."""
-    for number, (key, value) in enumerate(rows):
+def _table(name: str, rows: Iterable[Word]) -> Iterator[Word]:
+    """A table; nothing where there is no row."""
+    for number, row in enumerate(rows):
         if number == 0:
             yield ""
             yield f"[{name}]"
-        yield Fragment(quote(f"{key} = ") + quote(value))
+        yield row
 
 
 def _key(name: str) -> str:

@@ -56,6 +56,7 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
         asks_for_gpus=bool(job.gpus_per_node) and gpu_kind is None,
     )
     _check_launch(use, job, engine, seen)
+    _check_names(use)
     _check_machine(use, site, request, seen, engine, reference)
     return use
 
@@ -108,6 +109,16 @@ def _check_launch(use: ImageUse, job: Situation, place: Engine, seen: ImageFacts
         raise RequestError(
             f"the image {use.image} has no sh, and {why}", hint="--launcher srun with apptainer needs none in the image"
         )
+
+
+def _check_names(use: ImageUse) -> None:
+    """Pyxis and the EDF separate with colons and commas, and know no way to write one in a path."""
+    for mount in use.mounts if use.engine not in PROGRAMS else ():
+        if set(mount.source + mount.target) & set(":,"):
+            raise RequestError(
+                f"{use.engine} cannot bind {mount.source}: its name holds a colon or a comma",
+                hint="work in a directory without, or use --engine apptainer",
+            )
 
 
 def _check_machine(

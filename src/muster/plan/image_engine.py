@@ -135,10 +135,10 @@ def choose_engine(
     if found.kind == "edf" and reference.kind is None:
         hint = f"looked for {reference.path}; if it is the name of an EDF: --engine cscs"
         raise RequestError(f"there is no image {reference.text}", hint=hint)
-    return _engine_here(site, seen, found, place)
+    return _engine_here(seen, found, place)
 
 
-def _engine_here(site: Site, seen: ImageFacts, found: Found, place: Engine) -> tuple[str, Reason]:
+def _engine_here(seen: ImageFacts, found: Found, place: Engine) -> tuple[str, Reason]:
     """Where no profile says anything: a program that this host has, else what runs such images at all."""
     able = [name for name, kinds in _RUNS.items() if found.kind in kinds]
     what = _SHOWN[found.kind]
@@ -146,12 +146,10 @@ def _engine_here(site: Site, seen: ImageFacts, found: Found, place: Engine) -> t
         if program in able and program in seen.programs:
             return program, Reason(f"it runs {what}, and this host has it")
     if able[0] in PROGRAMS and seen.machine is not None:
-        lacks = (
-            "this machine has no program" if place is Engine.HERE else "neither this host nor a profile has a program"
-        )
+        lacks = "this machine has no" if place is Engine.HERE else "neither this host nor a site profile has a"
         raise MachineLacks(
             able[0],
-            f"{lacks} that runs {what}",
+            f"{lacks} program that runs {what}",
             hint="load the module that has apptainer or singularity, or name what the nodes have with --engine",
         )
     return able[0], Reason(f"it runs {what}")
