@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -360,3 +362,18 @@ def test_the_method_of_the_site_is_used_unless_one_is_named() -> None:
             pass
 
     well(together(1, body, environment=lambda rank, size: {"RANK": "0", "WORLD_SIZE": "1"}))
+
+
+def test_torchruns_own_store_is_used() -> None:
+    """torchrun keeps a store at MASTER_ADDR:MASTER_PORT, where rank 0 cannot open another one."""
+    program = (
+        "import muster\n"
+        "with muster.world() as world:\n"
+        "    print(world.joined.identity.family, world.rank, world.size, world.mean(world.rank), flush=True)\n"
+    )
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python", sys.executable]
+    done = subprocess.run(
+        [sys.executable, *words, "-c", program], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["torchrun 0 2 0.5", "torchrun 1 2 0.5"]

@@ -22,7 +22,7 @@ from .watch import Watch, started_at
 
 __all__ = ["OLDEST_TORCH", "Joined", "abort", "first_line", "join", "leave"]
 
-OLDEST_TORCH = (2, 1)
+OLDEST_TORCH = (2, 3)  # its store can be asked whether a key is there without waiting for it
 
 # Ranks start minutes apart where thousands of them read torch from one file system (50 s to 236 s for 8 nodes).
 _JOIN_S, _JOIN_S_PER_RANK, _LONGEST_JOIN_S = 300.0, 0.1, 1800.0
