@@ -47,13 +47,13 @@ def alive(processes: Iterable[Process]) -> set[Process]:
     return {process for process in processes if named(process[0]) == process}
 
 
-def becomes_true(holds: Callable[[], bool], timeout_s: float = 30) -> bool:
+def becomes_true(holds: Callable[[], bool], timeout_s: float = 30, every_s: float = 0.05) -> bool:
     """Wait until it holds; whether it did."""
     deadline = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.05)
+        time.sleep(every_s)
     return True
 
 
