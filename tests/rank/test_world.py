@@ -377,3 +377,22 @@ def test_torchruns_own_store_is_used() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["torchrun 0 2 0.5", "torchrun 1 2 0.5"]
+
+
+def test_a_large_world_connects_when_it_first_speaks_and_still_misses_its_dead() -> None:
+    def body() -> None:
+        import torch
+        import torch.distributed as dist
+
+        import muster
+
+        with muster.world(timeout=120) as world:
+            assert os.environ["TORCH_GLOO_LAZY_INIT"] == "1"
+            if world.rank == 40:
+                os.kill(os.getpid(), signal.SIGKILL)
+            while True:
+                dist.all_reduce(torch.ones(1))
+
+    ended = together(64, body, timeout_s=150)
+    assert ended.pop(40).status == 128 + signal.SIGKILL
+    assert all(one.status not in (0, 128 + signal.SIGKILL) for one in ended)
