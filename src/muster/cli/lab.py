@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from muster.cli.output import print_json, print_table, say
@@ -79,7 +77,7 @@ class _Pages:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from muster.lab.spec import PARTITION_GRAMMAR, SLURM_VERSIONS
+    from muster.lab.words import PARTITION_GRAMMAR, SLURM_VERSIONS
 
     pages = _Pages()
     page = pages.add("up", _up, "make a lab; returns when it takes jobs", epilog=PARTITION_GRAMMAR)
@@ -152,6 +150,8 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _spec(options: argparse.Namespace) -> LabSpec:
+    from dataclasses import replace
+
     from muster.lab.spec import HostGroup, LabSpec, parse_partition
     from muster.units import parse_memory_mib
 
@@ -202,7 +202,7 @@ def _enter(options: argparse.Namespace, argv: list[str]) -> int:
 
 def _working_directory() -> str:
     try:
-        return str(Path.cwd())
+        return os.getcwd()  # noqa: PTH109  # pathlib would be most of what --help costs
     except FileNotFoundError:
         return "/"
 

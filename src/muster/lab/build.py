@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from muster.act.runner import Process, checked, run
+from muster.errors import SiteError
 from muster.lab import accounting, config, daemons, host, kernel, paths, state
 from muster.lab.kernel import MountFlag
 from muster.lab.spec import LabSpec
@@ -107,8 +108,14 @@ def start_munge() -> None:
 
 def wait_for_hosts(hosts: Sequence[str], controller: Process, *, timeout_s: float = 120) -> None:
     """Return when Slurm would start a job on each of `hosts`."""
-    wanted = set(hosts)
-    daemons.wait_until(lambda: wanted <= usable_hosts(), controller, "slurmctld", timeout_s=timeout_s)
+
+    def all_take_jobs() -> bool:
+        for name in hosts:
+            if not host.is_up(name):
+                raise SiteError(f"{name} ended while the lab came up", hint=daemons.last_words(name))
+        return usable_hosts() >= set(hosts)
+
+    daemons.wait_until(all_take_jobs, controller, "slurmctld", timeout_s=timeout_s)
 
 
 def usable_hosts() -> set[str]:

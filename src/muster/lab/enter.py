@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,6 @@ def execute(pid: int, command: Command) -> int:
         raise MachineLacks(
             command.argv[0], f"the program {command.argv[0]!r} is not on PATH in the lab", hint="give its full path"
         )
-    _go_to(command.directory, identity)
     signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD, _OUTER_DIED})
     shares_terminal = any(map(os.isatty, (0, 1, 2)))
     alive, alive_end = os.pipe()
@@ -110,10 +109,11 @@ def execute(pid: int, command: Command) -> int:
             os.setpgid(0, 0)
         identity.assume()
         kernel.die_with_parent()
+        _go_to(command.directory, identity)
         for number in _PASSED_ON | {signal.SIGPIPE, signal.SIGXFSZ}:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
-        become([program, *command.argv[1:]], environment)
+        return _become([program, *command.argv[1:]], environment)
 
     def inner_keeper() -> int:
         os.close(alive_end)
@@ -126,6 +126,21 @@ def execute(pid: int, command: Command) -> int:
         return _keep(started)
 
     return _keep(kernel.fork(inner_keeper))
+
+
+def _become(argv: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Be the command; returns, as a shell would, only where the kernel cannot start it."""
+    try:
+        become(argv, environment)
+    except (MusterError, OSError) as error:
+        reason = error.message if isinstance(error, MusterError) else f"{argv[0]}: {error.strerror}"
+        _complain(f"error: {reason}")
+    return 126
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(f"muster: {message}\n")
+    sys.stderr.flush()
 
 
 # A real-time signal that nobody else sends: tells the inner keeper that the outer one is gone.
@@ -223,6 +238,5 @@ def _go_to(directory: str, identity: _Identity) -> None:
     try:
         os.chdir(directory)
     except OSError:
-        sys.stderr.write(f"muster: {directory} is not there in the lab; the command starts in {home}\n")
-        sys.stderr.flush()
+        _complain(f"{directory} is not there in the lab; the command starts in {home}")
         os.chdir(home)

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from muster.errors import RequestError, UnknownName
+from muster.lab.words import SLURM_VERSIONS
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
 
 __all__ = [
     "MOST_HOSTS",
-    "PARTITION_GRAMMAR",
     "Account",
     "HostGroup",
     "LabSpec",
@@ -23,8 +23,6 @@ __all__ = [
 
 # One bridge has at most 1,023 ports (BR_MAX_PORTS), one of them is the login host's own.
 MOST_HOSTS = 1000
-
-SLURM_VERSIONS = ("system", "24.11", "26.05")
 
 Options = tuple[tuple[str, str], ...]
 
@@ -164,18 +162,6 @@ def _no_doubles(kind: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-PARTITION_GRAMMAR = """\
-a partition is NAME or NAME:OPTION[,OPTION…]; options:
-  default            jobs that name no partition go here (without any: the first one)
-  nodes=N            the first N hosts (without: all)
-  time=T             longest time limit, as Slurm writes it (30 is 30 minutes)
-  default-time=T     time limit of jobs that ask for none
-  max-nodes=N        most nodes of one job; min-nodes=N likewise
-  accounts=A+B       only these accounts; qos=A+B only these qualities of service
-  memory-per-cpu=M   memory of jobs that ask for none
-  for example: --partition debug:nodes=2,time=30,default --partition long:time=2-00"""
-
-
 def _walltime(text: str) -> str:
     seconds = parse_walltime_s(text)
     return "UNLIMITED" if seconds is None else format_walltime(seconds)
@@ -206,7 +192,7 @@ _PARTITION_OPTIONS = {
 
 
 def parse_partition(text: str, hosts: Sequence[str]) -> Partition:
-    """One `--partition` word, by `PARTITION_GRAMMAR`."""
+    """One `--partition` word, by words.PARTITION_GRAMMAR."""
     name, _, rest = text.partition(":")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name) or name.upper() == "DEFAULT":
         raise RequestError(f"{name!r} cannot name a partition", hint="for example --partition debug:nodes=2,time=30")
