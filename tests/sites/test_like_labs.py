@@ -5,16 +5,20 @@ the wrong ones. An ordinary user types, for root is bound by no rule.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from muster.cli.app import main
 from muster.lab.like import job_submit_lua, lab_like
 from muster.sites.rules import Ask
+from muster.units import parse_walltime_s
 from plugins.labs import Lab, Person, lab_up
 
 from .profiles import COMPLETE, SIXTEEN, bundled
+from .published import SCRIPTS, Script
 from .wrong import CATALOGUE, RIGHT, Wrong
 
 # What sbatch cannot know: these are refused by Muster alone.
@@ -62,15 +66,69 @@ def bent_of(name: str) -> list[Wrong]:
     return [wrong for wrong in CATALOGUE if wrong.site == name and wrong.rule not in NOT_SBATCHS]
 
 
+def scripts_of(name: str) -> list[Script]:
+    return [each for each in SCRIPTS if each.site == name]
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_three_scripts_of_each_site_are_published(name: str) -> None:
+    assert len(scripts_of(name)) >= 3
+
+
+def resources(directives: Mapping[str, str], *, gpus: int) -> dict[str, int | None]:
+    """What a header asks for, whatever form it has: nodes, GPUs and CPUs of a node, seconds."""
+    tasks = int(directives.get("ntasks-per-node") or directives.get("ntasks", "1"))
+    cpus = directives.get("cpus-per-task")
+    time = directives.get("time")
+    return {
+        "nodes": int(directives.get("nodes", "1")),
+        "gpus": gpus,
+        "cpus": None if cpus is None else tasks * int(cpus),
+        "time": None if time is None else parse_walltime_s(time),
+    }
+
+
+def gpus_of(directives: Mapping[str, str]) -> int:
+    if "gpus-per-task" in directives:
+        return int(directives["gpus-per-task"]) * int(directives["ntasks-per-node"])
+    return int((directives.get("gpus-per-node") or directives.get("gres", "0")).rpartition(":")[2])
+
+
+@pytest.mark.parametrize("published", SCRIPTS, ids=lambda each: f"{each.site}-{each.at.rpartition('/')[2]}")
+def test_muster_asks_for_the_same_resources_as_the_published_script(
+    published: Script, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["plan", "--site", published.site, *published.ask, "--as", "script", "--", "python", "train.py"]
+    assert main(command) == 0, capsys.readouterr().err
+    header = [
+        line.removeprefix("#SBATCH ") for line in capsys.readouterr().out.splitlines() if line.startswith("#SBATCH")
+    ]
+    ours = dict(word.removeprefix("--").partition("=")[::2] for word in header)
+    theirs = dict(word.removeprefix("--").partition("=")[::2] for word in published.directives)
+    has_gpus = gpus_of(theirs) or gpus_of(ours)  # at CSCS the nodes come with theirs
+    mine, said = resources(ours, gpus=gpus_of(ours)), resources(theirs, gpus=has_gpus)
+    assert {key: value for key, value in mine.items() if said[key] is not None} == {
+        key: value for key, value in said.items() if value is not None
+    }
+    for selector in ("partition", "qos", "account", "constraint"):
+        if selector in theirs:
+            assert ours.get(selector, "normal") == theirs[selector]
+
+
 @pytest.mark.lab
 @pytest.mark.parametrize("name", COMPLETE)
 def test_sbatch_takes_what_is_right_and_refuses_what_is_bent(name: str, tester: Person, scratch: Path) -> None:
-    with lab_up(tester, f"like-{name}", "--like", name, "-N", "2") as lab:
+    with lab_up(tester, f"like-{name}", "--like", name, "-N", "4") as lab:
         status, said = answer(lab, words_of(name, right(name)))
         assert status == 0, said
         for wrong in bent_of(name):
             status, said = answer(lab, words_of(name, {**right(name), **wrong.bent}))
             assert status != 0, f"{wrong}: {said}"
+        for published in scripts_of(name):
+            status, said = answer(lab, list(published.directives))
+            assert status == 0, f"{published.at}: {said}"
+            status, said = answer(lab, [*published.directives, *published.bent])
+            assert status != 0, f"{published.at}, against: {published.why}"
         options = _plan_options(name)
         script = scratch / f"{name}.sh"
         script.write_text(lab.person.muster("plan", *options, "--as", "script", "--", "python", "train.py").stdout)
