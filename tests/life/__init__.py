@@ -1,0 +1,1 @@
+"""Tests of a job's life after it was queued."""

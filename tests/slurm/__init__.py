@@ -1,0 +1,1 @@
+"""Tests of Slurm as text in and text out."""
