@@ -1,0 +1,201 @@
+"""The output of a job: which files it lies in, which rank a line is of, and how it is followed while it grows.
+
+Nothing here asks the scheduler. Lines are bytes: a rank may write what is no text. A line of several ranks' output
+begins with its label: srun's and torchrun's "3: ", Open MPI's "[1,3]<stdout>:", MPICH's "[3] ".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from muster.errors import RequestError
+
+__all__ = ["Follower", "JobOutput", "Line", "LogFile", "last_lines", "output_of_files", "output_of_run"]
+
+_LABEL = re.compile(rb"(?: *([0-9]+): |\[[0-9]+,([0-9]+)\]<std(?:out|err|diag)>:|\[([0-9]+)\] )")
+_CHUNK_BYTES = 1 << 18
+# A program that writes no line ends must not fill our memory: its line is broken here.
+_LONGEST_LINE_BYTES = 1 << 20
+_TAIL_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One file of a job's output."""
+
+    path: Path
+    rank: int | None = None
+    """The rank that alone writes it; None: several do, or the batch script."""
+
+    labelled: bool = True
+    """Whether a line that begins like a label is of that rank."""
+
+    def line(self, raw: bytes) -> Line:
+        """The line as what it is: of a rank, or of nobody."""
+        if self.rank is not None:
+            return Line(self.rank, raw, labelled=False)
+        found = _LABEL.match(raw) if self.labelled else None
+        if found is None:
+            return Line(None, raw, labelled=False)
+        return Line(int(found[found.lastindex or 1]), raw[found.end() :], labelled=True, label=found[0])
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line, without its line end."""
+
+    rank: int | None
+    text: bytes
+    labelled: bool
+    label: bytes = b""
+
+    def merged(self) -> bytes:
+        """As it stands among the lines of other ranks."""
+        return self.label + self.text if self.labelled or self.rank is None else b"%d: %s" % (self.rank, self.text)
+
+
+@dataclass(frozen=True)
+class JobOutput:
+    """Where a job's output lies: the logs of a run directory, and files named by the job."""
+
+    folder: Path | None
+    named: tuple[Path, ...] = ()
+    labelled: bool = True
+    ranks: int | None = None
+
+    def files(self) -> list[LogFile]:
+        """The files that are there now; the batch script's own is the last, as its end tells of the job's end."""
+        found = [] if self.folder is None else [self._of_run(path) for path in sorted(self._logs(), key=_in_order)]
+        return [*found, *(self._of_run(path) for path in self.named if path.is_file())]
+
+    def _logs(self) -> Iterator[Path]:
+        return self.folder.glob("*.log") if self.folder is not None else iter(())
+
+    def _of_run(self, path: Path) -> LogFile:
+        host, dot, rank = path.stem.rpartition(".")
+        in_run = path not in self.named
+        if in_run and path.stem == "batch":
+            return LogFile(path, labelled=False)
+        if in_run and dot and host and rank.isdigit():
+            return LogFile(path, rank=int(rank))
+        # One rank alone needs no label.
+        return LogFile(path, rank=0 if in_run and self.ranks == 1 else None, labelled=self.labelled)
+
+    def check_rank(self, rank: int) -> None:
+        """Refuse a rank that the job does not have, or that cannot be told from the others."""
+        if self.ranks is not None and not 0 <= rank < self.ranks:
+            raise RequestError(f"the job has no rank {rank}", hint=f"its ranks are 0 to {self.ranks - 1}")
+        if not self.labelled and self.ranks != 1:
+            raise RequestError(
+                "the lines of this job carry no rank", hint="leave --no-label away when it is submitted again"
+            )
+
+
+def output_of_run(directory: Path, moved: Sequence[Path] = ()) -> JobOutput:
+    """The output of a run of ours, as its plan says; `moved` are the files that its -o and -e named."""
+    try:
+        plan = json.loads((directory / "plan.json").read_text(encoding="utf-8"))
+        shape = plan["shape"]
+        ranks = int(shape["nodes"]) * int(shape["ntasks_per_node"])
+        own = str(plan["output"]) == "rank-files"
+        return JobOutput(directory / "logs", tuple(moved), labelled=bool(plan["label"]) or own, ranks=ranks)
+    except (OSError, ValueError, KeyError, TypeError):
+        return JobOutput(directory / "logs", tuple(moved))
+
+
+def output_of_files(paths: Sequence[Path]) -> JobOutput:
+    """The output of a job that is not ours: the files that Slurm writes for it."""
+    return JobOutput(None, tuple(dict.fromkeys(paths)))
+
+
+@dataclass
+class _Open:
+    """How far one file has been read."""
+
+    file: LogFile
+    offset: int = 0
+    inode: int | None = None
+    rest: bytearray = field(default_factory=bytearray)
+
+
+@dataclass
+class Follower:
+    """Reads what is new in a job's output, file by file: whole lines, in order within a file, nothing twice.
+
+    A file that was made anew or cut (a job that was requeued) is read from its beginning again.
+    """
+
+    output: JobOutput
+    _seen: dict[Path, _Open] = field(default_factory=dict)
+
+    def new_lines(self, *, final: bool = False) -> Iterator[Line]:
+        """The lines since the last call; `final`: also a last line that was never ended."""
+        for file in self.output.files():
+            state = self._seen.setdefault(file.path, _Open(file))
+            yield from _read_on(state)
+            if final and state.rest:
+                yield file.line(bytes(state.rest))
+                state.rest.clear()
+
+
+def _read_on(state: _Open) -> Iterator[Line]:
+    try:
+        with state.file.path.open("rb") as stream:
+            status = os.fstat(stream.fileno())
+            if status.st_ino != state.inode or status.st_size < state.offset:
+                state.inode, state.offset = status.st_ino, 0
+                state.rest.clear()
+            stream.seek(state.offset)
+            while chunk := stream.read(_CHUNK_BYTES):
+                state.offset += len(chunk)
+                yield from _lines_in(state, chunk)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except PermissionError:
+        message = f"{state.file.path} may not be read by you"
+        raise RequestError(message, hint="only the job's owner reads its output, unless they open it") from None
+
+
+def _lines_in(state: _Open, chunk: bytes) -> Iterator[Line]:
+    *whole, rest = chunk.split(b"\n")
+    for raw in whole:
+        state.rest += raw
+        yield state.file.line(bytes(state.rest))
+        state.rest.clear()
+    state.rest += rest
+    if len(state.rest) > _LONGEST_LINE_BYTES:
+        yield state.file.line(bytes(state.rest))
+        state.rest.clear()
+
+
+def last_lines(output: JobOutput, *, rank: int | None, count: int) -> list[Line]:
+    """The last `count` lines of `rank`, or of everything; only the end of long files is looked at."""
+    found: deque[Line] = deque(maxlen=count)
+    for file in output.files():
+        found.extend(line for line in _tail(file) if rank is None or line.rank == rank)
+    return list(found)
+
+
+def _tail(file: LogFile) -> Iterator[Line]:
+    try:
+        with file.path.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            stream.seek(max(0, size - _TAIL_BYTES))
+            if size > _TAIL_BYTES:
+                stream.readline()
+            for raw in stream:
+                yield file.line(raw.rstrip(b"\n"))
+    except OSError:
+        return
+
+
+def _in_order(path: Path) -> tuple[bool, list[tuple[int, str]]]:
+    """node2 before node10, and the batch script's own file last."""
+    parts = re.split(r"([0-9]+)", path.name)
+    return path.stem == "batch", [(int(part), "") if part.isdigit() else (0, part) for part in parts]

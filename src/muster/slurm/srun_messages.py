@@ -1,0 +1,165 @@
+"""What srun says on stderr about the tasks of a step: who failed first, how, and whether somebody else ended it.
+
+Read from the text alone. srun reports the end of tasks in the order in which it hears of it, and only the first
+report is a cause: after it, srun itself ends the rest with SIGTERM and SIGKILL.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+__all__ = ["Ending", "Failure", "StepStory", "endings", "exit_words", "read_step"]
+
+_TASKS = re.compile(r"^srun: error: (?P<host>[^\s:]+): tasks? (?P<tasks>[0-9][0-9,-]*): (?P<what>.+)$")
+_EXIT_CODE = re.compile(r"Exited with exit code (?P<code>[0-9]+)")
+_CORE = re.compile(r"\s*\(core dumped\)\s*$")
+# strsignal()'s words, which srun uses, and its own for the kernel's out-of-memory killer.
+_SIGNAL_OF = {
+    **{words: number for number in signal.valid_signals() if (words := signal.strsignal(number))},
+    "Out Of Memory": signal.SIGKILL,
+}
+
+# Something other than a task's own end stopped the step. First match wins.
+_FROM_OUTSIDE = (
+    (
+        re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO TIME LIMIT"),
+        "the time limit was reached",
+    ),
+    (
+        re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO PREEMPTION"),
+        "a more important job took its nodes",
+    ),
+    (re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO NODE FAILURE"), "a node failed"),
+    (re.compile(r"^srun: error: Node failure on (?P<host>\S+)"), "a node failed"),
+    (
+        re.compile(r"^srun: Job step aborted: Waiting up to"),
+        "the step was ended from outside: scancel, a time limit or a failed node",
+    ),
+    (re.compile(r"^srun: error: (?:Unable to create step|Unable to confirm allocation)"), "the step could not be made"),
+    (re.compile(r"^srun: error: .*launch failed"), "a node could not start its tasks"),
+    (
+        re.compile(r"^srun: error: Only allocated [0-9]+ nodes asked for [0-9]+"),
+        "the step asked for more nodes than the job has",
+    ),
+    (
+        re.compile(r"^srun: error: .*(?:Socket timed out|Unable to contact slurm controller)"),
+        "the controller did not answer",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Some tasks of one host that ended the same way, as srun reported them."""
+
+    host: str
+    tasks: tuple[int, ...]
+    words: str
+    """srun's own words: "Exited with exit code 7", "Killed"."""
+
+    status: int | None
+    """The exit status that a shell would give, 128 + n for signal n; None where the words are new to us."""
+
+    core_dumped: bool = False
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The first thing that went wrong: tasks of a host by themselves, or something from outside the tasks."""
+
+    sentence: str
+    host: str | None
+    tasks: tuple[int, ...]
+    status: int | None
+    line: str
+    """The line that says it."""
+
+
+@dataclass(frozen=True)
+class StepStory:
+    """All that srun reported of one step."""
+
+    first: Failure | None
+    endings: tuple[Ending, ...]
+
+
+def read_step(lines: Iterable[str]) -> StepStory:
+    """The story in srun's lines; whatever else stands between them is passed over."""
+    first: Failure | None = None
+    found: list[Ending] = []
+    for line in lines:
+        ending = _ending(line)
+        if ending is not None:
+            found.append(ending)
+        if first is None:
+            first = _outside(line) if ending is None else _own(ending, line)
+    return StepStory(first, tuple(found))
+
+
+def endings(lines: Iterable[str]) -> Iterator[Ending]:
+    """The tasks' endings that srun reported, in its order."""
+    return (ending for line in lines if (ending := _ending(line)) is not None)
+
+
+def exit_words(status: int) -> str:
+    """An exit status in words: "exit status 7", "ended by SIGKILL"."""
+    if status <= 128:
+        return f"exit status {status}"
+    try:
+        return f"ended by {signal.Signals(status - 128).name}"
+    except ValueError:
+        return f"exit status {status}"
+
+
+def _ending(line: str) -> Ending | None:
+    found = _TASKS.match(line.rstrip("\r\n"))
+    tasks = _numbers(found["tasks"]) if found else None
+    if found is None or tasks is None:
+        return None
+    words = found["what"].strip()
+    bare = _CORE.sub("", words)
+    code = _EXIT_CODE.match(bare)
+    number = _SIGNAL_OF.get(bare)
+    status = int(code["code"]) if code else None if number is None else 128 + number
+    return Ending(found["host"], tasks, words, status, core_dumped=bare != words)
+
+
+def _own(ending: Ending, line: str) -> Failure | None:
+    if ending.status == 0:
+        return None
+    many = len(ending.tasks) > 1
+    who = f"rank{'s' if many else ''} {_spelled(ending.tasks)} on {ending.host}"
+    how = ending.words if ending.status is None else exit_words(ending.status)
+    if ending.words.startswith("Out Of Memory"):
+        how = "ended by the kernel: more memory than the job has"
+    dumped = ", core dumped" if ending.core_dumped else ""
+    return Failure(f"{who}: {how}{dumped}", ending.host, ending.tasks, ending.status, line.strip())
+
+
+def _outside(line: str) -> Failure | None:
+    for pattern, sentence in _FROM_OUTSIDE:
+        found = pattern.search(line)
+        if found:
+            host = found.groupdict().get("host")
+            return Failure(sentence, host, (), None, line.strip())
+    return None
+
+
+def _numbers(text: str) -> tuple[int, ...] | None:
+    """The numbers of "0,2-3"; None where the text is no such list."""
+    found: list[int] = []
+    for item in text.split(","):
+        low, dash, high = item.partition("-")
+        if not low.isdigit() or (dash and not high.isdigit()) or (dash and int(high) - int(low) > 1_000_000):
+            return None
+        found.extend(range(int(low), int(high if dash else low) + 1))
+    return tuple(found)
+
+
+def _spelled(tasks: tuple[int, ...]) -> str:
+    """A few ranks by number, many by their count."""
+    shown = ", ".join(map(str, tasks[:4]))
+    return shown if len(tasks) <= 4 else f"{shown} and {len(tasks) - 4} more"
