@@ -334,7 +334,8 @@ muster_watch() {
         printf '%s\n' "$line" >&9
         [ -n "$seen" ] || muster_status_in "$line"
         if [ -z "$timer" ] && { [ -n "$seen" ] || [[ $line == *'interrupt'* ]]; } && [ -n "$step" ]; then
-            { sleep "$MUSTER_GRACE" && scancel --quiet --signal=KILL "$step"; } >/dev/null 2>&1 &
+            # It may outlive us: whoever reads our output must not wait for it.
+            { sleep "$MUSTER_GRACE" && scancel --quiet --signal=KILL "$step"; } >/dev/null 2>&1 7>&- 8>&- 9>&- &
             timer=$!
         fi
     done

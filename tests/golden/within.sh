@@ -25,7 +25,7 @@ muster_main() {
 
     # The ranks.
     muster_error=(--error=/dev/fd/9 --open-mode=append)
-    [ ! -S /dev/fd/2 ] || muster_error=()
+    { : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()
     muster_step srun "${muster_error[@]}" \
         --nodes="$muster_nodes" \
         --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
@@ -343,7 +343,8 @@ muster_watch() {
         printf '%s\n' "$line" >&9
         [ -n "$seen" ] || muster_status_in "$line"
         if [ -z "$timer" ] && { [ -n "$seen" ] || [[ $line == *'interrupt'* ]]; } && [ -n "$step" ]; then
-            { sleep "$MUSTER_GRACE" && scancel --quiet --signal=KILL "$step"; } >/dev/null 2>&1 &
+            # It may outlive us: whoever reads our output must not wait for it.
+            { sleep "$MUSTER_GRACE" && scancel --quiet --signal=KILL "$step"; } >/dev/null 2>&1 7>&- 8>&- 9>&- &
             timer=$!
         fi
     done

@@ -260,10 +260,11 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield "# The ranks."
     if _by_srun(plan):
         if plan.output is Output.STREAM:
-            # A socket cannot be opened by its name; srun's own words and the ranks' errors then share one stream.
+            # A socket, or another user's pipe, cannot be opened by its name; srun's words and the ranks' errors then
+            # share one stream.
             words = (words[0], Fragment('"${muster_error[@]}"'), *words[1:])
             yield "muster_error=(--error=/dev/fd/9 --open-mode=append)"
-            yield "[ ! -S /dev/fd/2 ] || muster_error=()"
+            yield "{ : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()"
         keep = plan.launcher == "torchrun" and plan.output is Output.STREAM
         if keep:
             yield "muster_report=$(mktemp) && trap 'rm -f \"$muster_report\"' EXIT"

@@ -1,0 +1,1 @@
+"""Images: a real Apptainer on real lab hosts, and what is said before anybody waits."""

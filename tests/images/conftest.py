@@ -1,0 +1,74 @@
+"""A real Apptainer, and small images built with it from nothing but a static busybox."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from muster.act.runner import checked, run
+from muster.errors import CommandFailed, MachineLacks
+from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
+
+_PROGRAMS = ("sh", "env", "cat", "printf", "hostname", "readlink", "ls", "id", "touch", "sleep", "true", "echo", "pwd")
+_DEFINITION = """\
+Bootstrap: localimage
+From: {base}
+%environment
+  export FROM_IMAGE=image
+  export PYTHONPATH=/opt/python-of-the-image
+"""
+
+
+@dataclass(frozen=True)
+class Images:
+    """One small system in its forms, and the PATH that leads to what runs it."""
+
+    program: Path
+    sif: Path
+    sandbox: Path
+    without_sh: Path
+
+    @property
+    def path(self) -> str:
+        """A PATH that has the engine first."""
+        return f"{self.program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    def form(self, name: str) -> Path:
+        """sif, sandbox or without_sh."""
+        found: Path = getattr(self, name)
+        return found
+
+
+@pytest.fixture(scope="session")
+def images(scratch: Path) -> Images:
+    """Built once a session, where every host of a lab sees it."""
+    folder = scratch / "images"
+    folder.mkdir()
+    try:
+        packages = prepared_apptainer(apptainer_cache(os.environ), lambda _: None)
+    except (MachineLacks, CommandFailed) as error:
+        pytest.skip(f"Apptainer is missing: {error.message}")
+    program = relocated(packages, folder / "apptainer")
+    busybox = packages / "usr/bin/busybox"
+    base = _system(folder / "base", busybox, _PROGRAMS)
+    (folder / "image.def").write_text(_DEFINITION.format(base=base))
+    sandbox, sif = folder / "sandbox", folder / "image.sif"
+    for built in (("--sandbox", str(sandbox), str(folder / "image.def")), (str(sif), str(sandbox))):
+        checked(run([str(program), "--quiet", "build", *built]))
+    return Images(program, sif, sandbox, _system(folder / "without_sh", busybox, ("env", "hostname")))
+
+
+def _system(folder: Path, busybox: Path, programs: tuple[str, ...]) -> Path:
+    for name in ("bin", "etc", "tmp", "proc", "sys", "dev", "usr", "var", "opt"):
+        (folder / name).mkdir(parents=True)
+    shutil.copy2(busybox, folder / "bin/busybox")
+    for name in programs:
+        (folder / "bin" / name).symlink_to("busybox")
+    for name in ("passwd", "group", "hosts", "resolv.conf"):
+        (folder / "etc" / name).touch()
+    return folder

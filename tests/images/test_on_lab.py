@@ -1,0 +1,253 @@
+"""Commands in images on real hosts with a real Apptainer: what arrives, what stays outside, and what is said when a
+node lacks something. As root, and as an ordinary user to whom /dev/fuse is closed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+
+from launch.lab_runs import wait_until_ended
+from muster.act.runner import Result
+from muster.rank import contract
+from plugins.labs import MUSTER, Lab
+
+from .conftest import Images
+
+pytestmark = pytest.mark.lab
+
+ARGUMENTS = (
+    *("a  b", "$(touch canary)", "`touch canary`", "it's", 'say "x"', "\\", "\\n", "new\nline", "*", "~", "ünï ☃", ""),
+    *("-n", "--", "-x", "!!", "$HOME", "${rank}", "a;b", "a&b", "#", "%t", "{job_id}"),
+)
+VALUE = '$(touch canary) `touch canary` it\'s "x" \\ \\\\ $HOME\nünï *'
+# What a login shell of the host's has, and what no image should see.
+OF_THE_HOST = {
+    "PYTHONPATH": "/host/python",
+    "VIRTUAL_ENV": "/host/env",
+    "CONDA_PREFIX": "/host/conda",
+    "CONDA_DEFAULT_ENV": "host",
+}
+_WITNESS = (
+    'env -0 >"$0/$RANK.env"; printf "%s\\0" "$@" >"$0/$RANK.arguments"; readlink /proc/self/cwd >"$0/$RANK.place"'
+)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a rank saw from inside."""
+
+    environment: Mapping[str, str]
+    arguments: tuple[str, ...]
+    place: str
+
+
+def muster_run(lab: Lab, images: Images, folder: Path, *words: str, env: Mapping[str, str] | None = None) -> Result:
+    """`muster run --quiet` with `words`, with the engine on PATH."""
+    return lab.exec([MUSTER, "run", "--quiet", *words], cwd=folder, env={"PATH": images.path, **(env or {})})
+
+
+def witness(folder: Path, *arguments: str) -> list[str]:
+    """A command for an image with sh: writes down what it sees, below `folder`."""
+    return ["sh", "-c", _WITNESS, str(folder), *arguments]
+
+
+def seen_in(folder: Path) -> dict[int, Seen]:
+    """What was written down, by rank."""
+    return {int(path.stem): _seen(path.with_suffix("")) for path in folder.glob("*.env")}
+
+
+def _seen(base: Path) -> Seen:
+    items = base.with_suffix(".env").read_bytes().decode().split("\0")
+    arguments = base.with_suffix(".arguments").read_bytes().decode().split("\0")[:-1]
+    environment = dict(item.split("=", 1) for item in items if item)
+    return Seen(environment, tuple(arguments), base.with_suffix(".place").read_text().strip())
+
+
+@dataclass(frozen=True)
+class Started:
+    """One run in one form of the image."""
+
+    result: Result
+    ranks: dict[int, Seen]
+    folder: Path
+
+
+@pytest.fixture
+def folder(shared_directory: Path) -> Path:
+    """Where a run is started: every user of the lab may write there."""
+    made = Path(mkdtemp(dir=shared_directory))
+    made.chmod(0o1777)
+    return made
+
+
+@pytest.fixture(scope="module", params=["srun-sif", "srun-sandbox", "mpirun-sandbox"])
+def started(request: pytest.FixtureRequest, either_lab: Lab, images: Images, scratch: Path) -> Started:
+    """Four ranks on two hosts, with everything hostile that fits into one command line."""
+    launcher, _, form = request.param.partition("-")
+    folder = Path(mkdtemp(dir=scratch))
+    folder.chmod(0o1777)
+    words = ("--launcher", launcher, "-N", "2", "--ntasks-per-node", "2", "--image", str(images.form(form)))
+    variables = ("--env", f"VALUE={VALUE}", "--env", "FROM_IMAGE=mine", "--env", "OUT={run_dir}/{job_id}")
+    # The login host of every lab has the machine's /tmp, where Open MPI takes an older lab's folder for its own.
+    environment = {**OF_THE_HOST, "TMPDIR": str(folder)}
+    result = muster_run(
+        either_lab, images, folder, *words, *variables, "--", *witness(folder, *ARGUMENTS), env=environment
+    )
+    return Started(result, seen_in(folder), folder)
+
+
+def test_every_rank_starts_and_the_run_ends_well(started: Started) -> None:
+    assert started.result.status == 0, started.result.stderr
+    assert sorted(started.ranks) == [0, 1, 2, 3]
+
+
+def test_arguments_and_values_arrive_byte_for_byte(started: Started) -> None:
+    assert {rank.arguments for rank in started.ranks.values()} == {ARGUMENTS}
+    assert {rank.environment["VALUE"] for rank in started.ranks.values()} == {VALUE}
+    assert not list(started.folder.rglob("canary"))
+
+
+def test_each_rank_knows_its_place_inside_the_image(started: Started) -> None:
+    for number, rank in started.ranks.items():
+        assert set(contract.PUBLISHED) <= set(rank.environment)
+        assert rank.environment["RANK"] == str(number)
+        assert rank.environment["WORLD_SIZE"] == "4"
+        assert rank.environment["MASTER_ADDR"] == "node1"
+
+
+def test_the_working_directory_is_the_same_inside(started: Started) -> None:
+    assert {rank.place for rank in started.ranks.values()} == {str(started.folder)}
+
+
+def test_what_the_user_sets_wins_over_the_image(started: Started) -> None:
+    assert {rank.environment["FROM_IMAGE"] for rank in started.ranks.values()} == {"mine"}
+    for rank in started.ranks.values():
+        assert rank.environment["OUT"].startswith(f"{started.folder}/muster-runs/")
+
+
+def test_the_hosts_python_stays_outside(started: Started) -> None:
+    for rank in started.ranks.values():
+        assert not {"VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"} & set(rank.environment)
+        assert rank.environment["PYTHONNOUSERSITE"] == "1"
+
+
+def test_the_rank_library_comes_last_on_the_images_own_path(started: Started) -> None:
+    assert {rank.environment["PYTHONPATH"] for rank in started.ranks.values()} == {
+        "/opt/python-of-the-image:/opt/muster-ranks"
+    }
+
+
+def run_in(lab: Lab, images: Images, folder: Path, *words: str, env: Mapping[str, str] | None = None) -> Result:
+    """Two ranks in the sandbox."""
+    return muster_run(lab, images, folder, "--ntasks-per-node", "2", "--image", str(images.sandbox), *words, env=env)
+
+
+def test_an_image_needs_no_sh(lab: Lab, images: Images, folder: Path) -> None:
+    words = ("-N", "2", "--no-label", "--image", str(images.without_sh))
+    result = muster_run(lab, images, folder, *words, "--", "hostname")
+
+    assert result.status == 0, result.stderr
+    assert sorted(result.stdout.split()) == ["node1", "node2"]
+
+
+def test_the_status_is_that_of_the_rank_that_failed(lab: Lab, images: Images, folder: Path) -> None:
+    script = '[ "$RANK" = 0 ] || exit 7; sleep 20'
+
+    assert run_in(lab, images, folder, "--", "sh", "-c", script).status == 7
+
+
+def test_the_wire_up_enters_where_the_site_cleans_the_environment(lab: Lab, images: Images, folder: Path) -> None:
+    words = ("--env", f"VALUE={VALUE}", "--", *witness(folder))
+    result = run_in(lab, images, folder, *words, env={"APPTAINER_CLEANENV": "1", "LEAK": "1"})
+    ranks = seen_in(folder)
+
+    assert result.status == 0, result.stderr
+    assert {rank.environment["VALUE"] for rank in ranks.values()} == {VALUE}
+    assert all(set(contract.PUBLISHED) <= set(rank.environment) for rank in ranks.values())
+    assert all("LEAK" not in rank.environment for rank in ranks.values())
+
+
+def test_what_is_asked_for_does_enter(lab: Lab, images: Images, folder: Path) -> None:
+    asked = ("--env", "PYTHONPATH=/mine", "--env", "LD_LIBRARY_PATH=/mine/lib", "--env", "CONDA_PREFIX=/mine/conda")
+    result = run_in(lab, images, folder, *asked, "--", *witness(folder))
+    environment = seen_in(folder)[0].environment
+
+    assert result.status == 0, result.stderr
+    assert environment["PYTHONPATH"] == "/mine:/opt/muster-ranks"
+    assert environment["LD_LIBRARY_PATH"].startswith("/mine/lib")
+    assert environment["CONDA_PREFIX"] == "/mine/conda"
+
+
+def test_a_bound_path_is_seen_and_read_only_where_asked(lab: Lab, images: Images, folder: Path) -> None:
+    data = folder / "data, with: odd 'signs'"
+    data.mkdir()
+    data.chmod(0o1777)
+    (data / "file").write_text("content")
+    link = folder / "link"
+    link.symlink_to(data)
+    script = f"cat /data/file && ! touch /data/new 2>/dev/null && cat '{link}/file'"
+
+    result = run_in(lab, images, folder, "--no-label", "--bind", f"{link}:/data:ro", "--", "sh", "-c", script)
+
+    assert result.status == 0, result.stderr
+    assert result.stdout == "contentcontent" * 2
+
+
+def test_a_bind_that_the_node_lacks_is_a_sentence(lab: Lab, images: Images, folder: Path) -> None:
+    result = run_in(lab, images, folder, "--bind", "/nowhere/data", "--", "hostname")
+
+    assert result.status == 2
+    assert "the node node1 has no /nowhere/data, which the image is to see" in result.stderr
+    assert "hint: " in result.stderr
+
+
+def test_an_image_on_the_login_hosts_own_disk_is_a_sentence(lab: Lab, images: Images, folder: Path) -> None:
+    script = f"""
+        own=$(mktemp --suffix .sif) && trap 'rm -f "$own"' EXIT && cp "{images.sif}" "$own"
+        "$0" run --quiet -N 2 --image "$own" -- hostname
+    """
+    result = lab.exec(["sh", "-c", script, MUSTER], cwd=folder, env={"PATH": images.path})
+
+    assert result.status == 2
+    assert "does not see the image /tmp/" in result.stderr
+
+
+def test_a_closed_fuse_is_said_and_the_image_unpacked(either_lab: Lab, images: Images, folder: Path) -> None:
+    result = muster_run(either_lab, images, folder, "-N", "2", "--image", str(images.sif), "--", "hostname")
+    said = result.stderr.count("every rank unpacks the image")
+
+    assert result.status == 0, result.stderr
+    assert said == (1 if either_lab.person.ordinary else 0)
+
+
+def test_the_script_runs_with_sbatch_alone(lab: Lab, images: Images, folder: Path) -> None:
+    words = ["--image", str(images.sandbox), "-N", "2", "--ntasks-per-node", "2", "-o", "out.txt"]
+    planned = lab.exec(
+        [MUSTER, "plan", "--quiet", *words, "--", *witness(folder, *ARGUMENTS)], cwd=folder, env={"PATH": images.path}
+    )
+    (folder / "job.sh").write_text(planned.stdout)
+    queued = lab.exec(["sbatch", "--parsable", "job.sh"], cwd=folder)
+
+    assert wait_until_ended(lab, queued.stdout.strip()) == "COMPLETED", (folder / "out.txt").read_text()
+    assert {rank.arguments for rank in seen_in(folder).values()} == {ARGUMENTS}
+
+
+def test_on_this_machine_alone_it_is_the_same(images: Images, folder: Path) -> None:
+    from muster.act.runner import run
+
+    words = [MUSTER, "run", "--here", "--quiet", "--ntasks-per-node", "2", "--image", str(images.sandbox)]
+    environment = {**os.environ, "PATH": images.path, "CONDA_PREFIX": "/host", "PYTHONPATH": "/host"}
+    result = run([*words, "--env", f"VALUE={VALUE}", "--", *witness(folder, *ARGUMENTS)], cwd=folder, env=environment)
+    ranks = seen_in(folder)
+
+    assert result.status == 0, result.stderr
+    assert {rank.arguments for rank in ranks.values()} == {ARGUMENTS}
+    assert {rank.environment["VALUE"] for rank in ranks.values()} == {VALUE}
+    assert {rank.environment["PYTHONPATH"] for rank in ranks.values()} == {"/opt/python-of-the-image:/opt/muster-ranks"}
+    assert all("CONDA_PREFIX" not in rank.environment for rank in ranks.values())
