@@ -1,0 +1,222 @@
+"""squeue and sacct as text: the words that ask about jobs, and the jobs in what they answer. 22.05 to 26.05.
+
+Fields stand behind a separator that nobody types, the job's name is the last of them, and times are asked for in
+seconds since 1970 (`QUERY_ENVIRONMENT`), so no time zone, locale or hostile name can shift a column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from muster.errors import RequestError
+from muster.slurm.reasons import Reason, reason_of
+from muster.slurm.states import State, state_of
+from muster.units import parse_walltime_s
+
+__all__ = [
+    "QUERY_ENVIRONMENT",
+    "Job",
+    "cancel_argv",
+    "is_accounting_absent",
+    "is_job_unknown",
+    "is_silent",
+    "parse_job_id",
+    "parse_sacct",
+    "parse_squeue",
+    "sacct_argv",
+    "squeue_argv",
+]
+
+QUERY_ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}
+
+_FIELD_END, _RECORD_END = "\x1f", "\x1e"
+_MARK = "muster:"
+
+# Field of Job → squeue -O's name, sacct --format's name (None: sacct has it not). The last takes what is left.
+_COLUMNS = (
+    ("id", "JobID", "JobIDRaw"),
+    ("shown_id", "JobArrayID", "JobID"),
+    ("state", "State", "State"),
+    ("reason", "Reason", "Reason"),
+    ("exit", "exit_code", "ExitCode"),
+    ("user", "UserName", "User"),
+    ("partition", "Partition", "Partition"),
+    ("account", "Account", "Account"),
+    ("qos", "QOS", "QOS"),
+    ("nodes", "NumNodes", "NNodes"),
+    ("cpus", "NumCPUs", "NCPUS"),
+    ("time_limit", "TimeLimit", "Timelimit"),
+    ("submitted", "SubmitTime", "Submit"),
+    ("started", "StartTime", "Start"),
+    ("ended", "EndTime", "End"),
+    ("node_list", "NodeList", "NodeList"),
+    ("dependency", "Dependency", None),
+    ("stdout", "StdOut", None),
+    ("comment", "Comment", "Comment"),
+    ("name", "Name", "JobName"),
+)
+_SACCT = tuple((field, sacct) for field, _, sacct in _COLUMNS if sacct is not None)
+_NOTHING = frozenset({"", "(null)", "N/A", "n/a", "NONE", "None", "None assigned", "Unknown", "INVALID"})
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job as the scheduler or its accounting knows it. What neither says is None."""
+
+    id: str
+    shown_id: str
+    """As squeue shows it: 7_[2-9%1] for what waits of an array."""
+
+    name: str
+    state: State
+    reason: Reason
+    exit_code: int | None = None
+    signal: int | None = None
+    user: str | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    nodes: int | None = None
+    cpus: int | None = None
+    time_limit_s: int | None = None
+    submitted: int | None = None
+    """Seconds since 1970, as all times here."""
+
+    started: int | None = None
+    """When it started; of a job that waits, when Slurm expects it to start."""
+
+    ended: int | None = None
+    node_list: str | None = None
+    dependency: str | None = None
+    stdout: str | None = None
+    comment: str | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether Muster made it."""
+        return (self.comment or "").startswith(_MARK)
+
+    @property
+    def status(self) -> int | None:
+        """The exit status a shell would give: 128 + n for signal n."""
+        return 128 + self.signal if self.signal else self.exit_code
+
+
+def parse_job_id(text: str) -> str:
+    """A job id that squeue, sacct and scancel take: 123, 123_4, 123_[5-8]; RequestError for anything else."""
+    if re.fullmatch(r"[0-9]{1,10}(\+[0-9]+)?(_([0-9]+|\[[0-9,%:-]+\]))?", text):
+        return text
+    raise RequestError(f"{text!r} is not a job id", hint="muster jobs shows them: 123, or 123_4 for one of an array")
+
+
+def squeue_argv(jobs: Sequence[str] = ()) -> list[str]:
+    """Ask for these jobs in one request; without any, for all that the user has in the controller's memory."""
+    wanted = f"--jobs={','.join(jobs)}" if jobs else "--me"
+    columns = [name for _, name, _ in _COLUMNS]
+    ends = [*[_FIELD_END] * (len(columns) - 1), _RECORD_END]
+    form = ",".join(f"{name}:{end}" for name, end in zip(columns, ends, strict=True))
+    return ["squeue", "--all", "--noheader", "--states=all", wanted, f"--Format={form}"]
+
+
+def sacct_argv(jobs: Sequence[str]) -> list[str]:
+    """Ask accounting for these jobs in one request, whenever they were."""
+    form = ",".join(name for _, name in _SACCT)
+    wanted = f"--jobs={','.join(jobs)}"
+    return ["sacct", "-X", "--noheader", "--parsable2", f"--delimiter={_FIELD_END}", wanted, f"--format={form}"]
+
+
+def cancel_argv(jobs: Sequence[str]) -> list[str]:
+    """Cancel these jobs in one request."""
+    return ["scancel", *jobs]
+
+
+def parse_squeue(stdout: str) -> tuple[Job, ...]:
+    """The jobs in squeue's answer. What is no record of ours (a site's greeting) is passed over."""
+    names = [field for field, _, _ in _COLUMNS]
+    records = stdout.split(f"{_RECORD_END}\n")
+    return tuple(job for record in records if (job := _job(names, record.split(_FIELD_END, len(names) - 1))))
+
+
+def parse_sacct(stdout: str) -> tuple[Job, ...]:
+    """The jobs in sacct's answer; a line that begins no record goes on with the name of the one before it."""
+    names = [field for field, _ in _SACCT]
+    starts = [found.start() for found in re.finditer(rf"^[0-9]+{_FIELD_END}", stdout, re.MULTILINE)]
+    return tuple(
+        job
+        for start, end in pairwise([*starts, len(stdout)])
+        if (job := _job(names, stdout[start:end].removesuffix("\n").split(_FIELD_END, len(names) - 1)))
+    )
+
+
+def is_silent(stderr: str) -> bool:
+    """Whether a client says that its daemon did not answer."""
+    return bool(
+        re.search(r"Unable to contact slurm controller|[Ss]ocket timed out|Connection (refused|timed out)", stderr)
+    )
+
+
+def is_job_unknown(stderr: str) -> bool:
+    """Whether squeue or scancel says that there is no such job."""
+    return "Invalid job id" in stderr
+
+
+def is_accounting_absent(stderr: str) -> bool:
+    """Whether sacct says that this cluster keeps no accounts."""
+    return "accounting storage is disabled" in stderr
+
+
+def _job(names: Sequence[str], values: Sequence[str]) -> Job | None:
+    if len(values) != len(names):
+        return None
+    # A greeting stands before the first record, on lines of its own.
+    said = dict(zip(names, (values[0].rpartition("\n")[2], *values[1:]), strict=True))
+    if not said["id"].strip().isdigit():
+        return None
+    exit_code, signal = _exit(said["exit"])
+    return Job(
+        id=said["id"].strip(),
+        shown_id=said["shown_id"].strip() or said["id"].strip(),
+        name=said["name"],
+        state=state_of(said["state"]),
+        reason=reason_of(said["reason"]),
+        exit_code=exit_code,
+        signal=signal,
+        nodes=_number(said["nodes"]),
+        cpus=_number(said["cpus"]),
+        time_limit_s=_limit_s(said["time_limit"]),
+        submitted=_number(said["submitted"]),
+        started=_number(said["started"]),
+        ended=_number(said["ended"]),
+        **dict(_texts(said)),
+    )
+
+
+def _texts(said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in ("user", "partition", "account", "qos", "node_list", "dependency", "stdout", "comment"):
+        if (value := said.get(name, "").strip()) not in _NOTHING:
+            yield name, value
+
+
+def _exit(text: str) -> tuple[int | None, int | None]:
+    """(exit code, signal): "7:0", "0:9"; squeue of 22.05 gives the number that wait() gave: 1792, 9."""
+    code, colon, signal = text.strip().partition(":")
+    if colon and code.isdigit() and signal.isdigit():
+        return int(code), int(signal)
+    number = _number(code)
+    return (None, None) if number is None else (number >> 8 & 0xFF, number & 0x7F)
+
+
+def _number(text: str) -> int | None:
+    """A whole number; squeue shortens node counts: 4K."""
+    found = re.fullmatch(r"([0-9]{1,15})([KM]?)", text.strip(), re.ASCII)
+    return int(found[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[found[2]] if found else None
+
+
+def _limit_s(text: str) -> int | None:
+    try:
+        return parse_walltime_s(text) if text.strip() else None
+    except RequestError:
+        return None
