@@ -25,22 +25,34 @@ for file in passwd group subuid subgid; do
   mount --bind "$hidden/$file" "/etc/$file"
 done
 
-# The tests' Python may lie where only root may go (/root/.pyenv): open a way to it, and to nothing else.
-closed=
-path=/
-for part in $(dirname "$python" | tr / ' ') $(basename "$python"); do
-  path=${path%/}/$part
-  if [ -z "$closed" ] && [ "$path" != "$python" ] && ! setpriv --reuid 20001 --regid 20001 --clear-groups test -x "$path"; then
-    closed=$path
-  fi
+# The first directory on the way to $1 that is closed to the user, if any.
+closed_above() {
+  path=
+  for part in $(dirname "$1" | tr / ' '); do
+    path=$path/$part
+    setpriv --reuid 20001 --regid 20001 --clear-groups test -x "$path" || { echo "$path"; return; }
+  done
+}
+
+# The checkout and the tests' Python may lie where only root may go (/root): open a way to them, and to nothing else.
+checkout=$(cd "$(dirname "$0")/../.." && pwd -P)
+mount -t tmpfs tmpfs /run
+for needed in "$checkout" "$python"; do
+  closed=$(closed_above "$needed")
+  [ -n "$closed" ] || continue
+  mkdir -p "/run$needed"
+  mount --bind "$needed" "/run$needed"
+  echo "$needed $closed" >>/run/needed
 done
-if [ -n "$closed" ]; then
-  mkdir -p "$hidden/python"
-  mount --bind "$python" "$hidden/python"
+[ ! -e /run/needed ] || cut -d' ' -f2 /run/needed | sort -u | while read -r closed; do
   mount -t tmpfs -o mode=755 tmpfs "$closed"
-  mkdir -p "$python"
-  mount --move "$hidden/python" "$python"
-fi
+done
+[ ! -e /run/needed ] || while read -r needed closed; do
+  mkdir -p "$needed"
+  mount --move "/run$needed" "$needed"
+done </run/needed
+umount /run
+cd "$PWD" 2>/dev/null || cd /
 
 export HOME="$home" USER=rehearsal LOGNAME=rehearsal
 unset XDG_STATE_HOME XDG_RUNTIME_DIR

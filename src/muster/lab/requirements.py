@@ -27,7 +27,12 @@ _ALWAYS = {
     "slurmd": "slurmd",
 }
 _ORDINARY_USER = {"newuidmap": "uidmap", "newgidmap": "uidmap"}
-_ACCOUNTING = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "mariadb-install-db": "mariadb-server"}
+_ACCOUNTING = {
+    "slurmdbd": "slurmdbd",
+    "mariadbd": "mariadb-server-core",
+    "mariadb-install-db": "mariadb-server-core",
+    "my_print_defaults": "mariadb-client-core",
+}
 
 
 class IdRange(NamedTuple):
