@@ -60,6 +60,12 @@ def slurm_says(lab: Lab, host: str) -> str:
     return lab.exec(["sinfo", "--noheader", "--Node", "--nodes", host, "--format=%T"]).stdout.strip()
 
 
+def controllers_view(lab: Lab, host: str) -> str:
+    """What slurmctld knows and did: for the failure's report."""
+    script = f"scontrol show node {host}; squeue; tail -n 40 /run/muster-lab/log/slurmctld.log"
+    return lab.exec(["sh", "-c", script]).stdout
+
+
 def reaches(lab: Lab, host: str) -> bool:
     """Whether the login host can open a connection to the host's slurmd."""
     return lab.exec(["timeout", "2", "bash", "-c", f"exec 3<>/dev/tcp/{host}/6818"]).ok
@@ -78,7 +84,8 @@ def test_a_killed_node_is_gone_with_its_step_and_comes_back(faulty_lab: Lab, sha
     refused = faulty_lab.exec(["true"], host="node2")
     assert refused.status == 2
     assert "node2 is down" in refused.stderr
-    assert becomes_true(lambda: slurm_says(faulty_lab, "node2").startswith("down"), timeout_s=150, every_s=2)
+    is_down = becomes_true(lambda: slurm_says(faulty_lab, "node2").startswith("down"), timeout_s=150, every_s=2)
+    assert is_down, controllers_view(faulty_lab, "node2")
     assert "NODE_FAIL" in faulty_lab.exec(["scontrol", "show", "job", job]).stdout
     assert beat.read_text() == last
     again = faulty_lab.muster("fault", "kill-node", "node2")

@@ -71,11 +71,11 @@ def hint(person: Person) -> str:
     return f"up: {', '.join(others)}" if others else "muster lab up makes one"
 
 
-@pytest.mark.parametrize("after_s", [0.05, 0.2, 0.4, 0.7, 1.0])
+@pytest.mark.parametrize("after_s", [0.05, 0.15, 0.3, 0.5, 0.8])
 def test_an_up_that_is_killed_leaves_nothing(person: Person, after_s: float, tmp_path: Path) -> None:
     before = of_the_machine()
     name = f"killed-{uuid4().hex}"
-    up = begin_up(person, name, tmp_path, "-N", "32")
+    up = begin_up(person, name, tmp_path, "-N", "64")
     time.sleep(after_s)  # the moment is arbitrary: whatever stands by then has to go
     members = with_word(name)
     assert up.poll() is None
