@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from muster.cli.output import print_json, print_table, say
@@ -16,10 +18,13 @@ verbs:
   list              the profiles there are
   show [SITE]       one profile; the one of this host if none is named
   detect            which site this is, and the evidence
+  probe [NAME]      a draft of this cluster's profile, of what may be asked; on stdout
 
 options:
   --why             show: each value with its reason, document, date and trust
   --json            one JSON document with stable keys
+  --job             probe: ask a compute node too, by a job of a minute
+  --srun=FLAG       probe: one more flag for that job, whole (-A, -p, …); repeatable
   -h, --help        show this page and leave
 
 A site is a name of the list, or a TOML file.
@@ -31,14 +36,17 @@ def main(words: list[str]) -> int:
     from muster.errors import RequestError, UnknownName
 
     switches = {word for word in words if word.startswith("-")}
+    flags = tuple(word.removeprefix("--srun=") for word in words if word.startswith("--srun="))
+    switches -= {f"--srun={flag}" for flag in flags}
     names = [word for word in words if not word.startswith("-")]
     if not words or switches & {"-h", "--help"}:
         print(_HELP, end="")
         return 0 if words else 2
-    verbs = {
+    verbs: dict[str, tuple[Callable[[list[str], set[str]], int], int, set[str]]] = {
         "list": (_list, 0, {"--json"}),
         "show": (_show, 1, {"--json", "--why"}),
         "detect": (_detect, 0, {"--json"}),
+        "probe": (partial(_probe, flags), 1, {"--job"}),
     }
     if not names or names[0] not in verbs:
         raise UnknownName("verb of muster site", names[0] if names else "", verbs)
@@ -137,4 +145,25 @@ def _detect(names: list[str], switches: set[str]) -> int:
     for site, sign in sighting.hints:
         if site != sighting.name:
             say(f"not decisive: {sign}, as at {site}")
+    return 0
+
+
+def _probe(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
+    from muster.act.probe import look
+    from muster.act.survey import survey
+    from muster.sites.draft import draft
+
+    facts = look()
+    found = survey(facts, job=flags if "--job" in switches or flags else None)
+    if not found.answers:
+        from muster.errors import MachineLacks
+
+        why = next(iter(found.refused.values()), "")
+        raise MachineLacks(
+            "Slurm", f"nothing could be asked here: {why}", hint="type it on a login node of the cluster"
+        )
+    print(draft(found, names[0] if names else "mine"), end="")
+    if not found.node:
+        say("the login node alone was asked; --job asks a compute node for a minute")
+    say("keep it as ~/.config/muster/sites/NAME.toml, or give it to --site")
     return 0

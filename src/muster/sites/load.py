@@ -87,7 +87,7 @@ class Site:
         if found is None:
             return Origin("muster", "the default", None)
         layer = self.layers[found[0]]
-        fact = self._fact(path) if layer.kind == "bundled" else None
+        fact = self._fact(path, layer.kind)
         source = self._own_source(path) or (fact.source if fact else None)
         return Origin(
             layer=layer.kind,
@@ -111,11 +111,14 @@ class Site:
                 value = None
         return path
 
-    def _fact(self, path: Path) -> Fact | None:
+    def _fact(self, path: Path, kind: str) -> Fact | None:
+        """The closest fact of the same kind of layer: a document of ours says nothing of what a user wrote."""
         words = tuple(str(part) for part in path if not isinstance(part, int))
         for length in range(len(words), 0, -1):
-            if words[:length] in self._facts:
-                return self._facts[words[:length]]
+            fact = self._facts.get(words[:length])
+            if fact is not None:
+                said = self.merged.origin(("facts", ".".join(words[:length])))
+                return fact if said is not None and self.layers[said[0]].kind == kind else None
         return None
 
     def _own_source(self, path: Path) -> str | None:

@@ -1,0 +1,47 @@
+"""Ask a cluster what may be asked, for the draft of its profile. A refusal is an answer too."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from muster.act.runner import Runner, run
+from muster.errors import MachineLacks, SchedulerSilent
+from muster.facts import Facts
+from muster.sites.draft import JOB_SCRIPT, QUESTIONS, Survey, node_answers
+
+__all__ = ["survey"]
+
+_PATIENCE_S = 20.0
+_QUEUE_PATIENCE_S = 540.0
+
+
+def survey(facts: Facts, *, job: Sequence[str] | None = None, runner: Runner = run) -> Survey:
+    """Ask the login node, and with `job` (options for srun) one compute node for a minute."""
+    answers, refused = {}, {}
+    for name, argv in QUESTIONS.items():
+        words = [*argv, f"user={facts.user}"] if name == "accounts" else argv
+        said, trouble = _ask(words, runner, _PATIENCE_S)
+        if said:
+            answers[name] = said
+        else:
+            refused[name] = trouble
+    node = {}
+    if job is not None:
+        said, _ = _ask(
+            ["srun", "--nodes=1", "--ntasks=1", "--time=1", *job, "sh", "-c", JOB_SCRIPT], runner, _QUEUE_PATIENCE_S
+        )
+        node = node_answers(said)
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    return Survey(today, facts.hostname, facts.user, answers, refused, node)
+
+
+def _ask(argv: Sequence[str], runner: Runner, timeout_s: float) -> tuple[str, str]:
+    """What was said, and what was complained of."""
+    try:
+        done = runner(argv, timeout_s=timeout_s)
+    except (MachineLacks, SchedulerSilent) as error:
+        return "", error.message
+    # srun --mpi=list speaks on stderr.
+    said = done.stdout or (done.stderr if done.ok else "")
+    return said if done.ok else "", done.stderr.strip()

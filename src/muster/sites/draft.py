@@ -1,0 +1,377 @@
+"""What a cluster answered → a draft of its profile, as TOML. Pure.
+
+What was not asked or not answered is left out and named in a comment: nothing is guessed. The draft loads as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from muster.errors import RequestError
+from muster.sites.masks import core_list, spell_cores
+from muster.units import format_walltime, parse_walltime_s
+
+__all__ = ["JOB_SCRIPT", "QUESTIONS", "SINFO_COLUMNS", "Survey", "draft", "roce_gid_index"]
+
+SINFO_COLUMNS = (
+    "partition",
+    "avail",
+    "time",
+    "default_time",
+    "sizes",
+    "nodes",
+    "cpus",
+    "shape",
+    "memory",
+    "gres",
+    "features",
+)
+_SINFO_FORMAT = "%R|%a|%l|%L|%s|%D|%c|%z|%m|%G|%f"
+
+# What a login node is asked: a name, and the command. Each may be refused.
+QUESTIONS: Mapping[str, tuple[str, ...]] = {
+    "config": ("scontrol", "show", "config"),
+    "partitions": ("sinfo", "--noheader", "--format", _SINFO_FORMAT),
+    "default": ("sinfo", "--noheader", "--format", "%P"),
+    "mpi": ("srun", "--mpi=list"),
+    "accounts": ("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=account,partition,qos"),
+    "qos": ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,maxtres"),
+}
+
+# What a compute node is asked, in one step of a minute; the answers stand between lines of their own.
+JOB_SCRIPT = """\
+ask() { echo "@@ $1"; shift; "$@" 2>/dev/null; }
+ask lscpu lscpu -p=CPU,CORE,SOCKET,NODE
+ask nvidia nvidia-smi --query-gpu=index,name,memory.total --format=csv,noheader,nounits
+ask topology nvidia-smi topo -m
+ask rocm rocm-smi --showtoponuma
+ask interfaces ls /sys/class/net
+ask hcas ls /sys/class/infiniband
+ask link_layers sh -c 'cat /sys/class/infiniband/*/ports/1/link_layer'
+ask gids sh -c 'for g in /sys/class/infiniband/*/ports/1/gids/*; do
+  t=${g%/gids/*}/gid_attrs/types/${g##*/}; echo "${g##*/} $(cat "$g") $(cat "$t")"; done'
+ask tmp sh -c 'df -PT /tmp | tail -n 1'
+ask arch uname -m
+ask end true
+"""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was asked, and what was answered; a question without an answer is not in it."""
+
+    day: str
+    host: str
+    user: str = ""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    node: Mapping[str, str] = field(default_factory=dict)
+    """Answers of a compute node; empty: no job was run."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Nodes that look alike from outside."""
+
+    cpus: int
+    threads: int
+    memory_mib: int
+    gpus: int
+    gpu_type: str | None
+    features: tuple[str, ...]
+
+
+def node_answers(text: str) -> dict[str, str]:
+    """The answers of JOB_SCRIPT's output, by name; an empty one is left out."""
+    parts = re.split(r"^@@ (\w+)\n", text, flags=re.MULTILINE)
+    pairs = zip(parts[1::2], parts[2::2], strict=False)
+    return {name: answer.strip("\n") for name, answer in pairs if answer.strip()}
+
+
+def draft(survey: Survey, name: str) -> str:
+    """The profile as far as it could be learned."""
+    rows = _rows(survey)
+    kinds = _kinds(rows)
+    config = _config(survey.answers.get("config", ""))
+    lines = [
+        f"# A draft, made by `muster site probe` on {survey.host}. What could not be learned is named in comments.",
+        "muster_site = 1",
+        f"name = {_text(name)}",
+        f"title = {_text(f'{name}, as probed on {survey.day}')}",
+        f"summary = {_text(_summary(rows, kinds))}",
+    ]
+    lines += _detect(config)
+    lines += _nodes(kinds, survey)
+    lines += _request(kinds, rows)
+    lines += _partitions(rows, kinds, survey)
+    lines += _qos(survey)
+    lines += _launch(config, survey)
+    lines += _fabric(survey)
+    lines += _provenance(survey)
+    lines += _not_learned(survey)
+    return "\n".join(lines) + "\n"
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _rows(survey: Survey) -> list[dict[str, str]]:
+    found = []
+    for line in survey.answers.get("partitions", "").splitlines():
+        cells = line.split("|")
+        if len(cells) == len(SINFO_COLUMNS):
+            found.append(dict(zip(SINFO_COLUMNS, cells, strict=True)))
+    return found
+
+
+def _kind(row: Mapping[str, str]) -> _Kind:
+    gpus, gpu_type = 0, None
+    for item in re.sub(r"\([^)]*\)", "", row["gres"]).split(","):
+        found = re.fullmatch(r"gpu(?::([^:]+))?:(\d+)", item)
+        if found:
+            gpus, gpu_type = gpus + int(found[2]), found[1]
+    shape = row["shape"].split(":")
+    threads = int(shape[2]) if len(shape) == 3 and shape[2].isdigit() else 1
+    features = tuple(word for word in row["features"].split(",") if word and word != "(null)")
+    return _Kind(_number(row["cpus"]), threads, _number(row["memory"]), gpus, gpu_type, features)
+
+
+def _number(text: str) -> int:
+    """The number at the start: sinfo writes 8+ where nodes differ."""
+    found = re.match(r"\d+", text)
+    return int(found[0]) if found else 0
+
+
+def _kinds(rows: Sequence[Mapping[str, str]]) -> dict[_Kind, str]:
+    """A name for each kind of node, those with most GPUs first."""
+    seen = sorted(dict.fromkeys(map(_kind, rows)), key=lambda kind: -kind.gpus)
+    names: dict[_Kind, str] = {}
+    for kind in seen:
+        base = f"{kind.gpu_type or 'gpu'}{kind.gpus}" if kind.gpus else f"cpu{kind.cpus}"
+        taken = sum(name.startswith(base) for name in names.values())
+        names[kind] = base if not taken else f"{base}-{taken + 1}"
+    return names
+
+
+def _config(text: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def roce_gid_index(gids: str) -> int | None:
+    """The entry with an IPv4 address whose type is RoCE v2: `INDEX GID TYPE` on each line, as /sys has them."""
+    for line in gids.splitlines():
+        index, _, rest = line.partition(" ")
+        gid, _, kind = rest.partition(" ")
+        if index.isdigit() and gid.startswith("0000:0000:0000:0000:0000:ffff:") and kind.strip() == "RoCE v2":
+            return int(index)
+    return None
+
+
+# ---------------------------------------------------------------- writing
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _list(words: Sequence[str]) -> str:
+    return "[" + ", ".join(map(_text, words)) + "]"
+
+
+def _summary(rows: Sequence[Mapping[str, str]], kinds: Mapping[_Kind, str]) -> str:
+    most = next(iter(kinds), None)
+    if most is None:
+        return "nothing could be learned of its nodes"
+    nodes = max((_number(row["nodes"]) for row in rows if _kind(row) == most), default=0)
+    gpus = f"{most.gpus} × {most.gpu_type or 'GPU'}" if most.gpus else f"{most.cpus} CPUs"
+    return f"{nodes} nodes × {gpus}"
+
+
+def _detect(config: Mapping[str, str]) -> Iterator[str]:
+    if "ClusterName" in config:
+        yield from ("", "[detect]", f"cluster_names = {_list([config['ClusterName']])}")
+
+
+def _nodes(kinds: Mapping[_Kind, str], survey: Survey) -> Iterator[str]:
+    for number, (kind, name) in enumerate(kinds.items()):
+        yield from ("", f"[nodes.{name}]", f"gpus = {kind.gpus}")
+        if kind.cpus:
+            yield f"cores = {kind.cpus // kind.threads}"
+            yield f"threads_per_core = {kind.threads}"
+        if kind.gpus and kind.cpus // kind.threads >= kind.gpus:
+            yield f"cores_per_gpu = {kind.cpus // kind.threads // kind.gpus}"
+        if kind.memory_mib:
+            yield f"memory_mib = {kind.memory_mib}"
+        if number == 0:  # the job of a minute ran on one of these
+            yield from _seen_on_a_node(survey, kind.cpus // kind.threads)
+
+
+def _seen_on_a_node(survey: Survey, cores: int) -> Iterator[str]:
+    node = survey.node
+    if node.get("arch") in {"x86_64", "aarch64"}:
+        yield f"arch = {_text(node['arch'])}"
+    if "nvidia" in node:
+        names = [line.split(",")[1].strip() for line in node["nvidia"].splitlines() if line.count(",") == 2]
+        yield from ('gpu_kind = "cuda"', *([f"gpu = {_text(names[0])}"] if names else []))
+    elif "rocm" in node:
+        yield 'gpu_kind = "rocm"'
+    numa = _numa(node.get("lscpu", ""))
+    if sum(len(core_list(domain)) for domain in numa) != cores:
+        yield "# not learned: NUMA domains: what lscpu shows are not the cores that Slurm counts"
+        return
+    yield f"numa = {_list(numa)}"
+    places = re.findall(r"GPU\[\d+\].*?Numa Node:\s*(\d+)", node.get("rocm", "")) or _nvidia_numa(
+        node.get("topology", "")
+    )
+    if places:
+        yield f"gpu_numa = [{', '.join(places)}]"
+
+
+def _nvidia_numa(topology: str) -> list[str]:
+    """NUMA domain of each GPU, from the column `NUMA Affinity` of nvidia-smi topo -m; none where one has several."""
+    header, *lines = topology.splitlines() or [""]
+    titles = re.split(r"\t+", header.strip())
+    if "NUMA Affinity" not in titles:
+        return []
+    from_the_end = len(titles) - titles.index("NUMA Affinity")
+    rows = [re.split(r"\t+", line.rstrip()) for line in lines if line.startswith("GPU")]
+    found = [row[-from_the_end].strip() for row in rows if len(row) > from_the_end]
+    return found if len(found) == len(rows) and all(each.isdigit() for each in found) else []
+
+
+def _numa(lscpu: str) -> list[str]:
+    """First hardware thread of the cores of each NUMA domain, from `lscpu -p=CPU,CORE,SOCKET,NODE`."""
+    domains: dict[int, dict[int, int]] = {}
+    for line in lscpu.splitlines():
+        cells = line.split(",")
+        if len(cells) == 4 and cells[0].isdigit() and cells[3].isdigit():
+            domains.setdefault(int(cells[3]), {}).setdefault(int(cells[1]), int(cells[0]))
+    return [spell_cores(cores.values()) for _, cores in sorted(domains.items())]
+
+
+def _request(kinds: Mapping[_Kind, str], rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    yield from ("", "[request]", 'gpus = "gpus-per-node"')
+    yield f"cpus = {_text('threads' if any(kind.threads > 1 for kind in kinds) else 'cores')}"
+    types = sorted({kind.gpu_type for kind in kinds if kind.gpu_type})
+    if types:
+        yield f"gres_names = {_list([f'gpu:{each}' for each in types])}"
+    features = sorted({feature for kind in kinds for feature in kind.features})
+    if features:
+        yield f"features = {_list(features)}"
+    if rows and not any(row["partition"].endswith("*") for row in rows):
+        yield "# whether an account, a QOS or a time limit has to be given is not to be learned by asking"
+
+
+def _partitions(rows: Sequence[Mapping[str, str]], kinds: Mapping[_Kind, str], survey: Survey) -> Iterator[str]:
+    default = {line.strip().rstrip("*") for line in survey.answers.get("default", "").splitlines() if "*" in line}
+    done = set()
+    for row in rows:
+        name = row["partition"].rstrip("*")
+        if name in done:
+            continue
+        done.add(name)
+        kind = _kind(row)
+        yield from ("", f"[partitions.{_text(name)}]", f"node = {_text(kinds[kind])}", f"gpus = {kind.gpus}")
+        if _number(row["nodes"]):
+            yield f"nodes = {_number(row['nodes'])}"
+        yield from _limit("time_max", row["time"])
+        yield from _limit("time_default", row["default_time"])
+        most = re.fullmatch(r"(\d+)-(\d+)", row["sizes"])
+        if most:
+            yield f"nodes_max = {most[2]}"
+        if name in default:
+            yield "default = true"
+        if row["avail"] != "up":
+            yield "open = false"
+
+
+def _limit(key: str, text: str) -> Iterator[str]:
+    if text and text not in {"infinite", "n/a", "UNLIMITED"}:
+        try:
+            seconds = parse_walltime_s(text)
+        except RequestError:
+            return
+        if seconds:
+            yield f"{key} = {_text(format_walltime(seconds))}"
+
+
+def _qos(survey: Survey) -> Iterator[str]:
+    for line in survey.answers.get("qos", "").splitlines():
+        name, _, rest = line.partition("|")
+        longest, _, tres = rest.partition("|")
+        if re.fullmatch(r"[\w.-]+", name):
+            yield from ("", f"[qos.{_text(name)}]")
+            yield from _limit("time_max", longest)
+            nodes = re.search(r"\bnode=(\d+)", tres)
+            if nodes:
+                yield f"nodes_max = {nodes[1]}"
+
+
+def _launch(config: Mapping[str, str], survey: Survey) -> Iterator[str]:
+    yield from ("", "[launch]")
+    types = [line.strip() for line in survey.answers.get("mpi", "").splitlines() if re.fullmatch(r"\s*\w+\s*", line)]
+    if types:
+        yield f"mpi_types = {_list(types)}"
+    if "SLURM_VERSION" in config:
+        yield f"slurm = {_text(config['SLURM_VERSION'])}"
+    if config.get("KillOnBadExit") in {"0", "1"}:
+        yield f"kills_on_bad_exit = {'true' if config['KillOnBadExit'] == '1' else 'false'}"
+    yield from ("", "[rendezvous]", 'host = "as-is"')
+    reserved = re.search(r"ports=(\d+)-(\d+)", config.get("MpiParams", ""))
+    if reserved:
+        yield "reserved_ports = true"
+
+
+def _fabric(survey: Survey) -> Iterator[str]:
+    interfaces = [name for name in survey.node.get("interfaces", "").split() if re.match(r"(ib|hsn|bond|en|eth)", name)]
+    hcas = survey.node.get("hcas", "").split()
+    if not interfaces and not hcas:
+        return
+    layers = set(survey.node.get("link_layers", "").split())
+    kind = next(
+        (
+            kind
+            for kind, seen in (
+                ("slingshot", any(name.startswith("hsn") for name in interfaces)),
+                ("infiniband", "InfiniBand" in layers),
+                ("roce", bool(hcas) and layers == {"Ethernet"}),
+            )
+            if seen
+        ),
+        "ethernet",
+    )
+    yield from ("", "[fabric]", f"kind = {_text(kind)}", f"interfaces = {_list(interfaces)}")
+    if hcas:
+        yield f"hcas = {_list(hcas)}"
+    index = roce_gid_index(survey.node.get("gids", ""))
+    if kind == "roce" and index is not None:
+        yield from (
+            "",
+            "[[environment]]",
+            'name = "NCCL_IB_GID_INDEX"',
+            f'value = "{index}"',
+            'when = { nodes_min = 2, nccl_below = "2.21" }',
+            'reason = "the entry with an IPv4 address and RoCE v2, seen on a node; since 2.21 NCCL finds it itself"',
+            'source = "probe"',
+        )
+
+
+def _provenance(survey: Survey) -> Iterator[str]:
+    asked = "its login node and one compute node" if survey.node else "its login node alone"
+    yield from ("", "[sources.probe]", f"title = {_text(f'muster site probe on {survey.host}')}")
+    yield from (f"at = {_text(asked)}", f"checked = {survey.day}", 'trust = "V"', "", "[facts]")
+    for key in ("nodes", "request", "partitions", "qos", "launch", "rendezvous", "fabric"):
+        yield f'{key} = "probe"'
+
+
+def _not_learned(survey: Survey) -> Iterator[str]:
+    yield ""
+    for question, why in survey.refused.items():
+        yield f"# not learned: {' '.join(QUESTIONS[question])}: {why.splitlines()[0] if why else 'no answer'}"
+    if not survey.node:
+        yield "# not learned: NUMA domains, GPUs, interfaces: they take a job of a minute (muster site probe --job)"
+    yield "# not to be learned by asking: environment, containers, file systems, internet, whom to ask"
