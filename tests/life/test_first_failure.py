@@ -1,0 +1,91 @@
+"""Guards which rank is said to have failed first: recorded reports of torchrun, Open MPI, MPICH and srun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import copyfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.act.first_failure import first_failure, mpirun_failure, torchrun_failure
+from muster.act.watch import JobOutput
+
+SAMPLES = Path(__file__).resolve().parents[1] / "samples"
+
+
+def lines(name: str) -> list[str]:
+    """The lines of a recorded report."""
+    return (SAMPLES / "launchers" / f"{name}.log").read_text().splitlines()
+
+
+def in_run(folder: Path, **recorded: str) -> JobOutput:
+    """The output of a run whose logs are these recordings."""
+    for name, source in recorded.items():
+        copyfile(SAMPLES / source, folder / f"{name}.log")
+    return JobOutput(folder)
+
+
+@pytest.mark.parametrize(("kind", "status"), [("exit", 7), ("kill", 137)])
+def test_torchrun_names_the_rank_although_srun_saw_an_agent(kind: str, status: int) -> None:
+    found = torchrun_failure(lines(f"torchrun-{kind}-node2"))
+    assert found is not None
+    assert (found[1].tasks, found[1].host, found[1].status) == ((3,), "node2", status)
+
+
+def test_an_agent_that_was_ended_reports_no_failure_of_a_rank() -> None:
+    assert torchrun_failure(lines("torchrun-exit-node1")) is None
+
+
+def test_the_report_of_a_rank_that_torchrun_ended_is_no_cause(tmp_path: Path) -> None:
+    output = in_run(
+        tmp_path,
+        node1="launchers/torchrun-exit-node1.log",
+        node2="launchers/torchrun-exit-node2.log",
+        batch="srun/22.05-all.txt",
+    )
+    ended = (
+        (tmp_path / "node2.log").read_text().replace("exitcode  : 7", "exitcode  : -15").replace("21:08:22", "21:08:20")
+    )
+    (tmp_path / "node3.log").write_text(ended.replace("node2", "node3"))
+    found = first_failure(output)
+    assert found is not None
+    assert (found.host, found.status) == ("node2", 7)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "tasks", "host", "status"),
+    [
+        ("openmpi-exit", (3,), None, 7),
+        ("openmpi-kill", (3,), "node4", 137),
+        ("mpich-kill", (), "vm", 137),
+    ],
+)
+def test_mpirun_names_what_it_knows(recorded: str, tasks: tuple[int, ...], host: str | None, status: int) -> None:
+    found = mpirun_failure(lines(recorded))
+    assert found is not None
+    assert (found.tasks, found.host, found.status) == (tasks, host, status)
+
+
+def test_srun_is_believed_where_no_launcher_stands_in_between(tmp_path: Path) -> None:
+    found = first_failure(in_run(tmp_path, batch="srun/24.11-exit.txt"))
+    assert found is not None
+    assert (found.tasks, found.status) == ((3,), 7)
+
+
+def test_a_rank_that_prints_a_report_is_not_believed(tmp_path: Path) -> None:
+    (tmp_path / "node1.log").write_text(
+        "0: srun: error: node1: task 3: Killed\n1: Root Cause (first observed failure):\n"
+    )
+    assert first_failure(JobOutput(tmp_path)) is None
+
+
+def test_a_run_without_output_has_no_failure(tmp_path: Path) -> None:
+    assert first_failure(JobOutput(tmp_path / "not there")) is None
+
+
+@given(st.lists(st.text(max_size=80), max_size=10))
+def test_any_text_is_read_without_an_error(said: list[str]) -> None:
+    torchrun_failure(["Root Cause (first observed failure):", *said])
+    mpirun_failure(["  Process name: [[1,1],3]", *said])
