@@ -1,0 +1,247 @@
+"""--image, --engine and --bind → what runs: the engine, its flags, the paths it sees, and what is refused with a
+sentence before anybody waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launch.plans import FACTS, plan
+from muster.errors import MusterError
+from muster.facts import Facts, ImageFacts
+from muster.plan.model import Engine, Plan
+
+HERE = ImageFacts(
+    machine="x86_64",
+    project="/home/ada/project",
+    package="/opt/venv/muster",
+    programs={"apptainer": "/usr/bin/apptainer"},
+    real_paths={path: path for path in ("/home/ada", "/home/ada/project", "/tmp", "/data", "/data/set.tar")},
+)
+
+
+def facts(kind: str | None = "sif", **more: object) -> Facts:
+    """A host on which an image of this kind lies where --image says."""
+    return replace(FACTS, image=replace(HERE, kind=kind, **more))  # type: ignore[arg-type]  # fields of ImageFacts
+
+
+def planned(
+    *words: str, seen: Facts | None = None, launcher: str = "auto", engine: Engine | None = None, **more: object
+) -> Plan:
+    """The plan of `-N 2 WORDS -- prog`, or of WORDS if they hold a command."""
+    command = () if "--" in words else ("--", "prog")
+    return plan("-N", "2", *words, *command, facts=seen or facts(), launcher=launcher, engine=engine, **more)  # type: ignore[arg-type]
+
+
+def variables(made: Plan) -> dict[str, object]:
+    return {each.name: each.value for each in made.variables}
+
+
+CHOSEN = (
+    ("generic", "x.sif", "sif", "apptainer"),
+    ("generic", "box", "sandbox", "apptainer"),
+    ("generic", "x.sqsh", "squashfs", "apptainer"),
+    ("generic", "env.toml", "edf", "cscs"),
+    ("clariden", "x.sqsh", "squashfs", "cscs"),
+    ("clariden", "my-edf", "missing", "cscs"),
+    ("clariden", "docker://nvcr.io/nvidia/pytorch:26.02-py3", None, "cscs"),
+    ("clariden", "site:ngc-pytorch", None, "cscs"),
+    ("lumi", "x.sif", "sif", "singularity"),
+    ("lumi", "site:multitorch", "missing", "singularity"),
+    ("supercloud", "x.sif", "sif", "apptainer"),
+    ("horeka", "x.sif", "sif", "apptainer"),
+)
+REQUIRED = {
+    "clariden": ("-A", "x123", "-t", "10:00"),
+    "lumi": ("-A", "project_465000001", "-p", "small-g", "-t", "10:00", "-g", "8"),
+    "horeka": ("-p", "gpu-h100", "-t", "10:00", "-g", "4", "--mem", "400G"),
+    "supercloud": ("-p", "xeon-g6-volta", "-g", "2"),
+}
+
+
+@pytest.mark.parametrize(("site", "image", "kind", "engine"), CHOSEN)
+def test_the_engine_follows_from_the_site_and_the_kind_of_image(
+    site: str, image: str, kind: str | None, engine: str
+) -> None:
+    made = planned("--image", image, *REQUIRED.get(site, ()), seen=facts(kind, arch=None), site=site)
+
+    assert made.image.engine == engine
+    assert made.image.engine_reason.text
+
+
+def test_the_site_gives_binds_modules_and_the_verb() -> None:
+    made = planned("--image", "x.sif", *REQUIRED["lumi"], site="lumi")
+    sources = [mount.source for mount in made.image.mounts]
+
+    assert {"/pfs", "/scratch", "/projappl", "/flash", "/usr/lib64/libcxi.so.1"} <= set(sources)
+    assert ("module", "load", "lumi-aif-singularity-bindings") in [each.words for each in made.prelude]
+    assert made.image.verb == "run"
+    assert "--rocm" in [flag.word for flag in made.image.flags]
+
+
+def test_a_node_of_unknown_gpus_says_itself_which_they_are() -> None:
+    assert planned("--image", "x.sif", "-g", "4").image.asks_for_gpus
+    assert not planned("--image", "x.sif").image.asks_for_gpus
+    assert [flag.word for flag in planned("--image", "x.sif", *REQUIRED["horeka"], site="horeka").image.flags] == [
+        "--nv"
+    ]
+
+
+def test_paths_of_the_run_are_seen_under_their_own_names() -> None:
+    seen = facts(
+        project="/home/ada", real_paths={"/home/ada": "/pfs/home/ada", "/tmp": "/tmp", "/scratch": "/pfs/scratch"}
+    )
+    made = planned(
+        "--image", "x.sif", "--bind", "/scratch", "--bind", "/data:/set:ro", "--chdir", "/work/run", seen=seen
+    )
+    mounts = {mount.target: mount for mount in made.image.mounts}
+
+    assert {"/home/ada", "/tmp", "/work/run", "/scratch", "/set", "/opt/muster-ranks/muster"} <= set(mounts)
+    assert {"/pfs/home/ada", "/pfs/scratch"} <= set(mounts), "what lies behind a link is seen under its own name too"
+    assert (mounts["/set"].source, mounts["/set"].read_only) == ("/data", True)
+    assert mounts["/opt/muster-ranks/muster"].read_only
+
+
+_NAMES = st.lists(st.sampled_from(["a", "b", "tmp", "home"]), min_size=1, max_size=4).map(
+    lambda parts: "/" + "/".join(parts)
+)
+
+
+@given(bound=st.lists(_NAMES, max_size=5), project=_NAMES, working=_NAMES)
+def test_every_path_is_seen_and_no_parent_hides_a_child(bound: list[str], project: str, working: str) -> None:
+    seen = replace(facts(project=project), working_directory=working)
+    made = planned("--image", "/img/x.sif", *(word for each in bound for word in ("--bind", each)), seen=seen)
+    same = [mount.target for mount in made.image.mounts if mount.source == mount.target]
+
+    for path in (*bound, project, working, "/home/ada", "/tmp"):
+        assert any(PurePosixPath(path).is_relative_to(each) for each in same)
+    for number, path in enumerate(same):
+        assert not any(PurePosixPath(before).is_relative_to(path) for before in same[:number]), same
+
+
+def test_the_host_stays_outside_unless_asked_for() -> None:
+    assert {"PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_*"} <= {
+        name for name, value in variables(planned("--image", "x.sif")).items() if value is None
+    }
+    asked = planned("--image", "x.sif", "--env", "PYTHONPATH=/mine", "--env", "PYTHONNOUSERSITE=")
+    assert variables(asked)["PYTHONPATH"] == "/mine"
+    assert variables(asked)["PYTHONNOUSERSITE"] == ""
+    assert "PYTHONPATH" not in variables(planned())
+
+
+def test_the_command_runs_with_the_images_own_python() -> None:
+    made = planned("--image", "x.sif", "--", "train.py")
+
+    assert made.command == ("python3", "train.py")
+    assert made.rank_library is None
+    assert not [each for each in made.prelude if "activate" in str(each.words)]
+
+
+def test_an_image_that_has_muster_keeps_its_own() -> None:
+    made = planned("--image", "box", seen=facts("sandbox", has_rank_library=True))
+
+    assert made.image.library is None
+    assert not [mount for mount in made.image.mounts if "muster" in mount.target]
+
+
+def test_paths_that_the_image_does_not_see_are_named() -> None:
+    words = (
+        "--image",
+        "x.sif",
+        "--env",
+        "SET=/data/set.tar",
+        "--",
+        "prog",
+        "--out=/data",
+        "/inside/only",
+        "/usr/bin/env",
+    )
+    said = [note.text for note in planned(*words).notes if note.warning]
+
+    assert [text.partition(" ")[0] for text in said] == ["/data", "/data/set.tar"]
+    assert said[1].endswith("--bind /data")
+    assert not [note for note in planned("--bind", "/data", *words).notes if note.warning]
+    assert not [
+        note for note in planned(*words, seen=facts(inside=frozenset({"/data", "/data/set.tar"}))).notes if note.warning
+    ]
+
+
+REFUSED = (
+    (("--image", "gone.sif"), facts("missing"), "there is no image gone.sif"),
+    (("--image", "x.sif"), facts("sif", broken="it is shorter than it says"), "cannot be used: it is shorter"),
+    (("--image", "notes.txt"), facts("file"), "no image that we know"),
+    (("--image", "data"), facts("directory"), "a directory without programs"),
+    (("--image", "library://x"), facts(), "only docker:// is known"),
+    (("--image", "site:none"), facts(), "there is no image of generic named 'none'"),
+    (("--image", "name"), facts("missing"), "there is no image name"),
+    (("--image", "x.sif", "--engine", "docker"), facts(), "there is no container engine named 'docker'"),
+    (("--image", "x.sif", "--engine", "pyxis"), facts(), "pyxis cannot run a .sif file"),
+    (("--image", "x.sif"), facts(programs={}), "neither this host nor a site profile has a program"),
+    (("--image", "x.sif", "--bind", "/a:/b:/c"), facts(), "is not SRC[:DST[:ro]]"),
+    (("--image", "x.sif", "--bind", "/a:b"), facts(), "b is no absolute path"),
+    (("--bind", "/a"), facts(), "there is none"),
+    (("--engine", "apptainer"), facts(), "there is none"),
+    (
+        ("--image", "x.sif", "--env", "TRITON_CACHE_DIR=/opt/cache"),
+        facts(),
+        "lies in the image, which cannot be written",
+    ),
+    (("--image", "x.sif", "--env", "HF_HOME=/opt/{job_id}"), facts(), "lies in the image, which cannot be written"),
+    (("--image", "/home/ada", "--engine", "apptainer"), facts("sandbox"), "lies in the image, and run directories"),
+    (("--image", "box", "--launcher", "torchrun"), facts("sandbox", has_sh=False), "has no sh, and torchrun"),
+    (
+        ("--image", "x.sqsh", "--engine", "pyxis", "--launcher", "mpirun"),
+        facts("squashfs"),
+        "under mpirun there is none",
+    ),
+    (("--image", "x.sqsh", "--engine", "pyxis", "--bind", "/a,b"), facts("squashfs"), "holds a colon or a comma"),
+)
+
+
+@pytest.mark.parametrize(("words", "seen", "sentence"), REFUSED, ids=[sentence for _, _, sentence in REFUSED])
+def test_what_cannot_work_is_refused_with_a_hint(words: tuple[str, ...], seen: Facts, sentence: str) -> None:
+    with pytest.raises(MusterError) as refused:
+        planned(*words, seen=seen)
+    assert sentence in refused.value.message
+    assert refused.value.hint
+
+
+def test_an_image_for_another_machine_is_refused() -> None:
+    with pytest.raises(MusterError, match=r"is for x86_64, and a node of clariden is aarch64"):
+        planned("--image", "x.sqsh", *REQUIRED["clariden"], seen=facts("squashfs", arch="x86_64"), site="clariden")
+    with pytest.raises(MusterError, match=r"is for aarch64, and this machine is x86_64"):
+        planned("--image", "x.sif", seen=facts(arch="aarch64"), launcher="local")
+
+
+def test_an_engine_that_lives_in_srun_needs_slurm() -> None:
+    with pytest.raises(MusterError, match="lives in srun, and without Slurm there is none"):
+        planned("--image", "x.sqsh", "--engine", "pyxis", seen=facts("squashfs"), launcher="local")
+
+
+def test_nodes_without_a_way_out_pull_no_image() -> None:
+    with pytest.raises(MusterError, match="have no way out"):
+        planned(
+            "--image",
+            "docker://x/y:1",
+            "-p",
+            "acc",
+            "-A",
+            "bsc1",
+            "-q",
+            "acc_ehpc",
+            "-t",
+            "10:00",
+            "-g",
+            "4",
+            seen=facts(None),
+            site="marenostrum5",
+        )
+
+
+def test_none_turns_off_what_a_settings_file_asks_for() -> None:
+    assert planned("--image", "none").image.image is None

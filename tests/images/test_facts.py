@@ -1,0 +1,114 @@
+"""What a look at a file says of an image: by its content, whatever its name, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from launch.plans import FACTS
+from muster.act.image_facts import look_at_image, look_at_path
+from muster.job.request import Request
+from muster.sites.load import load
+
+from .conftest import Images
+
+
+def sif(arch: bytes = b"02", length: int = 100) -> bytes:
+    """A header as the format has it, and so much data as it promises."""
+    head = b"#!/usr/bin/env run-singularity\n\0" + b"SIF_MAGIC\0" + b"01\0" + arch + b"\0"
+    return head.ljust(112, b"\0") + struct.pack("<qq", 128, length) + b"x" * length
+
+
+def test_a_real_sif_and_a_real_sandbox_are_known(images: Images) -> None:
+    machine = os.uname().machine
+
+    found = look_at_path(images.sif)
+    assert (found.kind, found.arch, found.broken) == ("sif", machine, None)
+    found = look_at_path(images.sandbox)
+    assert (found.kind, found.arch, found.has_sh) == ("sandbox", machine, True)
+    assert look_at_path(images.without_sh).has_sh is False
+
+
+def test_a_real_sif_that_was_cut_off_is_broken(images: Images, tmp_path: Path) -> None:
+    (tmp_path / "cut.sif").write_bytes(images.sif.read_bytes()[:-1])
+    assert look_at_path(tmp_path / "cut.sif").broken
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "arch", "broken"),
+    [
+        ("a", sif(), "sif", "x86_64", False),
+        ("a.sif", sif(b"04"), "sif", "aarch64", False),
+        ("a.sif", sif(b"99"), "sif", None, False),
+        ("a.sif", sif()[:-1], "sif", "x86_64", True),
+        ("a.sif", sif()[:60], "sif", None, True),
+        ("a.sif", b"", "sif", None, True),
+        ("a.sif", b"#!/bin/sh\n", "sif", None, True),
+        ("a.sqsh", b"hsqs".ljust(40, b"\0") + struct.pack("<Q", 200), "squashfs", None, True),
+        ("a.sqsh", (b"hsqs".ljust(40, b"\0") + struct.pack("<Q", 200)).ljust(200), "squashfs", None, False),
+        ("a.toml", b'image = "x"\n', "edf", None, False),
+        ("a.toml", b"image = \n", "edf", None, True),
+        ("a.txt", b"hello", "file", None, False),
+    ],
+)
+def test_files_by_their_content(
+    tmp_path: Path, name: str, content: bytes, kind: str, arch: str | None, broken: bool
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    found = look_at_path(tmp_path / name)
+
+    assert (found.kind, found.arch, found.broken is not None) == (kind, arch, broken)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=300) | st.binary(max_size=200).map(lambda tail: sif()[:60] + tail))
+def test_any_bytes_are_looked_at(tmp_path: Path, content: bytes) -> None:
+    for name in ("x.sif", "x.sqsh", "x.toml", "x"):
+        (tmp_path / name).write_bytes(content)
+        assert look_at_path(tmp_path / name).kind in {"sif", "squashfs", "edf", "file"}
+
+
+def test_what_is_not_there_or_not_an_image(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "file").touch()
+
+    assert look_at_path(tmp_path / "none").kind == "missing"
+    assert look_at_path(tmp_path / "file" / "below").kind == "missing"
+    assert look_at_path(tmp_path / "data").kind == "directory"
+
+
+def test_links_in_a_sandbox_count_from_its_own_root(tmp_path: Path) -> None:
+    box = tmp_path / "box"
+    (box / "usr/bin").mkdir(parents=True)
+    (box / "usr/bin/dash").touch()
+    (box / "bin").symlink_to("usr/bin")
+    (box / "usr/bin/sh").symlink_to("/bin/dash")
+    assert look_at_path(box).has_sh
+
+    (box / "usr/bin/sh").unlink()
+    (box / "usr/bin/sh").symlink_to("/bin/sh")  # leads back to itself
+    assert look_at_path(box).has_sh is False
+
+
+def test_the_look_follows_links_and_finds_the_project(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "muster.toml").touch()
+    (tmp_path / "link").symlink_to(project)
+    (tmp_path / "x.sif").write_bytes(sif())
+    request = Request(
+        command=("prog", f"--data={tmp_path}/link"), image=str(tmp_path / "x.sif"), bind=(f"{tmp_path}/link:/p",)
+    )
+    seen = look_at_image(
+        request, load("generic"), type(FACTS)(working_directory=str(project / "src"), home=str(tmp_path))
+    )
+
+    assert seen.image is not None
+    assert seen.image.project == str(project)
+    assert seen.image.real_paths[f"{tmp_path}/link"] == str(project)
+    assert look_at_image(Request(command=("x",)), load("generic"), FACTS).image is None

@@ -1,0 +1,99 @@
+"""What every task does before an image starts: under each POSIX shell, for any value, and with a sentence when the
+node lacks something.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from launch.shells import SHELLS
+from muster.act.runner import Result, run
+from muster.render.parts import compose
+
+each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
+VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
+
+
+def after(shell: tuple[str, ...], lines: str, environment: dict[str, str], then: str = "exec env -0") -> Result:
+    """The prologue's part, then `lines`."""
+    program = shutil.which(shell[0])
+    assert program is not None
+    text = f"{compose(('stop', 'image'))}\nmuster_rank=0\n{lines}\n{then}\n"
+    return run([program, *shell[1:], "-c", text], env={"PATH": "/usr/bin:/bin", **environment})
+
+
+def told(result: Result) -> dict[str, str]:
+    assert result.ok, result.stderr
+    return dict(item.split("=", 1) for item in result.stdout.split("\0") if item)
+
+
+@each_shell
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=VALUES | st.sampled_from(["$x", "`x`", "\\", "\\\\$", '"', "a'b", "$(touch canary)", "\n", "*"]))
+def test_any_value_is_the_same_after_the_engines_shell_has_read_it(shell: tuple[str, ...], value: str) -> None:
+    found = told(after(shell, "muster_image_gets APPTAINERENV_ VALUE ABSENT", {"VALUE": value}))
+    # The engine writes export NAME="…" with the double quotes escaped, and sources it.
+    line = 'export SEEN="' + found["APPTAINERENV_VALUE"].replace('"', '\\"') + '"'
+
+    assert told(run(["dash", "-c", f"{line}\nexec env -0"], env={"PATH": "/usr/bin:/bin"}))["SEEN"] == value
+    assert "APPTAINERENV_ABSENT" not in found
+
+
+@each_shell
+def test_the_run_directory_is_bound_where_nothing_covers_it(shell: tuple[str, ...], tmp_path: Path) -> None:
+    odd = tmp_path / "a,b:c"
+    odd.mkdir()
+    places = {"MUSTER_RUN_DIR": str(odd), "TMPDIR": str(tmp_path / "missing")}
+
+    lines = "muster_image_takes APPTAINER /elsewhere /tmp-not"
+    assert told(after(shell, lines, places))["APPTAINER_BIND"] == f"{tmp_path}/a\\,b\\:c"
+    assert told(after(shell, lines, {**places, "APPTAINER_BIND": "/x"}))["APPTAINER_BIND"] == f"/x,{tmp_path}/a\\,b\\:c"
+    assert "APPTAINER_BIND" not in told(after(shell, f"muster_image_takes APPTAINER /x {tmp_path}", places))
+
+
+@each_shell
+def test_what_the_node_lacks_is_a_sentence(shell: tuple[str, ...], tmp_path: Path) -> None:
+    for line, sentence in (
+        ("muster_image_needs no-such-engine /x", "has no no-such-engine"),
+        ("muster_image_needs sh /no/such/image.sif", "does not see the image /no/such/image.sif"),
+        (f"muster_image_sees {tmp_path} /no/such/path", "has no /no/such/path, which the image is to see"),
+    ):
+        result = after(shell, line, {})
+        assert result.status == 2
+        assert sentence in result.stderr
+        assert "\nhint: " in result.stderr
+
+
+@each_shell
+def test_a_setuid_helper_mounts_what_fuse_may_not(shell: tuple[str, ...], tmp_path: Path) -> None:
+    program = tmp_path / "bin/apptainer"
+    starter = tmp_path / "libexec/apptainer/bin/starter-suid"
+    for file in (program, starter):
+        file.parent.mkdir(parents=True)
+        file.touch(mode=0o755)
+    lines = f"muster_here=here\nmuster_image_opens {program} APPTAINER".replace("[ ! -w /dev/fuse ]", "false")
+    closed = compose(("stop", "image")).replace("[ ! -w /dev/fuse ] || return 0", ":")
+
+    def opened() -> dict[str, str]:
+        text = f"{closed.replace('[ ! -w /dev/fuse ]', 'true')}\nmuster_rank=0\n{lines}\nexec env -0"
+        return told(run([*shell, "-c", text], env={"PATH": "/usr/bin:/bin"}))
+
+    assert opened()["APPTAINER_UNSQUASH"] == "1"
+    starter.chmod(0o4755)
+    assert "APPTAINER_UNSQUASH" not in opened()
+
+
+@each_shell
+def test_torchruns_words_stand_behind_those_that_start_python(shell: tuple[str, ...]) -> None:
+    names = "muster_nodes=2 muster_address=node1 muster_port=20000 muster_id=1 muster_host=1 muster_here=node1"
+    text = f"{names} MUSTER_NTASKS_PER_NODE=2\n{compose(('go_agent',))}"
+    command = ("3", "printf", "%s\\0", "py thon", "--tee=3", "sh", "-c", "$x", "it's", "")
+    words = run([*shell, "-c", text, "muster", *command]).stdout.split("\0")[:-1]
+
+    assert words[:3] == ["py thon", "-m", "torch.distributed.run"]
+    assert words[-6:] == ["--no-python", "--tee=3", "sh", "-c", "$x", "it's", ""][-6:]
