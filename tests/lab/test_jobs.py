@@ -111,3 +111,11 @@ def test_each_host_has_its_own_tmp_shared_memory_and_processes(lab: Lab) -> None
         assert len(set(names)) == 1
     checked(lab.exec(["srun", "-N4", "sh", "-c", "rm /tmp/mine-* /dev/shm/mine-*"]))
     assert checked(lab.exec(["ps", "-p", "1", "-o", "pid="], host="node3")).stdout.strip() == "1"
+
+
+def test_each_host_sees_its_own_interfaces_only(either_lab: Lab) -> None:
+    for host in (None, "node2"):
+        said = checked(either_lab.exec(["sh", "-c", "ls /sys/class/net; cut -d: -sf1 /proc/net/dev"], host=host)).stdout
+        seen = sorted(said.split())
+        assert seen[::2] == seen[1::2]
+        assert ("eth0" in seen) == (host is not None)

@@ -10,6 +10,7 @@ from muster.act.runner import Process, checked, run
 from muster.errors import SiteError
 from muster.lab import accounting, config, daemons, host, kernel, paths, state
 from muster.lab.kernel import MountFlag
+from muster.lab.mounts import mount_lab
 from muster.lab.spec import LabSpec
 from muster.lab.versions import SlurmRoot, lay_over
 
@@ -20,7 +21,7 @@ Say = Callable[[str], None]
 
 def build(spec: LabSpec, home: str, version: str, root: SlurmRoot | None, say: Say) -> None:
     """Make the lab; returns when every host takes jobs. `root`: another Slurm than the machine's own."""
-    mount_world()
+    mount_lab()
     if root is not None:
         lay_over(root)
     write_files(spec, home, release(version))
@@ -33,15 +34,6 @@ def build(spec: LabSpec, home: str, version: str, root: SlurmRoot | None, say: S
     say(f"starting {len(spec.hosts)} hosts")
     host.boot(spec, spec.hosts)
     wait_for_hosts(spec.hosts, controller)
-
-
-def mount_world() -> None:
-    """The lab's own /proc, /run and shared memory; nothing mounted from here on is seen outside."""
-    flags = MountFlag.no_suid | MountFlag.no_device
-    kernel.mount("", "/", flags=MountFlag.recursive | MountFlag.private)
-    kernel.mount("proc", "/proc", "proc", flags)
-    kernel.mount("tmpfs", paths.RUN, "tmpfs", flags, "mode=755")
-    kernel.mount("tmpfs", paths.SHARED_MEMORY, "tmpfs", flags, "mode=1777")
 
 
 def write_files(spec: LabSpec, home: str, version: tuple[int, int]) -> None:

@@ -12,13 +12,13 @@ from pathlib import Path
 from muster.act.runner import checked, run, start
 from muster.lab import config, kernel, paths
 from muster.lab.first import reap
-from muster.lab.kernel import MountFlag, Namespace
+from muster.lab.kernel import Namespace
+from muster.lab.mounts import mount_host
 from muster.lab.spec import LabSpec
 
 __all__ = ["boot", "first_process", "ip_batch", "is_up", "known", "link", "member_processes"]
 
 BRIDGE = "lab"
-_TMP_SIZE = "256m"
 
 
 def link(spec: LabSpec, host: str) -> str:
@@ -106,7 +106,7 @@ def _first(spec: LabSpec, host: str, go: int, news: int) -> int:
     os.read(go, 1)
     os.close(go)
     kernel.set_hostname(host)
-    mount_own_places()
+    mount_host()
     ip_batch(
         [
             "link set lo up",
@@ -116,11 +116,3 @@ def _first(spec: LabSpec, host: str, go: int, news: int) -> int:
     )
     start(["slurmd", "-D"], env={"PATH": paths.DAEMON_PATH})
     return reap()
-
-
-def mount_own_places() -> None:
-    """What no two hosts share: processes, /tmp, and shared memory."""
-    flags = MountFlag.no_suid | MountFlag.no_device
-    kernel.mount("proc", "/proc", "proc", flags)
-    kernel.mount("tmpfs", paths.TEMPORARY, "tmpfs", flags, f"size={_TMP_SIZE},mode=1777")
-    kernel.mount("tmpfs", paths.SHARED_MEMORY, "tmpfs", flags, "mode=1777")

@@ -12,6 +12,7 @@ LOGS = STATE / "log"
 HOSTS = STATE / "hosts"
 HOMES = STATE / "home"
 DEVICES = STATE / "dev"
+CGROUPS = STATE / "cgroup"
 SPEC = STATE / "spec.json"
 CONTROLLER_PID = STATE / "slurmctld.pid"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108

@@ -1,0 +1,46 @@
+"""What the lab, and each host in it, sees of its own where the machine has one for all: /proc, /sys, shared memory."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from muster.errors import MachineLacks
+from muster.lab import kernel, paths
+from muster.lab.kernel import MountFlag
+
+__all__ = ["mount_host", "mount_lab"]
+
+_CAREFUL = MountFlag.no_suid | MountFlag.no_device
+_TMP_SIZE = "256m"
+
+
+def mount_lab() -> None:
+    """The lab's own places and its /run; nothing mounted from here on is seen outside."""
+    try:
+        kernel.mount("", "/", flags=MountFlag.recursive | MountFlag.private)
+        kernel.mount("tmpfs", paths.RUN, "tmpfs", _CAREFUL, "mode=755")
+        paths.CGROUPS.mkdir(parents=True)
+        kernel.mount("/sys/fs/cgroup", paths.CGROUPS, flags=MountFlag.bind | MountFlag.recursive)
+        _mount_own_places()
+    except PermissionError as error:
+        raise MachineLacks(
+            "mounts",
+            f"this machine forbids a lab to mount {error.filename}",
+            hint="in a container: start it with --privileged, or with --security-opt systempaths=unconfined",
+        ) from None
+
+
+def mount_host() -> None:
+    """A host's own places, and its /tmp."""
+    _mount_own_places()
+    kernel.mount("tmpfs", paths.TEMPORARY, "tmpfs", _CAREFUL, f"size={_TMP_SIZE},mode=1777")
+
+
+def _mount_own_places() -> None:
+    kernel.mount("proc", "/proc", "proc", _CAREFUL)
+    kernel.mount("tmpfs", paths.SHARED_MEMORY, "tmpfs", _CAREFUL, "mode=1777")
+    # /sys/class/net shows the interfaces of whoever mounted /sys. Where the machine is itself a container that hides
+    # parts of /sys, the kernel refuses another, and hosts see the machine's interfaces there.
+    with suppress(PermissionError):
+        kernel.mount("sysfs", "/sys", "sysfs", _CAREFUL)
+        kernel.mount(paths.CGROUPS, "/sys/fs/cgroup", flags=MountFlag.bind | MountFlag.recursive)
