@@ -1,0 +1,132 @@
+"""Ask Slurm about jobs and partitions: all at once, seldom, with or without accounting, and forgiving its silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from muster.act.place import scheduler_environment
+from muster.act.runner import Result, Runner, checked, run
+from muster.errors import CommandFailed, SchedulerSilent
+from muster.slurm.jobs import (
+    QUERY_ENVIRONMENT,
+    Job,
+    cancel_argv,
+    is_accounting_absent,
+    is_job_unknown,
+    is_silent,
+    parse_sacct,
+    parse_squeue,
+    sacct_argv,
+    squeue_argv,
+)
+from muster.slurm.partitions import Partition, count_waiting, parse_sinfo, sinfo_argv, waiting_argv
+
+__all__ = ["Answer", "Scheduler", "pauses"]
+
+_SILENT_HINT = "it may be busy or restarting; try again in a minute. muster logs ID reads the output without it"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is known of the jobs that were asked for."""
+
+    jobs: tuple[Job, ...]
+    missing: tuple[str, ...] = ()
+    """Ids that nobody knows (any more)."""
+
+    silent: bool = False
+    """The controller did not answer; what is here comes from accounting."""
+
+    has_accounting: bool | None = None
+    """Whether the cluster keeps accounts; None: it was not asked."""
+
+    def of(self, asked: str) -> tuple[Job, ...]:
+        """The jobs that an id means: for an array's, all that is known of it."""
+        return tuple(job for job in self.jobs if _means(asked, job))
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """Slurm's clients, each started at most once per question."""
+
+    environment: Mapping[str, str]
+    runner: Runner = run
+    timeout_s: float = 30.0
+
+    def mine(self) -> Answer:
+        """All jobs of this user that the controller remembers, in one request."""
+        answer = self._ask(squeue_argv())
+        if is_silent(answer.stderr) and not answer.ok:
+            raise SchedulerSilent("the Slurm controller does not answer", hint=_SILENT_HINT)
+        return Answer(parse_squeue(checked(answer).stdout))
+
+    def jobs(self, ids: Sequence[str]) -> Answer:
+        """These jobs: one request to the controller; one to accounting, if it does not know them all."""
+        found, silent = self._controller(ids)
+        missing = tuple(each for each in ids if not any(_means(each, job) for job in found))
+        if not missing:
+            return Answer(found, silent=silent)
+        ended, has_accounting = self._accounting(missing)
+        found = (*found, *ended)
+        missing = tuple(each for each in missing if not any(_means(each, job) for job in found))
+        return Answer(found, missing, silent, has_accounting)
+
+    def cancel(self, ids: Sequence[str]) -> None:
+        """Cancel these jobs in one request."""
+        answer = self._ask(cancel_argv(ids))
+        if is_silent(answer.stderr):
+            raise SchedulerSilent("the Slurm controller does not answer; nothing may be cancelled", hint=_SILENT_HINT)
+        refused = [line for line in answer.stderr.splitlines() if "error:" in line and not _is_over_already(line)]
+        if refused:
+            raise CommandFailed(answer.argv, answer.status, refused[0], hint="muster jobs shows which jobs are yours")
+
+    def partitions(self) -> tuple[tuple[Partition, ...], dict[str, int]]:
+        """All partitions, and how many jobs wait in each: two requests."""
+        partitions = self._answered(sinfo_argv())
+        return parse_sinfo(partitions), count_waiting(self._answered(waiting_argv()))
+
+    def _controller(self, ids: Sequence[str]) -> tuple[tuple[Job, ...], bool]:
+        try:
+            answer = self._ask(squeue_argv(ids))
+        except SchedulerSilent:
+            return (), True
+        if not answer.ok and is_silent(answer.stderr):
+            return (), True
+        if not answer.ok and is_job_unknown(answer.stderr):
+            return (), False
+        return parse_squeue(checked(answer).stdout), False
+
+    def _accounting(self, ids: Sequence[str]) -> tuple[tuple[Job, ...], bool]:
+        try:
+            answer = self._ask(sacct_argv(ids))
+        except SchedulerSilent:
+            return (), True
+        return parse_sacct(answer.stdout) if answer.ok else (), not is_accounting_absent(answer.stderr)
+
+    def _answered(self, argv: Sequence[str]) -> str:
+        answer = self._ask(argv)
+        if not answer.ok and is_silent(answer.stderr):
+            raise SchedulerSilent("the Slurm controller does not answer", hint=_SILENT_HINT)
+        return checked(answer).stdout
+
+    def _ask(self, argv: Sequence[str]) -> Result:
+        environment = {**scheduler_environment(self.environment), **QUERY_ENVIRONMENT}
+        return self.runner(argv, env=environment, timeout_s=self.timeout_s)
+
+
+def pauses(first_s: float = 1.0, most_s: float = 30.0) -> Iterator[float]:
+    """How long to wait before asking again: ever longer, so that a long job costs the controller little."""
+    pause = first_s
+    while True:
+        yield pause
+        pause = min(most_s, pause * 1.5)
+
+
+def _means(asked: str, job: Job) -> bool:
+    """Whether `asked` is this job, or the array (123, 123_4) that it is part of."""
+    return asked in {job.id, job.shown_id} or job.shown_id.startswith((f"{asked}_", f"{asked}+"))
+
+
+def _is_over_already(line: str) -> bool:
+    return "already completing or completed" in line or "Job/step already" in line

@@ -1,0 +1,133 @@
+"""sinfo as text: the words that ask for the partitions, and what it answers. 22.05 to 26.05."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+from muster.errors import RequestError
+from muster.units import parse_walltime_s
+
+__all__ = ["Partition", "count_waiting", "parse_sinfo", "sinfo_argv", "waiting_argv"]
+
+_END = "\x1f"
+# One line per partition and state of its nodes.
+_COLUMNS = {
+    "name": "%P",
+    "availability": "%a",
+    "time_limit": "%l",
+    "default_time": "%L",
+    "job_size": "%s",
+    "nodes": "%D",
+    "cpus": "%C",
+    "cpus_per_node": "%c",
+    "memory_mib": "%m",
+    "gres": "%G",
+    "state": "%T",
+}
+# What sinfo may append to a node's state: not responding, powered down, in maintenance, …
+_STATE_FLAGS = "*~#!%$@^-"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition: what a job may ask of it, and what is free."""
+
+    name: str
+    is_default: bool
+    is_up: bool
+    time_limit_s: int | None
+    """None: unlimited."""
+
+    default_time_s: int | None
+    least_nodes: int
+    most_nodes: int | None
+    """Of one job; None: no limit."""
+
+    nodes: int
+    idle_nodes: int
+    idle_cpus: int
+    cpus_per_node: int
+    """Of the smallest node."""
+
+    memory_mib_per_node: int
+    gres: tuple[str, ...]
+    nodes_by_state: tuple[tuple[str, int], ...]
+
+
+def sinfo_argv() -> list[str]:
+    """Ask for all partitions in one request."""
+    return ["sinfo", "--all", "--noheader", f"--format={_END.join(_COLUMNS.values())}"]
+
+
+def waiting_argv() -> list[str]:
+    """Ask which partitions the waiting jobs name, in one request."""
+    return ["squeue", "--all", "--noheader", "--states=PENDING", "--format=%P"]
+
+
+def count_waiting(stdout: str) -> dict[str, int]:
+    """Waiting jobs by partition; a job that names several counts in each."""
+    names = [name for line in stdout.split() for name in line.split(",")]
+    return {name: names.count(name) for name in dict.fromkeys(names)}
+
+
+def parse_sinfo(stdout: str) -> tuple[Partition, ...]:
+    """The partitions, in sinfo's order. What is no line of ours (a site's greeting) is passed over."""
+    lines = [line.split(_END) for line in stdout.splitlines()]
+    rows = [dict(zip(_COLUMNS, line, strict=True)) for line in lines if len(line) == len(_COLUMNS)]
+    return tuple(_partition(name, list(group)) for name, group in groupby(rows, key=lambda row: row["name"]))
+
+
+def _partition(name: str, rows: list[dict[str, str]]) -> Partition:
+    first = rows[0]
+    least, _, most = first["job_size"].partition("-")
+    states = [(row["state"].rstrip(_STATE_FLAGS), _number(row["nodes"]), row) for row in rows]
+    return Partition(
+        name=name.removesuffix("*"),
+        is_default=name.endswith("*"),
+        is_up=first["availability"] == "up",
+        time_limit_s=_time_s(first["time_limit"]),
+        default_time_s=_time_s(first["default_time"]),
+        least_nodes=_number(least),
+        most_nodes=_number(most or least) or None,
+        nodes=sum(count for _, count, _ in states),
+        idle_nodes=sum(count for state, count, row in states if state == "idle" and _answers(row["state"])),
+        idle_cpus=sum(_idle_cpus(row["cpus"]) for _, _, row in states),
+        cpus_per_node=min(_number(row["cpus_per_node"]) for row in rows),
+        memory_mib_per_node=min(_number(row["memory_mib"]) for row in rows),
+        gres=tuple(dict.fromkeys(row["gres"] for row in rows if row["gres"] != "(null)")),
+        nodes_by_state=_totals((state, count) for state, count, _ in states),
+    )
+
+
+def _answers(state: str) -> bool:
+    """Whether nodes in this state can be given to a job at once: "idle*" do not answer, "idle$" are in maintenance."""
+    return not state.endswith(("*", "$", "^"))
+
+
+def _idle_cpus(text: str) -> int:
+    """Of allocated/idle/other/total."""
+    parts = text.split("/")
+    return _number(parts[1]) if len(parts) == 4 else 0
+
+
+def _totals(states: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    totals: dict[str, int] = {}
+    for state, count in states:
+        totals[state] = totals.get(state, 0) + count
+    return tuple(totals.items())
+
+
+def _number(text: str) -> int:
+    """A whole number, 4K, or the least of "128+"; 0 for "infinite" and what is none."""
+    found = re.match(r"([0-9]{1,15})([KM]?)", text, re.ASCII)
+    return int(found[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[found[2]] if found else 0
+
+
+def _time_s(text: str) -> int | None:
+    try:
+        return parse_walltime_s(text)
+    except RequestError:
+        return None
