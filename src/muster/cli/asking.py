@@ -1,0 +1,195 @@
+"""What the verbs about jobs share: their words, the jobs that are meant, and jobs as words and as JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from muster.act.record import Run, find_run, state_directory
+from muster.act.scheduler import Answer, Scheduler
+from muster.errors import RequestError, SchedulerSilent, UnknownName
+from muster.slurm.jobs import Job, parse_job_id
+from muster.slurm.srun_messages import exit_words
+from muster.slurm.states import Phase
+
+__all__ = [
+    "Case",
+    "Words",
+    "as_json",
+    "cases",
+    "ended_how",
+    "expected_start",
+    "parse_words",
+    "plain",
+    "scheduler",
+    "state",
+    "when",
+]
+
+
+@dataclass(frozen=True)
+class Words:
+    """What was typed after the verb."""
+
+    ids: tuple[str, ...]
+    switches: frozenset[str]
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One job that was asked about: what Slurm knows of it, and our own record."""
+
+    asked: str
+    job: Job | None
+    run: Run | None
+
+
+def parse_words(
+    verb: str,
+    words: Sequence[str],
+    page: str,
+    *,
+    switches: Sequence[str] = (),
+    values: Mapping[str, str] | None = None,
+    ids: tuple[int, int | None] = (0, 0),
+) -> Words | None:
+    """The words of `verb`: job ids and options in any order; None after its page was printed.
+
+    `values` are options with a value: spelling → its one name. `ids` is the least and the most number of job ids.
+    """
+    if {"-h", "--help"} & set(words):
+        print(page, end="")
+        return None
+    known = {*switches, "--json", *(values or {})}
+    found: list[str] = []
+    on: set[str] = set()
+    given: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if name in (values or {}):
+            if not equals and not rest:
+                raise RequestError(f"{name} needs a value", hint=f"muster {verb} --help")
+            given[(values or {})[name]] = value if equals else rest.pop(0)
+        elif word in known:
+            on.add(word)
+        elif word.startswith("-"):
+            raise UnknownName(f"option of muster {verb}", word, sorted(known))
+        else:
+            found.append(parse_job_id(word))
+    least, most = ids
+    if len(found) < least:
+        raise RequestError(f"muster {verb} needs a job id", hint="muster jobs lists yours")
+    if most is not None and len(found) > most:
+        raise RequestError(
+            f"muster {verb} takes {most or 'no'} job id{'s' * (most != 1)}", hint=f"muster {verb} --help"
+        )
+    return Words(tuple(dict.fromkeys(found)), frozenset(on), given)
+
+
+def scheduler() -> Scheduler:
+    """Slurm, as this process reaches it."""
+    return Scheduler(dict(os.environ))
+
+
+def state() -> Path:
+    """Where our own records of jobs lie."""
+    return state_directory(os.environ, os.environ.get("HOME") or str(Path.home()))
+
+
+def cases(ids: Sequence[str], answer: Answer) -> list[Case]:
+    """What is known of each id. An id that neither Slurm nor we know is refused."""
+    found: list[Case] = []
+    for asked in ids:
+        run = find_run(state(), asked.partition("_")[0])
+        jobs = answer.of(asked)
+        if not jobs and run is None:
+            raise _unknown(asked, answer)
+        if not jobs and answer.silent:
+            raise _silent(asked, run)
+        found.extend(Case(asked, job, run) for job in jobs or (None,))
+    return found
+
+
+def _unknown(asked: str, answer: Answer) -> Exception:
+    if answer.silent:
+        return _silent(asked, None)
+    forgotten = "Slurm forgets a job some minutes after its end, and this cluster keeps no accounts"
+    return RequestError(
+        f"there is no job {asked}, or it is not to be seen by you",
+        hint=forgotten if answer.has_accounting is False else "muster jobs lists yours",
+    )
+
+
+def _silent(asked: str, run: Run | None) -> SchedulerSilent:
+    output = "" if run is None else f"; its output lies in {run.directory / 'logs'}"
+    return SchedulerSilent(
+        f"the Slurm controller does not answer, and accounting does not know job {asked}",
+        hint=f"try again in a minute{output}",
+    )
+
+
+def as_json(case: Case) -> dict[str, Any]:
+    """A job with stable keys; what is not known is null. Times are ISO 8601 in UTC."""
+    job = case.job
+    own = {"ours": case.run is not None or bool(job and job.is_ours)}
+    directory = None if case.run is None else str(case.run.directory)
+    if job is None:
+        gone = {"job": case.asked, "name": case.run.name if case.run else None, "state": "UNKNOWN"}
+        return {**gone, "phase": Phase.UNKNOWN.value, **own, "directory": directory}
+    return {
+        "job": job.id,
+        "shown_id": job.shown_id,
+        "name": job.name,
+        "state": job.state.name,
+        "phase": job.state.phase.value,
+        "reason": None if job.reason.code == "None" else job.reason.code,
+        "exit_code": job.exit_code if job.state.phase.is_over else None,
+        "signal": (job.signal or None) if job.state.phase.is_over else None,
+        "user": job.user,
+        "partition": job.partition,
+        "account": job.account,
+        "qos": job.qos,
+        "nodes": job.nodes,
+        "cpus": job.cpus,
+        "node_list": job.node_list,
+        "time_limit_s": job.time_limit_s,
+        "submitted": _iso(job.submitted),
+        "started": None if job.state.phase is Phase.WAITING else _iso(job.started),
+        "expected_start": _iso(expected_start(job)),
+        "ended": _iso(job.ended) if job.state.phase.is_over else None,
+        **own,
+        "directory": directory,
+    }
+
+
+def expected_start(job: Job) -> int | None:
+    """When Slurm expects a waiting job to start, if it says so."""
+    return job.started if job.state.phase is Phase.WAITING else None
+
+
+def ended_how(job: Job) -> str:
+    """The exit status or signal of a job that is over, in words; empty where there is none to tell."""
+    return exit_words(job.status) if job.state.phase.is_over and job.status else ""
+
+
+def when(seconds: int | None) -> str:
+    """A time as the reader's clock shows it."""
+    if seconds is None:
+        return "unknown"
+    return dt.datetime.fromtimestamp(seconds, tz=dt.UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def plain(text: str) -> str:
+    """A name that somebody typed, harmless on a terminal: what is not printed stands escaped."""
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+
+
+def _iso(seconds: int | None) -> str | None:
+    return None if seconds is None else dt.datetime.fromtimestamp(seconds, tz=dt.UTC).isoformat()

@@ -1,0 +1,68 @@
+"""muster jobs: all of the user's jobs, over all accounts, Muster's own marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muster.act.record import find_run
+from muster.cli.asking import Case, as_json, ended_how, expected_start, parse_words, plain, scheduler, state, when
+from muster.cli.output import print_json, print_table, say
+from muster.slurm.jobs import Job
+from muster.slurm.states import Phase
+
+_PAGE = """\
+usage: muster jobs [--json]
+
+List all of your jobs that Slurm's controller remembers: those that wait, run, or ended a few minutes ago.
+A * marks those that Muster made.
+
+options:
+  --json         one JSON document with stable keys
+  -h, --help     show this page and leave
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    """List the user's jobs: one request, however many they are."""
+    typed = parse_words("jobs", words, _PAGE)
+    if typed is None:
+        return 0
+    jobs = sorted(scheduler().mine().jobs, key=_order)
+    folder = state()
+    if "--json" in typed.switches:
+        print_json([as_json(Case(job.id, job, find_run(folder, job.id))) for job in jobs])
+        return 0
+    if not jobs:
+        say("you have no jobs")
+        return 0
+    print_table("your jobs", ("job", "", "name", "state", "nodes", "partition", "what"), [_row(job) for job in jobs])
+    return 0
+
+
+def _order(job: Job) -> tuple[bool, int]:
+    """Those that live before those that ended, the oldest first."""
+    return job.state.phase.is_over, int(job.id)
+
+
+def _row(job: Job) -> tuple[object, ...]:
+    mark = "*" if job.is_ours else ""
+    return (
+        job.shown_id,
+        mark,
+        plain(job.name),
+        job.state.name,
+        job.nodes if job.nodes is not None else "?",
+        job.partition or "?",
+        _what(job),
+    )
+
+
+def _what(job: Job) -> str:
+    """The one thing worth saying of a job in this state."""
+    phase = job.state.phase
+    if phase is Phase.WAITING:
+        expected = expected_start(job)
+        return job.reason.code + (f", expected to start {when(expected)}" if expected else "")
+    if phase is Phase.RUNNING:
+        return f"since {when(job.started)} on {job.node_list or 'nodes unknown'}"
+    return ", ".join(part for part in (ended_how(job), f"ended {when(job.ended)}") if part)

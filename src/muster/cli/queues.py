@@ -1,0 +1,58 @@
+"""muster queues: the partitions with their limits, and what is free in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from muster.cli.asking import parse_words, scheduler
+from muster.cli.output import print_json, print_table
+from muster.slurm.partitions import Partition
+from muster.units import format_walltime
+
+_PAGE = """\
+usage: muster queues [--json]
+
+List the partitions of this cluster: limits, sizes, what is free, and how many jobs wait. A * marks the default.
+`muster why JOB` tells when a waiting job is expected to start.
+
+options:
+  --json         one JSON document with stable keys
+  -h, --help     show this page and leave
+"""
+_COLUMNS = ("partition", "state", "time limit", "nodes per job", "idle", "nodes", "idle CPUs", "each node", "waiting")
+
+
+def main(words: Sequence[str]) -> int:
+    """List the partitions: two requests."""
+    typed = parse_words("queues", words, _PAGE)
+    if typed is None:
+        return 0
+    partitions, waiting = scheduler().partitions()
+    if "--json" in typed.switches:
+        print_json([_as_json(each, waiting.get(each.name, 0)) for each in partitions])
+        return 0
+    print_table("partitions", _COLUMNS, [_row(each, waiting.get(each.name, 0)) for each in partitions])
+    return 0
+
+
+def _as_json(partition: Partition, waiting: int) -> dict[str, Any]:
+    return {**asdict(partition), "nodes_by_state": dict(partition.nodes_by_state), "waiting_jobs": waiting}
+
+
+def _row(partition: Partition, waiting: int) -> tuple[object, ...]:
+    limit = "none" if partition.time_limit_s is None else format_walltime(partition.time_limit_s)
+    most = partition.most_nodes or "any"
+    gres = f", {' '.join(partition.gres)}" if partition.gres else ""
+    return (
+        partition.name + "*" * partition.is_default,
+        "up" if partition.is_up else "down",
+        limit,
+        f"{partition.least_nodes} to {most}" if most != partition.least_nodes else str(most),
+        partition.idle_nodes,
+        partition.nodes,
+        partition.idle_cpus,
+        f"{partition.cpus_per_node} CPUs, {partition.memory_mib_per_node // 1024} GiB{gres}",
+        waiting,
+    )

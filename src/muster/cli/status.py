@@ -1,0 +1,72 @@
+"""muster status: where a job is in its life, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from muster.cli.asking import Case, as_json, cases, ended_how, expected_start, parse_words, plain, scheduler, when
+from muster.cli.output import print_json
+from muster.slurm.jobs import Job
+from muster.slurm.states import Phase
+from muster.units import format_walltime
+
+__all__ = ["describe", "headline"]
+
+_PAGE = """\
+usage: muster status JOB… [--json]
+
+Say where jobs are in their life. `muster why JOB` says why, `muster logs JOB` shows the output.
+
+options:
+  --json         one JSON document with stable keys: a list, one entry per job
+  -h, --help     show this page and leave
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    """Tell the state of jobs: one request, and one more where accounting has to be asked."""
+    typed = parse_words("status", words, _PAGE, ids=(1, None))
+    if typed is None:
+        return 0
+    found = cases(typed.ids, scheduler().jobs(typed.ids))
+    if "--json" in typed.switches:
+        print_json([as_json(case) for case in found])
+        return 0
+    print("\n\n".join("\n".join(describe(case)) for case in found))
+    return 0
+
+
+def describe(case: Case) -> Iterator[str]:
+    """A job in a few lines."""
+    yield headline(case)
+    if case.job is not None:
+        yield from (f"  {name:<10} {text}" for name, text in _details(case.job) if text)
+    if case.run is not None:
+        yield f"  {'directory':<10} {case.run.directory}"
+
+
+def headline(case: Case) -> str:
+    """A job and its state, in one sentence."""
+    job = case.job
+    if job is None:
+        name = plain(case.run.name) if case.run else ""
+        return f"job {case.asked} ({name}): Slurm does not know it any more, and accounting does not have it"
+    how = ended_how(job)
+    return (
+        f"job {job.shown_id} ({plain(job.name)}) is {job.state.name}: {job.state.sentence}{f' ({how})' if how else ''}"
+    )
+
+
+def _details(job: Job) -> Iterator[tuple[str, str]]:
+    waiting = job.state.phase is Phase.WAITING
+    nodes = f"{job.nodes} node{'s' * (job.nodes != 1)}" if job.nodes is not None else ""
+    yield "nodes", " on ".join(part for part in (nodes, job.node_list or "") if part)
+    yield "queue", ", ".join(part for part in (job.partition, job.account, job.qos) if part)
+    yield "limit", "" if job.time_limit_s is None else format_walltime(job.time_limit_s)
+    yield "submitted", when(job.submitted) if job.submitted else ""
+    if waiting:
+        yield "reason", f"{job.reason.code}: {job.reason.sentence}"
+        yield "expected", f"to start {when(expected_start(job))}" if expected_start(job) else ""
+        return
+    yield "started", when(job.started) if job.started and job.node_list else ""
+    yield "ended", when(job.ended) if job.ended and job.state.phase.is_over else ""
