@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster.cli.output import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from muster.sites.draft import Survey
 
 _HELP = """\
 usage: muster site VERB [OPTION…]
@@ -19,12 +22,13 @@ verbs:
   show [SITE]       one profile; the one of this host if none is named
   detect            which site this is, and the evidence
   probe [NAME]      a draft of this cluster's profile, of what may be asked; on stdout
+  check [SITE]      does the profile hold here? a line for each fact that does not
 
 options:
   --why             show: each value with its reason, document, date and trust
   --json            one JSON document with stable keys
-  --job             probe: ask a compute node too, by a job of a minute
-  --srun=FLAG       probe: one more flag for that job, whole (-A, -p, …); repeatable
+  --job             probe, check: ask a compute node too, by a job of a minute
+  --srun=FLAG       probe, check: one more flag for that job, whole (-A, -p, …); repeatable
   -h, --help        show this page and leave
 
 A site is a name of the list, or a TOML file.
@@ -47,6 +51,7 @@ def main(words: list[str]) -> int:
         "show": (_show, 1, {"--json", "--why"}),
         "detect": (_detect, 0, {"--json"}),
         "probe": (partial(_probe, flags), 1, {"--job"}),
+        "check": (partial(_check, flags), 1, {"--job", "--json"}),
     }
     if not names or names[0] not in verbs:
         raise UnknownName("verb of muster site", names[0] if names else "", verbs)
@@ -148,13 +153,12 @@ def _detect(names: list[str], switches: set[str]) -> int:
     return 0
 
 
-def _probe(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
+def _survey(flags: Sequence[str], switches: set[str]) -> Survey:
+    """Ask this cluster; an error where nothing could be asked."""
     from muster.act.probe import look
     from muster.act.survey import survey
-    from muster.sites.draft import draft
 
-    facts = look()
-    found = survey(facts, job=flags if "--job" in switches or flags else None)
+    found = survey(look(), job=flags if "--job" in switches or flags else None)
     if not found.answers:
         from muster.errors import MachineLacks
 
@@ -162,8 +166,39 @@ def _probe(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
         raise MachineLacks(
             "Slurm", f"nothing could be asked here: {why}", hint="type it on a login node of the cluster"
         )
-    print(draft(found, names[0] if names else "mine"), end="")
     if not found.node:
         say("the login node alone was asked; --job asks a compute node for a minute")
+    return found
+
+
+def _probe(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
+    from muster.sites.draft import draft
+
+    print(draft(_survey(flags, switches), names[0] if names else "mine"), end="")
     say("keep it as ~/.config/muster/sites/NAME.toml, or give it to --site")
     return 0
+
+
+def _check(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
+    from muster.act.probe import look
+    from muster.sites.draft import seen_profile
+    from muster.sites.load import choose_site
+    from muster.sites.verify import verify
+
+    site = choose_site(names[0] if names else None, look())
+    findings = verify(site, seen_profile(_survey(flags, switches)))
+    if "--json" in switches:
+        rows = [{"key": each.key, "says": each.says, "seen": each.seen, "line": each.origin.line} for each in findings]
+        print_json({"site": site.name, "findings": rows})
+        return 1 if findings else 0
+    for finding in findings:
+        print(finding.words())
+    say(
+        f"{len(findings)} facts of {site.name} do not hold here"
+        if findings
+        else f"what could be asked of {site.name} holds"
+    )
+    help_address = site.profile.help.support or site.profile.help.guide
+    if findings and help_address:
+        say(f"if the site has changed, tell us; if it is broken: {help_address}")
+    return 1 if findings else 0

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from muster.errors import RequestError
+from muster.sites.consistency import check
+from muster.sites.layers import Layer, merge
 from muster.sites.masks import core_list, spell_cores
+from muster.sites.schema import Profile
 from muster.units import format_walltime, parse_walltime_s
 
-__all__ = ["JOB_SCRIPT", "QUESTIONS", "SINFO_COLUMNS", "Survey", "draft", "roce_gid_index"]
+__all__ = ["JOB_SCRIPT", "QUESTIONS", "SINFO_COLUMNS", "Survey", "draft", "roce_gid_index", "seen_profile"]
 
 SINFO_COLUMNS = (
     "partition",
@@ -113,6 +117,13 @@ def draft(survey: Survey, name: str) -> str:
     lines += _provenance(survey)
     lines += _not_learned(survey)
     return "\n".join(lines) + "\n"
+
+
+def seen_profile(survey: Survey) -> Profile:
+    """The draft as a value."""
+    text = draft(survey, "seen")
+    layers = [Layer("probe", "the probe's draft", text, tomllib.loads(text))]
+    return check(merge(layers), layers)
 
 
 # ---------------------------------------------------------------- reading
@@ -260,7 +271,7 @@ def _request(kinds: Mapping[_Kind, str], rows: Sequence[Mapping[str, str]]) -> I
     if types:
         yield f"gres_names = {_list([f'gpu:{each}' for each in types])}"
     features = sorted({feature for kind in kinds for feature in kind.features})
-    if features:
+    if kinds:
         yield f"features = {_list(features)}"
     if rows and not any(row["partition"].endswith("*") for row in rows):
         yield "# whether an account, a QOS or a time limit has to be given is not to be learned by asking"
@@ -280,9 +291,9 @@ def _partitions(rows: Sequence[Mapping[str, str]], kinds: Mapping[_Kind, str], s
             yield f"nodes = {_number(row['nodes'])}"
         yield from _limit("time_max", row["time"])
         yield from _limit("time_default", row["default_time"])
-        most = re.fullmatch(r"(\d+)-(\d+)", row["sizes"])
+        most = re.fullmatch(r"\d+K?-(\d+)(K?)", row["sizes"])  # sinfo writes 1024 as 1K
         if most:
-            yield f"nodes_max = {most[2]}"
+            yield f"nodes_max = {int(most[1]) * (1024 if most[2] else 1)}"
         if name in default:
             yield "default = true"
         if row["avail"] != "up":

@@ -1,0 +1,92 @@
+"""`site check` finds the one fact that does not hold, with its line, and nothing where all holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.sites.heads import SearchPath
+from muster.sites.load import load
+from muster.sites.verify import verify
+from plugins.labs import MUSTER, Person, lab_up
+
+from .profiles import COMPLETE, bundled
+
+# One fact at a time, broken: site, what is laid over its profile, and the key that has to be found.
+BROKEN: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("lumi", {"detect.cluster_names": ["lumi-next"]}, "detect.cluster_names"),
+    ("lumi", {"partitions.standard-g.time_max": "3-00:00:00"}, "partitions.standard-g.time_max"),
+    ("lumi", {"partitions.standard-g.nodes_max": 2048}, "partitions.standard-g.nodes_max"),
+    ("lumi", {"partitions.dev-g.time_max": "02:00:00"}, "partitions.dev-g.time_max"),
+    ("lumi", {"partitions.small-g.gpus": 4}, "partitions.small-g.gpus"),
+    ("lumi", {"partitions.huge-g.gpus": 8}, "partitions.huge-g"),
+    ("lumi", {"nodes.g.gpus": 16, "nodes.g.gpu_numa": [0] * 16, "nodes.g.cores_per_gpu": 3}, "nodes.g.gpus"),
+    ("lumi", {"nodes.g.cores": 96}, "nodes.g.cores"),
+    ("lumi", {"nodes.g.memory_usable": "600G"}, "nodes.g.memory_usable"),
+    ("lumi", {"nodes.g.arch": "aarch64"}, "nodes.g.arch"),
+    ("lumi", {"launch.mpi": "pmix_v9"}, "launch.mpi"),
+    ("lumi", {"launch.mpi_types": ["cray_shasta", "pspmix"]}, "launch.mpi_types"),
+    ("lumi", {"launch.kills_on_bad_exit": True}, "launch.kills_on_bad_exit"),
+    ("lumi", {"request.features": ["nvme"]}, "request.features"),
+    ("marenostrum5", {"qos.acc_debug.time_max": "04:00:00"}, "qos.acc_debug.time_max"),
+    ("marenostrum5", {"qos.acc_debug.nodes_max": 16}, "qos.acc_debug.nodes_max"),
+    ("marenostrum5", {"qos.acc_special.time_max": "04:00:00"}, "qos.acc_special"),
+    ("marenostrum5", {"nodes.acc.cores": 96}, "nodes.acc.cores"),
+    ("marenostrum5", {"partitions.acc.gpus": 8}, "partitions.acc.gpus"),
+    ("supercloud", {"request.gres_names": ["gpu:tesla"]}, "request.gres_names"),
+    ("supercloud", {"nodes.volta.gpus": 1, "partitions.xeon-g6-volta.gpus": 2}, "nodes.volta.gpus"),
+    ("supercloud", {"partitions.xeon-p8.nodes_max": 2}, "partitions.xeon-p8.nodes_max"),
+    ("supercloud", {"nodes.p8.cores": 24}, "nodes.p8.cores"),
+)
+
+# What a lab of this machine cannot show as the site has it.
+UNLIKE = {"launch.slurm", "fabric.kind", "fabric.interfaces", "detect.cluster_names"}
+
+
+def test_enough_facts_are_broken() -> None:
+    assert len(BROKEN) >= 20
+    assert len({key for _, _, key in BROKEN}) == len(BROKEN)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", ["lumi", "marenostrum5", "supercloud"])
+def test_one_broken_fact_is_found_with_its_key_and_nothing_else(name: str, tester: Person, scratch: Path) -> None:
+    site = bundled(name)
+    profile = site.profile
+    with lab_up(tester, f"check-{name}", "--like", name, "-N", "2") as lab:
+        account = profile.request.account_example
+        flags = ["--partition=" + next(iter(profile.partitions)), *([f"--account={account}"] if account else [])]
+        required = profile.request.required or ()
+        flags += [f"--qos={next(iter(profile.qos))}"] if "qos" in required else []
+        flags += ["--cpus-per-task=2", *(["--mem=1G"] if profile.memory.policy != "forbidden" else [])]
+        done = lab.exec([MUSTER, "site", "probe", "seen", *(f"--srun={flag}" for flag in flags)])
+        assert done.ok, done.stderr
+        path = scratch / f"seen-{name}.toml"
+        path.write_text(done.stdout)
+        checked = lab.exec([MUSTER, "site", "check", name, "--json"])
+    seen = load(str(path)).profile
+    assert seen.nodes[next(iter(seen.nodes))].arch is not None, done.stderr
+    base = {finding.key for finding in verify(site, seen)}
+    assert base <= UNLIKE
+    assert {row["key"] for row in json.loads(checked.stdout)["findings"]} <= UNLIKE
+    for broken, changed, key in BROKEN:
+        if broken == name:
+            found = {each.key for each in verify(load(name, SearchPath(site_wide=None), changed), seen)}
+            assert found - base == {key} - base, changed
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_a_profile_agrees_with_itself(name: str) -> None:
+    profile = bundled(name).profile
+    assert verify(bundled(name), profile) == []
+
+
+def test_a_finding_names_the_file_and_line_that_says_it(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text("[launch]\nmpi = 'pmix_v9'\n")
+    site = load("lumi", SearchPath(site_wide=None, user=tmp_path))
+    (finding,) = verify(site, bundled("lumi").profile)
+    assert (finding.key, finding.origin.line) == ("launch.mpi", 2)
+    assert f"{tmp_path}/site.toml:2" in finding.words()
