@@ -42,7 +42,9 @@ muster_main() {
         sh -c "$muster_task" muster 1 /home/ada/env/bin/python \
         --tee=3 \
         sh -c "$muster_worker" muster /home/ada/env/bin/python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
-    exit $?
+    muster_status=$?
+    muster_torchrun_status "$muster_run_dir/logs/ranks.log"
+    exit "$muster_status"
 }
 
 # What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
@@ -295,6 +297,23 @@ muster_choose_port() {
         muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
     done
     muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
+}
+
+# torchrun ends with 1 whatever its ranks said; its report names the first failure of each node. The earliest
+# one that was not an ending by torchrun itself (SIGTERM) is the job's. Result in $muster_status.
+muster_torchrun_status() {
+    local found
+    [ "$muster_status" -ne 0 ] || return 0
+    found=$(awk '
+        /Root Cause \(first observed failure\)/ { root = 1 }
+        root && / time +: / { when = $3 }
+        root && / exitcode +: / { print ($3 == -15), when, $3; root = 0 }
+    ' "$@" 2>/dev/null | sort | head -n 1)
+    found=${found##* }
+    case $found in
+    -*) muster_status=$((128 + ${found#-})) ;;
+    [1-9]*) muster_status=$found ;;
+    esac
 }
 
 # The hosts in rank order, and this mpirun's own words for hosts, labels and variables.

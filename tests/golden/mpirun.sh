@@ -39,7 +39,8 @@ muster_main() {
     mpirun \
         -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
         sh -c "$muster_task" muster /home/ada/env/bin/python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
-    exit $?
+    muster_status=$?
+    exit "$muster_status"
 }
 
 # What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.

@@ -98,7 +98,7 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield part("address")
     if _by_srun(plan):
         yield part("watch")
-    if plan.launcher == "torchrun" and plan.engine is Engine.SLURM:
+    if plan.launcher == "mpirun+torchrun" or (plan.launcher == "torchrun" and plan.engine is Engine.SLURM):
         yield part("torchrun_status")
     if plan.launcher.startswith("mpirun"):
         yield part("mpirun")
@@ -267,8 +267,8 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
             yield "{ : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()"
         keep = plan.launcher == "torchrun" and plan.output is Output.STREAM
         if keep:
-            yield "muster_report=$(mktemp) && trap 'rm -f \"$muster_report\"' EXIT"
-        yield f"muster_step {_folded(words)}" + (' 2> >(tee "$muster_report" >&2)' if keep else "")
+            yield _NEW_REPORT
+        yield f"muster_step {_folded(words)}" + (_KEEP_REPORT if keep else "")
         if keep:
             yield 'wait "$!"'
         if plan.launcher == "torchrun":
@@ -276,12 +276,32 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield 'exit "$muster_status"'
     elif plan.engine is Engine.HERE and not plan.launcher.startswith("mpirun"):
         yield from _started_here(plan, launcher, words)
-    elif plan.output in {Output.FILES, Output.RANK_FILES}:
+    else:
+        yield from _started_by_mpirun(plan, words)
+
+
+# torchrun's own status says nothing of its ranks: its report does, and passes through here.
+_NEW_REPORT = "muster_report=$(mktemp) && trap 'rm -f \"$muster_report\"' EXIT"
+_KEEP_REPORT = ' 2> >(tee "$muster_report" >&2)'
+
+
+def _started_by_mpirun(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
+    """mpirun's status is that of the first process that failed: a rank's, or an agent's, whose report is then read."""
+    agents = plan.launcher == "mpirun+torchrun"
+    to_file = plan.output in {Output.FILES, Output.RANK_FILES}
+    if to_file:
         yield f'{_folded(words)} >"$muster_run_dir/logs/ranks.log" 2>&1'
-        yield "exit $?"
+    elif agents:
+        yield _NEW_REPORT
+        yield _folded(words) + _KEEP_REPORT
     else:
         yield _folded(words)
-        yield "exit $?"
+    yield "muster_status=$?"
+    if agents and not to_file:
+        yield 'wait "$!"'
+    if agents:
+        yield "muster_torchrun_status " + ('"$muster_run_dir/logs/ranks.log"' if to_file else '"$muster_report"')
+    yield 'exit "$muster_status"'
 
 
 def _started_here(plan: Plan, launcher: Launcher, words: tuple[Word, ...]) -> Iterator[str]:
