@@ -48,11 +48,22 @@ class Person:
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment of this person's commands."""
-        return {**os.environ, "XDG_STATE_HOME": str(self.home / ".local/state"), **(more or {})}
+        own = {"XDG_STATE_HOME": str(self.home / ".local/state")}
+        if self.ordinary and os.geteuid() == 0:
+            own["XDG_CACHE_HOME"] = str(_ordinary_cache())
+        return {**os.environ, **own, **(more or {})}
 
     def muster(self, *words: str, timeout_s: float = 120) -> Result:
         """Run `muster` with `words` to its end."""
         return run(self.argv(*words), env=self.environment(), timeout_s=timeout_s)
+
+
+def _ordinary_cache() -> Path:
+    """Where the ordinary user keeps fetched versions of Slurm, over many runs of the tests."""
+    folder = ROOT / ".cache" / "ordinary"
+    folder.mkdir(parents=True, exist_ok=True)
+    os.chown(folder, 20001, 20001)
+    return folder
 
 
 @dataclass(frozen=True)
