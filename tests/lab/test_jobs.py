@@ -119,3 +119,14 @@ def test_each_host_sees_its_own_interfaces_only(either_lab: Lab) -> None:
         seen = sorted(said.split())
         assert seen[::2] == seen[1::2]
         assert ("eth0" in seen) == (host is not None)
+
+
+def test_a_job_without_the_callers_environment_has_the_users_own(either_lab: Lab, shared_directory: Path) -> None:
+    words = ["sbatch", "--wait", "--export=NONE", "--output=out.txt", '--wrap=echo "$USER $LOGNAME"; command -v srun']
+    checked(either_lab.exec(words, cwd=shared_directory))
+    assert (shared_directory / "out.txt").read_text() == "root root\n/usr/bin/srun\n"
+
+
+def test_su_knows_the_labs_users(either_lab: Lab) -> None:
+    said = checked(either_lab.exec(["su", "-", "alice", "--command", "id -un; pwd"], host="node1")).stdout
+    assert said == "alice\n/run/muster-lab/home/alice\n"

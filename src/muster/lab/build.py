@@ -47,7 +47,9 @@ def write_files(spec: LabSpec, home: str, version: tuple[int, int]) -> None:
         write(paths.CONFIG / name, text, {"slurmdbd.conf": 0o600, "task_prolog.sh": 0o755}.get(name, 0o644))
     state.write_spec(spec)
     stand_in("/etc/hosts", config.hosts_file(spec))
-    stand_in("/etc/passwd", config.passwd_file(Path("/etc/passwd").read_text(), spec, home))
+    passwd = config.passwd_file(Path("/etc/passwd").read_text(), spec, home)
+    stand_in("/etc/passwd", passwd)
+    stand_in("/etc/shadow", config.shadow_file(passwd))
     stand_in("/etc/group", config.group_file(Path("/etc/group").read_text(), spec))
     if Path("/etc/slurm").is_dir():
         kernel.mount(paths.CONFIG, "/etc/slurm", flags=MountFlag.bind)

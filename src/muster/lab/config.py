@@ -9,7 +9,17 @@ from muster.lab import paths
 from muster.lab.spec import HostGroup, LabSpec, Partition
 from muster.rank.hostlist import compress
 
-__all__ = ["LOGIN", "NETWORK_BITS", "address", "files", "group_file", "hosts_file", "passwd_file", "user_ids"]
+__all__ = [
+    "LOGIN",
+    "NETWORK_BITS",
+    "address",
+    "files",
+    "group_file",
+    "hosts_file",
+    "passwd_file",
+    "shadow_file",
+    "user_ids",
+]
 
 LOGIN = "login"
 NETWORK_BITS = 16
@@ -184,6 +194,14 @@ def passwd_file(machine: str, spec: LabSpec, home: str) -> str:
     return _lines(
         [root, *kept, *(f"{name}:x:{number}:{number}::{paths.HOMES / name}:/bin/bash" for name, number in ids.items())]
     )
+
+
+def shadow_file(passwd: str) -> str:
+    """Every user of `passwd`, without a password: for --export=NONE Slurm asks `su`, which asks this file.
+
+    The machine's own is closed to an ordinary user's lab, and does not know the lab's users.
+    """
+    return _lines([f"{line.partition(':')[0]}:*:::::::" for line in passwd.splitlines()])
 
 
 def group_file(machine: str, spec: LabSpec) -> str:
