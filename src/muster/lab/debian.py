@@ -130,7 +130,7 @@ class Apt:
         return sorted(self.archives.glob("*.deb"))
 
 
-_APT_HINT = "is the mirror reachable, and are Debian's keys of this year?"
+_APT_HINT = "is the mirror reachable and up to date, and this machine's clock right?"
 
 
 def _exactly(packages: Mapping[str, str]) -> Iterable[str]:
