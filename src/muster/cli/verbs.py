@@ -20,6 +20,8 @@ VERBS = (
     Verb("shell", "muster.cli.shell", "a shell on the first node of a job, in one line"),
     Verb("jobs", "muster.cli.jobs", "all of your jobs, those that Muster made marked"),
     Verb("status", "muster.cli.status", "where a job is in its life, in words"),
+    Verb("logs", "muster.cli.logs", "what the ranks of a job wrote, all or one, as it stands or while it grows"),
+    Verb("why", "muster.cli.why", "why a job waits and what would start it sooner, or how it ended"),
     Verb("cancel", "muster.cli.cancel", "end jobs"),
     Verb("queues", "muster.cli.queues", "the partitions: limits, what is free, how many jobs wait"),
     Verb("site", "muster.cli.site", "what is known of the clusters, with sources; which of them this is"),

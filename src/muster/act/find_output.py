@@ -1,0 +1,51 @@
+"""Where a job's output lies: in its run directory, where its -o says, or where Slurm was told to write it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from glob import glob
+from pathlib import Path
+
+from muster.act.record import Run
+from muster.act.watch import JobOutput, output_of_files, output_of_run
+from muster.slurm.filenames import glob_of
+from muster.slurm.jobs import Job
+
+__all__ = ["find_output"]
+
+
+def find_output(job: Job | None, run: Run | None) -> JobOutput | None:
+    """The output of a job: of one of ours whether Slurm knows it or not; None where nobody says where it lies."""
+    if run is not None:
+        return output_of_run(run.directory, tuple(_moved(run, job)))
+    if job is None or job.stdout is None:
+        return None
+    return output_of_files(_matching(job.stdout, job.id, job))
+
+
+def _moved(run: Run, job: Job | None) -> Iterator[Path]:
+    """The files that -o and -e of a run of ours named."""
+    try:
+        plan = json.loads((run.directory / "plan.json").read_text(encoding="utf-8"))
+        folder = Path(plan["working_directory"])
+        patterns = [each["value"] for each in plan["directives"] if each["name"] in {"output", "error"}]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    for pattern in patterns:
+        yield from _matching(str(folder / str(pattern)), run.job, job)
+
+
+def _matching(pattern: str, job_id: str, job: Job | None) -> list[Path]:
+    """The files there are now; letters that nobody knows stand for anything."""
+    found = glob(glob_of(pattern, _letters(job_id, job)))  # noqa: PTH207  # the pattern is absolute
+    return [path for each in sorted(found) if (path := Path(each)).is_file()]
+
+
+def _letters(job_id: str, job: Job | None) -> dict[str, str]:
+    """What sbatch's patterns stand for, as far as it is known."""
+    array, _, index = (job.shown_id if job else job_id).partition("_")
+    found = {"j": job_id, "A": array}
+    if job is not None:
+        found |= {"x": job.name, **({"u": job.user} if job.user else {})}
+    return found | ({"a": index} if index.isdigit() else {})

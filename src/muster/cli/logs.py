@@ -1,0 +1,146 @@
+"""muster logs: a job's output, of all ranks or of one, as it stands or while it grows."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+
+from muster.act.find_output import find_output
+from muster.act.record import find_run
+from muster.act.scheduler import Answer, Scheduler, pauses
+from muster.act.watch import Follower, JobOutput, Line
+from muster.cli.asking import Case, cases, parse_words, scheduler, state
+from muster.cli.output import say
+from muster.errors import RequestError, SchedulerSilent
+
+_PAGE = """\
+usage: muster logs JOB [-f] [--rank R] [--json]
+
+Print what the ranks of a job wrote, each line behind its rank: "3: …". A single rank's lines are as it wrote them.
+The files of one of Muster's jobs are read without asking Slurm.
+
+options:
+  -f, --follow   go on until the job has ended
+  --rank R       this rank only
+  --json         one JSON object per line: {"rank": R or null, "text": "…"}
+  -h, --help     show this page and leave
+"""
+# Files are looked at this often, the controller ever more seldom (act/scheduler.py).
+_LOOK_S = 0.5
+
+
+def main(words: Sequence[str]) -> int:
+    """Print a job's output."""
+    typed = parse_words("logs", words, _PAGE, switches=("-f", "--follow"), values={"--rank": "rank"}, ids=(1, 1))
+    if typed is None:
+        return 0
+    rank = _rank(typed.values.get("rank"))
+    as_json = "--json" in typed.switches
+    slurm = scheduler()
+    case = _case(typed.ids[0], slurm, follow=bool(typed.switches & {"-f", "--follow"}))
+    if typed.switches & {"-f", "--follow"}:
+        return _follow(case, slurm, rank, as_json=as_json)
+    output = _output(case)
+    if rank is not None:
+        output.check_rank(rank)
+    shown = _show(Follower(output).new_lines(final=True), rank, as_json=as_json)
+    if not shown:
+        say(f"{'it' if rank is None else f'rank {rank}'} has written nothing yet: muster status {case.asked}")
+    return 0
+
+
+def _rank(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise RequestError(f"{text!r} is not a rank", hint="ranks are numbered from 0: --rank 3")
+    return int(text)
+
+
+def _case(asked: str, slurm: Scheduler, *, follow: bool) -> Case:
+    """The job: ours from our own record, without a request, unless it is to be followed."""
+    run = find_run(state(), asked)
+    if run is not None and not follow:
+        return Case(asked, None, run)
+    found = cases([asked], _asked(slurm, asked) if run is not None else slurm.jobs([asked]))
+    if len(found) > 1:
+        raise RequestError(
+            f"{asked} is an array of {len(found)} jobs",
+            hint=f"name one: muster logs {found[0].job.shown_id if found[0].job else asked}",
+        )
+    return found[0]
+
+
+def _asked(slurm: Scheduler, asked: str) -> Answer:
+    """What Slurm says; of a job of ours, its silence is no obstacle."""
+    try:
+        answer = slurm.jobs([asked])
+    except SchedulerSilent:
+        answer = Answer((), (asked,))
+    return Answer(answer.jobs, answer.missing, silent=False, has_accounting=answer.has_accounting)
+
+
+def _output(case: Case) -> JobOutput:
+    output = find_output(case.job, case.run)
+    if output is None:
+        raise RequestError(
+            f"nobody says where the output of job {case.asked} lies",
+            hint="Slurm tells it only of jobs that wait, run, or have just ended",
+        )
+    return output
+
+
+def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) -> int:
+    """Print what is new until the job is over; then once more, as its last words may have come in between."""
+    output = _output(case)
+    if rank is not None:
+        output.check_rank(rank)
+    follower = Follower(output)
+    waits = pauses(first_s=2.0)
+    ask_at = 0.0
+    while True:
+        now = time.monotonic()
+        over = False
+        if now >= ask_at:
+            case, over = _look(case, slurm)
+            ask_at = now + next(waits)
+            if case.run is None or output.named:
+                follower.output = _output(case)
+        _show(follower.new_lines(final=over), rank, as_json=as_json)
+        if over:
+            return 0
+        time.sleep(_LOOK_S)
+
+
+def _look(case: Case, slurm: Scheduler) -> tuple[Case, bool]:
+    """The job as it is now, and whether it is over. A silent controller is asked again later."""
+    answer = slurm.jobs([case.asked])
+    if answer.silent and not answer.jobs:
+        return case, False
+    job = next(iter(answer.of(case.asked)), None)
+    if job is None:
+        return case, True
+    return Case(case.asked, job, case.run), job.state.phase.is_over
+
+
+def _show(lines: Iterable[Line], rank: int | None, *, as_json: bool) -> int:
+    """Print the lines of `rank`, or all; how many there were."""
+    count = 0
+    out = sys.stdout.buffer
+    for line in lines:
+        if rank is not None and line.rank != rank:
+            continue
+        count += 1
+        if as_json:
+            _print_json(line)
+        else:
+            out.write((line.text if rank is not None else line.merged()) + b"\n")
+    out.flush()
+    return count
+
+
+def _print_json(line: Line) -> None:
+    import json
+
+    print(json.dumps({"rank": line.rank, "text": line.text.decode(errors="replace")}, ensure_ascii=False))

@@ -1,0 +1,118 @@
+"""muster why: why a job waits and what would start it sooner, or how it ended and what the first failing rank said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from muster.act.find_output import find_output
+from muster.act.first_failure import first_failure
+from muster.act.watch import JobOutput, last_lines
+from muster.cli.asking import Case, as_json, cases, expected_start, parse_words, plain, scheduler, when
+from muster.cli.output import print_json
+from muster.cli.status import headline
+from muster.slurm.jobs import Job
+from muster.slurm.srun_messages import Failure
+from muster.slurm.states import Phase
+
+_PAGE = """\
+usage: muster why JOB [--json]
+
+Say why a job waits, what would start it sooner and when it is expected to start; or how it ended: state, exit
+status or signal, node, and the last lines of the rank that failed first.
+
+options:
+  --json         one JSON document with stable keys: a list, one entry per job
+  -h, --help     show this page and leave
+"""
+_LINES = 15
+
+
+def main(words: Sequence[str]) -> int:
+    """Explain a job."""
+    typed = parse_words("why", words, _PAGE, ids=(1, None))
+    if typed is None:
+        return 0
+    found = cases(typed.ids, scheduler().jobs(typed.ids))
+    if "--json" in typed.switches:
+        print_json([_as_json(case) for case in found])
+        return 0
+    print("\n\n".join("\n".join(_explain(case)) for case in found))
+    return 0
+
+
+def _explain(case: Case) -> Iterator[str]:
+    yield headline(case)
+    if case.job is not None and case.job.state.phase is Phase.WAITING:
+        yield from _waiting(case.job)
+    elif case.job is None or case.job.state.phase is not Phase.RUNNING:
+        yield from _ended(case)
+
+
+def _waiting(job: Job) -> Iterator[str]:
+    reason = job.reason
+    detail = f" ({plain(reason.detail)})" if reason.detail else ""
+    yield f"  {plain(reason.code)}: {reason.sentence}{detail}"
+    yield f"  it clears {reason.clears.value}" if reason.is_known else "  when it clears is not known"
+    yield f"  sooner: {reason.remedy.replace('ID', job.id)}"
+    if job.dependency:
+        yield f"  it depends on {plain(job.dependency)}"
+    expected = expected_start(job)
+    yield f"  expected to start {when(expected)}" if expected else "  Slurm has not yet estimated when it starts"
+
+
+def _ended(case: Case) -> Iterator[str]:
+    job = case.job
+    if job is not None and job.state.phase is Phase.ENDED_WELL:
+        return
+    if job is not None and job.reason.is_known and job.reason.code not in {"None", "NonZeroExitCode", "RaisedSignal"}:
+        yield f"  {job.reason.code}: {job.reason.sentence}"
+    output = find_output(case.job, case.run)
+    failure = None if output is None else first_failure(output)
+    if failure is not None:
+        yield f"  first: {failure.sentence}"
+    elif job is not None and job.node_list:
+        yield f"  on {job.node_list}"
+    lines = _last_words(output, failure)
+    if lines:
+        whose = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
+        yield f"  last lines {whose}:"
+        yield from (f"    {plain(line)}" for line in lines)
+        yield f"  all of it: muster logs {case.asked}"
+
+
+def _last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
+    """The last lines of the rank that failed first; of everything where it is not known or said nothing."""
+    if output is None:
+        return []
+    rank = failure.tasks[0] if failure is not None and failure.tasks else None
+    lines = last_lines(output, rank=rank, count=_LINES)
+    return [line.text.decode(errors="replace").rstrip("\r") for line in lines]
+
+
+def _as_json(case: Case) -> dict[str, Any]:
+    """What `status --json` gives, and the reasons."""
+    job = case.job
+    found: dict[str, Any] = {**as_json(case), "explanation": headline(case)}
+    if job is not None and job.state.phase is Phase.WAITING:
+        reason = job.reason
+        found["waiting"] = {
+            "code": reason.code,
+            "detail": reason.detail,
+            "sentence": reason.sentence,
+            "sooner": reason.remedy.replace("ID", job.id),
+            "clears": reason.clears.value,
+            "dependency": job.dependency,
+        }
+    if job is None or job.state.phase in {Phase.ENDED_BADLY, Phase.UNKNOWN}:
+        output = find_output(case.job, case.run)
+        failure = None if output is None else first_failure(output)
+        found["first_failure"] = failure and {
+            "sentence": failure.sentence,
+            "host": failure.host,
+            "ranks": list(failure.tasks),
+            "status": failure.status,
+            "line": failure.line,
+        }
+        found["last_lines"] = _last_words(output, failure)
+    return found
