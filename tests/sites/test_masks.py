@@ -65,7 +65,7 @@ def test_another_number_of_ranks_than_gpus_gets_no_masks_and_the_reason() -> Non
 
 def test_ranks_take_their_cores_in_the_order_in_which_the_site_gives_the_gpus() -> None:
     site = bundled("perlmutter").profile
-    bound = bind_ranks(site, site.nodes["gpu"], ranks=4, whole_node=True, threads=2)
+    bound = bind_ranks(site, site.nodes["gpu"], ranks=4, whole_node=True)
     assert spell_cores(bound.cores[0]) == "0-15,64-79"  # local rank 0 is on GPU 3
 
 

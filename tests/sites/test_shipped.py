@@ -8,12 +8,14 @@ import datetime as dt
 import io
 import json
 import re
+import sys
 import tokenize
 from pathlib import Path
 
 import pytest
 
 import muster
+from muster.act.runner import run
 from muster.cli.app import main
 from muster.sites.heads import BUNDLED
 from muster.sites.masks import core_list
@@ -200,3 +202,11 @@ def test_a_wrong_word_is_answered_with_a_sentence_and_a_hint(
     assert said.out == ""
     assert "muster: error: " in said.err
     assert "hint: " in said.err
+
+
+def test_listing_reads_the_tops_of_the_files_and_loads_no_schema() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "muster", "site", "list"]
+    done = run(command)
+    assert done.ok
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not loaded & {"msgspec", "muster.sites.schema", "rich", "torch"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.lab.spec import Account, HostGroup, LabSpec, Partition, Qos
-from muster.sites.masks import core_list
+from muster.sites.masks import core_list, threads_counted
 from muster.sites.schema import Node, Profile, Queue
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
 
@@ -44,7 +44,7 @@ def _groups(profile: Profile, nodes: int) -> Iterator[HostGroup]:
 
 
 def _group(profile: Profile, kind: str, node: Node, count: int) -> HostGroup:
-    threads = (node.threads_per_core or 1) if profile.request.cpus == "threads" else 1
+    threads = threads_counted(profile, node)
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
     memory = parse_memory_mib(node.memory_usable) if node.memory_usable else node.memory_mib
     constraint = (profile.request.constraint or {}).get(kind, "")

@@ -10,7 +10,7 @@ from muster.plan.shape import NodeShape
 from muster.plan.terms import DEFAULT_PORTS, Ports, Terms
 from muster.plan.words import template
 from muster.sites.load import Site
-from muster.sites.masks import bind_ranks, core_list
+from muster.sites.masks import bind_ranks, core_list, threads_counted
 from muster.sites.queues import choose_queue
 from muster.sites.schema import Node
 from muster.sites.when import Situation, holds
@@ -47,7 +47,7 @@ def node_shape(site: Site, request: Request) -> NodeShape:
     return NodeShape(
         gpus=node.gpus,
         cpus=None if cores is None else cores * threads,
-        cpus_per_gpu=share,
+        cpus_per_gpu=None if share is None else share * threads_counted(site.profile, node),
         origin=site.origin(f"nodes.{name}").words(),
     )
 

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 from muster.sites.schema import Node, Profile
 
-__all__ = ["Bound", "bind_ranks", "core_list", "gpu_cores", "mask_of", "spell_cores"]
+__all__ = ["Bound", "bind_ranks", "core_list", "gpu_cores", "mask_of", "spell_cores", "threads_counted"]
+
+
+def threads_counted(profile: Profile, node: Node) -> int:
+    """How many CPUs Slurm counts for one core there: hardware threads, or the core alone."""
+    return (node.threads_per_core or 1) if profile.request.cpus == "threads" else 1
 
 
 def core_list(text: str) -> tuple[int, ...]:
@@ -68,7 +73,7 @@ class Bound:
     """The cores of each local rank, where they are known."""
 
 
-def bind_ranks(profile: Profile, node: Node, *, ranks: int, whole_node: bool, threads: int = 1) -> Bound:
+def bind_ranks(profile: Profile, node: Node, *, ranks: int, whole_node: bool) -> Bound:
     """The srun flags that bind local rank i to the cores nearest to its GPU, or none and the reason for it."""
     kind = profile.binding.kind
     if kind in {None, "none"}:
@@ -77,7 +82,7 @@ def bind_ranks(profile: Profile, node: Node, *, ranks: int, whole_node: bool, th
         return Bound(("--gpu-bind=closest",), "the site's own rule")
     if profile.binding.needs_whole_node and not whole_node:
         return Bound((), "part of a node: which cores and GPUs it will be is not known, so no mask would be right")
-    tables = gpu_cores(node, threads=threads)
+    tables = gpu_cores(node, threads=threads_counted(profile, node))
     if tables is None or not node.gpus:
         return Bound((), "the cores nearest to each GPU are not published")
     if ranks != node.gpus:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from muster.errors import nearest_hint
-from muster.sites.masks import core_list
+from muster.sites.masks import core_list, threads_counted
 from muster.sites.queues import longest_s
 from muster.sites.schema import Node, Profile, Queue
 from muster.units import format_walltime, parse_memory_mib
@@ -205,7 +205,7 @@ def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if found is None or found[1].cores is None or ask.cpus_per_task is None:
         return
     kind_name, node = found
-    unit = (node.threads_per_core or 1) if profile.request.cpus == "threads" else 1
+    unit = threads_counted(profile, node)
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
     usable = ((node.cores or 0) - reserved) * unit
     asked = ask.ntasks_per_node * ask.cpus_per_task
