@@ -50,7 +50,8 @@ def parse_submit(stdout: str) -> JobId:
     return JobId(found[1], found[2])
 
 
-# What sbatch says (22.05 to 26.05) → what it means, and what to do.
+# What sbatch says (22.05 to 26.05) → what it means, and what to do. The first that matches counts: of two lines the
+# particular one comes before the general one.
 _REJECTIONS = (
     (
         r"invalid account or account/partition combination",
@@ -74,6 +75,16 @@ _REJECTIONS = (
         "a shorter -t, or another partition",
     ),
     (
+        r"memory specification can not be satisfied",
+        "no node has so much memory",
+        "a smaller --mem, or --mem=0 for all of it",
+    ),
+    (
+        r"cpu count per node can not be satisfied",
+        "no node has so many CPUs",
+        "a smaller -c, or fewer ranks on a node; sinfo -o '%P %c' shows what the nodes have",
+    ),
+    (
         r"requested node configuration is not available",
         "no node has what is asked for together: GPUs, CPUs, memory and features of one node",
         "ask for less of each node and for more nodes (-N); sinfo -o '%P %c %m %G %f' shows what they have",
@@ -89,21 +100,26 @@ _REJECTIONS = (
         "this cluster knows no such generic resource",
         "sinfo -o '%G' lists them",
     ),
-    (
-        r"memory specification can not be satisfied",
-        "no node has so much memory",
-        "a smaller --mem, or --mem=0 for all of it",
-    ),
     (r"invalid node name specified", "a node of --nodelist or --exclude is not there", "sinfo -N lists the nodes"),
     (
         r"job violates accounting/qos policy|qos[a-z]*limit|assoc[a-z]*limit|submit limit",
         "a limit of your account or QOS does not allow this job: number of jobs, size or time",
         "muster why on a job that waits, or sacctmgr show qos, tells which",
     ),
+    (
+        r"invalid license specification",
+        "this cluster has no such licence, or fewer of it",
+        "scontrol show licenses lists them",
+    ),
     (r"requested reservation is invalid", "the reservation is not there, or not yours", "scontrol show reservation"),
     (r"requested partition configuration not available now", "the partition is down or too small now", "muster queues"),
     (r"unable to contact slurm controller|socket timed out", "the controller does not answer", "try again in a minute"),
     (r"invalid dependency|job dependency problem", "the job of --dependency is not there", "muster jobs lists yours"),
+    (
+        r"invalid --?[a-z-]+ specification|invalid numeric value|invalid time limit specification",
+        "the value of a flag is not one that Slurm reads",
+        "sbatch's manual shows the forms",
+    ),
     (
         r"unrecognized option|invalid option|unknown option",
         "this Slurm does not know one of the flags",

@@ -1,0 +1,95 @@
+"""Guards what is made of sbatch's answers: the samples are what 22.05, 24.11 and 26.05 said in labs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.errors import SiteError
+from muster.slurm.submit import JobId, parse_rejection, parse_submit
+
+SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "sbatch"
+
+# The kind of a recorded refusal → what its sentence must speak of.
+MEANING = {
+    "partition": "no such partition",
+    "feature": "feature of --constraint",
+    "gres": "generic resource",
+    "gpus": "no node has what is asked for together",
+    "memory": "so much memory",
+    "cpus": "so many CPUs",
+    "nodes": "no node has what is asked for together",
+    "nodelist": "--nodelist or --exclude",
+    "reservation": "reservation",
+    "dependency": "--dependency",
+    "license": "licence",
+    "option": "does not know one of the flags",
+    "time": "the value of a flag",
+    "ntasks": "no node has what is asked for together",
+    "account": "not yours",
+    "acctqos": "QOS",
+}
+REFUSED = sorted(path for path in SAMPLES.glob("*.txt") if "error" in path.read_text() or "unrec" in path.read_text())
+
+
+@pytest.mark.parametrize("path", REFUSED, ids=lambda path: path.stem)
+def test_a_recorded_refusal_is_understood(path: Path) -> None:
+    rejection = parse_rejection(path.read_text())
+    assert MEANING[path.stem.partition("-")[2]] in rejection.sentence
+    assert rejection.hint
+
+
+def test_every_kind_is_recorded_on_some_version() -> None:
+    assert {path.stem.partition("-")[2] for path in REFUSED} == set(MEANING)
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "sbatch: error: Batch job submission failed: The moon is in the wrong phase",
+        "sbatch: error: your memory of the rules is short",
+        "sbatch: error: partition of the disk is full",
+        "sbatch: error: specification: see the wiki",
+        "sbatch: error: Ask qos@example.org for an account",
+    ],
+)
+def test_a_near_miss_is_passed_on_in_sbatchs_own_words(stderr: str) -> None:
+    rejection = parse_rejection(stderr)
+    assert rejection.reason == stderr.split(": ", 2)[2].removeprefix("Batch job submission failed: ")
+    assert rejection.sentence == f"Slurm refuses the job: {rejection.reason}"
+
+
+def test_a_sites_own_words_above_the_refusal_are_not_its_reason() -> None:
+    said = "sbatch: error: Dear user, hello\nsbatch: error: Batch job submission failed: Invalid qos specification\n"
+    assert parse_rejection(said).reason == "Invalid qos specification"
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_refusal_with_a_sentence_and_a_hint(stderr: str) -> None:
+    rejection = parse_rejection(stderr)
+    assert rejection.sentence
+    assert rejection.hint
+
+
+@pytest.mark.parametrize(
+    ("stdout", "job"),
+    [
+        ("123\n", JobId("123")),
+        ("123;cluster\n", JobId("123", "cluster")),
+        ("Welcome to the machine\nQuota: 45 of 100\n123\n", JobId("123")),
+        ("123;two-2.x", JobId("123", "two-2.x")),
+    ],
+)
+def test_the_job_id_is_read(stdout: str, job: JobId) -> None:
+    assert parse_submit(stdout) == job
+
+
+@pytest.mark.parametrize(
+    "stdout", ["", "\n", "Submitted batch job 123\n", "123 456\n", "job 123", ";cluster\n", "12a\n"]
+)
+def test_what_holds_no_job_id_is_an_error(stdout: str) -> None:
+    with pytest.raises(SiteError, match="no job id"):
+        parse_submit(stdout)
