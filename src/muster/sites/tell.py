@@ -16,7 +16,7 @@ from muster.sites.when import say_when
 __all__ = ["Line", "as_json", "lines", "missing_keys"]
 
 # Provenance itself is no fact of the site.
-_NOT_SHOWN = frozenset({"muster_site", "sources", "facts", "unpublished", "unverified", "detect", "extends", "without"})
+_NOT_SHOWN = frozenset({"muster_site", "sources", "facts", "unpublished", "unverified", "extends", "without"})
 
 
 @dataclass(frozen=True)
