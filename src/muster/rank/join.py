@@ -30,6 +30,10 @@ _JOIN_S, _JOIN_S_PER_RANK, _LONGEST_JOIN_S = 300.0, 0.1, 1800.0
 # Below this, gloo's full mesh is made faster than it is missed (2 N store requests a rank; 1 and log N when lazy).
 _LAZY_GLOO_FROM = 64
 
+# For gloo's threads to let go of the last collective's tensors: torch 2.3 waits for these threads with Python's lock
+# held, and a thread that frees a tensor needs that lock (seen in one leave of three).
+_GLOO_SETTLES_S = 0.01
+
 
 class Joined(NamedTuple):
     """A rank that has joined: what `World` shows, and what leaving needs."""
@@ -103,6 +107,8 @@ def leave(joined: Joined) -> None:
     import torch.distributed as dist
 
     if dist.is_initialized():
+        if joined.backend.name == "gloo":
+            time.sleep(_GLOO_SETTLES_S)
         dist.destroy_process_group()
     if joined.watch is not None:
         joined.watch.leave(joined.patience_s)

@@ -84,11 +84,15 @@ def serve(address: str, port: int, timeout_s: float) -> Store:
     try:
         return TCPStore(address, port, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=timeout_s))
     except RuntimeError as error:
-        reason = "is taken by another program" if "EADDRINUSE" in str(error) else f"cannot be used: {error}"
+        reason = "is taken by another program" if _says_taken(error) else f"cannot be used: {error}"
         raise WireupError(
             f"port {port} of {socket.gethostname()}, where rank 0 is to listen, {reason}",
             "set MASTER_PORT to a free port for all ranks; muster run and muster submit choose one",
         ) from None
+
+
+def _says_taken(error: Exception) -> bool:
+    return "EADDRINUSE" in str(error) or "Address already in use" in str(error)  # torch 2.13; 2.3
 
 
 def _refuse_foreign_address(address: str) -> None:
@@ -112,12 +116,14 @@ def connect(address: str, port: int, *, rank: int, size: int, timeout_s: float) 
     _await_listener(address, port, size, deadline)
     patience = timedelta(seconds=max(1.0, deadline - time.monotonic()))
     try:
-        return TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=patience)
+        store = TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=patience)
+        store.check(["answer"])  # rank 0 has accepted this connection now, and will not ask for its name later
     except RuntimeError as error:
         raise WireupError(
             f"rank {rank} on {socket.gethostname()} cannot reach the store of rank 0 at {address}:{port}: {error}",
             "did rank 0 end? its own message comes first",
         ) from None
+    return store
 
 
 def _await_listener(address: str, port: int, size: int, deadline: float) -> None:
