@@ -13,6 +13,7 @@ import pytest
 from muster.act.runner import checked, run
 from muster.errors import CommandFailed, MachineLacks
 from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
+from plugins.labs import ROOT
 
 _PROGRAMS = ("sh", "env", "cat", "printf", "hostname", "readlink", "ls", "id", "touch", "sleep", "true", "echo", "pwd")
 _DEFINITION = """\
@@ -64,11 +65,23 @@ def images(scratch: Path) -> Images:
 
 
 def _system(folder: Path, busybox: Path, programs: tuple[str, ...]) -> Path:
-    for name in ("bin", "etc", "tmp", "proc", "sys", "dev", "usr", "var", "opt"):
+    for name in ("bin", "etc", "tmp", "proc", "sys", "dev", "usr", "var/tmp", "opt", "lib", "lib64"):
         (folder / name).mkdir(parents=True)
     shutil.copy2(busybox, folder / "bin/busybox")
     for name in programs:
         (folder / "bin" / name).symlink_to("busybox")
-    for name in ("passwd", "group", "hosts", "resolv.conf"):
+    for name in ("passwd", "group", "hosts", "resolv.conf", "localtime"):
         (folder / "etc" / name).touch()
     return folder
+
+
+@pytest.fixture(scope="session")
+def image_with_torch(images: Images, scratch: Path) -> tuple[str, ...]:
+    """Words for an image whose programs are this machine's: a system of torch's size is not built for a test."""
+    packages = prepared_apptainer(apptainer_cache(os.environ), lambda _: None)
+    folder = _system(scratch / "images/with_torch", packages / "usr/bin/busybox", ("sh",))
+    own = [
+        str(path) for path in (Path("/usr"), Path("/lib"), Path("/lib64"), Path(sys.base_prefix), ROOT) if path.exists()
+    ]
+    paths = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    return ("--image", str(folder), *(word for path in own for word in ("--bind", path)), "--env", f"PATH={paths}")

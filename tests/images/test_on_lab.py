@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 import pytest
 
 from launch.lab_runs import wait_until_ended
-from muster.act.runner import Result
+from muster.act.runner import Result, checked, run
 from muster.rank import contract
 from plugins.labs import MUSTER, Lab
 
@@ -25,6 +25,14 @@ ARGUMENTS = (
     *("a  b", "$(touch canary)", "`touch canary`", "it's", 'say "x"', "\\", "\\n", "new\nline", "*", "~", "ünï ☃", ""),
     *("-n", "--", "-x", "!!", "$HOME", "${rank}", "a;b", "a&b", "#", "%t", "{job_id}"),
 )
+_ADDS_UP = """
+import os, sys, torch, torch.distributed as ranks, muster
+ranks.init_process_group("gloo")
+total = torch.tensor([float(ranks.get_rank() + 1)])
+ranks.all_reduce(total)
+print(int(total), muster.__file__, os.environ["APPTAINER_NAME"], sys.argv[1:])
+ranks.destroy_process_group()
+"""
 VALUE = '$(touch canary) `touch canary` it\'s "x" \\ \\\\ $HOME\nünï *'
 # What a login shell of the host's has, and what no image should see.
 OF_THE_HOST = {
@@ -156,6 +164,16 @@ def test_an_image_needs_no_sh(lab: Lab, images: Images, folder: Path) -> None:
     assert sorted(result.stdout.split()) == ["node1", "node2"]
 
 
+def test_torchrun_in_an_image_without_sh_is_a_sentence(lab: Lab, images: Images, folder: Path) -> None:
+    closed = folder / "without_sh.sif"
+    checked(run([str(images.program), "--quiet", "build", str(closed), str(images.without_sh)]))
+    words = ("--launcher", "torchrun", "-N", "1", "--image", str(closed))
+    result = muster_run(lab, images, folder, *words, "--", "hostname")
+
+    assert result.status == 2
+    assert "does not start sh on node1, which torchrun's ranks need" in result.stderr
+
+
 def test_the_status_is_that_of_the_rank_that_failed(lab: Lab, images: Images, folder: Path) -> None:
     script = '[ "$RANK" = 0 ] || exit 7; sleep 20'
 
@@ -239,8 +257,6 @@ def test_the_script_runs_with_sbatch_alone(lab: Lab, images: Images, folder: Pat
 
 
 def test_on_this_machine_alone_it_is_the_same(images: Images, folder: Path) -> None:
-    from muster.act.runner import run
-
     words = [MUSTER, "run", "--here", "--quiet", "--ntasks-per-node", "2", "--image", str(images.sandbox)]
     environment = {**os.environ, "PATH": images.path, "CONDA_PREFIX": "/host", "PYTHONPATH": "/host"}
     result = run([*words, "--env", f"VALUE={VALUE}", "--", *witness(folder, *ARGUMENTS)], cwd=folder, env=environment)
@@ -251,3 +267,26 @@ def test_on_this_machine_alone_it_is_the_same(images: Images, folder: Path) -> N
     assert {rank.environment["VALUE"] for rank in ranks.values()} == {VALUE}
     assert {rank.environment["PYTHONPATH"] for rank in ranks.values()} == {"/opt/python-of-the-image:/opt/muster-ranks"}
     assert all("CONDA_PREFIX" not in rank.environment for rank in ranks.values())
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+def test_torch_adds_up_in_the_image(
+    lab: Lab, images: Images, folder: Path, image_with_torch: tuple[str, ...], launcher: str
+) -> None:
+    (folder / "adds_up.py").write_text(_ADDS_UP)
+    words = ("--launcher", launcher, "-N", "2", "--no-label", *image_with_torch, "--", "adds_up.py", "a  b", "$x")
+    result = muster_run(lab, images, folder, *words)
+
+    assert result.status == 0, result.stderr
+    said = "3 /opt/muster-ranks/muster/__init__.py with_torch ['a  b', '$x']"
+    assert result.stdout.splitlines() == [said, said]
+
+
+@pytest.mark.torch
+def test_the_status_of_a_rank_under_an_agent_in_the_image(
+    lab: Lab, images: Images, folder: Path, image_with_torch: tuple[str, ...]
+) -> None:
+    words = ("--launcher", "torchrun", "-N", "2", *image_with_torch, "--", "sh", "-c", "exit 9")
+
+    assert muster_run(lab, images, folder, *words).status == 9

@@ -9,6 +9,7 @@ import difflib
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.act.runner import run
+from muster.facts import ImageFacts
 from muster.plan.model import Plan
 from muster.render.explain import explain, plan_as_json, plan_as_text
 from muster.render.script import job_script
 
-from .plans import plan
+from .plans import FACTS, plan
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -47,6 +49,20 @@ SCRIPTS: dict[str, Plan] = {
         "-N", "1", "-o", "out/%x-%j.txt", "--sbatch=--requeue", "--srun=--unbuffered", "--", "hostname"
     ),
     "within": plan("-N", "2", "--ntasks-per-node", "3", "--", "hostname", within=True, stream=True),
+    "apptainer": plan(
+        *("-N", "2", "-g", "4", "--image", "/images/it's.sif", "--bind", "/data:/set:ro", "--env", "A=$x"),
+        *("--", "python", "train.py"),
+        facts=replace(FACTS, image=ImageFacts(kind="sif", project="/home/ada", package="/opt/venv/muster")),
+    ),
+    "pyxis": plan(
+        *("-N", "2", "--image", "docker://nvcr.io/nvidia/pytorch:26.02-py3", "--engine", "pyxis", "--env", "A=$x"),
+        *("--", "python", "train.py"),
+        facts=replace(FACTS, image=ImageFacts(project="/home/ada", package="/opt/venv/muster")),
+    ),
+    "edf": plan(
+        *("-N", "2", "--engine", "cscs", "--image", "my-edf", "--env", "OUT={run_dir}/$x", "--", "python", "train.py"),
+        facts=replace(FACTS, image=ImageFacts(project="/home/ada", package="/opt/venv/muster")),
+    ),
     "local": plan("--ntasks-per-node", "2", "--", "python", "train.py", launcher="local"),
 }
 each_script = pytest.mark.parametrize("name", sorted(SCRIPTS))

@@ -50,11 +50,13 @@ class Apptainer:
         lines: list[tuple[str, ...]] = [("muster_image_needs", image.program, image.image or "")]
         if image.kind in {"sif", "squashfs"}:
             lines.append(("muster_image_opens", image.program, self.prefix))
+        if plan.launcher.endswith("torchrun"):
+            lines.append(("muster_image_has_sh", image.program, image.image or "", self.prefix))
         if image.asks_for_gpus:
             lines.append(("muster_image_gpus", self.prefix))
         lines += [
             ("muster_image_sees", *(mount.source for mount in image.mounts)),
-            ("muster_image_takes", self.prefix, *(mount.target for mount in image.mounts)),
+            ("muster_image_takes", self.prefix, *(each.target for each in image.mounts if each.source == each.target)),
             ("muster_image_gets", f"{self.prefix}ENV_", *dict.fromkeys([*_CARRIED, *names_set(plan)])),
         ]
         if image.library:

@@ -41,16 +41,17 @@ def prologue_end(plan: Plan, variable: str) -> str:
 
 
 def definition_lines(plan: Plan) -> Iterator[str]:
-    """What writes the file that describes the image, for engines that want one."""
+    """What an engine that lives in the step's flags finds in the run directory, and the directory itself."""
+    if plan.image.image is None or plan.image.program:
+        return
+    yield "# The container sees the run directory."
+    yield (
+        'mkdir -p "$muster_run_dir" || muster_stop "the directory $muster_run_dir cannot be made" '
+        "'submit from a directory that the compute nodes can write'"
+    )
     lines = ENGINES[plan.image.engine].definition(plan)
-    if plan.image.image is not None and not plan.image.program:
-        yield "# The container sees the run directory."
-        yield (
-            'mkdir -p "$muster_run_dir" || muster_stop "the directory $muster_run_dir cannot be made" '
-            "'submit from a directory that the compute nodes can write'"
-        )
     if lines is not None:
         yield "printf '%s\\n' \\"
         yield from (f"    {quote(each)} \\" for each in lines)
         yield '    >"$muster_run_dir/image.toml"'
-        yield ""
+    yield ""

@@ -322,7 +322,7 @@ def _folded(words: tuple[Word, ...]) -> str:
     pieces = [quote(word) for word in words]
     lines = [pieces[0]]
     for index, piece in enumerate(pieces[1:], start=1):
-        if (piece.startswith("-") and pieces[index - 1] != "sh") or piece == "sh":
+        if (piece.lstrip("'").startswith("-") and pieces[index - 1] != "sh") or piece == "sh":
             lines.append(f"        {piece}")
         else:
             lines[-1] += f" {piece}"

@@ -43,6 +43,14 @@ muster_image_opens() {
         'every rank unpacks the image (--unsquash); a sandbox directory needs no unpacking' >&2
 }
 
+# Where ranks are started inside, by torchrun, the image has to have sh. An image that has to be unpacked is not asked.
+muster_image_has_sh() {
+    eval "[ -z \"\${$3_UNSQUASH:-}\" ]" || return 0
+    "$1" --quiet exec "$2" sh -c : </dev/null >/dev/null 2>&1 || muster_stop \
+        "the image $2 does not start sh on $muster_here, which torchrun's ranks need" \
+        "try $1 exec $2 sh; --launcher srun needs no sh in the image"
+}
+
 # GPUs are asked for and no profile says which: this node knows.
 muster_image_gpus() {
     [ ! -e /dev/nvidiactl ] || export "$1_NV=1"
