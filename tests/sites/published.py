@@ -30,7 +30,7 @@ _LUMI_GUIDE = "Lumi-supercomputer/LUMI-AI-Guide @a7e3387"
 _CSCS = "eth-cscs/cscs-docs @80abed1"
 _MN5 = "TJ-Solergibert/MN5-Distributed-PyTorch @1131254"
 _LLSC = "llsc-supercloud/teaching-examples"
-_HOREKA = "user notes of 2026-09-26, stored text 68864068384"
+_HOREKA = "public user notes on HoreKa 2 of 2026-09-26"
 _LUMI_ACCOUNT = ("-A", "project_465001063")
 
 SCRIPTS = (
@@ -199,7 +199,7 @@ SCRIPTS = (
     ),
     Script(
         "supercloud",
-        "a user's manual of October 2022 (mengyuest, gist 2eeed682)",
+        "a user's manual of October 2022 (a public gist of mengyuest)",
         ("--cpus-per-task=20", "--gres=gpu:volta:1", "--time=24:00:00"),
         ("-N", "1", "-g", "1", "-t", "24:00:00"),
         ("--cpus-per-task=41",),
@@ -245,7 +245,7 @@ SCRIPTS = (
     ),
     Script(
         "horeka",
-        "user notes, stored text 71405714479, salloc",
+        "public user notes on a HoreKa 2 project, salloc",
         (
             "--partition=gpu-h100",
             "--nodes=1",
