@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from muster.act.image_facts import look_at_image
-from muster.act.probe import load_facts, look, settings_files
 from muster.cli.output import say
 from muster.errors import RequestError
-from muster.facts import Facts
-from muster.job.options import help_page, parse, request_from
 from muster.job.request import Request, options_of
-from muster.job.settings import merge_settings
-from muster.plan.build import make_plan
-from muster.plan.model import Engine, Note, Plan
-from muster.sites.load import choose_site
+
+if TYPE_CHECKING:
+    from muster.facts import Facts
+    from muster.plan.model import Engine, Note, Plan
 
 __all__ = ["asked_for_help", "facts_and_request", "need_command", "plan_for", "take_own", "warn"]
 
@@ -23,6 +20,8 @@ def asked_for_help(words: Sequence[str], usage: str, summary: str, *, leave_out:
     """Print the help page if the options before the command ask for it."""
     _, found = take_own(words, ("-h", "--help"))
     if found:
+        from muster.job.options import help_page
+
         print(help_page(usage, summary, leave_out=leave_out), end="")
     return bool(found)
 
@@ -51,6 +50,10 @@ def take_own(
 
 def facts_and_request(words: Sequence[str]) -> tuple[Facts, Request]:
     """What was asked, over what the settings files say."""
+    from muster.act.probe import load_facts, look, settings_files
+    from muster.job.options import parse, request_from
+    from muster.job.settings import merge_settings
+
     facts = look()
     values, origins, command = parse(words)
     settings = merge_settings(settings_files(facts), facts.environment)
@@ -65,11 +68,17 @@ def plan_for(
     facts: Facts,
     typed: Sequence[str],
     *,
-    engine: Engine = Engine.SLURM,
+    engine: Engine | None = None,
     within: bool = False,
     stream: bool = False,
 ) -> Plan:
-    """The plan under the terms of the site."""
+    """The plan under the terms of the site; the engine is Slurm unless another is given."""
+    from muster.act.image_facts import look_at_image
+    from muster.plan.build import make_plan
+    from muster.plan.model import Engine
+    from muster.sites.load import choose_site
+
+    engine = engine or Engine.SLURM
     name = request.site or ("laptop" if engine is Engine.HERE else None)
     site = choose_site(name, facts)
     return make_plan(

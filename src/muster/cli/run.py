@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from muster.act.launch import run_allocated, run_here, run_within
-from muster.act.place import Place, place_of
-from muster.act.preflight import check_before_start
-from muster.act.rank_library import make_rank_library
 from muster.cli.launching import asked_for_help, facts_and_request, need_command, plan_for, take_own, warn
 from muster.cli.output import say
-from muster.facts import Facts
-from muster.job.request import Request
-from muster.plan.model import Engine
+
+if TYPE_CHECKING:
+    from muster.facts import Facts
+    from muster.job.request import Request
 
 _USAGE = "muster run [OPTION…] [--] COMMAND…"
 _SUMMARY = (
@@ -26,6 +24,12 @@ def main(words: Sequence[str]) -> int:
     """Run; the status is the one of the first rank that failed."""
     if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files")):
         return 0
+    from muster.act.launch import run_allocated, run_here, run_within
+    from muster.act.place import Place, place_of
+    from muster.act.preflight import check_before_start
+    from muster.act.rank_library import make_rank_library
+    from muster.plan.model import Engine
+
     rest, own = take_own(words, ("--quiet", "--verbose"))
     quiet = "--quiet" in own
     facts, request = facts_and_request(rest)

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.act.image_facts import look_at_image
-from muster.act.launch import run_allocated, run_within
-from muster.act.place import Place, place_of
-from muster.act.rank_library import make_rank_library
 from muster.cli.launching import asked_for_help, facts_and_request, take_own, warn
 from muster.errors import MachineLacks
-from muster.plan.build import make_plan
-from muster.plan.interactive import for_a_shell
-from muster.sites.load import choose_site
 
 _USAGE = "muster shell [OPTION…] [--] [COMMAND…]"
 _SUMMARY = """\
@@ -24,6 +17,14 @@ def main(words: Sequence[str]) -> int:
     """Become the shell."""
     if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files", "launcher", "here")):
         return 0
+    from muster.act.image_facts import look_at_image
+    from muster.act.launch import run_allocated, run_within
+    from muster.act.place import Place, place_of
+    from muster.act.rank_library import make_rank_library
+    from muster.plan.build import make_plan
+    from muster.plan.interactive import for_a_shell
+    from muster.sites.load import choose_site
+
     rest, own = take_own(words, ("--quiet", "--verbose"))
     facts, request = facts_and_request(rest)
     place, _ = place_of(request, facts)

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from muster.act.preflight import check_before_start
-from muster.act.rank_library import make_rank_library
-from muster.act.record import state_directory
-from muster.act.submit import submit
 from muster.cli.launching import asked_for_help, facts_and_request, plan_for, take_own, warn
 from muster.cli.output import print_json, say
-from muster.plan.build import digest_of
 
 _USAGE = "muster submit [OPTION…] [--] COMMAND…"
 _SUMMARY = "Queue the command as a Slurm job. Prints the job id alone on stdout; everything else goes to stderr."
@@ -21,6 +15,14 @@ def main(words: Sequence[str]) -> int:
     """Queue a job."""
     if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("here", "no_label")):
         return 0
+    from pathlib import Path
+
+    from muster.act.preflight import check_before_start
+    from muster.act.rank_library import make_rank_library
+    from muster.act.record import state_directory
+    from muster.act.submit import submit
+    from muster.plan.build import digest_of
+
     rest, own = take_own(words, ("--quiet", "--verbose", "--json"))
     facts, request = facts_and_request(rest)
     quiet = "--quiet" in own
