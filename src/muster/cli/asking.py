@@ -17,6 +17,7 @@ from muster.slurm.srun_messages import exit_words
 from muster.slurm.states import Phase
 
 __all__ = [
+    "JSON_KEYS",
     "Case",
     "Words",
     "as_json",
@@ -29,6 +30,14 @@ __all__ = [
     "state",
     "when",
 ]
+
+
+# The keys of a job in every --json, in their order.
+JSON_KEYS = (
+    *("job", "shown_id", "name", "state", "phase", "reason", "exit_code", "signal", "user", "partition", "account"),
+    *("qos", "nodes", "cpus", "node_list", "time_limit_s", "submitted", "started", "expected_start", "ended"),
+    *("ours", "directory"),
+)
 
 
 @dataclass(frozen=True)
@@ -107,14 +116,22 @@ def cases(ids: Sequence[str], answer: Answer) -> list[Case]:
     """What is known of each id. An id that neither Slurm nor we know is refused."""
     found: list[Case] = []
     for asked in ids:
-        run = find_run(state(), asked.partition("_")[0])
         jobs = answer.of(asked)
+        run = _run_of(asked, jobs)
         if not jobs and run is None:
             raise _unknown(asked, answer)
         if not jobs and answer.silent:
             raise _silent(asked, run)
         found.extend(Case(asked, job, run) for job in jobs or (None,))
     return found
+
+
+def _run_of(asked: str, jobs: Sequence[Job]) -> Run | None:
+    """Our record of a job; not that of another cluster's job with the same number."""
+    run = find_run(state(), asked.partition("_")[0])
+    if run is None or not jobs or any(job.is_ours or job.name == run.name for job in jobs):
+        return run
+    return None
 
 
 def _unknown(asked: str, answer: Answer) -> Exception:
@@ -138,11 +155,14 @@ def _silent(asked: str, run: Run | None) -> SchedulerSilent:
 def as_json(case: Case) -> dict[str, Any]:
     """A job with stable keys; what is not known is null. Times are ISO 8601 in UTC."""
     job = case.job
-    own = {"ours": case.run is not None or bool(job and job.is_ours)}
-    directory = None if case.run is None else str(case.run.directory)
+    own = {
+        "ours": case.run is not None or bool(job and job.is_ours),
+        "directory": None if case.run is None else str(case.run.directory),
+    }
     if job is None:
-        gone = {"job": case.asked, "name": case.run.name if case.run else None, "state": "UNKNOWN"}
-        return {**gone, "phase": Phase.UNKNOWN.value, **own, "directory": directory}
+        name = case.run.name if case.run else None
+        said = {"job": case.asked, "name": name, "state": "UNKNOWN", "phase": Phase.UNKNOWN.value}
+        return {**dict.fromkeys(JSON_KEYS), **said, **own}
     return {
         "job": job.id,
         "shown_id": job.shown_id,
@@ -165,7 +185,6 @@ def as_json(case: Case) -> dict[str, Any]:
         "expected_start": _iso(expected_start(job)),
         "ended": _iso(job.ended) if job.state.phase.is_over else None,
         **own,
-        "directory": directory,
     }
 
 
@@ -175,8 +194,11 @@ def expected_start(job: Job) -> int | None:
 
 
 def ended_how(job: Job) -> str:
-    """The exit status or signal of a job that is over, in words; empty where there is none to tell."""
-    return exit_words(job.status) if job.state.phase.is_over and job.status else ""
+    """The exit status or signal of a job that is over, in words; empty where there is none to tell.
+
+    A job that never had a node may have one too (signal 1 with BadConstraints), which no process ever gave.
+    """
+    return exit_words(job.status) if job.state.phase.is_over and job.status and job.node_list else ""
 
 
 def when(seconds: int | None) -> str:

@@ -1,0 +1,91 @@
+"""Guards what the verbs about jobs share: the same keys whatever is known, and words harmless on a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster.act.record import Run
+from muster.act.scheduler import Answer
+from muster.cli.asking import JSON_KEYS, Case, Words, as_json, cases, ended_how, parse_words, plain
+from muster.errors import RequestError, SchedulerSilent, UnknownName
+from muster.slurm.jobs import Job
+from muster.slurm.reasons import reason_of
+from muster.slurm.states import state_of
+
+
+def job(state: str, **more: object) -> Job:
+    """A job in this state."""
+    return Job("7", "7", "train", state_of(state), reason_of("None"), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("7", job("RUNNING"), None),
+        Case("7", job("PENDING"), Run("7", Path("/run"), "train")),
+        Case("7", job("INVENTED"), None),
+        Case("7", None, Run("7", Path("/run"), "train")),
+    ],
+)
+def test_every_job_has_the_same_keys_in_json(case: Case) -> None:
+    assert tuple(as_json(case)) == JSON_KEYS
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        (job("FAILED", exit_code=7, signal=0, node_list="node1"), "exit status 7"),
+        (job("FAILED", exit_code=0, signal=9, node_list="node1"), "ended by SIGKILL"),
+        (job("FAILED", exit_code=0, signal=1), ""),
+        (job("COMPLETED", exit_code=0, signal=0, node_list="node1"), ""),
+        (job("RUNNING", exit_code=1, signal=0, node_list="node1"), ""),
+    ],
+)
+def test_an_ending_is_told_of_a_job_that_ran_and_is_over(ended: Job, words: str) -> None:
+    assert ended_how(ended) == words
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [("two\nlines", "two\\nlines"), ("\x1b[31mred", "\\x1b[31mred"), ("ünï ☃", "ünï ☃"), ("a\u202eb", "a\\u202eb")],
+)
+def test_a_hostile_name_is_shown_escaped(typed: str, shown: str) -> None:
+    assert plain(typed) == shown
+
+
+def test_a_job_that_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(RequestError, match="there is no job 99"):
+        cases(["99"], Answer((), ("99",)))
+
+
+def test_a_silent_controller_is_not_taken_for_an_unknown_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(SchedulerSilent):
+        cases(["99"], Answer((), ("99",), silent=True))
+
+
+def test_options_and_ids_stand_in_any_order() -> None:
+    words = parse_words("logs", ["--rank=3", "7", "-f"], "", switches=("-f",), values={"--rank": "rank"}, ids=(1, 1))
+    assert words is not None
+    assert words == Words(("7",), frozenset({"-f"}), {"rank": "3"})
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([], "needs a job id"),
+        (["7", "8"], "takes 1 job id"),
+        (["--rnak", "3", "7"], "no option of muster logs named '--rnak'"),
+        (["7", "--rank"], "--rank needs a value"),
+        (["train"], "'train' is not a job id"),
+        (["7;rm"], "not a job id"),
+        (["-7"], "no option"),
+        (["٧"], "not a job id"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused(words: list[str], complaint: str) -> None:
+    with pytest.raises((RequestError, UnknownName), match=complaint):
+        parse_words("logs", words, "", switches=("-f",), values={"--rank": "rank"}, ids=(1, 1))
