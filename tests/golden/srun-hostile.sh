@@ -39,7 +39,7 @@ muster_main() {
         --nodes="$muster_nodes" \
         --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" \
-        --kill-on-bad-exit=1 \
+        --kill-on-bad-exit=0 \
         --export=ALL \
         --mpi=none \
         --label \
@@ -298,35 +298,52 @@ muster_stop() {
 }
 
 # srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
-# Passes every line on; prints the status of the first rank that failed, and ends what outlives the grace time.
+# Passes every line on; prints the status of the first rank that failed, and ends the others.
 muster_watch() {
     trap '' INT TERM
-    local line status='' seen='' step='' timer=''
+    local line status='' seen='' pid='' ending=''
     while IFS= read -r line; do
         case $line in
         'muster-status '*)
             status=${line#muster-status }
             continue
             ;;
-        *' Terminating StepId='* | *' Terminating job step '*)
-            step=${line##*[= ]}
+        'muster-srun '*)
+            pid=${line#muster-srun }
+            continue
             ;;
         esac
         printf '%s\n' "$line" >&9
         [ -n "$seen" ] || muster_status_in "$line"
-        if [ -z "$timer" ] && { [ -n "$seen" ] || [[ $line == *'interrupt'* ]]; } && [ -n "$step" ]; then
-            # It may outlive us: whoever reads our output must not wait for it.
-            { sleep "$MUSTER_GRACE" && scancel --quiet --signal=KILL "$step"; } >/dev/null 2>&1 7>&- 8>&- 9>&- &
-            timer=$!
+        if [ -n "$seen" ] && [ -z "$ending" ]; then
+            muster_end_step "$pid" >/dev/null 2>&1 &
+            ending=$!
         fi
     done
-    [ -z "$timer" ] || kill "$timer" 2>/dev/null
+    [ -z "$ending" ] || kill -KILL "$ending" 2>/dev/null
     printf '%s\n' "${seen:-$status}"
+}
+
+# End the step of the srun whose pid is $1: SIGTERM, and SIGKILL a grace time later. An ending by srun itself
+# (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and lets nobody else's through until then.
+muster_end_step() {
+    local step
+    step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$1( |$)")
+    step=${step#StepId=}
+    step=${step%% *}
+    # The controller does not answer: srun's own way.
+    [ -n "$step" ] || { kill "$1" && return; }
+    scancel --quiet --signal=TERM "$step"
+    sleep "$MUSTER_GRACE"
+    scancel --quiet --signal=KILL "$step"
 }
 
 # The status in one line of srun's, if it tells of a task's end. Result in $seen.
 muster_status_in() {
     local what
+    case $1 in
+    'srun: interrupt '*) seen=130 ;;
+    esac
     [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.*)$ ]] || return 0
     what=${BASH_REMATCH[1]}
     case $what in
@@ -356,7 +373,7 @@ muster_step() {
     muster_status=$(
         {
             {
-                "$@" 2>&7 >&8
+                (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
                 printf 'muster-status %s\n' "$?" >&7
             } 7>&1 | muster_watch
         }

@@ -23,7 +23,10 @@ def step_flags(plan: Plan, *, tasks_per_node: str, cpus: str | None, label: bool
             Reason("nodes × tasks per node, never a literal"),
         ),
         Flag(Fragment(f'--ntasks-per-node="{_as_variable(tasks_per_node)}"'), Reason("the same number on every node")),
-        Flag("--kill-on-bad-exit=1", Reason("one dead rank leaves the others waiting for ever: end the step with it")),
+        Flag(
+            "--kill-on-bad-exit=0",
+            Reason("this script ends the step when a rank dies: srun would wait the cluster's KillWait for SIGKILL"),
+        ),
         Flag("--export=ALL", Reason("the job's header exports nothing; the step gets what this script has set up")),
         Flag(f"--mpi={plan.mpi or 'none'}", _mpi_reason(plan)),
     ]
@@ -48,8 +51,6 @@ def step_flags(plan: Plan, *, tasks_per_node: str, cpus: str | None, label: bool
         flags.append(Flag("--label", Reason("each line begins with its rank")))
     if plan.output in _OUTPUT_FILES:
         flags.append(Flag(Fragment(_OUTPUT_FILES[plan.output]), Reason("one file for each node, written there")))
-    if plan.output is Output.STREAM:
-        flags.append(Flag("--quit-on-interrupt", Reason("one Ctrl-C ends the step")))
     return (*flags, *plan.step_flags)
 
 
