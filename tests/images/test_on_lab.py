@@ -218,10 +218,10 @@ def test_a_bound_path_is_seen_and_read_only_where_asked(lab: Lab, images: Images
 
 
 def test_a_bind_that_the_node_lacks_is_a_sentence(lab: Lab, images: Images, folder: Path) -> None:
-    result = run_in(lab, images, folder, "--bind", "/nowhere/data", "--", "hostname")
+    result = run_in(lab, images, folder, "--bind", "/no-such-place/data", "--", "hostname")
 
     assert result.status == 2
-    assert "the node node1 has no /nowhere/data, which the image is to see" in result.stderr
+    assert "the node node1 has no /no-such-place/data, which the image is to see" in result.stderr
     assert "hint: " in result.stderr
 
 
@@ -233,6 +233,7 @@ def test_an_image_on_the_login_hosts_own_disk_is_a_sentence(lab: Lab, images: Im
     result = lab.exec(["sh", "-c", script, MUSTER], cwd=folder, env={"PATH": images.path})
 
     assert result.status == 2
+    assert "lies in a directory that every host has for itself" in result.stderr
     assert "does not see the image /tmp/" in result.stderr
 
 

@@ -59,7 +59,12 @@ def _check_file(path: Path, shown: str, *, executable: bool) -> None:
 
 def _private_paths(plan: Plan) -> list[Note]:
     """Paths that exist here and on no other host."""
-    suspects = [plan.working_directory, *(str(word) for word in plan.command if str(word).startswith("/"))]
+    image = plan.image.image or ""
+    suspects = [
+        plan.working_directory,
+        *([image] if image.startswith("/") else []),
+        *(str(word) for word in plan.command if str(word).startswith("/")),
+    ]
     found = [each for each in suspects if any(each == root or each.startswith(f"{root}/") for root in _PRIVATE)]
     return [
         Note(

@@ -70,7 +70,8 @@ def situation_of(site: Site, request: Request, shape: Shape, launcher: str) -> S
 
 def _stack(site: Site, request: Request) -> str | None:
     """The software stack of the image, where the site keeps it and says so."""
-    image = site.profile.images.get((request.image or "").removeprefix("site:"))
+    name = request.image or ""
+    image = site.profile.images.get(name.removeprefix("site:")) if name.startswith("site:") else None
     return image.stack if image else None
 
 
