@@ -44,6 +44,13 @@ def test_every_value_has_a_document_and_a_date(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_every_document_that_is_listed_says_something(name: str) -> None:
+    text = "".join((BUNDLED / f"{each}.toml").read_text() for each in {name, bundled(name).profile.extends or name})
+    used = set(re.findall(r'source = "([\w-]+)"', text)) | set(map(str, bundled(name).profile.facts.values()))
+    assert set(bundled(name).profile.sources) <= used
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_top_of_the_file_is_enough_to_recognise_the_site(name: str) -> None:
     headers = re.findall(r"^\[+([a-z_]+)", (BUNDLED / f"{name}.toml").read_text(), re.MULTILINE)
     assert "detect" not in headers[1:]
