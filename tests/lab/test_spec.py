@@ -103,6 +103,7 @@ def test_a_lab_that_cannot_be_is_refused_with_a_hint(complaint: str) -> None:
     with pytest.raises(RequestError) as caught:
         BAD_SPECS[complaint]()
     assert caught.value.message == complaint
+    assert caught.value.hint
 
 
 def test_a_version_that_is_not_known_offers_those_that_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from muster.lab.versions import SlurmRoot, lay_over
 __all__ = ["build"]
 
 Say = Callable[[str], None]
+
+# What follows a + says more; of that, not_responding, drain and the like keep jobs away.
+_STARTS_JOBS = re.compile(r"(idle|mixed|allocated)(\+(planned|completing))*")
 
 
 def build(spec: LabSpec, home: str, version: str, root: SlurmRoot | None, say: Say) -> None:
@@ -114,13 +118,17 @@ def wait_for_hosts(hosts: Sequence[str], controller: Process, *, timeout_s: floa
 
 def usable_hosts() -> set[str]:
     """The hosts on which Slurm would start a job now."""
-    return {name for name, state in host_states().items() if state in {"idle", "mixed", "allocated"}}
+    return {name for name, state in host_states().items() if _STARTS_JOBS.fullmatch(state)}
 
 
 def host_states() -> dict[str, str]:
-    """Host → its state, in Slurm's words; nothing where the controller does not answer."""
-    result = run(["sinfo", "--noheader", "--Node", "--format=%N %T"], env=daemons.ENVIRONMENT)
-    return dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+    """Host → its state, in Slurm's words; nothing where the controller does not answer.
+
+    Not from sinfo: 22.05 goes on calling a node mixed after it and its job are down.
+    """
+    said = run(["scontrol", "--oneliner", "show", "nodes"], env=daemons.ENVIRONMENT).stdout
+    found = re.findall(r"^NodeName=(\S+).*? State=(\S+)", said, re.MULTILINE)
+    return {name: state.lower() for name, state in found}
 
 
 def system_version() -> str:

@@ -122,6 +122,9 @@ def _check_groups(groups: Sequence[HostGroup]) -> None:
     _no_doubles("host", ["login", *(name for group in groups for name in group.names)])
 
 
+_HOST_EXAMPLE = "for example --cpus-per-node 8 --gpus-per-node 4 --memory 16G"
+
+
 def _check_group(group: HostGroup) -> None:
     limits = (
         ("CPUs", group.cpus, 1, 4096),
@@ -131,9 +134,11 @@ def _check_group(group: HostGroup) -> None:
     )
     for what, value, least, most in limits:
         if not least <= value <= most:
-            raise RequestError(f"a lab's host has {least} to {most} {what}, not {value}")
+            raise RequestError(f"a lab's host has {least} to {most} {what}, not {value}", hint=_HOST_EXAMPLE)
     if group.cpus % group.threads_per_core:
-        raise RequestError(f"{group.cpus} CPUs cannot be divided into {group.threads_per_core} threads per core")
+        raise RequestError(
+            f"{group.cpus} CPUs cannot be divided into {group.threads_per_core} threads per core", hint=_HOST_EXAMPLE
+        )
     for what, word in (("host name", group.prefix), ("GPU type", group.gpu_type or "gpu")):
         if not re.fullmatch(r"[A-Za-z](?:[A-Za-z0-9._-]{0,40}[A-Za-z0-9])?", word):
             raise RequestError(
