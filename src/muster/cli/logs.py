@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from muster.act.find_output import find_output
 from muster.act.record import find_run
@@ -28,6 +29,8 @@ options:
 """
 # Files are looked at this often, the controller ever more seldom (act/scheduler.py).
 _LOOK_S = 0.5
+# While we follow, a controller that does not answer may not hold up the lines for longer.
+_PATIENCE_S = 5.0
 
 
 def main(words: Sequence[str]) -> int:
@@ -82,6 +85,10 @@ def _asked(slurm: Scheduler, asked: str) -> Answer:
 
 
 def _output(case: Case) -> JobOutput:
+    if case.run is not None and not case.run.directory.is_dir():
+        raise RequestError(
+            f"the run directory of job {case.asked} is gone: {case.run.directory}", hint="was it moved, or removed?"
+        )
     output = find_output(case.job, case.run)
     if output is None:
         raise RequestError(
@@ -97,6 +104,7 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
     if rank is not None:
         output.check_rank(rank)
     follower = Follower(output)
+    slurm = replace(slurm, timeout_s=_PATIENCE_S)
     waits = pauses(first_s=2.0)
     ask_at = 0.0
     while True:
@@ -121,6 +129,8 @@ def _look(case: Case, slurm: Scheduler) -> tuple[Case, bool]:
     job = next(iter(answer.of(case.asked)), None)
     if job is None:
         return case, True
+    if job.stdout is None and case.job is not None:  # accounting does not say where the output lies
+        job = replace(job, stdout=case.job.stdout)
     return Case(case.asked, job, case.run), job.state.phase.is_over
 
 
