@@ -17,11 +17,20 @@ from muster.act.watch import Follower, JobOutput, LogFile, last_lines, output_of
 from muster.errors import RequestError
 
 
-def run_directory(folder: Path, *, nodes: int = 2, ranks: int = 2, label: bool = True, output: str = "files") -> Path:
+def run_directory(
+    folder: Path,
+    *,
+    nodes: int = 2,
+    ranks: int = 2,
+    label: bool = True,
+    output: str = "files",
+    launcher: str = "srun",
+) -> Path:
     """A run directory with a plan that says this much."""
     (folder / "logs").mkdir()
     shape = {"nodes": nodes, "ntasks_per_node": ranks}
-    (folder / "plan.json").write_text(json.dumps({"shape": shape, "label": label, "output": output}))
+    plan = {"shape": shape, "label": label, "output": output, "launcher": launcher}
+    (folder / "plan.json").write_text(json.dumps(plan))
     return folder
 
 
@@ -55,12 +64,26 @@ def test_labels_mean_nothing_where_the_job_was_started_without(tmp_path: Path) -
 
 
 def test_files_stand_in_the_order_of_hosts_and_the_batch_script_is_last(tmp_path: Path) -> None:
-    directory = run_directory(tmp_path)
+    directory = run_directory(tmp_path, output="rank-files")
     for name in ("batch", "node10", "node2", "node2.11", "node2.9", "a.b.c.3"):
         (directory / "logs" / f"{name}.log").touch()
     files = output_of_run(directory).files()
     assert [file.path.stem for file in files] == ["a.b.c.3", "node2.9", "node2.11", "node2", "node10", "batch"]
     assert [file.rank for file in files] == [3, 9, 11, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("launcher", "label", "ranks"),
+    [("srun", True, [1, 1]), ("srun", False, [7, 7]), ("torchrun", True, [1, None])],
+)
+def test_in_a_file_of_its_own_a_rank_may_have_a_label_too(
+    tmp_path: Path, launcher: str, label: bool, ranks: list[int | None]
+) -> None:
+    directory = run_directory(tmp_path, output="rank-files", launcher=launcher, label=label)
+    name = "node1.1" if label and launcher == "srun" else "node1.7"
+    (directory / "logs" / f"{name}.log").write_bytes(b"1: told\nand this\n")
+    lines = last_lines(output_of_run(directory), rank=None, count=5)
+    assert [line.rank for line in lines] == ranks
 
 
 def test_one_rank_alone_needs_no_label(tmp_path: Path) -> None:

@@ -31,18 +31,16 @@ class LogFile:
 
     path: Path
     rank: int | None = None
-    """The rank that alone writes it; None: several do, or the batch script."""
+    """The rank of a line without a label: the one that alone writes the file; None: several do, or the batch script."""
 
     labelled: bool = True
     """Whether a line that begins like a label is of that rank."""
 
     def line(self, raw: bytes) -> Line:
         """The line as what it is: of a rank, or of nobody."""
-        if self.rank is not None:
-            return Line(self.rank, raw, labelled=False)
         found = _LABEL.match(raw) if self.labelled else None
         if found is None:
-            return Line(None, raw, labelled=False)
+            return Line(self.rank, raw, labelled=False)
         return Line(int(found[found.lastindex or 1]), raw[found.end() :], labelled=True, label=found[0])
 
 
@@ -68,6 +66,8 @@ class JobOutput:
     named: tuple[Path, ...] = ()
     labelled: bool = True
     ranks: int | None = None
+    a_file_each: bool = False
+    """Whether each rank has a file of its own, NODE.RANK.log."""
 
     def files(self) -> list[LogFile]:
         """The files that are there now; the batch script's own is the last, as its end tells of the job's end."""
@@ -82,8 +82,8 @@ class JobOutput:
         in_run = path not in self.named
         if in_run and path.stem == "batch":
             return LogFile(path, labelled=False)
-        if in_run and dot and host and rank.isdigit():
-            return LogFile(path, rank=int(rank))
+        if in_run and self.a_file_each and dot and host and rank.isdigit():
+            return LogFile(path, rank=int(rank), labelled=self.labelled)
         # One rank alone needs no label.
         return LogFile(path, rank=0 if in_run and self.ranks == 1 else None, labelled=self.labelled)
 
@@ -91,7 +91,7 @@ class JobOutput:
         """Refuse a rank that the job does not have, or that cannot be told from the others."""
         if self.ranks is not None and not 0 <= rank < self.ranks:
             raise RequestError(f"the job has no rank {rank}", hint=f"its ranks are 0 to {self.ranks - 1}")
-        if not self.labelled and self.ranks != 1:
+        if not self.labelled and not self.a_file_each and self.ranks != 1:
             raise RequestError(
                 "the lines of this job carry no rank", hint="leave --no-label away when it is submitted again"
             )
@@ -103,8 +103,9 @@ def output_of_run(directory: Path, moved: Sequence[Path] = ()) -> JobOutput:
         plan = json.loads((directory / "plan.json").read_text(encoding="utf-8"))
         shape = plan["shape"]
         ranks = int(shape["nodes"]) * int(shape["ntasks_per_node"])
-        own = str(plan["output"]) == "rank-files"
-        return JobOutput(directory / "logs", tuple(moved), labelled=bool(plan["label"]) or own, ranks=ranks)
+        # Of torchrun srun knows the agents alone, and a file each is an agent's.
+        each = (plan["output"], plan["launcher"]) == ("rank-files", "srun")
+        return JobOutput(directory / "logs", tuple(moved), bool(plan["label"]), ranks, a_file_each=each)
     except (OSError, ValueError, KeyError, TypeError):
         return JobOutput(directory / "logs", tuple(moved))
 
