@@ -180,3 +180,13 @@ def test_a_template_keeps_every_byte_but_its_placeholders(text: str) -> None:
     assert isinstance(word, Template)
     assert word.filled({"job_id": "7", "run_dir": "/r", "node_tmp": "/t"}).startswith("7")
     assert quote(word).startswith('"$muster_job"')
+
+
+def test_a_script_tests_only_the_sizes_that_its_own_lines_depend_on() -> None:
+    alone = plan("-N", "1", "-A", "g123", "-t", "10", "python", "x.py", site="clariden")
+    many = plan("-N", "2", "-A", "project_465000001", "-t", "10", "python", "x.py", site="lumi")
+
+    assert not [each for each in alone.conditions if "NCCL_NET " in each.sentence]
+    assert [each.holds for each in many.conditions if "NCCL_SOCKET_IFNAME" in each.sentence] == [
+        '[ "$muster_nodes" -ge 2 ]'
+    ]

@@ -76,7 +76,7 @@ def make_plan(
         mpirun_flags=terms.mpirun_flags,
         prelude=make_prelude(request, site, terms, facts, image),
         variables=_last_of_each(variables),
-        conditions=make_conditions(site, request, shape, terms) if engine is Engine.SLURM else (),
+        conditions=make_conditions(site, request, shape, terms, job) if engine is Engine.SLURM else (),
         rendezvous=_rendezvous(request, terms, shape),
         image=image,
         output=_output(request, stream=stream),

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from muster.job.request import Request
 from muster.plan.model import Condition, Shape
 from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
 from muster.sites.load import Site
+from muster.sites.when import Situation, holds
 
 __all__ = ["make_conditions"]
 
 _AGAIN = "write the script anew for this size: muster plan"
 
 
-def make_conditions(site: Site, request: Request, shape: Shape, terms: Terms) -> tuple[Condition, ...]:
+def make_conditions(site: Site, request: Request, shape: Shape, terms: Terms, job: Situation) -> tuple[Condition, ...]:
     """The sizes for which a line of this script is right, each with the line it is about."""
-    return (*_of_queue(site, request, terms), *_of_masks(site, shape, terms), *_of_variables(site, shape))
+    return (*_of_queue(site, request, terms), *_of_masks(site, shape, terms), *_of_variables(site, shape, job))
 
 
 def _of_queue(site: Site, request: Request, terms: Terms) -> Iterator[Condition]:
@@ -43,12 +46,14 @@ def _of_masks(site: Site, shape: Shape, terms: Terms) -> Iterator[Condition]:
         )
 
 
-def _of_variables(site: Site, shape: Shape) -> Iterator[Condition]:
+def _of_variables(site: Site, shape: Shape, job: Situation) -> Iterator[Condition]:
     """A variable for one node only, or for several: on the other side of that size it is wrong."""
     for variable in site.profile.environment:
         when = variable.when
         if variable.verdict != "kept" or when is None:
             continue
+        if not holds(replace(when, nodes_min=None, nodes_max=None), job):
+            continue  # not a matter of size: this job would never have it
         reason = reason_for(site, f"environment.{variable.name}", variable.reason)
         for limit, test in ((when.nodes_min, "-ge"), ((when.nodes_max or 0) + 1 if when.nodes_max else None, "-ge")):
             if limit is None:
