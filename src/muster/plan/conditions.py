@@ -55,10 +55,14 @@ def _of_variables(site: Site, shape: Shape, job: Situation) -> Iterator[Conditio
         if not holds(replace(when, nodes_min=None, nodes_max=None), job):
             continue  # not a matter of size: this job would never have it
         reason = reason_for(site, f"environment.{variable.name}", variable.reason)
-        for limit, test in ((when.nodes_min, "-ge"), ((when.nodes_max or 0) + 1 if when.nodes_max else None, "-ge")):
-            if limit is None:
-                continue
-            planned = shape.nodes >= limit
-            holds = f'[ "$muster_nodes" {test if planned else "-lt"} {limit} ]'
-            side = f"{limit} nodes or more" if planned else f"fewer than {limit} nodes"
-            yield Condition(holds, f"{variable.name} was decided for {side}", _AGAIN, reason)
+        # The sizes from which on it is another matter.
+        edges = (when.nodes_min, when.nodes_max + 1 if when.nodes_max else None)
+        for edge in (each for each in edges if each is not None):
+            larger = shape.nodes >= edge
+            side = f"{edge} nodes or more" if larger else f"fewer than {edge} nodes"
+            yield Condition(
+                f'[ "$muster_nodes" {"-ge" if larger else "-lt"} {edge} ]',
+                f"{variable.name} was decided for {side}",
+                _AGAIN,
+                reason,
+            )
