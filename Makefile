@@ -49,6 +49,7 @@ bench: bench-lab ## every figure that we promise, as ratios to a baseline of the
 bench-lab: packages-test $(TESTS_READY) ## the figures of the lab and of the command's start
 	@$(BIN)/python benchmarks/startup.py
 	@if [ -f benchmarks/lab.py ]; then $(BIN)/python benchmarks/lab.py; fi
+	@$(BIN)/python benchmarks/life.py
 	@$(BIN)/python benchmarks/images.py
 
 clean: ## remove the environment and everything that was made here
