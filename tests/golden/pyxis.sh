@@ -372,7 +372,8 @@ muster_watch() {
         printf '%s\n' "$line" >&9
         [ -n "$seen" ] || muster_status_in "$line"
         if [ -n "$seen" ] && [ -z "$ending" ]; then
-            muster_end_step "$pid" >/dev/null 2>&1 &
+            # Its sleep may outlive us: whoever reads our output must not wait for it.
+            muster_end_step "$pid" >/dev/null 2>&1 7>&- 8>&- 9>&- &
             ending=$!
         fi
     done
