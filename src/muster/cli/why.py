@@ -54,7 +54,7 @@ def _waiting(job: Job) -> Iterator[str]:
     detail = f" ({plain(reason.detail)})" if reason.detail else ""
     yield f"  {plain(reason.code)}: {reason.sentence}{detail}"
     yield f"  it clears {reason.clears.value}" if reason.is_known else "  when it clears is not known"
-    yield f"  sooner: {reason.remedy.replace('ID', job.id)}"
+    yield f"  sooner: {reason.remedy_for(job.id)}"
     if job.dependency:
         yield f"  it depends on {plain(job.dependency)}"
     expected = expected_start(job)
@@ -100,7 +100,7 @@ def _as_json(case: Case) -> dict[str, Any]:
             "code": reason.code,
             "detail": reason.detail,
             "sentence": reason.sentence,
-            "sooner": reason.remedy.replace("ID", job.id),
+            "sooner": reason.remedy_for(job.id),
             "clears": reason.clears.value,
             "dependency": job.dependency,
         }

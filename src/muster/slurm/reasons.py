@@ -38,6 +38,10 @@ class Reason:
     def is_known(self) -> bool:
         return self.clears is not Clears.UNKNOWN
 
+    def remedy_for(self, job: str) -> str:
+        """The remedy with the job's id in the commands that it names."""
+        return re.sub(r"\bID\b", job, self.remedy)
+
 
 _SMALLER = "fewer nodes (-N) or a shorter time (-t) let the job fit into a gap"
 _OTHER_PARTITION = "muster queues shows the partitions and their limits; scontrol update JobId=ID moves the job"
