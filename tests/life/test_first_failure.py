@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile
 
@@ -72,6 +73,15 @@ def test_srun_is_believed_where_no_launcher_stands_in_between(tmp_path: Path) ->
     found = first_failure(in_run(tmp_path, batch="srun/24.11-exit.txt"))
     assert found is not None
     assert (found.tasks, found.status) == ((3,), 7)
+
+
+@pytest.mark.parametrize(("launcher", "status"), [("srun", 1), ("torchrun", 7), ("mpirun+torchrun", 7), (None, 7)])
+def test_the_one_that_started_the_ranks_is_asked_first(tmp_path: Path, launcher: str | None, status: int) -> None:
+    output = in_run(tmp_path, node2="launchers/torchrun-exit-node2.log")
+    (tmp_path / "batch.log").write_text("srun: error: node2: task 1: Exited with exit code 1\n")
+    found = first_failure(replace(output, launcher=launcher))
+    assert found is not None
+    assert found.status == status
 
 
 def test_a_rank_that_prints_a_report_is_not_believed(tmp_path: Path) -> None:

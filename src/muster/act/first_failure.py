@@ -7,7 +7,7 @@ Open MPI names its first process; MPICH names a host at most.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from muster.act.watch import JobOutput, LogFile
@@ -33,25 +33,40 @@ _HYDRA_SIGNAL = re.compile(r"^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: 
 
 
 def first_failure(output: JobOutput) -> Failure | None:
-    """What went wrong first, as exactly as the launcher tells it; None where nothing tells of a failure.
-
-    An agent of torchrun is a task of srun's, so torchrun's own report, which knows ranks, comes first.
-    """
+    """What went wrong first, as exactly as the launcher tells it; None where nothing tells of a failure."""
     files = output.files()
-    reports = [found for file in files if (found := torchrun_failure(_lines(file)))]
-    if reports:
-        # What torchrun itself ended with SIGTERM is not a cause, if another node knows better.
-        return min(reports, key=lambda each: (each[1].status == _SIGTERM_STATUS, each[0]))[1]
-    for read in (_srun_failure, mpirun_failure):
-        for file in reversed(files):  # the batch script's own is the last
-            failure = read(_lines(file))
-            if failure is not None:
-                return failure
+    for read in _READERS.get(output.launcher or "", _READERS[""]):
+        failure = read(files)
+        if failure is not None:
+            return failure
     return None
 
 
-def _srun_failure(lines: Iterable[str]) -> Failure | None:
-    return read_step(lines).first
+def _told_by_torchrun(files: Sequence[LogFile]) -> Failure | None:
+    """The earliest failure of any node. What torchrun itself ended with SIGTERM is no cause, if a node knows one."""
+    reports = [found for file in files if (found := torchrun_failure(_lines(file)))]
+    if not reports:
+        return None
+    return min(reports, key=lambda each: (each[1].status == _SIGTERM_STATUS, each[0]))[1]
+
+
+def _told_by_srun(files: Sequence[LogFile]) -> Failure | None:
+    """The batch script's own file is the last, and srun writes there."""
+    return next((found for file in reversed(files) if (found := read_step(_lines(file)).first)), None)
+
+
+def _told_by_mpirun(files: Sequence[LogFile]) -> Failure | None:
+    return next((found for file in files if (found := mpirun_failure(_lines(file)))), None)
+
+
+# Launcher → who is asked, in this order. An agent of torchrun is a task of srun's or mpirun's: torchrun knows ranks.
+_READERS = {
+    "srun": (_told_by_srun,),
+    "torchrun": (_told_by_torchrun, _told_by_srun),
+    "mpirun": (_told_by_mpirun, _told_by_srun),
+    "mpirun+torchrun": (_told_by_torchrun, _told_by_mpirun, _told_by_srun),
+    "": (_told_by_torchrun, _told_by_srun, _told_by_mpirun),
+}
 
 
 def torchrun_failure(lines: Iterable[str]) -> tuple[str, Failure] | None:

@@ -69,6 +69,9 @@ class JobOutput:
     a_file_each: bool = False
     """Whether each rank has a file of its own, NODE.RANK.log."""
 
+    launcher: str | None = None
+    """What started the ranks, of a run of ours."""
+
     def files(self) -> list[LogFile]:
         """The files that are there now; the batch script's own is the last, as its end tells of the job's end."""
         found = [] if self.folder is None else [self._of_run(path) for path in sorted(self._logs(), key=_in_order)]
@@ -104,8 +107,9 @@ def output_of_run(directory: Path, moved: Sequence[Path] = ()) -> JobOutput:
         shape = plan["shape"]
         ranks = int(shape["nodes"]) * int(shape["ntasks_per_node"])
         # Of torchrun srun knows the agents alone, and a file each is an agent's.
-        each = (plan["output"], plan["launcher"]) == ("rank-files", "srun")
-        return JobOutput(directory / "logs", tuple(moved), bool(plan["label"]), ranks, a_file_each=each)
+        launcher = str(plan["launcher"])
+        each = (plan["output"], launcher) == ("rank-files", "srun")
+        return JobOutput(directory / "logs", tuple(moved), bool(plan["label"]), ranks, each, launcher)
     except (OSError, ValueError, KeyError, TypeError):
         return JobOutput(directory / "logs", tuple(moved))
 
