@@ -6,6 +6,8 @@
 
 # The job. What it calls stands below.
 muster_main() {
+    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    trap 'muster_interrupted=130' INT
     # This job: its id, its directory, its size as it was granted.
     muster_job=here-$$
     muster_run_dir=$PWD/muster-runs/$muster_job

@@ -12,6 +12,8 @@
 
 # The job. What it calls stands below.
 muster_main() {
+    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    trap 'muster_interrupted=130' INT
     # This job: its id, its directory, its size as it was granted.
     [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
@@ -44,7 +46,7 @@ muster_main() {
         sh -c "$muster_worker" muster /home/ada/env/bin/python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_run_dir/logs/ranks.log"
-    exit "$muster_status"
+    exit "${muster_interrupted:-$muster_status}"
 }
 
 # What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
@@ -145,6 +147,22 @@ export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${MUSTER_GRACE:-10}"
 [ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS=1 MUSTER_OMP=own
 export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="\${rank}: "
 
+# $1 with each $ doubled: torchrun reads $$ and ${local_rank} in every word as its own. Result in $muster_word.
+muster_doubled() {
+    muster_word=
+    muster_tail=$1
+    while :; do
+        case $muster_tail in
+        *'$'*)
+            muster_word=$muster_word${muster_tail%%'$'*}'$$'
+            muster_tail=${muster_tail#*'$'}
+            ;;
+        *) break ;;
+        esac
+    done
+    muster_word=$muster_word$muster_tail
+}
+
 # torchrun itself. The first $1 words start Python, in its image if there is one; its own words go behind them.
 muster_words=$1
 shift
@@ -160,7 +178,8 @@ set -- "$@" -m torch.distributed.run \
     --rdzv-conf="is_host=$muster_host" --local-addr="${SLURMD_NODENAME:-$muster_here}${MUSTER_HOST_SUFFIX:-}" \
     --max-restarts=0 --no-python
 while [ "$muster_rest" -gt 0 ]; do
-    set -- "$@" "$1"
+    muster_doubled "$1"
+    set -- "$@" "$muster_word"
     shift
     muster_rest=$((muster_rest - 1))
 done

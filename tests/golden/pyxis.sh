@@ -11,6 +11,8 @@
 
 # The job. What it calls stands below.
 muster_main() {
+    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    trap 'muster_interrupted=130' INT
     # This job: its id, its directory, its size as it was granted.
     [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
@@ -58,7 +60,7 @@ muster_main() {
         --container-env=PYTHONNOUSERSITE,RES_OPTIONS,A \
         --input=0 \
         sh -c "$muster_task" muster python train.py
-    exit "$muster_status"
+    exit "${muster_interrupted:-$muster_status}"
 }
 
 # What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.lab
 
 ARGUMENTS = (
     *("a  b", "$(touch canary)", "`touch canary`", "it's", 'say "x"', "\\", "\\n", "new\nline", "*", "~", "ünï ☃", ""),
-    *("-n", "--", "-x", "!!", "$HOME", "${rank}", "a;b", "a&b", "#", "%t", "{job_id}"),
+    *("-n", "--", "-x", "!!", "$HOME", "${rank}", "${local_rank}", "$$", "a;b", "a&b", "#", "%t", "{job_id}"),
 )
 VALUE = "$(touch canary) it's\nünï *"
 # What an outer job, another launcher or a login shell may have left in the environment of whoever types.

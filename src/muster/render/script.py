@@ -71,6 +71,8 @@ def _one_line(text: str) -> str:
 
 def _main(plan: Plan, launcher: Launcher) -> Iterator[str]:
     """The lines of the job itself. A line may hold a line break of the user's, so nothing is indented afterwards."""
+    yield "# Ctrl-C ends the ranks; whatever the launcher then says, this is what happened."
+    yield "trap 'muster_interrupted=130' INT"
     yield from _job(plan)
     yield from _environment(plan)
     yield from _step(plan, launcher)
@@ -273,7 +275,7 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
             yield 'wait "$!"'
         if plan.launcher == "torchrun":
             yield "muster_torchrun_status " + ('"$muster_report"' if keep else '"$muster_run_dir"/logs/*.log')
-        yield 'exit "$muster_status"'
+        yield 'exit "${muster_interrupted:-$muster_status}"'
     elif plan.engine is Engine.HERE and not plan.launcher.startswith("mpirun"):
         yield from _started_here(plan, launcher, words)
     else:
@@ -301,7 +303,7 @@ def _started_by_mpirun(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         yield 'wait "$!"'
     if agents:
         yield "muster_torchrun_status " + ('"$muster_run_dir/logs/ranks.log"' if to_file else '"$muster_report"')
-    yield 'exit "$muster_status"'
+    yield 'exit "${muster_interrupted:-$muster_status}"'
 
 
 def _started_here(plan: Plan, launcher: Launcher, words: tuple[Word, ...]) -> Iterator[str]:

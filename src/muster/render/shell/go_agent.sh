@@ -1,3 +1,19 @@
+# $1 with each $ doubled: torchrun reads $$ and ${local_rank} in every word as its own. Result in $muster_word.
+muster_doubled() {
+    muster_word=
+    muster_tail=$1
+    while :; do
+        case $muster_tail in
+        *'$'*)
+            muster_word=$muster_word${muster_tail%%'$'*}'$$'
+            muster_tail=${muster_tail#*'$'}
+            ;;
+        *) break ;;
+        esac
+    done
+    muster_word=$muster_word$muster_tail
+}
+
 # torchrun itself. The first $1 words start Python, in its image if there is one; its own words go behind them.
 muster_words=$1
 shift
@@ -13,7 +29,8 @@ set -- "$@" -m torch.distributed.run \
     --rdzv-conf="is_host=$muster_host" --local-addr="${SLURMD_NODENAME:-$muster_here}${MUSTER_HOST_SUFFIX:-}" \
     --max-restarts=0 --no-python
 while [ "$muster_rest" -gt 0 ]; do
-    set -- "$@" "$1"
+    muster_doubled "$1"
+    set -- "$@" "$muster_word"
     shift
     muster_rest=$((muster_rest - 1))
 done
