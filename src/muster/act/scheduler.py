@@ -25,6 +25,8 @@ from muster.slurm.partitions import Partition, count_waiting, parse_sinfo, sinfo
 __all__ = ["Answer", "Scheduler", "pauses"]
 
 _SILENT_HINT = "it may be busy or restarting; try again in a minute. muster logs ID reads the output without it"
+# The user's own wishes for what these clients show: SQUEUE_STATES=R would hide what was asked for.
+_FILTERS = ("SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_")
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,9 @@ class Scheduler:
         return checked(answer).stdout
 
     def _ask(self, argv: Sequence[str]) -> Result:
-        environment = {**scheduler_environment(self.environment), **QUERY_ENVIRONMENT}
-        return self.runner(argv, env=environment, timeout_s=self.timeout_s)
+        clean = scheduler_environment(self.environment)
+        kept = {name: value for name, value in clean.items() if not name.startswith(_FILTERS)}
+        return self.runner(argv, env={**kept, **QUERY_ENVIRONMENT}, timeout_s=self.timeout_s)
 
 
 def pauses(first_s: float = 1.0, most_s: float = 30.0) -> Iterator[float]:

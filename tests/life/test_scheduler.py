@@ -1,0 +1,125 @@
+"""Guards how Slurm is asked: once for all jobs, once more where accounting must help, never worse for its silence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from muster.act.runner import Result
+from muster.act.scheduler import Scheduler, pauses
+from muster.errors import CommandFailed, SchedulerSilent
+from muster.slurm.jobs import sacct_argv, squeue_argv
+from muster.slurm.states import Phase
+
+# What the clients of 22.05 say.
+_SILENT = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+_UNKNOWN = "slurm_load_jobs error: Invalid job id specified"
+_NO_ACCOUNTS = "Slurm accounting storage is disabled"
+
+_QUEUE_COLUMNS = squeue_argv()[-1].count(",") + 1
+_ACCOUNT_COLUMNS = sacct_argv(["1"])[-1].count(",") + 1
+
+
+@dataclass
+class Slurm:
+    """Answers from what it was given, and counts the requests."""
+
+    answers: Mapping[str, tuple[int, str, str] | Exception]
+    asked: list[list[str]] = field(default_factory=list)
+    environments: list[Mapping[str, str]] = field(default_factory=list)
+
+    def __call__(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, **_: Any) -> Result:
+        self.asked.append(list(argv))
+        self.environments.append(env or {})
+        answer = self.answers[argv[0]]
+        if isinstance(answer, Exception):
+            raise answer
+        return Result(tuple(argv), *answer)
+
+
+def _queued(*jobs: tuple[str, str, str]) -> str:
+    rows = ("\x1f".join([job, job, state, *[""] * (_QUEUE_COLUMNS - 4), name]) for job, state, name in jobs)
+    return "".join(f"{row}\x1e\n" for row in rows)
+
+
+def _accounted(job: str, state: str) -> str:
+    return "\x1f".join([job, job, state, *[""] * (_ACCOUNT_COLUMNS - 3)]) + "\n"
+
+
+def test_a_thousand_jobs_are_one_request() -> None:
+    slurm = Slurm({"squeue": (0, _queued(*((str(number), "PENDING", "x") for number in range(1, 1001))), "")})
+
+    answer = Scheduler({}, slurm).mine()
+
+    assert len(answer.jobs) == 1000
+    assert len(slurm.asked) == 1
+
+
+def test_accounting_is_asked_only_for_what_the_controller_does_not_know() -> None:
+    slurm = Slurm({"squeue": (0, _queued(("1", "RUNNING", "x")), ""), "sacct": (0, _accounted("2", "TIMEOUT"), "")})
+
+    answer = Scheduler({}, slurm).jobs(["1", "2", "3"])
+
+    assert [argv[0] for argv in slurm.asked] == ["squeue", "sacct"]
+    assert "--jobs=2,3" in slurm.asked[1]
+    assert [job.state.name for job in answer.jobs] == ["RUNNING", "TIMEOUT"]
+    assert answer.missing == ("3",)
+
+
+def test_without_accounting_a_forgotten_job_is_missing() -> None:
+    slurm = Slurm({"squeue": (1, "", _UNKNOWN), "sacct": (1, "", _NO_ACCOUNTS)})
+
+    answer = Scheduler({}, slurm).jobs(["5"])
+
+    assert (answer.missing, answer.silent, answer.has_accounting) == (("5",), False, False)
+
+
+@pytest.mark.parametrize("silence", [(1, "", _SILENT), SchedulerSilent("squeue did not answer within 30 s")])
+def test_accounting_speaks_for_a_silent_controller(silence: tuple[int, str, str] | Exception) -> None:
+    slurm = Slurm({"squeue": silence, "sacct": (0, _accounted("5", "COMPLETED"), "")})
+
+    answer = Scheduler({}, slurm).jobs(["5"])
+
+    assert answer.silent
+    assert answer.of("5")[0].state.phase is Phase.ENDED_WELL
+
+
+def test_a_state_invented_last_month_is_an_answer() -> None:
+    slurm = Slurm({"squeue": (0, _queued(("5", "TELEPORTING", "x")), "")})
+
+    (job,) = Scheduler({}, slurm).jobs(["5"]).of("5")
+
+    assert (job.state.name, job.state.phase) == ("TELEPORTING", Phase.UNKNOWN)
+
+
+def test_cancelling_says_what_was_refused_and_forgives_what_is_over() -> None:
+    over = "scancel: error: Kill job error on job id 5: Job/step already completing or completed"
+    Scheduler({}, Slurm({"scancel": (1, "", over)})).cancel(["5"])
+
+    denied = "scancel: error: Kill job error on job id 6: Access/permission denied"
+    with pytest.raises(CommandFailed, match="permission denied"):
+        Scheduler({}, Slurm({"scancel": (1, "", denied)})).cancel(["6"])
+
+    silent = "scancel: error: Kill job error on job id 6: Socket timed out on send/recv operation"
+    with pytest.raises(SchedulerSilent):
+        Scheduler({}, Slurm({"scancel": (1, "", silent)})).cancel(["6"])
+
+
+def test_the_users_own_variables_do_not_bend_the_question() -> None:
+    slurm = Slurm({"squeue": (0, "", "")})
+
+    Scheduler({"SLURM_TIME_FORMAT": "relative", "SLURM_JOB_ID": "1", "SQUEUE_FORMAT": "%i", "HOME": "/h"}, slurm).mine()
+
+    assert slurm.environments == [{"SLURM_TIME_FORMAT": "%s", "HOME": "/h"}]
+
+
+def test_the_controller_is_asked_ever_more_seldom() -> None:
+    waits = list(islice(pauses(2.0, 30.0), 12))
+
+    assert waits[0] == 2.0
+    assert waits == sorted(waits)
+    assert waits[-1] == 30.0
