@@ -24,7 +24,7 @@ def all_but(*missing: str) -> Callable[[str], str | None]:
         (["slurmctld"], LabSpec(), False, "slurmctld"),
         (["slurmctld", "slurmd", "munged"], LabSpec(), False, "munge slurmctld slurmd"),
         (["newuidmap", "newgidmap"], LabSpec(), True, "uidmap"),
-        (["mariadbd", "slurmdbd"], LabSpec(accounting=True), False, "mariadb-server slurmdbd"),
+        (["mariadbd", "slurmdbd"], LabSpec(accounting=True), False, "mariadb-server-core slurmdbd"),
         (["ip"], LabSpec(slurm="24.11"), False, "iproute2"),
     ],
 )

@@ -94,7 +94,8 @@ class Lab:
         """Run `argv` in the lab to its end, on its login host or on `host`; never raises for its status."""
         environment = self.person.environment(env)
         words = self.argv(argv, host=host, user=user)
-        return run(words, env=environment, cwd=cwd or ROOT, stdin=stdin, timeout_s=timeout_s)
+        # The lab's other users may be kept out of the checkout: it may lie in /root.
+        return run(words, env=environment, cwd=cwd or ("/" if user else ROOT), stdin=stdin, timeout_s=timeout_s)
 
     def muster(self, verb: str, *words: str, timeout_s: float = 120) -> Result:
         """`muster lab VERB --name …`, outside the lab."""
