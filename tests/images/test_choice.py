@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launch.plans import FACTS, plan
@@ -112,6 +112,7 @@ _NAMES = st.lists(st.sampled_from(["a", "b", "tmp", "home"]), min_size=1, max_si
 )
 
 
+@settings(deadline=None)
 @given(bound=st.lists(_NAMES, max_size=5), project=_NAMES, working=_NAMES)
 def test_every_path_is_seen_and_no_parent_hides_a_child(bound: list[str], project: str, working: str) -> None:
     seen = replace(facts(project=project), working_directory=working)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.act.runner import run
@@ -106,6 +106,7 @@ def test_an_edf_of_the_users_is_built_upon(tmp_path: Path) -> None:
     assert by_path["base_environment"] == "/edf/my.toml"
 
 
+@settings(deadline=None)
 @given(value=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40))
 def test_any_value_survives_the_edf(tmp_path_factory: pytest.TempPathFactory, value: str) -> None:
     from muster.images.cscs import _text

@@ -65,7 +65,7 @@ def test_files_by_their_content(
     assert (found.kind, found.arch, found.broken is not None) == (kind, arch, broken)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=300) | st.binary(max_size=200).map(lambda tail: sif()[:60] + tail))
 def test_any_bytes_are_looked_at(tmp_path: Path, content: bytes) -> None:
     for name in ("x.sif", "x.sqsh", "x.toml", "x"):

@@ -33,7 +33,7 @@ def told(result: Result) -> dict[str, str]:
 
 
 @each_shell
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=VALUES | st.sampled_from(["$x", "`x`", "\\", "\\\\$", '"', "a'b", "$(touch canary)", "\n", "*"]))
 def test_any_value_is_the_same_after_the_engines_shell_has_read_it(shell: tuple[str, ...], value: str) -> None:
     found = told(after(shell, "muster_image_gets APPTAINERENV_ VALUE ABSENT", {"VALUE": value}))
