@@ -118,6 +118,16 @@ def test_the_log_of_a_job_that_has_not_begun_is_empty_and_says_so(muster: Callab
     assert "nothing yet" in result.stderr
 
 
+def test_an_array_that_is_half_over_is_cancelled(any_lab: Lab, muster: Callable[..., Result]) -> None:
+    sbatch = ["sbatch", "--parsable", "--output=/dev/null", "--array=0-1", "--hold", "--wrap", "sleep 60"]
+    array = checked(any_lab.exec(sbatch)).stdout.strip()
+    checked(muster("cancel", f"{array}_0"))
+
+    assert _json(muster("cancel", "--json", array)) == {"cancelled": [array], "over": []}
+    assert {entry["state"] for entry in _json(muster("status", "--json", array))} == {"CANCELLED"}
+    assert _json(muster("cancel", "--json", array)) == {"cancelled": [], "over": [array]}
+
+
 def test_queues_shows_what_is_free(muster: Callable[..., Result]) -> None:
     (queue,) = _json(muster("queues", "--json"))
 

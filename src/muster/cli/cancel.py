@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.cli.asking import cases, parse_words, scheduler
+from muster.cli.asking import Case, cases, parse_words, scheduler
 from muster.cli.output import print_json, say
-from muster.errors import RequestError
 
 _PAGE = """\
 usage: muster cancel JOB… [--json]
@@ -27,17 +26,20 @@ def main(words: Sequence[str]) -> int:
     slurm = scheduler()
     # scancel says nothing of an id that is none: ask first.
     found = cases(typed.ids, slurm.jobs(typed.ids))
-    over = [case.asked for case in found if case.job is None or case.job.state.phase.is_over]
-    living = [asked for asked in typed.ids if any(case.asked == asked and case.asked not in over for case in found)]
+    # Of an array, some may be over while others live.
+    living = [asked for asked in typed.ids if any(case.asked == asked and _lives(case) for case in found)]
+    over = [asked for asked in typed.ids if asked not in living]
     if living:
         slurm.cancel(living)
     if "--json" in typed.switches:
-        print_json({"cancelled": living, "over": sorted(set(over), key=over.index)})
+        print_json({"cancelled": living, "over": over})
         return 0
-    for asked in dict.fromkeys(over):
+    for asked in over:
         say(f"job {asked} is over already")
     for asked in living:
         say(f"job {asked} is cancelled")
-    if not living and not over:
-        raise RequestError("there was nothing to cancel", hint="muster jobs")
     return 0
+
+
+def _lives(case: Case) -> bool:
+    return case.job is not None and not case.job.state.phase.is_over
