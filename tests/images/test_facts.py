@@ -51,6 +51,7 @@ def test_a_real_sif_that_was_cut_off_is_broken(images: Images, tmp_path: Path) -
         ("a.sif", b"#!/bin/sh\n", "sif", None, True),
         ("a.sqsh", b"hsqs".ljust(40, b"\0") + struct.pack("<Q", 200), "squashfs", None, True),
         ("a.sqsh", (b"hsqs".ljust(40, b"\0") + struct.pack("<Q", 200)).ljust(200), "squashfs", None, False),
+        ("a.sqsh", b"hsqs", "squashfs", None, True),
         ("a.toml", b'image = "x"\n', "edf", None, False),
         ("a.toml", b"image = \n", "edf", None, True),
         ("a.txt", b"hello", "file", None, False),

@@ -106,7 +106,7 @@ def _elf_architectures(image: Path) -> Iterator[str]:
                 head = file.read(20)
         except OSError:
             continue
-        if head[:4] == b"\x7fELF":
+        if len(head) == 20 and head[:4] == b"\x7fELF":
             (machine,) = struct.unpack("<H" if head[5] == 1 else ">H", head[18:20])
             if machine in _ELF_ARCH:
                 yield _ELF_ARCH[machine]
@@ -117,8 +117,8 @@ def _look_at_file(path: Path, file: BinaryIO) -> ImageFacts:
     if head[32:41] == b"SIF_MAGIC":
         return _look_at_sif(path, head)
     if head[:4] == b"hsqs":
-        (used,) = struct.unpack("<Q", head[40:48])
-        short = path.stat().st_size < used
+        used = int.from_bytes(head[40:48], "little")
+        short = len(head) < 48 or path.stat().st_size < used
         return ImageFacts(kind="squashfs", broken=_TRUNCATED if short else None)
     if path.suffix == ".toml":
         return ImageFacts(kind="edf", broken=_toml_error(path))
