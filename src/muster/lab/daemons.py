@@ -12,7 +12,8 @@ from muster.lab import paths
 
 __all__ = ["ENVIRONMENT", "start", "wait_until"]
 
-ENVIRONMENT = {"PATH": paths.DAEMON_PATH, "LANG": "C.UTF-8"}
+# The file is named because /etc/slurm may not be there to stand in for: where Slurm is fetched, not installed.
+ENVIRONMENT = {"PATH": paths.DAEMON_PATH, "LANG": "C.UTF-8", "SLURM_CONF": str(paths.CONFIG / "slurm.conf")}
 
 
 def start(program: str, *words: str) -> Process:

@@ -145,6 +145,10 @@ def _collect() -> None:
         pass
 
 
+# The kernel ends some thousand processes and their namespaces in less than a second.
+_PATIENCE_S = 60
+
+
 def end(pid: int) -> None:
     """SIGKILL a first process and wait until the kernel has ended everything that lived in it."""
     try:
@@ -153,7 +157,10 @@ def end(pid: int) -> None:
         return
     try:
         signal.pidfd_send_signal(process, signal.SIGKILL)
-        select.select([process], [], [])
+        if not select.select([process], [], [], _PATIENCE_S)[0]:
+            raise SiteError(
+                f"the lab's first process, {pid}, does not end", hint="a process of it may hang in the kernel"
+            )
     except ProcessLookupError:
         pass
     finally:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from muster.act.runner import checked, run, start
-from muster.lab import config, kernel, paths
+from muster.lab import config, daemons, kernel, paths
 from muster.lab.first import reap
 from muster.lab.kernel import Namespace
 from muster.lab.mounts import mount_host
@@ -45,7 +45,7 @@ def boot(spec: LabSpec, hosts: Sequence[str]) -> None:
 
 def ip_batch(lines: Sequence[str]) -> None:
     """Many `ip` commands in one process."""
-    checked(run(["ip", "-batch", "-"], stdin="\n".join(lines) + "\n", env={"PATH": paths.DAEMON_PATH}))
+    checked(run(["ip", "-batch", "-"], stdin="\n".join(lines) + "\n", env=daemons.ENVIRONMENT))
 
 
 def _record(host: str) -> Path:
@@ -114,5 +114,5 @@ def _first(spec: LabSpec, host: str, go: int, news: int) -> int:
             "link set eth0 up",
         ]
     )
-    start(["slurmd", "-D"], env={"PATH": paths.DAEMON_PATH})
+    start(["slurmd", "-D"], env=daemons.ENVIRONMENT)
     return reap()
