@@ -84,6 +84,13 @@ def test_the_one_that_started_the_ranks_is_asked_first(tmp_path: Path, launcher:
     assert found.status == status
 
 
+def test_an_agent_that_could_not_start_is_no_rank(tmp_path: Path) -> None:
+    (tmp_path / "batch.log").write_text("srun: error: node2: task 1: Exited with exit code 1\n")
+    found = first_failure(JobOutput(tmp_path, launcher="torchrun"))
+    assert found is not None
+    assert (found.sentence, found.tasks, found.status) == ("torchrun itself on node2: exit status 1", (), 1)
+
+
 def test_a_rank_that_prints_a_report_is_not_believed(tmp_path: Path) -> None:
     (tmp_path / "node1.log").write_text(
         "0: srun: error: node1: task 3: Killed\n1: Root Cause (first observed failure):\n"

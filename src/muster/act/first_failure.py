@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from muster.act.watch import JobOutput, LogFile
@@ -55,6 +56,15 @@ def _told_by_srun(files: Sequence[LogFile]) -> Failure | None:
     return next((found for file in reversed(files) if (found := read_step(_lines(file)).first)), None)
 
 
+def _told_of_agents(files: Sequence[LogFile]) -> Failure | None:
+    """srun's tasks are agents here, whose numbers are not those of ranks."""
+    failure = _told_by_srun(files)
+    if failure is None or not failure.tasks:
+        return failure
+    how = failure.sentence.partition(": ")[2]
+    return replace(failure, sentence=f"torchrun itself on {failure.host}: {how}", tasks=())
+
+
 def _told_by_mpirun(files: Sequence[LogFile]) -> Failure | None:
     return next((found for file in files if (found := mpirun_failure(_lines(file)))), None)
 
@@ -62,9 +72,9 @@ def _told_by_mpirun(files: Sequence[LogFile]) -> Failure | None:
 # Launcher → who is asked, in this order. An agent of torchrun is a task of srun's or mpirun's: torchrun knows ranks.
 _READERS = {
     "srun": (_told_by_srun,),
-    "torchrun": (_told_by_torchrun, _told_by_srun),
+    "torchrun": (_told_by_torchrun, _told_of_agents),
     "mpirun": (_told_by_mpirun, _told_by_srun),
-    "mpirun+torchrun": (_told_by_torchrun, _told_by_mpirun, _told_by_srun),
+    "mpirun+torchrun": (_told_by_torchrun, _told_of_agents),
     "": (_told_by_torchrun, _told_by_srun, _told_by_mpirun),
 }
 
