@@ -127,11 +127,12 @@ def connect(address: str, port: int, *, rank: int, size: int, timeout_s: float) 
 
 
 def _await_listener(address: str, port: int, size: int, deadline: float) -> None:
-    """Knock until somebody listens: at first every few milliseconds, later 1,000 times a second in all.
+    """Knock until somebody listens: for a second all ranks together 5,000 times, later 1,000 times a second.
 
     More than that would take the cores that rank 0 needs to come up, where many ranks share a host.
     """
     pause_s, longest_s = max(0.002, size / 5000), max(0.1, size / 1000)
+    patience_ends = time.monotonic() + 1.0
     while True:
         refusal = _knock(address, port, max(0.1, min(5.0, deadline - time.monotonic())))
         if refusal is None:
@@ -143,7 +144,8 @@ def _await_listener(address: str, port: int, size: int, deadline: float) -> None
                 "a longer time: muster.world(timeout=…)",
             )
         time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311
-        pause_s = min(pause_s * 1.5, longest_s)
+        if time.monotonic() > patience_ends:
+            pause_s = min(pause_s * 1.5, longest_s)
 
 
 def _knock(address: str, port: int, timeout_s: float) -> Optional[OSError]:
