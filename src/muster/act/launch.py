@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from typing import NoReturn
 
 from muster.act.place import scheduler_environment
-from muster.act.runner import become
+from muster.act.runner import Runner, become, run
+from muster.act.submit import accepted
 from muster.act.supervise import Member, Outcome, supervise
 from muster.errors import RequestError
 from muster.launchers import LAUNCHERS
@@ -29,14 +30,20 @@ def run_within(plan: Plan, environment: Mapping[str, str]) -> NoReturn:
     become(["bash", "-c", job_script(plan)], environment)
 
 
-def run_allocated(plan: Plan, environment: Mapping[str, str]) -> NoReturn:
-    """In an allocation that salloc asks for, holds while the script runs, and gives back."""
+def run_allocated(plan: Plan, environment: Mapping[str, str], runner: Runner = run) -> NoReturn:
+    """In an allocation that salloc asks for, holds while the script runs, and gives back.
+
+    salloc would wait for nodes that will never be, and refuse with status 1 and no hint: sbatch is asked first.
+    """
+    clean = scheduler_environment(environment)
+    script = job_script(plan)
+    accepted(runner(["sbatch", "--test-only"], env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30))
     flags = [
         f"--{each.name}" if each.value is None else f"--{each.name}={each.value}"
         for each in plan.directives
         if each.name not in _NOT_FOR_SALLOC
     ]
-    become(["salloc", "--quiet", *flags, "bash", "-c", job_script(plan)], scheduler_environment(environment))
+    become(["salloc", "--quiet", *flags, "bash", "-c", script], clean)
 
 
 def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:

@@ -17,7 +17,7 @@ from muster.render.explain import plan_as_json
 from muster.render.script import job_script
 from muster.slurm.submit import JobId, parse_rejection, parse_submit, submit_argv, test_only_argv
 
-__all__ = ["Submitted", "submit"]
+__all__ = ["Submitted", "accepted", "submit"]
 
 _LOOKS = 5
 # A submission that was never answered is looked for this long when it is typed again.
@@ -63,7 +63,7 @@ def submit(
     directory = make_run_directory(parent, plan.job_name, files)
     script = str(directory / "job.sh")
     output = None if plan.output is Output.MOVED else str(directory / "logs" / "batch.log")
-    _accepted(_ask(runner, test_only_argv(script), clean, plan, timeout_s))
+    accepted(_ask(runner, test_only_argv(script), clean, plan, timeout_s))
     pending = state / "pending" / f"{digest}.json"
     pending.parent.mkdir(parents=True, exist_ok=True)
     write_whole(pending, json.dumps({"directory": str(directory), "asked": time.time()}), mode=0o600)
@@ -75,7 +75,7 @@ def submit(
     if silent or answer is None:
         job = _wait_for(digest, clean, runner, say)
         return _remember(Submitted(job, directory, adopted=True), plan, state, digest)
-    _accepted(answer, on_refusal=lambda: pending.unlink(missing_ok=True))
+    accepted(answer, on_refusal=lambda: pending.unlink(missing_ok=True))
     return _remember(Submitted(_job_id(parse_submit(answer.stdout)), directory, adopted=False), plan, state, digest)
 
 
@@ -91,7 +91,8 @@ def _no_answer(answer: Result) -> bool:
     return not answer.ok and ("timed out" in answer.stderr or "Unable to contact slurm controller" in answer.stderr)
 
 
-def _accepted(answer: Result, *, on_refusal: Callable[[], None] = lambda: None) -> None:
+def accepted(answer: Result, *, on_refusal: Callable[[], None] = lambda: None) -> None:
+    """Nothing where sbatch agreed, else what it said as a sentence and a hint."""
     if answer.ok:
         return
     on_refusal()
