@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from muster.act.record import Run, find_run, state_directory
-from muster.act.scheduler import Answer, Scheduler
 from muster.errors import RequestError, SchedulerSilent, UnknownName
-from muster.slurm.jobs import Job, parse_job_id
-from muster.slurm.srun_messages import exit_words
-from muster.slurm.states import Phase
+
+if TYPE_CHECKING:  # a page of help needs none of these
+    from pathlib import Path
+
+    from muster.act.record import Run
+    from muster.act.scheduler import Answer, Scheduler
+    from muster.slurm.jobs import Job
 
 __all__ = [
     "JSON_KEYS",
@@ -40,8 +39,7 @@ JSON_KEYS = (
 )
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """What was typed after the verb."""
 
     ids: tuple[str, ...]
@@ -49,8 +47,7 @@ class Words:
     values: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """One job that was asked about: what Slurm knows of it, and our own record."""
 
     asked: str
@@ -74,6 +71,8 @@ def parse_words(
     if {"-h", "--help"} & set(words):
         print(page, end="")
         return None
+    from muster.slurm.jobs import parse_job_id
+
     known = {*switches, "--json", *(values or {})}
     found: list[str] = []
     on: set[str] = set()
@@ -104,11 +103,17 @@ def parse_words(
 
 def scheduler() -> Scheduler:
     """Slurm, as this process reaches it."""
+    from muster.act.scheduler import Scheduler
+
     return Scheduler(dict(os.environ))
 
 
 def state() -> Path:
     """Where our own records of jobs lie."""
+    from pathlib import Path
+
+    from muster.act.record import state_directory
+
     return state_directory(os.environ, os.environ.get("HOME") or str(Path.home()))
 
 
@@ -128,6 +133,8 @@ def cases(ids: Sequence[str], answer: Answer) -> list[Case]:
 
 def _run_of(asked: str, jobs: Sequence[Job]) -> Run | None:
     """Our record of a job; not that of another cluster's job with the same number."""
+    from muster.act.record import find_run
+
     run = find_run(state(), asked.partition("_")[0])
     if run is None or not jobs or any(job.is_ours or job.name == run.name for job in jobs):
         return run
@@ -154,6 +161,8 @@ def _silent(asked: str, run: Run | None) -> SchedulerSilent:
 
 def as_json(case: Case) -> dict[str, Any]:
     """A job with stable keys; what is not known is null. Times are ISO 8601 in UTC."""
+    from muster.slurm.states import Phase
+
     job = case.job
     own = {
         "ours": case.run is not None or bool(job and job.is_ours),
@@ -190,6 +199,8 @@ def as_json(case: Case) -> dict[str, Any]:
 
 def expected_start(job: Job) -> int | None:
     """When Slurm expects a waiting job to start, if it says so."""
+    from muster.slurm.states import Phase
+
     return job.started if job.state.phase is Phase.WAITING else None
 
 
@@ -198,6 +209,8 @@ def ended_how(job: Job) -> str:
 
     A job that never had a node may have one too (signal 1 with BadConstraints), which no process ever gave.
     """
+    from muster.slurm.srun_messages import exit_words
+
     return exit_words(job.status) if job.state.phase.is_over and job.status and job.node_list else ""
 
 
@@ -205,6 +218,8 @@ def when(seconds: int | None) -> str:
     """A time as the reader's clock shows it."""
     if seconds is None:
         return "unknown"
+    import datetime as dt
+
     return dt.datetime.fromtimestamp(seconds, tz=dt.UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -214,4 +229,6 @@ def plain(text: str) -> str:
 
 
 def _iso(seconds: int | None) -> str | None:
+    import datetime as dt
+
     return None if seconds is None else dt.datetime.fromtimestamp(seconds, tz=dt.UTC).isoformat()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from muster.act.record import find_run
 from muster.cli.asking import Case, as_json, ended_how, expected_start, parse_words, plain, scheduler, state, when
 from muster.cli.output import print_json, print_table, say
-from muster.slurm.jobs import Job
-from muster.slurm.states import Phase
+
+if TYPE_CHECKING:
+    from muster.slurm.jobs import Job
 
 _PAGE = """\
 usage: muster jobs [--json]
@@ -27,6 +28,8 @@ def main(words: Sequence[str]) -> int:
     typed = parse_words("jobs", words, _PAGE)
     if typed is None:
         return 0
+    from muster.act.record import find_run
+
     jobs = sorted(scheduler().mine().jobs, key=_order)
     folder = state()
     if "--json" in typed.switches:
@@ -59,6 +62,8 @@ def _row(job: Job) -> tuple[object, ...]:
 
 def _what(job: Job) -> str:
     """The one thing worth saying of a job in this state."""
+    from muster.slurm.states import Phase
+
     phase = job.state.phase
     if phase is Phase.WAITING:
         expected = expected_start(job)

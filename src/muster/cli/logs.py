@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from muster.act.find_output import find_output
-from muster.act.record import find_run
-from muster.act.scheduler import Answer, Scheduler, pauses
-from muster.act.watch import Follower, JobOutput, Line
 from muster.cli.asking import Case, cases, parse_words, scheduler, state
 from muster.cli.output import say
 from muster.errors import RequestError, SchedulerSilent
+
+if TYPE_CHECKING:
+    from muster.act.scheduler import Answer, Scheduler
+    from muster.act.watch import JobOutput, Line
 
 _PAGE = """\
 usage: muster logs JOB [-f] [--rank R] [--json]
@@ -38,6 +38,8 @@ def main(words: Sequence[str]) -> int:
     typed = parse_words("logs", words, _PAGE, switches=("-f", "--follow"), values={"--rank": "rank"}, ids=(1, 1))
     if typed is None:
         return 0
+    from muster.act.watch import Follower
+
     rank = _rank(typed.values.get("rank"))
     as_json = "--json" in typed.switches
     slurm = scheduler()
@@ -63,6 +65,8 @@ def _rank(text: str | None) -> int | None:
 
 def _case(asked: str, slurm: Scheduler, *, follow: bool) -> Case:
     """The job: ours from our own record, without a request, unless it is to be followed."""
+    from muster.act.record import find_run
+
     run = find_run(state(), asked)
     if run is not None and not follow:
         return Case(asked, None, run)
@@ -77,6 +81,8 @@ def _case(asked: str, slurm: Scheduler, *, follow: bool) -> Case:
 
 def _asked(slurm: Scheduler, asked: str) -> Answer:
     """What Slurm says; of a job of ours, its silence is no obstacle."""
+    from muster.act.scheduler import Answer
+
     try:
         answer = slurm.jobs([asked])
     except SchedulerSilent:
@@ -85,6 +91,8 @@ def _asked(slurm: Scheduler, asked: str) -> Answer:
 
 
 def _output(case: Case) -> JobOutput:
+    from muster.act.find_output import find_output
+
     if case.run is not None and not case.run.directory.is_dir():
         raise RequestError(
             f"the run directory of job {case.asked} is gone: {case.run.directory}", hint="was it moved, or removed?"
@@ -100,6 +108,11 @@ def _output(case: Case) -> JobOutput:
 
 def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) -> int:
     """Print what is new until the job is over; then once more, as its last words may have come in between."""
+    from dataclasses import replace
+
+    from muster.act.scheduler import pauses
+    from muster.act.watch import Follower
+
     output = _output(case)
     if rank is not None:
         output.check_rank(rank)
@@ -123,6 +136,8 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
 
 def _look(case: Case, slurm: Scheduler) -> tuple[Case, bool]:
     """The job as it is now, and whether it is over. A silent controller is asked again later."""
+    from dataclasses import replace
+
     answer = slurm.jobs([case.asked])
     if answer.silent and not answer.jobs:
         return case, False

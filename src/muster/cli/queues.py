@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster.cli.asking import parse_words, scheduler
 from muster.cli.output import print_json, print_table
-from muster.slurm.partitions import Partition
-from muster.units import format_walltime
+
+if TYPE_CHECKING:
+    from muster.slurm.partitions import Partition
 
 _PAGE = """\
 usage: muster queues [--json]
@@ -38,10 +38,14 @@ def main(words: Sequence[str]) -> int:
 
 
 def _as_json(partition: Partition, waiting: int) -> dict[str, Any]:
+    from dataclasses import asdict
+
     return {**asdict(partition), "nodes_by_state": dict(partition.nodes_by_state), "waiting_jobs": waiting}
 
 
 def _row(partition: Partition, waiting: int) -> tuple[object, ...]:
+    from muster.units import format_walltime
+
     limit = "none" if partition.time_limit_s is None else format_walltime(partition.time_limit_s)
     most = partition.most_nodes or "any"
     gres = f", {' '.join(partition.gres)}" if partition.gres else ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from muster.cli.asking import Case, as_json, cases, ended_how, expected_start, parse_words, plain, scheduler, when
 from muster.cli.output import print_json
-from muster.slurm.jobs import Job
-from muster.slurm.states import Phase
-from muster.units import format_walltime
+
+if TYPE_CHECKING:
+    from muster.slurm.jobs import Job
 
 __all__ = ["describe", "headline"]
 
@@ -58,6 +59,9 @@ def headline(case: Case) -> str:
 
 
 def _details(job: Job) -> Iterator[tuple[str, str]]:
+    from muster.slurm.states import Phase
+    from muster.units import format_walltime
+
     waiting = job.state.phase is Phase.WAITING
     nodes = f"{job.nodes} node{'s' * (job.nodes != 1)}" if job.nodes is not None else ""
     yield "nodes", " on ".join(part for part in (nodes, job.node_list or "") if part)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from muster.act.find_output import find_output
-from muster.act.first_failure import first_failure
-from muster.act.watch import JobOutput, last_lines
 from muster.cli.asking import Case, as_json, cases, expected_start, parse_words, plain, scheduler, when
 from muster.cli.output import print_json
 from muster.cli.status import headline
-from muster.slurm.jobs import Job
-from muster.slurm.srun_messages import Failure
-from muster.slurm.states import Phase
+
+if TYPE_CHECKING:
+    from muster.act.watch import JobOutput
+    from muster.slurm.jobs import Job
+    from muster.slurm.srun_messages import Failure
 
 _PAGE = """\
 usage: muster why JOB [--json]
@@ -42,6 +41,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def _explain(case: Case) -> Iterator[str]:
+    from muster.slurm.states import Phase
+
     yield headline(case)
     if case.job is not None and case.job.state.phase is Phase.WAITING:
         yield from _waiting(case.job)
@@ -62,13 +63,14 @@ def _waiting(job: Job) -> Iterator[str]:
 
 
 def _ended(case: Case) -> Iterator[str]:
+    from muster.slurm.states import Phase
+
     job = case.job
     if job is not None and job.state.phase is Phase.ENDED_WELL:
         return
     if job is not None and job.reason.is_known and job.reason.code not in {"None", "NonZeroExitCode", "RaisedSignal"}:
         yield f"  {job.reason.code}: {job.reason.sentence}"
-    output = find_output(case.job, case.run)
-    failure = None if output is None else first_failure(output)
+    output, failure = _failure(case)
     if failure is not None:
         yield f"  first: {failure.sentence}"
     elif job is not None and job.node_list:
@@ -81,8 +83,19 @@ def _ended(case: Case) -> Iterator[str]:
         yield f"  all of it: muster logs {case.asked}"
 
 
+def _failure(case: Case) -> tuple[JobOutput | None, Failure | None]:
+    """The job's output, and what went wrong first in it."""
+    from muster.act.find_output import find_output
+    from muster.act.first_failure import first_failure
+
+    output = find_output(case.job, case.run)
+    return output, None if output is None else first_failure(output)
+
+
 def _last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
     """The last lines of the rank that failed first; of everything where it is not known or said nothing."""
+    from muster.act.watch import last_lines
+
     if output is None:
         return []
     rank = failure.tasks[0] if failure is not None and failure.tasks else None
@@ -92,8 +105,16 @@ def _last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
 
 def _as_json(case: Case) -> dict[str, Any]:
     """What `status --json` gives, and the reasons."""
+    from muster.slurm.states import Phase
+
     job = case.job
-    found: dict[str, Any] = {**as_json(case), "explanation": headline(case)}
+    found: dict[str, Any] = {
+        **as_json(case),
+        "explanation": headline(case),
+        "waiting": None,
+        "first_failure": None,
+        "last_lines": [],
+    }
     if job is not None and job.state.phase is Phase.WAITING:
         reason = job.reason
         found["waiting"] = {
@@ -105,8 +126,7 @@ def _as_json(case: Case) -> dict[str, Any]:
             "dependency": job.dependency,
         }
     if job is None or job.state.phase in {Phase.ENDED_BADLY, Phase.UNKNOWN}:
-        output = find_output(case.job, case.run)
-        failure = None if output is None else first_failure(output)
+        output, failure = _failure(case)
         found["first_failure"] = failure and {
             "sentence": failure.sentence,
             "host": failure.host,
