@@ -25,7 +25,7 @@ def _why(lab: Lab, jobs: dict[str, str]) -> dict[str, dict[str, Any]]:
     entries: dict[str, dict[str, Any]] = {}
     for entry in json.loads(said):
         job = entry["shown_id"].partition("_")[0]
-        if "waiting" in entry or job not in entries:  # of an array, the part that waits
+        if entry["waiting"] or job not in entries:  # of an array, the part that waits
             entries[job] = entry
     return {code: entries[job] for code, job in jobs.items()}
 
