@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import checked, end_group, start
+from muster.act.runner import checked, end_group, run, start
 from plugins.labs import Lab
 
 from .processes import alive, becomes_true, named, with_word
@@ -73,6 +73,11 @@ def test_a_signal_arrives_once(lab: Lab, number: signal.Signals, tmp_path: Path)
         assert (tmp_path / "out").read_text() == f"ready\n{number.name}\n"
     finally:
         end_group(process)
+
+
+def test_what_the_caller_ignores_the_command_ignores(lab: Lab) -> None:
+    argv = ["nohup", *lab.argv(["sh", "-c", "kill -HUP $$; echo alive"])]
+    assert checked(run(argv, env=lab.person.environment())).stdout == "alive\n"
 
 
 def test_a_killed_exec_leaves_nothing_of_its_command(either_lab: Lab) -> None:

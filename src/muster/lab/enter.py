@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,9 @@ def execute(pid: int, command: Command) -> int:
         raise MachineLacks(
             command.argv[0], f"the program {command.argv[0]!r} is not on PATH in the lab", hint="give its full path"
         )
-    signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD, _OUTER_DIED})
+    # What the caller has us ignore (nohup), the command ignores too.
+    passed_on = {number for number in _PASSED_ON if signal.getsignal(number) is not signal.SIG_IGN}
+    signal.pthread_sigmask(signal.SIG_BLOCK, {*passed_on, signal.SIGCHLD, _OUTER_DIED})
     shares_terminal = any(map(os.isatty, (0, 1, 2)))
     alive, alive_end = os.pipe()
 
@@ -110,7 +112,7 @@ def execute(pid: int, command: Command) -> int:
         identity.assume()
         kernel.die_with_parent()
         _go_to(command.directory, identity)
-        for number in _PASSED_ON | {signal.SIGPIPE, signal.SIGXFSZ}:
+        for number in passed_on | {signal.SIGPIPE, signal.SIGXFSZ}:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         return _become([program, *command.argv[1:]], environment)
@@ -123,9 +125,9 @@ def execute(pid: int, command: Command) -> int:
             return 1
         started = kernel.fork(command_process)
         os.setpgid(0, 0)  # whoever kills the caller's whole group must not silence this keeper
-        return _keep(started)
+        return _keep(started, passed_on)
 
-    return _keep(kernel.fork(inner_keeper))
+    return _keep(kernel.fork(inner_keeper), passed_on)
 
 
 def _become(argv: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -150,10 +152,10 @@ _FROM_TERMINAL = 0x80
 """SI_KERNEL: Ctrl-C and a hang-up reach the whole process group by themselves."""
 
 
-def _keep(child: int) -> int:
+def _keep(child: int, passed_on: Collection[int]) -> int:
     """Wait for `child`, pass on what we are sent, and return its status as a shell would."""
     while True:
-        news = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD, _OUTER_DIED})
+        news = signal.sigwaitinfo({*passed_on, signal.SIGCHLD, _OUTER_DIED})
         if news.si_signo == _OUTER_DIED:
             kernel.end_children()
             return 1
