@@ -1,0 +1,134 @@
+"""submit on a real cluster: what is left on disk, what scales, what is refused, and never the same job twice."""
+
+from __future__ import annotations
+
+import json
+import stat
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from muster.act.runner import Result, checked
+from plugins.labs import MUSTER, Lab
+
+from .lab_runs import Witness, path_with, wait_until_ended
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture
+def witness(shared_directory: Path) -> Witness:
+    return Witness.at(shared_directory)
+
+
+def submit(
+    lab: Lab, folder: Path, *words: str, env: Mapping[str, str] | None = None, before: tuple[str, ...] = ()
+) -> Result:
+    return lab.exec(
+        [*before, MUSTER, "submit", "--quiet", *words], cwd=folder, env={"PATH": path_with(), **(env or {})}
+    )
+
+
+def run_directory(folder: Path) -> Path:
+    (found,) = (folder / "muster-runs").iterdir()
+    return found
+
+
+def test_a_job_leaves_its_script_its_record_and_a_log_for_each_node(lab: Lab, witness: Witness) -> None:
+    said = checked(submit(lab, witness.folder, "-N", "2", "--ntasks-per-node", "2", "--", *witness.command("a  b")))
+
+    assert said.stdout.strip().isdigit()
+    assert wait_until_ended(lab, said.stdout.strip()) == "COMPLETED"
+    run = run_directory(witness.folder)
+    assert sorted(path.name for path in (run / "logs").iterdir()) == ["batch.log", "node1.log", "node2.log"]
+    for node, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
+        wanted = sorted(f"{rank}: {stream} of {rank}" for rank in ranks for stream in ("out", "err"))
+        assert sorted((run / "logs" / f"{node}.log").read_text().splitlines()) == wanted
+    assert (run / "job_id").read_text().strip() == said.stdout.strip()
+    assert json.loads((run / "plan.json").read_text())["launcher"] == "srun"
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in run.iterdir() if path.is_file()}
+    assert modes["record.json"] == modes["plan.json"] == 0o600
+    assert modes["job.sh"] == 0o755
+    assert {rank.arguments for rank in witness.ranks().values()} == {("a  b",)}
+
+
+def test_a_submitted_job_ends_with_the_status_of_its_first_failed_rank(lab: Lab, shared_directory: Path) -> None:
+    command = '[ "$RANK" != 1 ] || exit 7; exec sleep 100'
+    said = checked(submit(lab, shared_directory, "-N", "2", "--ntasks-per-node", "1", "--", "sh", "-c", command))
+    job = said.stdout.strip()
+
+    assert wait_until_ended(lab, job) == "FAILED"
+    assert "ExitCode=7:0" in checked(lab.exec(["scontrol", "show", "job", job])).stdout
+
+
+def test_the_planned_script_runs_with_sbatch_alone_and_scales_to_what_is_granted(lab: Lab, witness: Witness) -> None:
+    words = ["-N", "2", "--ntasks-per-node", "2", "--", *witness.command()]
+    script = checked(lab.exec([MUSTER, "plan", *words], cwd=witness.folder, env={"PATH": path_with()})).stdout
+    (witness.folder / "job.sh").write_text(script)
+    job = checked(lab.exec(["sbatch", "--parsable", "-N4", "job.sh"], cwd=witness.folder)).stdout.strip()
+
+    assert wait_until_ended(lab, job) == "COMPLETED"
+    ranks = witness.ranks()
+    assert len(ranks) == 8
+    assert {rank.host for rank in ranks.values()} == set(lab.hosts)
+    assert {rank.ints("WORLD_SIZE", "GROUP_WORLD_SIZE") for rank in ranks.values()} == {(8, 4)}
+
+
+@pytest.mark.parametrize("before", [(), ("salloc", "--quiet", "-N1", "srun", "-n1")], ids=["shell", "inside a job"])
+def test_what_the_shell_or_an_outer_job_says_does_not_reach_the_new_job(
+    lab: Lab, witness: Witness, before: tuple[str, ...]
+) -> None:
+    clashing = {"SBATCH_PARTITION": "no-such", "SBATCH_EXPORT": "ALL", "SBATCH_TIMELIMIT": "0:01", "SECRET": "1"}
+    words = ("-N", "2", "--ntasks-per-node", "1", "--", *witness.command())
+    job = checked(submit(lab, witness.folder, *words, env=clashing, before=before)).stdout.strip()
+
+    assert wait_until_ended(lab, job) == "COMPLETED"
+    assert len(witness.ranks()) == 2
+    for rank in witness.ranks().values():
+        assert rank.environment["SLURM_JOB_ID"] == job
+        assert "SECRET" not in rank.environment
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("-p", "nowhere"), "there is no such partition"),
+        (("-N", "99"), "more nodes"),
+        (("-C", "nothing-has-it"), "no node has the feature"),
+        (("--gres", "quantum:3"), "no such generic resource"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_rejection_is_a_sentence_and_a_hint(
+    lab: Lab, shared_directory: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    result = submit(lab, shared_directory, *words, "--", "hostname")
+
+    assert result.status == 3, result.stderr
+    assert result.stdout == ""
+    assert "muster: error: Slurm refuses the job" in result.stderr
+    assert sentence in result.stderr
+    assert "\n\nhint: " in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_controller_that_falls_silent_does_not_get_the_same_job_twice(
+    new_lab: Callable[..., Lab], shared_directory: Path
+) -> None:
+    lab = new_lab("-N", "1")
+    checked(lab.muster("fault", "stop-controller"))
+    # It comes back while submit waits for its answer.
+    mend = threading.Timer(4, lambda: lab.muster("fault", "restore"))
+    mend.start()
+    answer = submit(lab, shared_directory, "--", "sleep", "100")
+    mend.join()
+    if answer.status:  # what it then says is: type the same command again
+        assert answer.status == 3
+        answer = submit(lab, shared_directory, "--", "sleep", "100")
+
+    assert answer.status == 0, answer.stderr
+    queued = checked(lab.exec(["squeue", "--noheader", "--format=%j"])).stdout.split()
+    assert len(queued) == 1
+    checked(lab.exec(["scancel", "--me"]))
