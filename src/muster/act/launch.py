@@ -6,12 +6,10 @@ import os
 import socket
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from muster.act.place import scheduler_environment
 from muster.act.runner import Runner, become, run
-from muster.act.submit import accepted
-from muster.act.supervise import Member, Outcome, supervise
 from muster.errors import RequestError
 from muster.launchers import LAUNCHERS
 from muster.plan.model import Plan
@@ -19,6 +17,9 @@ from muster.plan.words import Fragment, Template
 from muster.rank import contract
 from muster.render.image import step_words
 from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
+
+if TYPE_CHECKING:
+    from muster.act.supervise import Outcome
 
 __all__ = ["run_allocated", "run_here", "run_within"]
 
@@ -35,6 +36,8 @@ def run_allocated(plan: Plan, environment: Mapping[str, str], runner: Runner = r
 
     salloc would wait for nodes that will never be, and refuse with status 1 and no hint: sbatch is asked first.
     """
+    from muster.act.submit import accepted
+
     clean = scheduler_environment(environment)
     script = job_script(plan)
     accepted(runner(["sbatch", "--test-only"], env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30))
@@ -48,6 +51,8 @@ def run_allocated(plan: Plan, environment: Mapping[str, str], runner: Runner = r
 
 def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     """On this machine, under our own supervisor; mpirun supervises its ranks itself."""
+    from muster.act.supervise import Member, supervise
+
     clean = {name: value for name, value in environment.items() if name not in STALE}
     if plan.launcher.startswith("mpirun"):
         port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}

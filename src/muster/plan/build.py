@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -103,6 +102,8 @@ _COMMENT = Reason("by this Muster finds the job again, also when sbatch had no a
 
 def digest_of(plan: Plan) -> str:
     """The same for the same launch: what two submissions of one job have in common."""
+    import hashlib  # costs as much as a dozen of our modules, and only a job that is queued needs it
+
     bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
     return hashlib.sha256(repr(bare).encode()).hexdigest()[:12]
 
