@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Whole scripts; the fragments that are rendered into one are checked by their own tests.
 SHELL_FILES = $(shell git grep --untracked -lE '^#! ?/bin/sh' -- .ci scripts '*.sh')
 
-.PHONY: help demo test test-fast test-slurm test-long lint bench bench-lab clean packages-demo packages-test
+.PHONY: help demo test test-fast test-slurm test-long lint bench bench-lab bench-launch clean packages-demo packages-test
 
 help: ## show this page
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -44,13 +44,16 @@ lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks, shellc
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_FILES); \
 	  elif [ "$$CI" = true ]; then echo "lint: shellcheck is missing" >&2; exit 1; fi
 
-bench: bench-lab ## every figure that we promise, as ratios to a baseline of the same run
+bench: bench-lab bench-launch ## every figure that we promise, as ratios to a baseline of the same run
 
 bench-lab: packages-test $(TESTS_READY) ## the figures of the lab and of the command's start
 	@$(BIN)/python benchmarks/startup.py
 	@if [ -f benchmarks/lab.py ]; then $(BIN)/python benchmarks/lab.py; fi
 	@$(BIN)/python benchmarks/life.py
 	@$(BIN)/python benchmarks/images.py
+
+bench-launch: packages-test $(TORCH_READY) ## what a launch costs, beyond a shell, srun and torchrun
+	@$(BIN)/python benchmarks/launch.py
 
 clean: ## remove the environment and everything that was made here
 	rm -rf $(ENVIRONMENT) dist build/lib .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

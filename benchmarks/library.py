@@ -141,7 +141,7 @@ def together(how: str, size: int, port: int) -> tuple[float, float]:
     ready_read, ready_write = os.pipe()
     go_read, go_write = os.pipe()
     pids = []
-    for rank in random.Random(port).sample(range(size), size):  # noqa: S311  # rank 0 is seldom the first
+    for rank in random.Random(port).sample(range(size), size):  # rank 0 is seldom the first
         pid = os.fork()
         if pid == 0:
             os.close(go_write)
