@@ -14,11 +14,14 @@ from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab
 
-# Rank 2 fails by itself; the others would go on for a minute.
+# Rank 2 fails by itself once all have spoken; the others would go on for a minute.
 _SCRIPT = """\
 echo "hello from $RANK"
-[ "$RANK" != 2 ] || { echo "cannot go on" >&2; exit 7; }
-sleep 60
+: >"spoken.$RANK"
+[ "$RANK" = 2 ] || exec sleep 60
+until [ -e spoken.0 ] && [ -e spoken.1 ] && [ -e spoken.3 ]; do sleep 0.1; done
+echo "cannot go on" >&2
+exit 7
 """
 _HOSTILE = 'a|b "c" $(touch pwned) `x` %j\n7 \x1b[31m'
 
