@@ -78,6 +78,9 @@ def train(options: argparse.Namespace, rank: int, size: int, device: torch.devic
     say(rank, f"ranks {size}  device {device.type}  right on the test images: {right.double().mean():.1%}")
     if options.out and rank == 0:
         save(network.state_dict(), options.out)
+    if dist.is_initialized():
+        # A thread of gloo's that still holds the last all-reduce when Python ends aborts the process, now and then.
+        dist.barrier()
 
 
 def load_data(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
