@@ -207,7 +207,7 @@ def pure_rows() -> list[Row]:
 
 
 def port_row(jobs: int) -> Row:
-    """Jobs with random ids, eight on a node, among squatters: a port that is announced, and taken, is a silent clash."""
+    """Jobs with random ids, eight on a node, among squatters: a port announced although taken is a silent clash."""
     chooses = compose(("stop", "meeting", "port")) + '\nSLURM_JOB_NODELIST=$1\nmuster_choose_port\necho "$MUSTER_PORT"'
     name = socket.gethostname()
     silent = refused = 0
