@@ -16,6 +16,7 @@ from muster.plan.flags import absorb_flags, gpus_in_gres, split_flag
 from muster.plan.model import Plan
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.words import Template, quote, template
+from muster.render.script import job_script
 
 from .plans import FACTS, plan
 
@@ -190,3 +191,8 @@ def test_a_script_tests_only_the_sizes_that_its_own_lines_depend_on() -> None:
     assert [each.holds for each in many.conditions if "NCCL_SOCKET_IFNAME" in each.sentence] == [
         '[ "$muster_nodes" -ge 2 ]'
     ]
+
+
+def test_a_file_of_one_rank_needs_no_labels() -> None:
+    assert "--label" in job_script(plan("-N", "2", "--ntasks-per-node", "2", "x"))
+    assert "--label" not in job_script(plan("-N", "2", "--ntasks-per-node", "2", "--per-rank-files", "x"))

@@ -47,7 +47,7 @@ def step_flags(plan: Plan, *, tasks_per_node: str, cpus: str | None, label: bool
         flags.append(Flag("--resv-ports=1", plan.rendezvous.port_reason))
     if plan.overlap:
         flags.append(Flag("--overlap", Reason("typed inside a step that holds all resources: share them")))
-    if label:
+    if label and plan.output is not Output.RANK_FILES:
         flags.append(Flag("--label", Reason("each line begins with its rank")))
     if plan.output in _OUTPUT_FILES:
         flags.append(Flag(Fragment(_OUTPUT_FILES[plan.output]), Reason("one file for each node, written there")))
