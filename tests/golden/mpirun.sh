@@ -42,6 +42,7 @@ muster_main() {
         -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
         sh -c "$muster_task" muster /home/ada/env/bin/python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
     muster_status=$?
+    muster_hydra_status "$muster_run_dir/logs/ranks.log"
     exit "${muster_interrupted:-$muster_status}"
 }
 
@@ -247,9 +248,15 @@ if [ "${MUSTER_VISIBILITY:-all}" = one ]; then
     done
 fi
 
-# The user's command, untouched; only rank 0 reads the standard input.
+# The user's command; only rank 0 reads the standard input. Open MPI ends all ranks when one fails. Hydra waits for the
+# others for ever, unless a rank dies of a signal: there this shell stays, says how its command ended, and dies of one.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
-exec "$@"
+[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exec "$@"
+"$@"
+muster_status=$?
+[ "$muster_status" -ne 0 ] || exit 0
+printf 'muster: rank %s ended with status %s\n' "$muster_rank" "$muster_status" >&2
+kill -KILL "$$"
 MUSTER_TEXT
 )
 
@@ -360,6 +367,13 @@ muster_hydra() {
         muster_mpirun_agents+=(-hosts "${hosts// /,}" -ppn 1)
     fi
     [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(-prepend-rank)
+}
+
+# Hydra has a status of its own when a rank failed; the rank has said its, in one of the files. Result in $muster_status.
+muster_hydra_status() {
+    local found=
+    [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* ended with status //p' "$@" | head -n 1)
+    muster_status=${found:-$muster_status}
 }
 
 muster_main

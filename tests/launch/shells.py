@@ -12,7 +12,7 @@ from muster.render.parts import compose
 
 SHELLS = (("dash",), ("busybox", "sh"), ("bash", "--posix"))
 SLURM_RANK = ("stop", "meeting", "rank_slurm", "cpus", "start", "go_rank")
-MPI_RANK = ("stop", "meeting", "rank_mpi", "cpus", "start", "go_rank")
+MPI_RANK = ("stop", "meeting", "rank_mpi", "cpus", "start", "go_mpi_rank")
 
 
 def start(

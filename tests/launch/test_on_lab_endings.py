@@ -19,6 +19,7 @@ torch = pytest.mark.torch
 LAUNCHERS = [
     "srun",
     "mpirun",
+    "mpirun.mpich",
     pytest.param("torchrun", marks=torch),
     pytest.param("mpirun+torchrun", marks=torch),
 ]
@@ -27,12 +28,13 @@ FAILS = '[ "$RANK" != 2 ] || { %s; }; exec sleep 300'
 
 
 @pytest.fixture
-def fail(lab: Lab, shared_directory: Path) -> Callable[[str, str], tuple[int, str]]:
+def fail(lab: Lab, shared_directory: Path, mpich: Path) -> Callable[[str, str], tuple[int, str]]:
     """Four ranks on two hosts of which one runs a command: (status, stderr)."""
 
     def run_it(launcher: str, command: str) -> tuple[int, str]:
-        size = ("--launcher", launcher, "-N", "2", "--ntasks-per-node", "2", "--grace", "2")
-        result = muster_run(lab, shared_directory, *size, "--", "sh", "-c", FAILS % command, timeout_s=60)
+        path = {"PATH": path_with(mpich)} if launcher.endswith(".mpich") else None
+        size = ("--launcher", launcher.removesuffix(".mpich"), "-N", "2", "--ntasks-per-node", "2", "--grace", "2")
+        result = muster_run(lab, shared_directory, *size, "--", "sh", "-c", FAILS % command, env=path, timeout_s=60)
         return result.status, result.stderr
 
     return run_it
@@ -48,7 +50,7 @@ def test_the_status_is_that_of_the_first_rank_that_failed(
 
 
 @pytest.mark.parametrize(("number", "expected"), [("KILL", 137), ("SEGV", 139), ("ABRT", 134)])
-@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+@pytest.mark.parametrize("launcher", ["srun", "mpirun", "mpirun.mpich"])
 def test_a_rank_that_dies_of_a_signal_gives_128_and_its_number(
     fail: Callable[[str, str], tuple[int, str]], launcher: str, number: str, expected: int
 ) -> None:

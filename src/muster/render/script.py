@@ -104,6 +104,8 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield part("torchrun_status")
     if plan.launcher.startswith("mpirun"):
         yield part("mpirun")
+    if plan.launcher == "mpirun":
+        yield part("hydra_status")
 
 
 def prologue_text(plan: Plan, variable: str) -> str:
@@ -288,21 +290,20 @@ _KEEP_REPORT = ' 2> >(tee "$muster_report" >&2)'
 
 
 def _started_by_mpirun(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
-    """mpirun's status is that of the first process that failed: a rank's, or an agent's, whose report is then read."""
-    agents = plan.launcher == "mpirun+torchrun"
-    to_file = plan.output in {Output.FILES, Output.RANK_FILES}
-    if to_file:
-        yield f'{_folded(words)} >"$muster_run_dir/logs/ranks.log" 2>&1'
-    elif agents:
+    """mpirun's status is not always that of the first rank that failed: what the rank or its agent reported is read."""
+    if plan.output in {Output.FILES, Output.RANK_FILES}:
+        report = '"$muster_run_dir/logs/ranks.log"'
+        yield f"{_folded(words)} >{report} 2>&1"
+        yield "muster_status=$?"
+    else:
+        report = '"$muster_report"'
         yield _NEW_REPORT
         yield _folded(words) + _KEEP_REPORT
-    else:
-        yield _folded(words)
-    yield "muster_status=$?"
-    if agents and not to_file:
-        yield 'wait "$!"'
-    if agents:
-        yield "muster_torchrun_status " + ('"$muster_run_dir/logs/ranks.log"' if to_file else '"$muster_report"')
+        yield "muster_status=$?"
+        yield "# A helper that outlives its mpirun holds our pipe: it is not waited for long."
+        yield 'for _ in {1..20}; do kill -0 "$!" 2>/dev/null && sleep 0.05; done'
+    agents = plan.launcher == "mpirun+torchrun"
+    yield f"muster_{'torchrun' if agents else 'hydra'}_status {report}"
     yield 'exit "${muster_interrupted:-$muster_status}"'
 
 
