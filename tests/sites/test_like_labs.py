@@ -117,7 +117,7 @@ def test_muster_asks_for_the_same_resources_as_the_published_script(
 
 @pytest.mark.lab
 @pytest.mark.parametrize("name", COMPLETE)
-def test_sbatch_takes_what_is_right_and_refuses_what_is_bent(name: str, tester: Person, scratch: Path) -> None:
+def test_sbatch_takes_what_is_right_and_refuses_what_is_bent(name: str, tester: Person) -> None:
     with lab_up(tester, f"like-{name}", "--like", name, "-N", "4") as lab:
         status, said = answer(lab, words_of(name, right(name)))
         assert status == 0, said
@@ -130,10 +130,8 @@ def test_sbatch_takes_what_is_right_and_refuses_what_is_bent(name: str, tester: 
             status, said = answer(lab, [*published.directives, *published.bent])
             assert status != 0, f"{published.at}, against: {published.why}"
         options = _plan_options(name)
-        script = scratch / f"{name}.sh"
-        script.write_text(lab.person.muster("plan", *options, "--as", "script", "--", "python", "train.py").stdout)
-        script.chmod(0o755)
-        done = lab.exec(["sbatch", "--test-only", str(script)], user="alice")
+        script = lab.person.muster("plan", *options, "--as", "script", "--", "python", "train.py").stdout
+        done = lab.exec(["sbatch", "--test-only"], user="alice", stdin=script)
         assert done.status == 0, done.stderr
 
 
