@@ -347,7 +347,7 @@ muster_choose_port() {
     muster_port_from_ids "$SLURM_JOB_ID" "$$"
     for _ in {1..64}; do
         if ! muster_port_is_taken "$muster_port"; then
-            export MUSTER_PORT=$muster_port
+            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
             return
         fi
         muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))

@@ -215,7 +215,7 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield f"muster_choose_address {line(plan.rendezvous.rule)}"
     if plan.launcher.startswith("mpirun"):
         ours = (each.name for each in plan.variables if each.value is not None)
-        carried = dict.fromkeys([*told, contract.PORT, contract.NODES, *ours, *_CARRIED])
+        carried = dict.fromkeys([*told, contract.PORT, contract.PORT_CHOSEN, contract.NODES, *ours, *_CARRIED])
         yield f"muster_label={int(plan.label)}"
         yield f"muster_carried=({' '.join(carried)})"
         yield f"muster_mpirun_site=({line(flag.word for flag in plan.mpirun_flags)})"
