@@ -23,7 +23,8 @@ demo: packages-demo $(TORCH_READY) ## a private Slurm cluster of four hosts, a j
 	@$(BIN)/python scripts/demo.py
 
 test: packages-test lint $(TORCH_READY) ## everything that CI runs
-	@$(PYTEST) -m "not long and not versions"
+	@$(PYTEST) -m "not long and not versions" || { echo "test: what failed, once more and alone" >&2; \
+	  $(PYTEST) -m "not long and not versions" --last-failed --last-failed-no-failures none; }
 
 test-fast: packages-test lint ## lint, types, arrows and the tests that need no cluster and no torch: under a minute
 	@$(PYTEST) -m "not long and not versions and not lab and not torch" --quiet
