@@ -203,3 +203,22 @@ def test_run_directories_of_the_same_second_are_different(tmp_path: Path) -> Non
     made = [make_run_directory(tmp_path, "../a b", {}, now).name for _ in range(3)]
 
     assert made == ["..-a-b-20261120-000000", "..-a-b-20261120-000000-2", "..-a-b-20261120-000000-3"]
+
+
+def test_an_earlier_job_of_the_same_launch_is_not_taken_for_one_that_had_no_answer(
+    queue_it: Callable[[FakeSlurm], Submitted], tmp_path: Path
+) -> None:
+    digest = digest_of(plan("-N", "2", "--chdir", str(tmp_path / "work"), "--", "python", "train.py"))
+    queue_it(FakeSlurm([said(0, "100\n")]))
+
+    with pytest.raises(SchedulerSilent):
+        queue_it(FakeSlurm([SchedulerSilent("nothing")], queue=f"100 muster:{digest}\n"))
+
+
+def test_a_refused_job_leaves_no_run_directory(queue_it: Callable[[FakeSlurm], Submitted], tmp_path: Path) -> None:
+    with pytest.raises(SiteError):
+        queue_it(
+            FakeSlurm([said(1, "", "sbatch: error: Batch job submission failed: Invalid partition name specified")])
+        )
+
+    assert list((tmp_path / "work" / "muster-runs").iterdir()) == []

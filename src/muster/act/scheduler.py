@@ -28,6 +28,8 @@ _SILENT_HINT = "it may be busy or restarting; try again in a minute. muster logs
 # The user's own wishes for what these clients show: SQUEUE_STATES=R would hide what was asked for.
 _FILTERS = ("SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_")
 
+_NO_SLURM = "scontrol ping says whether a controller answers here; muster lab up makes one of your own"
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -61,7 +63,7 @@ class Scheduler:
         answer = self._ask(squeue_argv())
         if is_silent(answer.stderr) and not answer.ok:
             raise SchedulerSilent("the Slurm controller does not answer", hint=_SILENT_HINT)
-        return Answer(parse_squeue(checked(answer).stdout))
+        return Answer(parse_squeue(checked(answer, hint=_NO_SLURM).stdout))
 
     def jobs(self, ids: Sequence[str]) -> Answer:
         """These jobs: one request to the controller; one to accounting, if it does not know them all."""
@@ -97,7 +99,7 @@ class Scheduler:
             return (), True
         if not answer.ok and is_job_unknown(answer.stderr):
             return (), False
-        return parse_squeue(checked(answer).stdout), False
+        return parse_squeue(checked(answer, hint=_NO_SLURM).stdout), False
 
     def _accounting(self, ids: Sequence[str]) -> tuple[tuple[Job, ...], bool]:
         try:
@@ -110,7 +112,7 @@ class Scheduler:
         answer = self._ask(argv)
         if not answer.ok and is_silent(answer.stderr):
             raise SchedulerSilent("the Slurm controller does not answer", hint=_SILENT_HINT)
-        return checked(answer).stdout
+        return checked(answer, hint=_NO_SLURM).stdout
 
     def _ask(self, argv: Sequence[str]) -> Result:
         clean = scheduler_environment(self.environment)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from muster.act.place import scheduler_environment
-from muster.act.record import Run, make_run_directory, record_of, register, write_whole
+from muster.act.record import Run, find_run, make_run_directory, record_of, register, write_whole
 from muster.act.runner import Result, Runner, run
 from muster.errors import SchedulerSilent, SiteError
 from muster.plan.model import Output, Plan
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
-from muster.slurm.submit import JobId, parse_rejection, parse_submit, submit_argv, test_only_argv
+from muster.slurm.submit import parse_rejection, parse_submit, submit_argv, test_only_argv
 
 __all__ = ["Submitted", "accepted", "submit"]
 
@@ -49,7 +50,7 @@ def submit(
     clean = scheduler_environment(environment)
     unanswered = _unanswered(state, digest)
     if unanswered is not None:
-        job = _find(digest, clean, runner)
+        job = _find(digest, state, clean, runner)
         if job is not None:
             say(f"an earlier submission of this very job had no answer, and the controller has it: job {job}")
             return _remember(Submitted(job, unanswered, adopted=True), plan, state, digest)
@@ -63,7 +64,7 @@ def submit(
     directory = make_run_directory(parent, plan.job_name, files)
     script = str(directory / "job.sh")
     output = None if plan.output is Output.MOVED else str(directory / "logs" / "batch.log")
-    accepted(_ask(runner, test_only_argv(script), clean, plan, timeout_s))
+    _accepted_or_removed(_ask(runner, test_only_argv(script), clean, plan, timeout_s), directory)
     pending = state / "pending" / f"{digest}.json"
     pending.parent.mkdir(parents=True, exist_ok=True)
     write_whole(pending, json.dumps({"directory": str(directory), "asked": time.time()}), mode=0o600)
@@ -73,29 +74,34 @@ def submit(
     except SchedulerSilent:
         answer, silent = None, True
     if silent or answer is None:
-        job = _wait_for(digest, clean, runner, say)
+        job = _wait_for(digest, state, clean, runner, say)
         return _remember(Submitted(job, directory, adopted=True), plan, state, digest)
-    accepted(answer, on_refusal=lambda: pending.unlink(missing_ok=True))
-    return _remember(Submitted(_job_id(parse_submit(answer.stdout)), directory, adopted=False), plan, state, digest)
+    pending.unlink(missing_ok=True)
+    _accepted_or_removed(answer, directory)
+    return _remember(Submitted(parse_submit(answer.stdout).job, directory, adopted=False), plan, state, digest)
 
 
 def _ask(runner: Runner, argv: list[str], environment: Mapping[str, str], plan: Plan, timeout_s: float) -> Result:
     return runner(argv, env=environment, cwd=plan.working_directory, timeout_s=timeout_s)
 
 
-def _job_id(found: JobId) -> str:
-    return found.job
-
-
 def _no_answer(answer: Result) -> bool:
     return not answer.ok and ("timed out" in answer.stderr or "Unable to contact slurm controller" in answer.stderr)
 
 
-def accepted(answer: Result, *, on_refusal: Callable[[], None] = lambda: None) -> None:
+def _accepted_or_removed(answer: Result, directory: Path) -> None:
+    """A job that was refused leaves no run directory."""
+    try:
+        accepted(answer)
+    except SiteError:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+def accepted(answer: Result) -> None:
     """Nothing where sbatch agreed, else what it said as a sentence and a hint."""
     if answer.ok:
         return
-    on_refusal()
     rejection = parse_rejection(answer.stderr)
     raise SiteError(rejection.sentence, hint=rejection.hint)
 
@@ -117,20 +123,31 @@ def _unanswered(state: Path, digest: str) -> Path | None:
         return None
 
 
-def _find(digest: str, environment: Mapping[str, str], runner: Runner) -> str | None:
-    """The youngest job of this user whose comment names this submission."""
+def _find(digest: str, state: Path, environment: Mapping[str, str], runner: Runner) -> str | None:
+    """The youngest job whose comment names this launch and that we were never told of; the others are earlier ones."""
     answer = runner(["squeue", "--me", "--noheader", "--states=all", "--format=%A %k"], env=environment, timeout_s=20)
-    found = [line.split()[0] for line in answer.stdout.splitlines() if line.split()[1:] == [f"muster:{digest}"]]
-    return max(found, key=int) if found else None
+    ours = [line.split()[0] for line in answer.stdout.splitlines() if line.split()[1:] == [f"muster:{digest}"]]
+    return max((job for job in ours if not _is_known(state, job, digest)), key=int, default=None)
 
 
-def _wait_for(digest: str, environment: Mapping[str, str], runner: Runner, say: Callable[[str], None]) -> str:
+def _is_known(state: Path, job: str, digest: str) -> bool:
+    """Whether this job is remembered, and not one of the same number on another cluster."""
+    found = find_run(state, job)
+    try:
+        return found is not None and f"muster:{digest}" in (found.directory / "job.sh").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+def _wait_for(
+    digest: str, state: Path, environment: Mapping[str, str], runner: Runner, say: Callable[[str], None]
+) -> str:
     """sbatch had no answer, but the controller may have taken the job: look before anybody submits again."""
     say("sbatch had no answer; looking whether the controller has taken the job")
     for attempt in range(_LOOKS):
         time.sleep(2**attempt)
         try:
-            job = _find(digest, environment, runner)
+            job = _find(digest, state, environment, runner)
         except SchedulerSilent:
             continue
         if job is not None:
