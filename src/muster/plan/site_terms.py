@@ -82,7 +82,6 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
     whole_node = asked.gpus == "whole-node"
     return Terms(
         site=site.name,
-        node=node_shape(site, request),
         gpu_form="none" if whole_node else ("gres" if asked.gpus == "gres" else "gpus-per-node"),
         gpu_form_reason=reason_for(site, "request.gpus", "the form in which this site wants GPUs asked for"),
         gpu_type=asked.gpu_type,
@@ -103,7 +102,6 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
             reason_for(site, "rendezvous.port_low", "below the range from which the kernel hands out ports"),
         ),
         visibility=profile.devices.visibility or "all",
-        visibility_reason=reason_for(site, "devices.visibility", "a script says set_device(LOCAL_RANK)"),
         variables=tuple(_variables(site, job)),
         prelude=tuple(_prelude(site, job)),
         node_prologue=_node_prologue(site, job),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from muster.plan.model import Directive, Flag, Prelude, Reason, Variable
-from muster.plan.shape import NodeShape
 
 __all__ = ["Ports", "Terms"]
 
@@ -28,7 +27,6 @@ class Terms:
     """The terms of one site. The defaults are those of a Slurm cluster of which nothing is known."""
 
     site: str = "generic"
-    node: NodeShape = NodeShape()
     gpu_form: str = "gpus-per-node"
     """How GPUs are asked for: gpus-per-node, gres, or none where whole nodes come with theirs."""
 
@@ -43,7 +41,6 @@ class Terms:
     address_reason: Reason = Reason("rank 0 runs on the first host of the step")
     ports: Ports = field(default_factory=Ports)
     visibility: str = "all"
-    visibility_reason: Reason = Reason("a script says set_device(LOCAL_RANK), and peers reach each other's memory")
     variables: tuple[Variable, ...] = ()
     prelude: tuple[Prelude, ...] = ()
     node_prologue: tuple[str, ...] = ()
