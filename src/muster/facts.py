@@ -71,5 +71,8 @@ class Facts:
     rank_library: str | None = None
     """A folder that holds `muster` and nothing else, for ranks whose environment has none; None: it has its own."""
 
+    nccl: str | None = None
+    """Version of NCCL in the environment that the ranks will have; None: not asked, or not to be seen."""
+
     image: ImageFacts | None = None
     """None: no image was asked for, or nobody has looked."""

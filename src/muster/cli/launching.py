@@ -74,6 +74,7 @@ def plan_for(
 ) -> Plan:
     """The plan under the terms of the site; the engine is Slurm unless another is given."""
     from muster.act.image_facts import look_at_image
+    from muster.act.nccl import look_at_nccl
     from muster.plan.build import make_plan
     from muster.plan.model import Engine
     from muster.sites.load import choose_site
@@ -81,9 +82,8 @@ def plan_for(
     engine = engine or Engine.SLURM
     name = request.site or ("laptop" if engine is Engine.HERE else None)
     site = choose_site(name, facts)
-    return make_plan(
-        request, site, look_at_image(request, site, facts), typed=typed, engine=engine, within=within, stream=stream
-    )
+    seen = look_at_nccl(request, site, look_at_image(request, site, facts))
+    return make_plan(request, site, seen, typed=typed, engine=engine, within=within, stream=stream)
 
 
 def warn(notes: Sequence[Note], *, quiet: bool) -> None:

@@ -131,6 +131,7 @@ class Request:
     account: str | None = _option("-A", "--account", metavar="NAME", help="account that pays")
     partition: str | None = _option("-p", "--partition", metavar="NAME", help="partition")
     qos: str | None = _option("-q", "--qos", metavar="NAME", help="quality of service")
+    trial: bool = _option("--trial", default=False, help="a short trial: the site's queue for them, where it has one")
     constraint: str | None = _option("-C", "--constraint", metavar="LIST", help="node features")
     nodelist: str | None = _option("-w", "--nodelist", metavar="LIST", help="these nodes")
     exclude: str | None = _option("-x", "--exclude", metavar="LIST", help="not these nodes")
@@ -224,6 +225,19 @@ class Request:
     )
     module_use: tuple[str, ...] = _option(
         "--module-use", metavar="DIR", repeated=True, group="environment", help="a directory with more modules"
+    )
+    stack: str | None = _option(
+        "--stack",
+        metavar="NAME",
+        group="environment",
+        help="software stack, by the site's name for it; seen from --image and --srun if not given",
+    )
+    workload: tuple[str, ...] = _option(
+        "--workload",
+        metavar="NAME",
+        repeated=True,
+        group="environment",
+        help="what only some programs need, by the site's name for it; muster site show lists them",
     )
     venv: str | None = _option(
         "--venv",

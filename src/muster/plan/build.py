@@ -21,7 +21,7 @@ from muster.plan.image_paths import check_places, image_notes
 from muster.plan.limits import check_limits
 from muster.plan.model import Engine, Flag, Note, Output, Plan, Reason, Rendezvous, Shape, Variable
 from muster.plan.shape import NodeShape, make_shape
-from muster.plan.site_terms import node_shape, reason_for, situation_of, terms_of
+from muster.plan.site_terms import node_shape, overruled, reason_for, situation_of, terms_of
 from muster.plan.terms import Terms
 from muster.sites.load import Site
 from muster.units import parse_walltime_s
@@ -49,14 +49,15 @@ def make_plan(
     node = node_shape(site, request) if engine is Engine.SLURM else NodeShape(gpus=facts.gpus, origin="this machine")
     shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
     launcher, launcher_reason = _launcher(request, site, engine)
-    job = situation_of(site, request, shape, launcher)
+    job = situation_of(site, request, shape, launcher, nccl=facts.nccl)
     terms = terms_of(site, request, shape, job)
     image = use_image(request, site, facts, job, engine)
     variables = (*keep_host_outside(image), *make_variables(request, terms, facts))
     directory = _working_directory(request, facts)
     name = request.job_name or _name_of(command)
     check_places(image, directory, variables)
-    notes = [*([Note(news)] if news else []), *image_notes(image, facts.image, (*command, *request.env))]
+    notes = [*([Note(news)] if news else []), *overruled(site, request, job)]
+    notes += image_notes(image, facts.image, (*command, *request.env))
     plan = Plan(
         version=__version__,
         site=terms.site,

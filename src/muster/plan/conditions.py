@@ -11,7 +11,7 @@ from muster.plan.model import Condition, Shape
 from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
 from muster.sites.load import Site
-from muster.sites.when import Situation, holds
+from muster.sites.when import Situation, applies
 
 __all__ = ["make_conditions"]
 
@@ -50,9 +50,7 @@ def _of_variables(site: Site, shape: Shape, job: Situation) -> Iterator[Conditio
     """A variable for one node only, or for several: on the other side of that size it is wrong."""
     for variable in site.profile.environment:
         when = variable.when
-        if variable.verdict != "kept" or when is None:
-            continue
-        if not holds(replace(when, nodes_min=None, nodes_max=None), job):
+        if when is None or not applies(replace(variable, when=replace(when, nodes_min=None, nodes_max=None)), job):
             continue  # not a matter of size: this job would never have it
         reason = reason_for(site, f"environment.{variable.name}", variable.reason)
         # The sizes from which on it is another matter.

@@ -50,7 +50,7 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
         flags=tuple(_flags(site, container_name, name, gpu_kind, job)),
         mounts=make_mounts(request, site, facts, job, container_name, library=library),
         activation=(reference.of_site.activation or ()) if reference.of_site else (),
-        annotations=tuple(_annotations(container, reference)),
+        annotations=tuple(_annotations(container, job.stack)),
         library=LIBRARY if library else None,
         container=container_name,
         asks_for_gpus=bool(job.gpus_per_node) and gpu_kind is None,
@@ -90,10 +90,9 @@ def _flags(site: Site, name: str | None, engine: str, gpu_kind: str | None, job:
         yield Flag(_GPU_FLAGS[gpu_kind], Reason(text))
 
 
-def _annotations(container: Container | None, reference: Reference) -> Iterator[tuple[str, str]]:
+def _annotations(container: Container | None, stack: str | None) -> Iterator[tuple[str, str]]:
     if container is None:
         return
-    stack = reference.of_site.stack if reference.of_site else None
     yield from {**container.hooks, **container.hooks_by_stack.get(stack or "", {})}.items()
 
 

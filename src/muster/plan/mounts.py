@@ -12,7 +12,7 @@ from muster.plan.model import Mount, Reason
 from muster.plan.site_terms import reason_for
 from muster.sites.load import Site
 from muster.sites.schema import Container
-from muster.sites.when import Situation, holds
+from muster.sites.when import Situation, applies
 
 __all__ = ["LIBRARY", "covered", "make_mounts", "without_tilde"]
 
@@ -63,7 +63,7 @@ def _places_of_the_run(request: Request, facts: Facts, seen: ImageFacts) -> Iter
 
 def _of_site(site: Site, name: str, container: Container, job: Situation) -> Iterator[Mount]:
     for bind in container.binds:
-        if bind.verdict == "kept" and holds(bind.when, job):
+        if applies(bind, job):
             why = reason_for(site, f"containers.{name}.binds.{bind.path}", bind.reason)
             yield Mount(bind.path, bind.to or bind.path, why)
 

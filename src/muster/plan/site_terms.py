@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from muster.errors import UnknownName
 from muster.job.request import Request
-from muster.plan.model import Directive, Flag, Prelude, Reason, Shape, Variable
+from muster.plan.model import Directive, Flag, Note, Prelude, Reason, Shape, Variable
 from muster.plan.shape import NodeShape
 from muster.plan.terms import DEFAULT_PORTS, Ports, Terms
 from muster.plan.words import template
 from muster.sites.load import Site
 from muster.sites.masks import bind_ranks, core_list, threads_counted
 from muster.sites.queues import choose_queue
-from muster.sites.schema import Node
-from muster.sites.when import Situation, holds
+from muster.sites.schema import Container, Node
+from muster.sites.schema import Variable as SiteVariable
+from muster.sites.when import OFFLINE, Situation, applies, workloads_of
 from muster.units import parse_walltime_s
 
-__all__ = ["node_kind", "node_shape", "reason_for", "situation_of", "terms_of"]
+__all__ = ["node_kind", "node_shape", "overruled", "reason_for", "situation_of", "terms_of"]
 
 
 def reason_for(site: Site, key: str, text: str) -> Reason:
@@ -52,8 +54,8 @@ def node_shape(site: Site, request: Request) -> NodeShape:
     )
 
 
-def situation_of(site: Site, request: Request, shape: Shape, launcher: str) -> Situation:
-    """What the profile's conditions ask of a job."""
+def situation_of(site: Site, request: Request, shape: Shape, launcher: str, *, nccl: str | None = None) -> Situation:
+    """What the profile's conditions ask of a job; `nccl`: its version in the job's environment, where it is known."""
     name, node = node_kind(site, request)
     whole = request.exclusive or (node.gpus is not None and 0 < node.gpus <= shape.gpus_per_node)
     return Situation(
@@ -65,14 +67,58 @@ def situation_of(site: Site, request: Request, shape: Shape, launcher: str) -> S
         stack=_stack(site, request),
         container=request.image is not None,
         gpu_kind=name,
+        nccl=nccl,
+        trial=request.trial,
+        workloads=_workloads(site, request),
     )
 
 
+def _workloads(site: Site, request: Request) -> frozenset[str]:
+    known = workloads_of(site.profile)
+    for name in request.workload:
+        if name not in known:
+            raise UnknownName(f"workload of {site.name}", name, known)
+    return frozenset(request.workload)
+
+
 def _stack(site: Site, request: Request) -> str | None:
-    """The software stack of the image, where the site keeps it and says so."""
-    name = request.image or ""
-    image = site.profile.images.get(name.removeprefix("site:")) if name.startswith("site:") else None
-    return image.stack if image else None
+    """The software stack: the one asked for, else of the site's own image, of a flag that brings one, of the engine."""
+    known = _stacks(site)
+    if request.stack is not None:
+        if request.stack not in known:
+            raise UnknownName(f"software stack of {site.name}", request.stack, known)
+        return request.stack
+    if request.image is not None:
+        return _stack_of_image(site, request.image, request.engine)
+    brings = site.profile.launch.stack_by_flag
+    flags = (flag.partition("=")[0] for flag in (*request.srun, *request.sbatch))
+    return next((brings[flag] for flag in flags if flag in brings), None)
+
+
+def _stack_of_image(site: Site, image: str, engine: str | None) -> str | None:
+    profile = site.profile
+    text = image.removeprefix("docker://")
+    for name, kept in profile.images.items():
+        if image == f"site:{name}" or text == kept.path:
+            return kept.stack
+    containers = profile.containers
+    asked = containers.get(engine or "") or next((each for each in containers.values() if each.engine == engine), None)
+    preferred = next((each for each in containers.values() if each.preferred), Container(engine="none"))
+    return (asked or preferred).stack
+
+
+def _stacks(site: Site) -> tuple[str, ...]:
+    """Every stack that the profile speaks of."""
+    profile = site.profile
+    conditions = [*(each.when for each in profile.environment), *(each.when for each in profile.commands)]
+    named = [
+        *profile.launch.stack_by_flag.values(),
+        *(image.stack for image in profile.images.values()),
+        *(container.stack for container in profile.containers.values()),
+        *profile.launch.mpi_by_stack,
+        *(stack for when in conditions if when is not None for stack in when.stacks or ()),
+    ]
+    return tuple(dict.fromkeys(each for each in named if each is not None))
 
 
 def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Terms:
@@ -87,7 +133,7 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
         gpu_type=asked.gpu_type,
         directives=tuple(_directives(site, request, job)),
         step_flags=tuple(_step_flags(site, shape, job, request)),
-        mpi=launch.mpi if job.launcher.startswith("mpirun") else None,
+        mpi=_mpi(site, request, job),
         mpirun_flags=tuple(
             Flag(word, reason_for(site, "launch.mpirun", "how this site wants ranks mapped and bound"))
             for word in launch.mpirun or ()
@@ -102,10 +148,23 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
             reason_for(site, "rendezvous.port_low", "below the range from which the kernel hands out ports"),
         ),
         visibility=profile.devices.visibility or "all",
-        variables=tuple(_variables(site, job)),
+        variables=tuple(_variables(site, request, job)),
         prelude=tuple(_prelude(site, job)),
         node_prologue=_node_prologue(site, job),
     )
+
+
+def _mpi(site: Site, request: Request, job: Situation) -> str | None:
+    """What srun is told of MPI: nothing for ranks of torch; its stack's word where the wire-up asks MPI or PMI."""
+    launch = site.profile.launch
+    by_stack = launch.mpi_by_stack.get(job.stack or "")
+    if job.launcher.startswith("mpirun"):
+        return launch.mpi
+    return by_stack or launch.mpi if request.wireup in _BY_MPI else None
+
+
+# Methods of muster.world() that ask the launcher's MPI or PMI who a rank is.
+_BY_MPI = frozenset({"nccl-slurm-pmi", "nccl-mpi", "mpi"})
 
 
 def _address_rule(site: Site) -> tuple[str, ...]:
@@ -136,6 +195,8 @@ def _directives(site: Site, request: Request, job: Situation) -> Iterator[Direct
 def _step_flags(site: Site, shape: Shape, job: Situation, request: Request) -> Iterator[Flag]:
     for flag in site.profile.launch.srun or ():
         yield Flag(flag, reason_for(site, "launch.srun", "every step of this site"))
+    for flag in site.profile.launch.srun_by_stack.get(job.stack or "", ()):
+        yield Flag(flag, reason_for(site, f"launch.srun_by_stack.{job.stack}", f"every step with {job.stack}"))
     if job.launcher == "srun":
         _, node = node_kind(site, request)
         bound = bind_ranks(site.profile, node, ranks=shape.ntasks_per_node, whole_node=job.whole_node)
@@ -143,19 +204,80 @@ def _step_flags(site: Site, shape: Shape, job: Situation, request: Request) -> I
             yield Flag(flag, reason_for(site, "binding.kind", bound.reason))
 
 
-def _variables(site: Site, job: Situation) -> Iterator[Variable]:
-    for variable in site.profile.environment:
-        if variable.verdict == "kept" and holds(variable.when, job):
+def _variables(site: Site, request: Request, job: Situation) -> Iterator[Variable]:
+    profile = site.profile
+    for variable in profile.environment:
+        if applies(variable, job):
             value = None if variable.unset else template(variable.value or "")
             yield Variable(variable.name, value, reason_for(site, f"environment.{variable.name}", variable.reason))
-    for name, value in site.profile.network.proxies.items():
-        for spelled in (name.lower(), name.upper()):
-            yield Variable(spelled, value, reason_for(site, "network.proxies", "the way out of the compute nodes"))
+    if OFFLINE in job.workloads:
+        for name, value in profile.network.offline.items():
+            yield Variable(name, value, reason_for(site, "network.offline", "libraries do not wait for the internet"))
+    if job.launcher.startswith("mpirun") and profile.launch.mpirun_starts_with == "ssh":
+        why = reason_for(site, "launch.mpirun_starts_with", "mpirun reaches the other hosts by ssh, not by Slurm")
+        for name, value in _BY_SSH:
+            yield Variable(name, value, why)
+    yield from _proxies(site, request)
+
+
+# The words of Open MPI 4, of Open MPI 5 and of MPICH for the same.
+_BY_SSH = (("OMPI_MCA_plm", "rsh"), ("PRTE_MCA_plm", "ssh"), ("HYDRA_LAUNCHER", "ssh"))
+
+# Names of this host, which no proxy leads to.
+_OWN_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+def _proxies(site: Site, request: Request) -> Iterator[Variable]:
+    """Both spellings, for programs read the one or the other; the cluster's own names stay outside."""
+    network = site.profile.network
+    why = reason_for(site, "network.proxies", "the way out of the compute nodes")
+    proxies = {name.lower(): (value, why) for name, value in network.proxies.items()}
+    for assignment in request.env:
+        name, equals, value = assignment.partition("=")
+        if equals and name.lower() in _PROXY_NAMES:
+            proxies[name.lower()] = (value, Reason("set by you, in both spellings", f"--env {assignment}"))
+    for name, (value, reason) in proxies.items():
+        for spelled in (name, name.upper()):
+            yield Variable(spelled, value, reason)
+    if proxies and "no_proxy" not in proxies:
+        outside = ",".join(dict.fromkeys((*_OWN_NAMES, *network.no_proxy)))
+        reason = reason_for(site, "network.no_proxy", "the cluster's own names are reached without a proxy")
+        for spelled in ("no_proxy", "NO_PROXY"):
+            yield Variable(spelled, outside, reason)
+
+
+_PROXY_NAMES = frozenset({"http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"})
+
+
+def overruled(site: Site, request: Request, job: Situation) -> Iterator[Note]:
+    """What the user sets or takes away although the job needs it, or beside what must not stand with it."""
+    given = {each.partition("=")[0]: each for each in request.env}
+    for variable in site.profile.environment:
+        if not applies(variable, job):
+            continue
+        asked = given.get(variable.name)
+        if variable.required and (variable.name in request.unset_env or _differs(asked, variable)):
+            word = f"--env {asked}" if asked else f"--unset-env {variable.name}"
+            yield Note(f"{word}: {site.name} needs {_said(variable)}: {variable.reason}", warning=True)
+        for other in variable.conflicts:
+            if other in given and not variable.unset and variable.name not in request.unset_env:
+                text = f"--env {given[other]} goes against {_said(variable)} of {site.name}: {variable.reason}"
+                yield Note(text, warning=True)
+
+
+def _differs(assignment: str | None, variable: SiteVariable) -> bool:
+    if assignment is None:
+        return False
+    return variable.unset or assignment.partition("=")[2] != variable.value
+
+
+def _said(variable: SiteVariable) -> str:
+    return f"{variable.name} unset" if variable.unset else f"{variable.name}={variable.value}"
 
 
 def _prelude(site: Site, job: Situation) -> Iterator[Prelude]:
     for command in site.profile.commands:
-        if command.where == "batch" and command.verdict == "kept" and holds(command.when, job):
+        if command.where == "batch" and applies(command, job):
             text = " ".join(command.argv)
             why = Reason(command.reason, f"site {site.name}: commands")
             yield Prelude(command.argv, why, f"the site's command failed: {text}", "run it by hand to see why")
@@ -163,6 +285,6 @@ def _prelude(site: Site, job: Situation) -> Iterator[Prelude]:
 
 def _node_prologue(site: Site, job: Situation) -> tuple[str, ...]:
     for command in site.profile.commands:
-        if command.where == "node" and command.verdict == "kept" and holds(command.when, job):
+        if command.where == "node" and applies(command, job):
             return command.argv
     return ()

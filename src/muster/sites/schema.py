@@ -349,6 +349,9 @@ class Launch(_Part, frozen=True, kw_only=True):
     """Flags of every step, whole."""
 
     srun_by_stack: dict[str, tuple[Flag, ...]] = field(default_factory=dict)
+    stack_by_flag: dict[str, str] = field(default_factory=dict)
+    """A flag of srun or sbatch that brings a software stack, as `--uenv` does → that stack."""
+
     mpirun: tuple[Word, ...] | None = None
     """Words after mpirun: mapping, binding, --mca."""
 
@@ -488,6 +491,9 @@ class Container(_Part, frozen=True, kw_only=True):
     srun: tuple[Flag, ...] | None = None
     modules: tuple[str, ...] | None = None
     module_use: tuple[str, ...] | None = None
+    stack: str | None = None
+    """The software stack of an image of which the site says nothing else."""
+
     binds: tuple[Bind, ...] = ()
     hooks: dict[str, str] = field(default_factory=dict)
     """Annotations of the engine."""

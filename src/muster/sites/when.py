@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from muster.sites.schema import When
+from muster.sites.schema import Bind, Command, Profile, Variable, When
 from muster.units import parse_walltime_s
 
-__all__ = ["Situation", "holds", "say_when"]
+__all__ = ["OFFLINE", "Situation", "applies", "holds", "say_when", "workloads_of"]
+
+OFFLINE = "offline"
+"""The workload that every site has whose nodes have no way out: the variables of `network.offline`."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,28 @@ def holds(when: When | None, job: Situation) -> bool:
         (when.workload, when.workload in job.workloads),
     )
     return all(held for given, held in checks if given is not None)
+
+
+def applies(entry: Variable | Command | Bind, job: Situation) -> bool:
+    """Whether an entry is part of this job: a kept one where its condition holds, an offered one where asked for."""
+    if entry.verdict == "offered":
+        return entry.when is not None and entry.when.workload is not None and holds(entry.when, job)
+    return entry.verdict == "kept" and holds(entry.when, job)
+
+
+def workloads_of(profile: Profile) -> tuple[str, ...]:
+    """The names under which the profile offers something that only some programs need."""
+    return tuple(dict.fromkeys(_workloads(profile)))
+
+
+def _workloads(profile: Profile) -> Iterator[str]:
+    if profile.network.offline:
+        yield OFFLINE
+    binds = (bind for container in profile.containers.values() for bind in container.binds)
+    entries: tuple[Variable | Command | Bind, ...] = (*profile.environment, *profile.commands, *binds)
+    for entry in entries:
+        if entry.verdict != "dropped" and entry.when is not None and entry.when.workload is not None:
+            yield entry.when.workload
 
 
 def _within(time_s: int | None, limit: str | None) -> bool:

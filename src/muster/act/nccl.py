@@ -1,0 +1,41 @@
+"""Which NCCL the ranks will have, as far as files and module names say. Starts nothing: `plan` may use it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from muster.facts import Facts
+from muster.job.request import Request
+from muster.sites.load import Site
+
+__all__ = ["look_at_nccl", "nccl_of_environment", "nccl_of_modules"]
+
+_WHEEL = re.compile(r"nvidia_nccl_cu\d+-(\d+(?:\.\d+)+)")
+_MODULE = re.compile(r"nccl/(\d+(?:\.\d+)+)", re.IGNORECASE)
+
+
+def look_at_nccl(request: Request, site: Site, facts: Facts) -> Facts:
+    """The facts with NCCL's version, where a line of the profile depends on it; an image keeps its own to itself."""
+    if request.image or not any(each.when and each.when.nccl_below for each in site.profile.environment):
+        return facts
+    python = f"{request.venv}/bin/python" if request.venv and request.venv != "none" else facts.python
+    modules = (*(site.profile.modules.load or ()), *request.module)
+    return replace(facts, nccl=nccl_of_environment(python) or nccl_of_modules(modules))
+
+
+def nccl_of_environment(python: str | None) -> str | None:
+    """The version of the wheel that torch brings into the environment of this interpreter."""
+    if python is None:
+        return None
+    folders = (Path(python).parent.parent / "lib").glob("python3*/site-packages/nvidia_nccl_cu*.dist-info")
+    found = (_WHEEL.match(folder.name) for folder in sorted(folders))
+    return next((match[1] for match in found if match), None)
+
+
+def nccl_of_modules(names: Iterable[str]) -> str | None:
+    """The version in the last module that is called NCCL."""
+    found = [match[1] for match in map(_MODULE.match, names) if match]
+    return found[-1] if found else None
