@@ -21,7 +21,7 @@ from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
 if TYPE_CHECKING:
     from muster.act.supervise import Outcome
 
-__all__ = ["run_allocated", "run_here", "run_within"]
+__all__ = ["run_allocated", "run_here", "run_within", "salloc_flags"]
 
 _NOT_FOR_SALLOC = frozenset({"export", "output", "error", "open-mode", "requeue", "array"})
 
@@ -41,12 +41,16 @@ def run_allocated(plan: Plan, environment: Mapping[str, str], runner: Runner = r
     clean = scheduler_environment(environment)
     script = job_script(plan)
     accepted(runner(["sbatch", "--test-only"], env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30))
-    flags = [
+    become(["salloc", "--quiet", *salloc_flags(plan), "bash", "-c", script], clean)
+
+
+def salloc_flags(plan: Plan) -> list[str]:
+    """The header of the job in salloc's words."""
+    return [
         f"--{each.name}" if each.value is None else f"--{each.name}={each.value}"
         for each in plan.directives
         if each.name not in _NOT_FOR_SALLOC
     ]
-    become(["salloc", "--quiet", *flags, "bash", "-c", script], clean)
 
 
 def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 _USAGE = "muster run [OPTION…] [--] COMMAND…"
 _SUMMARY = (
     "Run the command as ranks, now: over the allocation this is typed in, else in one that Slurm gives, "
-    "else on this machine."
+    "else on this machine.\n\n"
+    "--rehearse [--ranks R] runs it on a private cluster like the site instead (muster lab), the command itself with\n"
+    "at most R ranks (4), and says what that could show and what not."
 )
 
 
@@ -30,8 +32,12 @@ def main(words: Sequence[str]) -> int:
     from muster.act.rank_library import make_rank_library
     from muster.plan.model import Engine
 
-    rest, own = take_own(words, ("--quiet", "--verbose"))
+    rest, own = take_own(words, ("--quiet", "--verbose", "--rehearse"), ("--ranks",))
     quiet = "--quiet" in own
+    if "--rehearse" in own or "--ranks" in own:
+        from muster.cli.rehearse import rehearse
+
+        return rehearse(rest, asked="--rehearse" in own, ranks=own.get("--ranks"), quiet=quiet)
     facts, request = facts_and_request(rest)
     need_command(request)
     place, why = place_of(request, facts)

@@ -20,9 +20,18 @@ _CORES = 64
 _MEMORY_MIB = 256 * 1024
 
 
-def lab_like(profile: Profile, *, name: str, nodes: int = 4, slurm: str = "system") -> LabSpec:
-    """The lab of a site: `nodes` hosts of its first kind of node, and two of each other kind."""
-    groups = tuple(_groups(profile, nodes))
+def lab_like(
+    profile: Profile,
+    *,
+    name: str,
+    nodes: int = 4,
+    kind: str | None = None,
+    others: int = 2,
+    account: str | None = None,
+    slurm: str = "system",
+) -> LabSpec:
+    """The lab of a site: `nodes` hosts of one kind of node (its first if not named), and `others` of each other."""
+    groups = tuple(_groups(profile, nodes, kind, others))
     return LabSpec(
         name=name,
         groups=groups,
@@ -30,17 +39,18 @@ def lab_like(profile: Profile, *, name: str, nodes: int = 4, slurm: str = "syste
         accounting=True,
         slurm=slurm,
         cluster=profile.name,
-        accounts=(Account(profile.request.account_example or "lab"),),
+        accounts=(Account(account or profile.request.account_example or "lab"),),
         qos=tuple(Qos(each, tuple(_qos_options(queue))) for each, queue in profile.qos.items() if each != "normal"),
         job_submit_lua=job_submit_lua(profile),
         options=(("EnforcePartLimits", "ALL"), ("SelectTypeParameters", "CR_Core_Memory")),
     )
 
 
-def _groups(profile: Profile, nodes: int) -> Iterator[HostGroup]:
+def _groups(profile: Profile, nodes: int, kind: str | None, others: int) -> Iterator[HostGroup]:
     kinds = profile.nodes or {"node": Node()}
-    for position, (kind, node) in enumerate(kinds.items()):
-        yield _group(profile, kind, node, nodes if position == 0 else 2)
+    wanted = kind if kind in kinds else next(iter(kinds))
+    for name, node in kinds.items():
+        yield _group(profile, name, node, nodes if name == wanted else others)
 
 
 def _group(profile: Profile, kind: str, node: Node, count: int) -> HostGroup:

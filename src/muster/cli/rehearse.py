@@ -1,0 +1,208 @@
+"""muster run --rehearse: the real job on a lab like its site, and in words what that could show."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from muster.cli.launching import facts_and_request, need_command, plan_for, warn
+from muster.cli.output import say
+from muster.errors import RequestError
+
+if TYPE_CHECKING:
+    from muster.facts import Facts
+    from muster.job.request import Request
+    from muster.lab.spec import LabSpec
+    from muster.plan.model import Plan
+    from muster.rehearse.judge import Point
+    from muster.rehearse.source import Insists
+    from muster.rehearse.stage import Stage
+    from muster.sites.schema import Profile
+
+__all__ = ["rehearse"]
+
+_MOST_HOSTS = 16
+_MOST_TASKS = 128
+
+
+def rehearse(words: Sequence[str], *, asked: bool, ranks: str | None, quiet: bool) -> int:
+    """Rehearse; 0 where everything that a lab can show was right, else the script's own status, or 1."""
+    from muster.act.rank_library import make_rank_library
+    from muster.rehearse.adapt import few_ranks, for_lab, not_shown
+    from muster.rehearse.stage import stage
+    from muster.sites.load import choose_site
+
+    if not asked:
+        raise RequestError("--ranks belongs to --rehearse", hint="--ntasks-per-node says how many ranks a node has")
+    most = _count(ranks)
+    facts, request = facts_and_request(words)
+    need_command(request)
+    if request.here:
+        raise RequestError("--rehearse needs a cluster, and --here has none", hint="leave one of them away")
+    profile = choose_site(request.site, facts).profile
+    queued = plan_for(request, facts, words)
+    warn(queued.notes, quiet=quiet)
+    _check_size(queued)
+    _check_place(queued)
+    bare, lost = _without_image(queued, request, facts, words)
+    rehearsed = for_lab(bare, profile, lambda program: shutil.which(program) is not None)
+    make_rank_library(rehearsed.plan.rank_library)
+    hidden = [*not_shown(queued, profile), *lost, *rehearsed.taken_out]
+    say(f"a rehearsal for {profile.name}: a lab with its queues and rules, {queued.shape.nodes} hosts", quiet=quiet)
+    with stage(_spec(profile, queued), os.environ, lambda text: say(text, quiet=quiet)) as place:
+        _asked_of_sbatch(place, queued)
+        points = _probed(place, rehearsed.plan)
+        status = 0
+        if all(point.ok for point in points):
+            few = few_ranks(rehearsed.plan, most)
+            say(f"the command itself, with {few.shape.ntasks} of {queued.shape.ntasks} ranks:", quiet=quiet)
+            status = place.perform(few, rehearsed.plan)
+            _add_performance(points, hidden, status, few, insisting=_insisting(rehearsed.plan))
+        else:
+            hidden.append("the command itself: it was not started, because the launch was not right")
+    _report(profile, points, hidden)
+    if all(point.ok for point in points):
+        return 0
+    return status or 1
+
+
+def _count(text: str | None) -> int:
+    if text is None:
+        return 4
+    if not text.isdigit() or int(text) < 1:
+        raise RequestError(f"--ranks {text}: this is not a count", hint="a whole number from 1 up; 4 if not given")
+    return int(text)
+
+
+def _check_size(plan: Plan) -> None:
+    if plan.shape.nodes > _MOST_HOSTS or plan.shape.ntasks > _MOST_TASKS:
+        raise RequestError(
+            f"{plan.shape.nodes} nodes and {plan.shape.ntasks} ranks are more than a lab on this machine can rehearse",
+            hint=f"-N 2 shows the same lines; at most {_MOST_HOSTS} nodes and {_MOST_TASKS} ranks",
+        )
+
+
+def _check_place(plan: Plan) -> None:
+    for folder in ("/tmp", "/dev/shm"):  # noqa: S108  # the lab's hosts have their own
+        if Path(plan.working_directory).is_relative_to(folder):
+            raise RequestError(
+                f"the working directory {plan.working_directory} is this host's own: the lab's hosts do not see it",
+                hint="work below your home directory, or give --chdir",
+            )
+
+
+def _without_image(plan: Plan, request: Request, facts: Facts, words: Sequence[str]) -> tuple[Plan, list[str]]:
+    """The plan as it is, or, where its image cannot run here, the same launch with this machine's own software."""
+    from dataclasses import replace
+
+    image = plan.image
+    if image.image is None:
+        return plan, []
+    here = image.program and shutil.which(image.program) is not None and Path(image.image).exists()
+    if here:
+        return plan, []
+    why = "the image is not on this machine" if image.program and shutil.which(image.program) else f"no {image.engine}"
+    bare = replace(request, image=None, engine=None, bind=(), stack=None)
+    made = plan_for(bare, facts, words)
+    lost = f"the container ({image.engine}, {image.image}): {why} here, so this machine's own python ran"
+    return replace(made, variables=plan.variables, directives=plan.directives), [lost]
+
+
+def _spec(profile: Profile, plan: Plan) -> LabSpec:
+    from muster.lab.like import lab_like
+
+    header = {each.name: each.value for each in plan.directives}
+    queue = profile.partitions.get(header.get("partition") or "")
+    return lab_like(
+        profile,
+        name=f"rehearsal-{os.getpid()}",
+        nodes=plan.shape.nodes,
+        kind=queue.node if queue else None,
+        others=1,
+        account=header.get("account"),
+    )
+
+
+def _asked_of_sbatch(place: Stage, plan: Plan) -> None:
+    from muster.act.submit import accepted
+    from muster.render.script import job_script
+
+    accepted(place.accepts(job_script(plan)))
+
+
+def _probed(place: Stage, plan: Plan) -> list[Point]:
+    """The launch with something else in the place of the command: once to tell of it, once to fail."""
+    from muster.rehearse.adapt import with_command
+    from muster.rehearse.judge import Point, judge, judge_exit
+    from muster.rehearse.probe import failing_probe, parse, probe
+
+    header = {each.name: each.value for each in plan.directives}
+    queue = ", ".join(f"{name} {header[name]}" for name in ("partition", "qos", "account") if header.get(name))
+    points = [Point(ok=True, text=f"sbatch takes the script as the site's would{f': {queue}' if queue else ''}")]
+    names = [each.name for each in plan.variables if not each.name.endswith("*")]
+    told = place.probe(with_command(plan, probe(_words(plan), names=names, files=_files(plan))))
+    if told.status:
+        say(told.stderr.strip() or f"the launch ended with status {told.status}")
+        points.append(Point(ok=False, text=f"the launch itself ended with status {told.status}"))
+    points += judge(plan, parse(told.stdout))
+    if all(point.ok for point in points):
+        failed = place.probe(with_command(plan, failing_probe(plan.shape.ntasks - 1)))
+        points.append(judge_exit(failed.status))
+    return points
+
+
+def _words(plan: Plan) -> tuple[str, ...]:
+    return tuple(str(word) for word in plan.command)
+
+
+def _files(plan: Plan) -> list[str]:
+    """What the command names that is there on this host."""
+    there = [Path(plan.working_directory) / word for word in _words(plan)[1:] if word and not word.startswith("-")]
+    return [str(path) for path in there if _exists(path)]
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a word too long for a file's name
+        return False
+
+
+def _insisting(plan: Plan) -> tuple[Insists, ...]:
+    from muster.rehearse.source import insists
+
+    script = next((word for word in _words(plan) if word.endswith(".py")), None)
+    try:
+        return insists((Path(plan.working_directory) / script).read_text(errors="replace")) if script else ()
+    except OSError:
+        return ()
+
+
+def _add_performance(
+    points: list[Point], hidden: list[str], status: int, few: Plan, *, insisting: tuple[Insists, ...]
+) -> None:
+    """What the command's own run showed; a failure of lines that need a GPU shows nothing."""
+    from muster.rehearse.judge import Point
+
+    name = few.job_name
+    lines = "; ".join(f"line {each.line}: {each.what}" for each in insisting[:4])
+    if status and insisting:
+        hidden.append(f"{name} beyond its start (it ended with status {status}): it insists on a GPU ({lines})")
+    elif status:
+        points.append(Point(ok=False, text=f"{name} ended with status {status}", hint="its own words are above"))
+    else:
+        points.append(Point(ok=True, text=f"{name} ran to its end with {few.shape.ntasks} ranks"))
+        if insisting:
+            hidden.append(f"what {name} does with a GPU ({lines})")
+
+
+def _report(profile: Profile, points: Sequence[Point], hidden: Sequence[str]) -> None:
+    say(f"shown on a lab like {profile.name}:")
+    for point in points:
+        say(f"  {'ok   ' if point.ok else 'WRONG'} {point.text}{f' ({point.hint})' if point.hint else ''}")
+    say("not shown:")
+    for text in hidden:
+        say(f"  - {text}")

@@ -1,0 +1,117 @@
+"""The plan for the site → the plan for a lab like it: what the lab has not is taken out, and said. Pure.
+
+Nothing is taken out silently: every change has its line under "not shown".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from muster.plan.model import Flag, Output, Plan, Prelude, Shape
+from muster.sites.schema import Profile
+
+__all__ = ["Rehearsed", "few_ranks", "for_lab", "not_shown", "with_command"]
+
+HasProgram = Callable[[str], bool]
+
+_HIDDEN = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """A plan that a lab can run, and what was taken out of the site's for it."""
+
+    plan: Plan
+    taken_out: tuple[str, ...]
+
+
+def for_lab(plan: Plan, profile: Profile, has: HasProgram) -> Rehearsed:
+    """The plan with everything that this machine can do, and a sentence for each thing that it cannot."""
+    taken: list[str] = []
+    prelude = tuple(_prelude(plan.prelude, has, taken))
+    flags = tuple(_step_flags(plan.step_flags, profile, taken))
+    prologue = plan.node_prologue
+    if prologue and not has(prologue[0]):
+        taken.append(f"once per node, `{' '.join(prologue)}`: this machine has no {prologue[0]}")
+        prologue = ()
+    meeting = plan.rendezvous
+    if meeting.host_suffix or meeting.rule:
+        how = f"hosts called …{meeting.host_suffix}" if meeting.host_suffix else " ".join(meeting.rule)
+        taken.append(f"how rank 0's address is found there ({how}): the lab's hosts are found by their own names")
+        meeting = replace(meeting, host_suffix="", rule=())
+    adapted = replace(
+        plan,
+        prelude=prelude,
+        step_flags=flags,
+        node_prologue=prologue,
+        rendezvous=meeting,
+        output=Output.STREAM,
+    )
+    return Rehearsed(adapted, tuple(taken))
+
+
+def _prelude(commands: Sequence[Prelude], has: HasProgram, taken: list[str]) -> Iterator[Prelude]:
+    modules = []
+    for command in commands:
+        words = tuple(str(word) for word in command.words)
+        if words[:1] == ("module",):
+            modules.append(" ".join(words[1:]))
+        elif "command -v module" in str(getattr(command.words[0], "text", "")):
+            continue
+        elif words[0] in _BUILTINS or words[0].startswith("/") or has(words[0]):
+            yield command
+        else:
+            taken.append(f"the site's command `{' '.join(words)}`: this machine has no {words[0]}")
+    loads = [text for text in modules if text != "purge"]
+    if modules:
+        taken.append(f"modules ({', '.join(loads) or 'purge'}): software is this machine's own")
+
+
+_BUILTINS = frozenset({".", "ulimit", "export", "unset", "cd", "umask", "set", "test", "["})
+
+
+def _step_flags(flags: Sequence[Flag], profile: Profile, taken: list[str]) -> Iterator[Flag]:
+    for flag in flags:
+        name = str(flag.word).partition("=")[0]
+        if name in profile.launch.stack_by_flag:
+            taken.append(f"the software stack of {flag.word}: its plugin of srun is the site's")
+        else:
+            yield flag
+
+
+def with_command(plan: Plan, command: Sequence[str]) -> Plan:
+    """The same launch of another command, its lines without labels."""
+    return replace(plan, command=tuple(command), label=False)
+
+
+def few_ranks(plan: Plan, most: int) -> Plan:
+    """The command itself, with at most `most` ranks and without GPUs, over the allocation of the whole job."""
+    nodes = min(plan.shape.nodes, most)
+    per_node = min(plan.shape.ntasks_per_node, max(1, most // nodes))
+    flags = [flag for flag in plan.step_flags if not str(flag.word).startswith(("--cpu-bind=", "--gpu-bind="))]
+    hidden = (f"{name}=" for name in _HIDDEN)  # where srun itself sets them, only the rank can take them away
+    return replace(
+        plan,
+        within=True,
+        shape=Shape(nodes, per_node, 0, plan.shape.cpus_per_task, plan.shape.reasons),
+        step_flags=tuple(flags),
+        conditions=(),
+        command=("env", *hidden, *plan.command),
+        label=nodes * per_node > 1 and plan.label,
+    )
+
+
+def not_shown(plan: Plan, profile: Profile) -> Iterator[str]:
+    """What no lab can show of this job."""
+    fabric = profile.fabric.title or profile.fabric.kind
+    if plan.shape.nodes > 1:
+        yield (
+            f"the fabric{f' ({fabric})' if fabric else ''}: the ranks met over the lab's own network, with gloo; "
+            "no line of NCCL's or of its plugins was executed"
+        )
+    if plan.shape.gpus_per_node:
+        yield "the GPUs: Slurm declares them, and nothing computed on one"
+    if any(str(flag.word).startswith("--cpu-bind=") for flag in plan.step_flags):
+        yield "the binding itself: the lab's hosts share this machine's cores, so no rank was bound"
+    yield "how long the job waits there, and the site's file systems"

@@ -1,0 +1,140 @@
+"""What the ranks of the probe told, compared with the plan: a point for each thing that a rehearsal shows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from muster.plan.model import Plan
+from muster.rehearse.probe import FAILED_WITH, Seen
+
+__all__ = ["Point", "judge", "judge_exit"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One thing that was looked at."""
+
+    ok: bool
+    text: str
+    hint: str | None = None
+
+
+def judge(plan: Plan, seen: Sequence[Seen]) -> list[Point]:
+    """The points of a probe's run, in the order in which a job would break over them."""
+    if not seen:
+        return [Point(ok=False, text="no rank came as far as the command", hint="the lines above say where it ended")]
+    return [point for look in _LOOKS for point in look(plan, seen)]
+
+
+def judge_exit(status: int) -> Point:
+    """Whether the status of the one rank that failed came out at the end."""
+    if status == FAILED_WITH:
+        return Point(ok=True, text=f"one rank that ends with status {status} ends the job, with that status")
+    text = f"one rank ended with status {FAILED_WITH}, and the job with {status}"
+    return Point(ok=False, text=text, hint="please report it: the script has to give the first failed rank's status")
+
+
+def _ranks(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
+    planned = plan.shape.ntasks
+    found = [each.rank for each in seen]
+    hosts = {each.host for each in seen}
+    if sorted(rank for rank in found if rank is not None) != list(range(planned)):
+        yield Point(ok=False, text=f"{planned} ranks were planned, and these came: {_spell(found)}")
+        return
+    places = {(each.host, each.environment.get("LOCAL_RANK")) for each in seen}
+    if len(hosts) != plan.shape.nodes or len(places) != planned:
+        yield Point(ok=False, text=f"{planned} ranks came to {len(places)} places on {len(hosts)} hosts")
+        return
+    yield Point(ok=True, text=f"{planned} ranks on {len(hosts)} hosts, each with a rank and a local rank of its own")
+
+
+def _meeting(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
+    del plan
+    places = {(each.environment.get("MASTER_ADDR"), each.environment.get("MASTER_PORT")) for each in seen}
+    first = seen[0]
+    address, port = first.environment.get("MASTER_ADDR"), first.environment.get("MASTER_PORT")
+    if len(places) == 1 and address and port:
+        yield Point(ok=True, text=f"all of them meet at the host of rank 0: {address}, port {port}")
+    else:
+        yield Point(ok=False, text=f"the ranks would meet at {len(places)} places: {places}")
+
+
+def _command(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
+    wanted = tuple(str(word) for word in plan.command)
+    other = next((each for each in seen if each.argv != wanted), None)
+    if other is not None:
+        yield Point(ok=False, text=f"rank {other.rank} was given another command: {other.argv}")
+    else:
+        yield Point(ok=True, text=f"the command reached every rank word for word ({len(wanted)} words)")
+    missing = sorted({each.host for each in seen if each.missing})
+    if missing:
+        text = f"{wanted[0]} is not there on {', '.join(missing)}"
+        yield Point(ok=False, text=text, hint="put it on a file system that all hosts see")
+
+
+def _files(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
+    del plan
+    lost = sorted({(path, each.host) for each in seen for path in each.unreadable})
+    for path, host in lost[:3]:
+        yield Point(ok=False, text=f"{path} cannot be read on {host}", hint="put it where all hosts see it")
+    if not lost:
+        yield Point(ok=True, text="the files that the command names can be read on every host")
+
+
+def _environment(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
+    wrong = []
+    for variable in plan.variables:
+        if variable.pass_on or variable.name.endswith("*"):
+            continue
+        for each in seen:
+            found = each.environment.get(variable.name)
+            as_planned = (found is None) if variable.value is None else found is not None
+            if as_planned and type(variable.value) is str:
+                as_planned = found == variable.value
+            if not as_planned:
+                wrong.append(f"rank {each.rank} has {variable.name}={found!r}")
+                break
+    for text in wrong[:3]:
+        yield Point(ok=False, text=f"{text}, and the plan says otherwise", hint="muster plan --as why says why")
+    if not wrong:
+        yield Point(ok=True, text=f"the environment is the plan's on every rank ({len(plan.variables)} variables)")
+
+
+def _devices(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
+    if not plan.shape.gpus_per_node:
+        return
+    counts = {len(list(filter(None, each.environment.get("CUDA_VISIBLE_DEVICES", "").split(",")))) for each in seen}
+    wanted = 1 if plan.visibility == "one" else plan.shape.gpus_per_node
+    ok = counts == {wanted}
+    shown = ", ".join(map(str, sorted(counts)))
+    yield Point(ok=ok, text=f"every rank sees {shown} GPUs (as Slurm declares them)")
+
+
+def _masks(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
+    flag = next((str(each.word) for each in plan.step_flags if str(each.word).startswith("--cpu-bind=mask_cpu:")), None)
+    if flag is None:
+        return
+    masks = [int(each, 16) for each in flag.partition(":")[2].split(",")]
+    told = {each.environment.get("SLURM_CPU_BIND_LIST", "") for each in seen}
+    if any(one & other for place, one in enumerate(masks) for other in masks[:place]):
+        yield Point(ok=False, text="two CPU masks share a core", hint="mend the tables of the site's profile")
+    elif {tuple(int(word, 16) for word in text.split(",") if word) for text in told} == {tuple(masks)}:
+        yield Point(ok=True, text=f"srun took the {len(masks)} CPU masks, no core is in two of them")
+    else:
+        yield Point(ok=False, text=f"srun was given {len(masks)} CPU masks, and the ranks tell of {told}")
+
+
+_LOOKS: tuple[Callable[[Plan, Sequence[Seen]], Iterator[Point]], ...] = (
+    _ranks,
+    _meeting,
+    _command,
+    _files,
+    _environment,
+    _devices,
+    _masks,
+)
+
+
+def _spell(ranks: Sequence[int | None]) -> str:
+    return ", ".join("one without a rank" if each is None else str(each) for each in ranks)

@@ -1,0 +1,71 @@
+"""Where a Python script insists on what a rehearsal has not: NCCL, or a GPU. Pure.
+
+A line counts where nothing asks first: `"nccl" if torch.cuda.is_available() else "gloo"` insists on nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Insists", "insists"]
+
+
+@dataclass(frozen=True)
+class Insists:
+    """A line that needs what a lab has not."""
+
+    line: int
+    what: str
+
+
+def insists(source: str) -> tuple[Insists, ...]:
+    """The lines, in order; none where the text is no Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    found = {Insists(node.lineno, what) for node, what in _unasked(tree)}
+    return tuple(sorted(found, key=lambda each: (each.line, each.what)))
+
+
+def _unasked(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    if isinstance(node, (ast.If, ast.IfExp)) and _asks(node.test):
+        return
+    if isinstance(node, ast.Call):
+        what = _needs(node)
+        if what is not None:
+            yield node, what
+    for child in ast.iter_child_nodes(node):
+        yield from _unasked(child)
+
+
+def _asks(test: ast.expr) -> bool:
+    """Whether a condition is about GPUs or backends being there."""
+    names = {each.attr for each in ast.walk(test) if isinstance(each, ast.Attribute)}
+    return bool(names & {"is_available", "device_count", "is_nccl_available"})
+
+
+def _needs(call: ast.Call) -> str | None:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    words = [each for each in (*call.args, *(given.value for given in call.keywords)) if _text(each)]
+    if name in {"init_process_group", "new_group"} and any(_text(each).startswith("nccl") for each in words):
+        return f'{name}("nccl")'
+    if name == "set_device" and ast.unparse(call.func).endswith("cuda.set_device"):
+        return "torch.cuda.set_device"
+    if name == "cuda" and isinstance(call.func, ast.Attribute):
+        return ".cuda()"
+    if name in {"to", "device"} and any(_text(each).startswith("cuda") for each in words):
+        return f'{name}("cuda")'
+    return None
+
+
+def _text(node: ast.expr) -> str:
+    """The beginning of a string, also of one with gaps."""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        node = node.values[0]
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

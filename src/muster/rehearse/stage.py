@@ -1,0 +1,102 @@
+"""The lab of a rehearsal, and the programs that are run in it. It is gone at the end, however that comes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from muster.act.launch import salloc_flags
+from muster.act.place import scheduler_environment
+from muster.act.runner import Process, Result, run, start
+from muster.lab import labs
+from muster.lab.spec import LabSpec
+from muster.plan.model import Plan
+from muster.render.script import job_script
+
+__all__ = ["Stage", "stage"]
+
+_ORDINARY_USER = "alice"
+_PROBE_PATIENCE_S = 180.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A lab that is up."""
+
+    name: str
+    environment: Mapping[str, str]
+
+    def accepts(self, script: str) -> Result:
+        """What the lab's sbatch says to the script of an ordinary user: root is bound by no rule."""
+        words = self._inside("sbatch", "--test-only", user=_ORDINARY_USER)
+        return run(words, env=self.environment, cwd="/", stdin=script, timeout_s=60)
+
+    def probe(self, plan: Plan) -> Result:
+        """Run a plan whose output is read."""
+        return run(self._job(plan, plan), env=self._clean(), cwd=plan.working_directory, timeout_s=_PROBE_PATIENCE_S)
+
+    def perform(self, plan: Plan, whole: Plan) -> int:
+        """Run a plan over the allocation that `whole` asks for, its output going where ours goes; its status."""
+        process = start(self._job(plan, whole), env=self._clean(), cwd=plan.working_directory)
+        return _status(process)
+
+    def _job(self, plan: Plan, whole: Plan) -> list[str]:
+        return self._inside("salloc", "--quiet", *salloc_flags(whole), "bash", "-c", job_script(plan))
+
+    def _inside(self, *argv: str, user: str | None = None) -> list[str]:
+        place = ["--user", user] if user else []
+        return [sys.executable, "-m", "muster", "lab", "exec", "--name", self.name, *place, "--", *argv]
+
+    def _clean(self) -> dict[str, str]:
+        return scheduler_environment(self.environment)
+
+
+def _status(process: Process) -> int:
+    try:
+        return _as_shell(process.wait())
+    except BaseException:
+        process.send_signal(signal.SIGTERM)
+        raise
+
+
+def _as_shell(status: int) -> int:
+    return status if status >= 0 else 128 - status
+
+
+@contextmanager
+def stage(spec: LabSpec, environment: Mapping[str, str], say: Callable[[str], None]) -> Iterator[Stage]:
+    """The lab, for as long as the block runs: Ctrl-C, a hang-up and SIGTERM end it too."""
+    with _signals_as_interrupts():
+        labs.up(spec, environment, say)
+        try:
+            yield Stage(spec.name, environment)
+        finally:
+            _take_down(spec.name, environment)
+
+
+def _take_down(name: str, environment: Mapping[str, str]) -> None:
+    """A second Ctrl-C does not leave half a lab."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        labs.down(name, environment)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _signals_as_interrupts() -> Iterator[None]:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del frame
+        raise KeyboardInterrupt(number)
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, interrupt) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,163 @@
+"""Rehearsals for real: a lab like the site, its sbatch, the probe in every rank, the script; nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from muster.act.runner import PIPE, Result, end_group, run, start
+from plugins.labs import Person
+
+pytestmark = pytest.mark.lab
+
+LUMI = ("--site", "lumi", "-A", "project_465000001", "-N", "2", "-t", "30")
+CLARIDEN = ("--site", "clariden", "-N", "2", "-t", "30")
+HOREKA = ("--site", "horeka", "-N", "2", "-t", "30", "--mem", "691G")
+MARENOSTRUM = ("--site", "marenostrum5", "-A", "bsc98", "-q", "acc_ehpc", "-N", "2", "-t", "30")
+
+PLAIN = "import os, sys\nprint('said', os.environ['RANK'], os.environ['WORLD_SIZE'], sys.argv[1:])\n"
+GLOO = """\
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+total = torch.ones(1) * (dist.get_rank() + 1)
+dist.all_reduce(total)
+print("sum", total.item())
+dist.destroy_process_group()
+"""
+NCCL = "import torch.distributed as dist\n\ndist.init_process_group('nccl')\n"
+
+
+@pytest.fixture
+def project(scratch: Path, request: pytest.FixtureRequest) -> Path:
+    folder = scratch / f"project-{abs(hash(request.node.name))}"
+    folder.mkdir()
+    return folder
+
+
+def rehearse(tester: Person, project: Path, *words: str) -> Result:
+    environment = {**tester.environment(), "PWD": str(project)}
+    return run(tester.argv("run", "--rehearse", *words), env=environment, cwd=project, timeout_s=240)
+
+
+def nothing_is_left(tester: Person) -> bool:
+    folder = tester.home / ".local/state/muster/labs"
+    return not [each for each in (folder.iterdir() if folder.is_dir() else ()) if "rehearsal" in each.name]
+
+
+def test_on_lumi_the_probe_runs_in_every_rank_and_the_script_in_four(tester: Person, project: Path) -> None:
+    (project / "train.py").write_text(PLAIN)
+
+    done = rehearse(tester, project, *LUMI, "--", "python", "train.py", "a b", "$HOME")
+
+    assert done.status == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"{rank}: said {rank} 4 ['a b', '$HOME']" for rank in range(4)]
+    for said in (
+        "sbatch takes the script as the site's would: partition standard-g, account project_465000001",
+        "16 ranks on 2 hosts, each with a rank and a local rank of its own",
+        "all of them meet at the host of rank 0: g-n1",
+        "the command reached every rank word for word (4 words)",
+        "srun took the 8 CPU masks, no core is in two of them",
+        "one rank that ends with status 7 ends the job, with that status",
+        "train ran to its end with 4 ranks",
+    ):
+        assert f"ok    {said}" in done.stderr
+    for said in ("the fabric (Slingshot", "the GPUs", "the binding itself", "`rocm-smi`"):
+        assert f"  - {said}" in done.stderr or said in done.stderr.partition("not shown:")[2]
+    assert "WRONG" not in done.stderr
+    assert nothing_is_left(tester)
+
+
+@pytest.mark.torch
+def test_on_clariden_without_its_container_engine_the_ranks_meet_over_gloo(tester: Person, project: Path) -> None:
+    (project / "train.py").write_text(GLOO)
+
+    done = rehearse(tester, project, *CLARIDEN, "--image", "docker://quay.io/x/torch:2", "--", "python", "train.py")
+
+    assert done.status == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"{rank}: sum 10.0" for rank in range(4)]
+    assert "the container (cscs, docker://quay.io/x/torch:2): no cscs here" in done.stderr.partition("not shown:")[2]
+
+
+def test_a_script_that_fails_gives_its_status_and_is_said(tester: Person, project: Path) -> None:
+    (project / "train.py").write_text("raise SystemExit(5)\n")
+
+    done = rehearse(tester, project, *HOREKA, "--ranks", "2", "--", "python", "train.py")
+
+    assert done.status == 5
+    assert "WRONG train ended with status 5" in done.stderr
+    assert "ok    8 ranks on 2 hosts" in done.stderr
+    assert nothing_is_left(tester)
+
+
+@pytest.mark.long
+@pytest.mark.torch
+def test_a_script_that_insists_on_nccl_is_not_shown_and_not_wrong(tester: Person, project: Path) -> None:
+    (project / "train.py").write_text(NCCL)
+
+    done = rehearse(tester, project, *MARENOSTRUM, "--", "python", "train.py")
+
+    assert done.status == 0
+    assert 'it insists on a GPU (line 3: init_process_group("nccl"))' in done.stderr.partition("not shown:")[2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_takes_the_lab_down(tester: Person, project: Path, number: int) -> None:
+    words = tester.argv("run", "--rehearse", *CLARIDEN, "--ranks", "1", "--", "sh", "-c", "echo started; sleep 600")
+    environment = {**tester.environment(), "PWD": str(project)}
+    process = start(words, env=environment, cwd=project, stdout=PIPE, own_group=True)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == b"started\n"
+        os.kill(process.pid, number)
+        status = process.wait(60)
+    finally:
+        end_group(process)
+
+    assert status == 130
+    assert nothing_is_left(tester)
+
+
+def test_what_muster_refuses_needs_no_lab(tester: Person, project: Path) -> None:
+    done = rehearse(tester, project, "--site", "lumi", "-N", "2", "-t", "90:00:00", "--", "true")
+
+    assert done.status == 2
+    assert "lumi wants --account" in done.stderr
+    assert "starting" not in done.stderr
+
+
+def test_what_the_labs_sbatch_refuses_is_refused_as_the_site_would(tester: Person, project: Path) -> None:
+    done = rehearse(tester, project, *CLARIDEN, "--sbatch=--licenses=nothing", "--", "true")
+
+    assert done.status == 3
+    assert "Invalid license specification" in done.stderr
+    assert nothing_is_left(tester)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--here", "--", "true"), "--rehearse needs a cluster"),
+        (("--ranks", "0", "--", "true"), "--ranks 0: this is not a count"),
+        (("--site", "generic", "-N", "600", "--", "true"), "600 nodes and 600 ranks are more than a lab"),
+        (("--site", "generic", "--chdir", "/tmp", "--", "true"), "the working directory /tmp is this host's own"),
+    ],
+)
+def test_what_cannot_be_rehearsed_is_a_sentence(
+    tester: Person, project: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = rehearse(tester, project, *words)
+
+    assert done.status == 2
+    assert said in done.stderr
+    assert "hint: " in done.stderr
+
+
+def test_ranks_without_a_rehearsal_is_a_sentence(tester: Person, project: Path) -> None:
+    done = run(tester.argv("run", "--ranks", "2", "--", "true"), env=tester.environment(), cwd=project)
+
+    assert (done.status, "--ranks belongs to --rehearse" in done.stderr) == (2, True)

@@ -1,0 +1,191 @@
+"""The pure parts of a rehearsal: what the probe tells, what is made of it, and where a script insists on a GPU."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launch.plans import plan
+from muster.act.runner import run
+from muster.plan.model import Plan
+from muster.rehearse.adapt import few_ranks, for_lab, not_shown
+from muster.rehearse.judge import judge, judge_exit
+from muster.rehearse.probe import FAILED_WITH, Seen, failing_probe, parse, probe
+from muster.rehearse.source import insists
+from muster.render.script import job_script
+from sites.profiles import bundled
+
+LUMI = ("--site", "lumi", "-A", "project_465000001", "-N", "2", "-t", "30")
+WORD = st.text(st.characters(blacklist_characters="\0\r\x1e\x1f", blacklist_categories=["Cs"]), max_size=10)
+
+
+def seen_of(made: Plan, **changed: str) -> list[Seen]:
+    """What the ranks of this plan would tell; `changed` holds for the last of them."""
+    per_node, count = made.shape.ntasks_per_node, made.shape.ntasks
+    masks = next((str(f.word).partition(":")[2] for f in made.step_flags if "mask_cpu" in str(f.word)), "")
+    site = {each.name: str(each.value) for each in made.variables if each.value is not None}
+    common = {
+        **site,
+        "MASTER_ADDR": "n0",
+        "MASTER_PORT": "20000",
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(made.shape.gpus_per_node))),
+        "SLURM_CPU_BIND_LIST": masks,
+    }
+    argv = tuple(str(word) for word in made.command)
+    found = [
+        Seen(f"n{rank // per_node}", {**common, "RANK": str(rank), "LOCAL_RANK": str(rank % per_node)}, argv)
+        for rank in range(count)
+    ]
+    found[-1] = replace(found[-1], environment={**found[-1].environment, **changed})
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(words=st.lists(WORD, min_size=1, max_size=4), value=WORD)
+def test_the_probe_tells_any_argument_and_any_value(words: list[str], value: str) -> None:
+    argv = probe(("sh", *words), names=["VALUE", "ABSENT"], files=["/", "/not there"])
+
+    done = run(list(argv), env={"PATH": "/usr/bin:/bin", "RANK": "3", "VALUE": value})
+    (told,) = parse(f"0: noise\n{done.stdout}")
+
+    assert done.ok, done.stderr
+    assert (told.rank, told.argv, told.missing) == (3, ("sh", *words), None)
+    assert told.environment["VALUE"] == value
+    assert "ABSENT" not in told.environment
+    assert told.unreadable == ("/not there",)
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_a_program_that_is_not_there_is_told(shell: str) -> None:
+    _, flag, text, *rest = probe(("no-such-program", "x"), names=[], files=[])
+
+    (told,) = parse(run([shell, flag, text, *rest], env={"PATH": "/usr/bin:/bin"}).stdout)
+
+    assert told.missing == "no-such-program"
+
+
+def test_the_failing_probe_fails_in_one_rank() -> None:
+    assert run(list(failing_probe(3)), env={"PATH": "/usr/bin:/bin", "RANK": "3"}).status == FAILED_WITH
+
+
+@pytest.mark.parametrize("name", ["lumi", "clariden"])
+def test_a_launch_as_planned_has_no_wrong_point(name: str) -> None:
+    words = LUMI[2:] if name == "lumi" else ("-N", "2", "-t", "30")
+    made = plan(*words, "--", "python", "train.py", site=name)
+
+    points = judge(made, seen_of(made))
+
+    assert all(point.ok for point in points), points
+    assert any("CPU masks" in point.text for point in points)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"RANK": "0"}, "ranks were planned"),
+        ({"LOCAL_RANK": "0"}, "places"),
+        ({"MASTER_ADDR": "elsewhere"}, "2 places"),
+        ({"NCCL_SOCKET_IFNAME": "eth0"}, "NCCL_SOCKET_IFNAME='eth0'"),
+        ({"CUDA_VISIBLE_DEVICES": "7"}, "sees 1, 8 GPUs"),
+        ({"SLURM_CPU_BIND_LIST": "0x1"}, "CPU masks"),
+    ],
+)
+def test_what_one_rank_has_otherwise_is_found(changed: dict[str, str], said: str) -> None:
+    made = plan(*LUMI[2:], "--", "python", "train.py", site="lumi")
+
+    wrong = [point.text for point in judge(made, seen_of(made, **changed)) if not point.ok]
+
+    assert len(wrong) == 1
+    assert said in wrong[0]
+
+
+def test_a_lost_file_names_the_host() -> None:
+    made = plan(*LUMI[2:], "--", "python", "train.py", site="lumi")
+    seen = seen_of(made)
+    seen[-1] = replace(seen[-1], unreadable=("/data/set",), missing="python")
+
+    wrong = [point.text for point in judge(made, seen) if not point.ok]
+
+    assert wrong == [f"{made.command[0]} is not there on n1", "/data/set cannot be read on n1"]
+
+
+def test_no_rank_at_all_is_one_point() -> None:
+    (point,) = judge(plan(*LUMI[2:], "--", "x", site="lumi"), [])
+
+    assert not point.ok
+
+
+def test_the_status_of_the_rank_that_failed_has_to_come_out() -> None:
+    assert judge_exit(FAILED_WITH).ok
+    assert not judge_exit(0).ok
+
+
+def test_what_the_lab_has_not_is_taken_out_and_said() -> None:
+    made = plan("-N", "2", "-A", "x", "-t", "30", "--", "x", site="juwels-booster")
+    assert made.rendezvous.host_suffix == "i"
+
+    rehearsed = for_lab(made, bundled("juwels-booster").profile, lambda program: False)
+
+    assert rehearsed.plan.rendezvous.host_suffix == ""
+    assert any("hosts called …i" in text for text in rehearsed.taken_out)
+
+
+def test_modules_are_taken_out_and_the_users_environment_stays() -> None:
+    made = plan("-N", "2", "-t", "30", "--venv", "/home/ada/env", "--", "x", site="supercloud")
+
+    rehearsed = for_lab(made, bundled("supercloud").profile, lambda program: False)
+
+    assert [str(each.words[0]) for each in rehearsed.plan.prelude] == ["."]
+    (modules,) = rehearsed.taken_out
+    assert "load cuda/11.6" in modules
+
+
+@pytest.mark.parametrize(("nodes", "most", "ranks"), [(2, 4, 4), (2, 1, 1), (8, 4, 4), (2, 100, 16), (3, 4, 3)])
+def test_the_command_itself_gets_few_ranks(nodes: int, most: int, ranks: int) -> None:
+    made = plan("-A", "project_465000001", "-N", str(nodes), "-t", "30", "--", "python", "train.py", site="lumi")
+
+    few = few_ranks(made, most)
+
+    assert few.shape.ntasks == ranks
+    assert few.command[:2] == ("env", "CUDA_VISIBLE_DEVICES=")
+    assert "mask_cpu" not in job_script(few)
+
+
+def test_the_fabric_and_the_gpus_are_never_shown() -> None:
+    made = plan(*LUMI[2:], "--", "x", site="lumi")
+
+    told = " ".join(not_shown(made, bundled("lumi").profile))
+
+    assert "the fabric (Slingshot" in told
+    assert "the GPUs" in told
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('import torch\ntorch.distributed.init_process_group("nccl")', [(2, 'init_process_group("nccl")')]),
+        ('dist.init_process_group(backend="nccl")', [(1, 'init_process_group("nccl")')]),
+        ("model.cuda()", [(1, ".cuda()")]),
+        ("torch.cuda.set_device(rank)", [(1, "torch.cuda.set_device")]),
+        ('x.to(f"cuda:{rank}")', [(1, 'to("cuda")')]),
+        ('device = torch.device("cuda", rank)', [(1, 'device("cuda")')]),
+        ('dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")', []),
+        ("if torch.cuda.is_available():\n    model.cuda()", []),
+        ('dist.init_process_group("gloo")', []),
+        ("this is no Python (", []),
+        ("", []),
+    ],
+)
+def test_a_script_insists_where_it_does_not_ask_first(source: str, found: list[tuple[int, str]]) -> None:
+    assert [(each.line, each.what) for each in insists(source)] == found
+
+
+def test_the_shipped_examples_insist_on_nothing() -> None:
+    examples = Path(__file__).resolve().parents[2] / "examples"
+    for script in examples.rglob("*.py"):
+        assert not insists(script.read_text()), shlex.quote(str(script))
