@@ -149,7 +149,7 @@ def _options(site: Site) -> list[str]:
     if "constraint" in required and asked.constraint and kind:
         words += ["-C", asked.constraint.get(kind, next(iter(asked.constraint.values())))]
     words += ["-N", "2", *(["-g", str(node.gpus)] if node and node.gpus else [])]
-    if "mem" in required and node and node.memory_mib:
+    if "mem" in required and node and node.memory_mib and not site.profile.memory.mem_per_gpu:
         words += ["--mem", f"{node.memory_mib // 1024 * 9 // 10}G"]
     return [*words, "-t", EXAMPLE_TIME]
 
@@ -173,7 +173,9 @@ def _shell_line(site: Site) -> str:
     words += ["-N", "1", "-t", EXAMPLE_TIME, *_gpu_words(site, node)]
     if node.cores_per_gpu:
         words += ["-c", str(node.cores_per_gpu)]
-    if "mem" in required and node.memory_mib:
+    if profile.memory.mem_per_gpu and profile.memory.policy == "explicit":
+        words += ["--mem-per-gpu", profile.memory.mem_per_gpu]
+    elif "mem" in required and node.memory_mib:
         words += ["--mem", f"{node.memory_mib // 1024 // (node.gpus or 1)}G"]
     return shlex.join([*words, "--pty", "bash"])
 

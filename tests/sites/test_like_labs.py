@@ -17,6 +17,7 @@ from muster.sites.rules import Ask
 from muster.units import parse_walltime_s
 from plugins.labs import Lab, Person, lab_up
 
+from .golden_scripts import cases, kept_of
 from .profiles import COMPLETE, SIXTEEN, bundled
 from .published import SCRIPTS, Script
 from .wrong import CATALOGUE, RIGHT, Wrong
@@ -117,7 +118,7 @@ def test_muster_asks_for_the_same_resources_as_the_published_script(
 
 @pytest.mark.lab
 @pytest.mark.parametrize("name", COMPLETE)
-def test_sbatch_takes_what_is_right_and_refuses_what_is_bent(name: str, tester: Person) -> None:
+def test_sbatch_takes_what_is_right_and_refuses_what_is_bent(name: str, tester: Person, scratch: Path) -> None:
     with lab_up(tester, f"like-{name}", "--like", name, "-N", "4") as lab:
         status, said = answer(lab, words_of(name, right(name)))
         assert status == 0, said
@@ -133,6 +134,35 @@ def test_sbatch_takes_what_is_right_and_refuses_what_is_bent(name: str, tester: 
         script = lab.person.muster("plan", *options, "--as", "script", "--", "python", "train.py").stdout
         done = lab.exec(["sbatch", "--test-only"], user="alice", stdin=script)
         assert done.status == 0, done.stderr
+        assert refused_golden_scripts(lab, name, scratch) == []
+
+
+@pytest.mark.lab
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in SIXTEEN if name not in COMPLETE])
+def test_sbatch_takes_every_golden_script(name: str, tester: Person, scratch: Path) -> None:
+    with lab_up(tester, f"golden-{name}", "--like", name, "-N", "4") as lab:
+        assert refused_golden_scripts(lab, name, scratch) == []
+
+
+_EACH = 'for script in "$@"; do sbatch --test-only <"$script" >/dev/null 2>"$script.said" || echo "$script"; done'
+
+
+def refused_golden_scripts(lab: Lab, name: str, scratch: Path) -> list[str]:
+    """The golden scripts of a site that its lab's sbatch refuses, with what it said."""
+    folder = scratch / f"golden-{name}"
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)  # an ordinary user of the lab writes beside the scripts
+    files = []
+    for case in (each for each in cases() if each.site == name):
+        text = kept_of(case)
+        if not text.startswith("# refused"):
+            files.append(folder / case.file.name)
+            files[-1].write_text(text)
+    assert files
+    done = lab.exec(["sh", "-c", _EACH, "sh", *map(str, files)], user="alice")
+    assert done.status == 0, done.stderr
+    return [f"{Path(path).name}: {Path(f'{path}.said').read_text()}" for path in done.stdout.splitlines()]
 
 
 def _plan_options(name: str) -> list[str]:

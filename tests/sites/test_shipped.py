@@ -146,7 +146,7 @@ def test_supercloud_asks_for_typed_gres_and_starts_with_mpirun() -> None:
     profile = bundled("supercloud").profile
     assert (profile.request.gpus, profile.request.gpu_type) == ("gres", "volta")
     assert profile.launch.preferred == "mpirun"
-    assert profile.launch.mpirun == ("--tag-output", "--bind-to", "socket", "--map-by", "core")
+    assert profile.launch.mpirun == ("--bind-to", "socket", "--map-by", "socket")
 
 
 def test_marenostrum_wants_account_qos_and_twenty_cores_a_gpu() -> None:

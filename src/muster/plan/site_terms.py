@@ -185,10 +185,16 @@ def _directives(site: Site, request: Request, job: Situation) -> Iterator[Direct
     for flag in profile.request.sbatch or ():
         name, equals, value = flag.lstrip("-").partition("=")
         yield Directive(name, value if equals else None, reason_for(site, "request.sbatch", "every job of this site"))
-    memory = profile.memory
-    if request.mem is None and memory.policy == "explicit" and job.whole_node and memory.mem:
+    if request.mem is None:
+        yield from _memory(site, job)
+
+
+def _memory(site: Site, job: Situation) -> Iterator[Directive]:
+    """What has to be asked for: a whole node's where all of it is the job's, else a share for each GPU."""
+    memory = site.profile.memory
+    if memory.policy == "explicit" and job.whole_node and memory.mem:
         yield Directive("mem", memory.mem, reason_for(site, "memory.mem", "memory has to be asked for here"))
-    elif request.mem is None and memory.policy == "per-gpu" and memory.mem_per_gpu and job.gpus_per_node:
+    elif memory.policy in {"explicit", "per-gpu"} and memory.mem_per_gpu and job.gpus_per_node:
         yield Directive("mem-per-gpu", memory.mem_per_gpu, reason_for(site, "memory.mem_per_gpu", "a GPU's share"))
 
 
