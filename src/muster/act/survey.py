@@ -9,8 +9,10 @@ from muster.act.runner import Runner, run
 from muster.errors import MachineLacks, SchedulerSilent
 from muster.facts import Facts
 from muster.sites.draft import JOB_SCRIPT, QUESTIONS, Survey, node_answers
+from muster.sites.nodes import Answers, answers_of, node_script
+from muster.sites.schema import Profile
 
-__all__ = ["survey"]
+__all__ = ["ask_two_nodes", "survey"]
 
 _PATIENCE_S = 20.0
 _QUEUE_PATIENCE_S = 540.0
@@ -34,6 +36,13 @@ def survey(facts: Facts, *, job: Sequence[str] | None = None, runner: Runner = r
         node = node_answers(said)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     return Survey(today, facts.hostname, facts.user, answers, refused, node)
+
+
+def ask_two_nodes(profile: Profile, flags: Sequence[str], runner: Runner = run) -> tuple[Answers, str]:
+    """What two compute nodes show of the profile, in a step of a minute; and what was complained of."""
+    argv = ["srun", "--nodes=2", "--ntasks-per-node=1", "--time=1", *flags, "sh", "-c", node_script(profile)]
+    said, trouble = _ask(argv, runner, _QUEUE_PATIENCE_S)
+    return answers_of(said), trouble if not said else ""
 
 
 def _ask(argv: Sequence[str], runner: Runner, timeout_s: float) -> tuple[str, str]:

@@ -11,6 +11,8 @@ from muster.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
     from muster.sites.draft import Survey
+    from muster.sites.load import Site
+    from muster.sites.verify import Finding
 
 _HELP = """\
 usage: muster site VERB [OPTION…]
@@ -27,8 +29,9 @@ verbs:
 options:
   --why             show: each value with its reason, document, date and trust
   --json            one JSON document with stable keys
-  --job             probe, check: ask a compute node too, by a job of a minute
-  --srun=FLAG       probe, check: one more flag for that job, whole (-A, -p, …); repeatable
+  --job             probe: ask a compute node too, by a job of a minute;
+                    check: ask two nodes, and launch over both as Muster would
+  --srun=FLAG       probe, check: one more flag for those jobs, whole (-A, -p, …); repeatable
   -h, --help        show this page and leave
 
 A site is a name of the list, or a TOML file.
@@ -187,8 +190,19 @@ def _check(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
 
     site = choose_site(names[0] if names else None, look())
     findings = verify(site, seen_profile(_survey(flags, switches)))
+    if "--job" in switches or flags:
+        findings += _prove(site, names[0] if names else site.name, flags)
     if "--json" in switches:
-        rows = [{"key": each.key, "says": each.says, "seen": each.seen, "line": each.origin.line} for each in findings]
+        rows = [
+            {
+                "key": each.key,
+                "says": each.says,
+                "seen": each.seen,
+                "file": each.origin.file,
+                "line": each.origin.line,
+            }
+            for each in findings
+        ]
         print_json({"site": site.name, "findings": rows})
         return 1 if findings else 0
     for finding in findings:
@@ -202,3 +216,45 @@ def _check(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
     if findings and help_address:
         say(f"if the site has changed, tell us; if it is broken: {help_address}")
     return 1 if findings else 0
+
+
+def _prove(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
+    """What two nodes show of the profile, and what Muster's own launch over two nodes shows."""
+    from muster.act.survey import ask_two_nodes
+    from muster.sites.nodes import findings_of_nodes
+
+    answers, trouble = ask_two_nodes(site.profile, flags)
+    if not answers:
+        say(f"two nodes could not be asked: {trouble}")
+        return []
+    return [*findings_of_nodes(site, answers), *_launched(site, name, flags)]
+
+
+def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
+    """A job of two nodes as Muster plans it, with a probe in the place of the command."""
+    from muster.act.launch import salloc_flags
+    from muster.act.place import scheduler_environment
+    from muster.act.runner import run
+    from muster.cli.launching import facts_and_request, plan_for
+    from muster.rehearse.adapt import with_command
+    from muster.rehearse.judge import Point, judge, stopped_at
+    from muster.rehearse.probe import parse, probe
+    from muster.render.script import job_script
+    from muster.sites.verify import Finding
+
+    words = ["--site", name, "-N", "2", "-t", "2", *(f"--sbatch={flag}" for flag in flags), "--", "true"]
+    facts, request = facts_and_request(words)
+    plan = plan_for(request, facts, words, stream=True)
+    names = [each.name for each in plan.variables if not each.name.endswith("*")]
+    made = with_command(plan, probe(("true",), names=names, files=()))
+    argv = ["salloc", "--quiet", *salloc_flags(made), "bash", "-c", job_script(made)]
+    told = run(argv, env=scheduler_environment(facts.environment), cwd=plan.working_directory, timeout_s=540)
+    seen = parse(told.stdout)
+    stopped = None if seen else stopped_at(plan, told.stderr)
+    last = next((line for line in reversed(told.stderr.splitlines()) if line.strip()), f"status {told.status}")
+    points = [stopped or Point(ok=False, text=last, key="request")] if not seen else judge(plan, seen)
+    return [
+        Finding(point.key, "Muster's launch over two nodes is right", f"shows: {point.text}", site.origin(point.key))
+        for point in points
+        if not point.ok
+    ]

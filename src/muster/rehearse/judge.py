@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from muster.plan.model import Plan
 from muster.rehearse.probe import FAILED_WITH, Seen
 
-__all__ = ["Point", "judge", "judge_exit"]
+__all__ = ["Point", "judge", "judge_exit", "stopped_at"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Point:
     ok: bool
     text: str
     hint: str | None = None
+    key: str = "launch"
+    """The key of the site's profile that it proves or refutes."""
 
 
 def judge(plan: Plan, seen: Sequence[Seen]) -> list[Point]:
@@ -25,6 +27,20 @@ def judge(plan: Plan, seen: Sequence[Seen]) -> list[Point]:
     if not seen:
         return [Point(ok=False, text="no rank came as far as the command", hint="the lines above say where it ended")]
     return [point for look in _LOOKS for point in look(plan, seen)]
+
+
+def stopped_at(plan: Plan, said: str) -> Point | None:
+    """Where the script itself stopped, by its own sentence: the module, the command or the size that it is about."""
+    # A command of the script that no entry of the profile stands behind is the one that makes `module` known.
+    reasons = [(each.failure, each.reason) for each in plan.prelude]
+    reasons += [(each.sentence, each.reason) for each in plan.conditions]
+    for sentence, reason in reasons:
+        if sentence in said:
+            of_site = reason.origin.startswith("site ")
+            return Point(ok=False, text=sentence, key=reason.origin.rpartition(": ")[2] if of_site else "modules")
+    if "the node prologue failed" in said:
+        return Point(ok=False, text=f"`{' '.join(plan.node_prologue)}` failed on a node", key="commands")
+    return None
 
 
 def judge_exit(status: int) -> Point:
@@ -57,7 +73,7 @@ def _meeting(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
     if len(places) == 1 and address and port:
         yield Point(ok=True, text=f"all of them meet at the host of rank 0: {address}, port {port}")
     else:
-        yield Point(ok=False, text=f"the ranks would meet at {len(places)} places: {places}")
+        yield Point(ok=False, text=f"the ranks would meet at {len(places)} places: {places}", key="rendezvous.host")
 
 
 def _command(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
@@ -83,7 +99,7 @@ def _files(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
 
 
 def _environment(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
-    wrong = []
+    wrong: list[tuple[str, str]] = []
     for variable in plan.variables:
         if variable.pass_on or variable.name.endswith("*"):
             continue
@@ -93,10 +109,15 @@ def _environment(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
             if as_planned and type(variable.value) is str:
                 as_planned = found == variable.value
             if not as_planned:
-                wrong.append(f"rank {each.rank} has {variable.name}={found!r}")
+                wrong.append((variable.name, f"rank {each.rank} has {variable.name}={found!r}"))
                 break
-    for text in wrong[:3]:
-        yield Point(ok=False, text=f"{text}, and the plan says otherwise", hint="muster plan --as why says why")
+    for name, text in wrong[:3]:
+        yield Point(
+            ok=False,
+            text=f"{text}, and the plan says otherwise",
+            hint="muster plan --as why says why",
+            key=f"environment.{name}",
+        )
     if not wrong:
         yield Point(ok=True, text=f"the environment is the plan's on every rank ({len(plan.variables)} variables)")
 
@@ -108,7 +129,7 @@ def _devices(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
     wanted = 1 if plan.visibility == "one" else plan.shape.gpus_per_node
     ok = counts == {wanted}
     shown = ", ".join(map(str, sorted(counts)))
-    yield Point(ok=ok, text=f"every rank sees {shown} GPUs (as Slurm declares them)")
+    yield Point(ok=ok, text=f"every rank sees {shown} GPUs (as Slurm declares them)", key="devices.visibility")
 
 
 def _masks(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
@@ -118,11 +139,12 @@ def _masks(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
     masks = [int(each, 16) for each in flag.partition(":")[2].split(",")]
     told = {each.environment.get("SLURM_CPU_BIND_LIST", "") for each in seen}
     if any(one & other for place, one in enumerate(masks) for other in masks[:place]):
-        yield Point(ok=False, text="two CPU masks share a core", hint="mend the tables of the site's profile")
+        yield Point(ok=False, text="two CPU masks share a core", hint="mend the site's profile", key="binding.kind")
     elif {tuple(int(word, 16) for word in text.split(",") if word) for text in told} == {tuple(masks)}:
         yield Point(ok=True, text=f"srun took the {len(masks)} CPU masks, no core is in two of them")
     else:
-        yield Point(ok=False, text=f"srun was given {len(masks)} CPU masks, and the ranks tell of {told}")
+        text = f"srun was given {len(masks)} CPU masks, and the ranks tell of {told}"
+        yield Point(ok=False, text=text, key="binding.kind")
 
 
 _LOOKS: tuple[Callable[[Plan, Sequence[Seen]], Iterator[Point]], ...] = (
