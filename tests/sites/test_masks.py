@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from muster.sites.masks import bind_ranks, core_list, gpu_cores, mask_of, spell_cores
 
@@ -65,8 +66,11 @@ def test_another_number_of_ranks_than_gpus_gets_no_masks_and_the_reason() -> Non
 
 def test_ranks_take_their_cores_in_the_order_in_which_the_site_gives_the_gpus() -> None:
     site = bundled("perlmutter").profile
-    bound = bind_ranks(site, site.nodes["gpu"], ranks=4, whole_node=True)
-    assert spell_cores(bound.cores[0]) == "0-15,64-79"  # local rank 0 is on GPU 3
+    natural = bind_ranks(site, site.nodes["gpu"], ranks=4, whole_node=True)
+    reversed_site = replace(site, devices=replace(site.devices, order=(3, 2, 1, 0)))
+    bound = bind_ranks(reversed_site, site.nodes["gpu"], ranks=4, whole_node=True)
+    assert spell_cores(natural.cores[0]) == "48-63,112-127"
+    assert spell_cores(bound.cores[0]) == "0-15,64-79"  # local rank 0 is then on GPU 3
 
 
 def test_a_site_without_tables_is_not_bound() -> None:

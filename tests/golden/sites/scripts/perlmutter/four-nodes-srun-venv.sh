@@ -43,7 +43,6 @@ muster_main() {
     unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
-    export CUDA_VISIBLE_DEVICES=3,2,1,0
     export FI_MR_CACHE_MONITOR=userfaultfd
     export HDF5_USE_FILE_LOCKING=FALSE
     export NCCL_NET='AWS Libfabric'
@@ -68,7 +67,7 @@ muster_main() {
         --cpus-per-task="$muster_cpus_per_task" \
         --label \
         --output="$muster_run_dir"/logs/%N.log \
-        --cpu-bind=mask_cpu:0xffff000000000000ffff,0xffff000000000000ffff0000,0xffff000000000000ffff00000000,0xffff000000000000ffff000000000000 \
+        --cpu-bind=mask_cpu:0xffff000000000000ffff000000000000,0xffff000000000000ffff00000000,0xffff000000000000ffff0000,0xffff000000000000ffff \
         --input=0 \
         sh -c "$muster_task" muster python train.py
     exit "${muster_interrupted:-$muster_status}"
