@@ -15,7 +15,7 @@ from muster.act.runner import Result
 from muster.act.survey import survey
 from muster.errors import MachineLacks
 from muster.facts import Facts
-from muster.sites.draft import Survey, draft, node_answers, roce_gid_index
+from muster.sites.draft import Survey, draft, node_answers
 from muster.sites.load import Site, load
 from plugins.labs import MUSTER, Person, lab_up
 
@@ -29,14 +29,6 @@ ANSWERS = {
     "mpi": "MPI plugin types are...\n\tpmi2\n\tnone\n\tpmix\n",
     "qos": "normal||\nlong|7-00:00:00|node=8\n",
 }
-
-# A RoCE host's /sys: index 0 and 1 are link-local, 2 is RoCE v1 over IPv4, 3 is RoCE v2 over IPv4.
-GIDS = """\
-0 fe80:0000:0000:0000:0e42:a1ff:fe5b:3c10 IB/RoCE v1
-1 fe80:0000:0000:0000:0e42:a1ff:fe5b:3c10 RoCE v2
-2 0000:0000:0000:0000:0000:ffff:0a4d:0001 IB/RoCE v1
-3 0000:0000:0000:0000:0000:ffff:0a4d:0001 RoCE v2
-"""
 
 
 def drafted(folder: Path, asked: Survey) -> Site:
@@ -103,17 +95,6 @@ def test_a_compute_node_adds_its_numa_domains_gpus_and_fabric(tmp_path: Path) ->
 def test_cores_that_slurm_does_not_count_give_no_tables(tmp_path: Path) -> None:
     profile = drafted(tmp_path, asked_alone(node={"lscpu": "0,0,0,0\n1,1,0,0"})).profile
     assert profile.nodes["a1004"].numa is None
-
-
-def test_the_gid_of_roce_is_found_and_never_a_constant(tmp_path: Path) -> None:
-    assert roce_gid_index(GIDS) == 3
-    assert roce_gid_index("\n".join(reversed(GIDS.replace("3 0000", "7 0000").splitlines()))) == 7
-    assert roce_gid_index(GIDS.replace("RoCE v2", "RoCE v1")) is None
-    node = {"interfaces": "eth0", "hcas": "mlx5_0", "link_layers": "Ethernet", "gids": GIDS}
-    (variable,) = drafted(tmp_path, asked_alone(node=node)).profile.environment
-    assert (variable.name, variable.value) == ("NCCL_IB_GID_INDEX", "3")
-    assert variable.when is not None
-    assert variable.when.nccl_below == "2.21"
 
 
 def test_the_answers_of_a_node_stand_between_lines_of_their_own() -> None:

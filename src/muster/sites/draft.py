@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +16,11 @@ from muster.errors import RequestError
 from muster.sites.consistency import check
 from muster.sites.layers import Layer, merge
 from muster.sites.masks import core_list, spell_cores
+from muster.sites.roce import GIDS_SCRIPT, read_gids
 from muster.sites.schema import Profile
 from muster.units import format_walltime, parse_walltime_s
 
-__all__ = ["JOB_SCRIPT", "QUESTIONS", "SINFO_COLUMNS", "Survey", "draft", "roce_gid_index", "seen_profile"]
+__all__ = ["JOB_SCRIPT", "QUESTIONS", "SINFO_COLUMNS", "Survey", "draft", "seen_profile"]
 
 SINFO_COLUMNS = (
     "partition",
@@ -55,12 +57,11 @@ ask rocm rocm-smi --showtoponuma
 ask interfaces ls /sys/class/net
 ask hcas ls /sys/class/infiniband
 ask link_layers sh -c 'cat /sys/class/infiniband/*/ports/1/link_layer'
-ask gids sh -c 'for g in /sys/class/infiniband/*/ports/1/gids/*; do
-  t=${g%/gids/*}/gid_attrs/types/${g##*/}; echo "${g##*/} $(cat "$g") $(cat "$t")"; done'
+@GIDS@
 ask tmp sh -c 'df -PT /tmp | tail -n 1'
 ask arch uname -m
 ask end true
-"""
+""".replace("@GIDS@\n", f"ask gids sh -c {shlex.quote(GIDS_SCRIPT)}\n")
 
 
 @dataclass(frozen=True)
@@ -170,16 +171,6 @@ def _kinds(rows: Sequence[Mapping[str, str]]) -> dict[_Kind, str]:
 def _config(text: str) -> dict[str, str]:
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def roce_gid_index(gids: str) -> int | None:
-    """The entry with an IPv4 address whose type is RoCE v2: `INDEX GID TYPE` on each line, as /sys has them."""
-    for line in gids.splitlines():
-        index, _, rest = line.partition(" ")
-        gid, _, kind = rest.partition(" ")
-        if index.isdigit() and gid.startswith("0000:0000:0000:0000:0000:ffff:") and kind.strip() == "RoCE v2":
-            return int(index)
-    return None
 
 
 # ---------------------------------------------------------------- writing
@@ -358,13 +349,17 @@ def _fabric(survey: Survey) -> Iterator[str]:
     yield from ("", "[fabric]", f"kind = {_text(kind)}", f"interfaces = {_list(interfaces)}")
     if hcas:
         yield f"hcas = {_list(hcas)}"
-    index = roce_gid_index(survey.node.get("gids", ""))
-    if kind == "roce" and index is not None:
+    if kind != "roce":
+        return
+    gids = read_gids(survey.node.get("gids", ""))
+    if gids.index is None:
+        yield f"# not learned: NCCL_IB_GID_INDEX: {gids.why_not}"
+    else:
         yield from (
             "",
             "[[environment]]",
             'name = "NCCL_IB_GID_INDEX"',
-            f'value = "{index}"',
+            f'value = "{gids.index}"',
             'when = { nodes_min = 2, nccl_below = "2.21" }',
             'reason = "the entry with an IPv4 address and RoCE v2, seen on a node; since 2.21 NCCL finds it itself"',
             'source = "probe"',
