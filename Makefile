@@ -51,6 +51,7 @@ bench-lab: packages-test $(TESTS_READY) ## the figures of the lab and of the com
 	@$(BIN)/python benchmarks/startup.py
 	@if [ -f benchmarks/lab.py ]; then $(BIN)/python benchmarks/lab.py; fi
 	@$(BIN)/python benchmarks/life.py
+	@$(BIN)/python benchmarks/sites.py
 	@$(BIN)/python benchmarks/images.py
 
 bench-launch: packages-test $(TORCH_READY) ## what a launch costs, beyond a shell, srun and torchrun

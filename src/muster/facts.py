@@ -6,13 +6,13 @@ A fact that was not asked for or not answered is None, and is printed as unknown
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 __all__ = ["Facts", "ImageFacts"]
 
 
-@dataclass(frozen=True)
-class ImageFacts:
+class ImageFacts(msgspec.Struct, frozen=True):
     """What this host shows of an image, and of the paths that a command in it is to see."""
 
     kind: str | None = None
@@ -29,13 +29,13 @@ class ImageFacts:
     inside: frozenset[str] = frozenset()
     """Those of the command's absolute paths that a sandbox has itself."""
 
-    real_paths: Mapping[str, str] = field(default_factory=dict)
+    real_paths: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Paths of this host that are there → where they really lie."""
 
     project: str | None = None
     """Top of the project that the working directory belongs to."""
 
-    programs: Mapping[str, str] = field(default_factory=dict)
+    programs: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Container engines on PATH here → the path to start them by."""
 
     package: str | None = None
@@ -45,11 +45,10 @@ class ImageFacts:
     gpu_kind: str | None = None
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One look at the place where a command was typed."""
 
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     working_directory: str = "/"
     home: str = "/"
     user: str = ""

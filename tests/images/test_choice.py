@@ -4,12 +4,12 @@ sentence before anybody waits.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
 from muster.errors import MusterError
@@ -27,7 +27,7 @@ HERE = ImageFacts(
 
 def facts(kind: str | None = "sif", **more: object) -> Facts:
     """A host on which an image of this kind lies where --image says."""
-    return replace(FACTS, image=replace(HERE, kind=kind, **more))  # type: ignore[arg-type]  # fields of ImageFacts
+    return replace(FACTS, image=replace(HERE, kind=kind, **more))
 
 
 def planned(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,7 +123,7 @@ def test_what_the_user_asks_for_wins_and_the_plan_says_so() -> None:
 
 
 def test_an_address_that_is_merely_found_is_no_wish() -> None:
-    found = dataclasses.replace(FACTS, environment={"MASTER_ADDR": "login1", "MASTER_PORT": "1234"})
+    found = msgspec.structs.replace(FACTS, environment={"MASTER_ADDR": "login1", "MASTER_PORT": "1234"})
 
     assert (plan("x", facts=found).rendezvous.address, plan("x", facts=found).rendezvous.port) == (None, None)
 

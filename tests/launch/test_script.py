@@ -9,12 +9,12 @@ import difflib
 import json
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from muster.act.runner import run
 from muster.facts import ImageFacts

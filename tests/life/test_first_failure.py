@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from muster.act.first_failure import first_failure, mpirun_failure, torchrun_failure
 from muster.act.watch import JobOutput

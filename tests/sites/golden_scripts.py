@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
 from muster.errors import MusterError

@@ -1,4 +1,4 @@
-"""NCCL_IB_GID_INDEX comes from the tables of the node's NICs, as the probe reads them in /sys; it is never a constant."""
+"""NCCL_IB_GID_INDEX comes from the tables of the NICs, as the probe reads them in /sys; it is never a constant."""
 
 from __future__ import annotations
 

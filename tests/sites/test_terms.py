@@ -4,10 +4,10 @@ for trials, a workload brings what is offered under its name, a proxy comes in b
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
 from muster.act.nccl import look_at_nccl, nccl_of_environment, nccl_of_modules

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from muster.act.watch import JobOutput, LogFile
 from muster.slurm.srun_messages import Failure, exit_words, read_step

@@ -6,9 +6,10 @@ import os
 import shutil
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from muster.facts import Facts, ImageFacts
 from muster.job.request import Request

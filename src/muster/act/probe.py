@@ -12,8 +12,10 @@ import shutil
 import sys
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, fields
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from muster.act.runner import Runner, run
 from muster.errors import RequestError, SchedulerSilent
@@ -125,23 +127,18 @@ def controller_answers(runner: Runner = run) -> bool:
 
 def save_facts(facts: Facts) -> str:
     """Facts as JSON, without the environment's values."""
-    import json
-
-    kept = {**asdict(facts), "environment": {}}
-    return json.dumps(kept, indent=2) + "\n"
+    kept = msgspec.json.encode(replace(facts, environment={}), order="deterministic")
+    return msgspec.json.format(kept.decode(), indent=2) + "\n"
 
 
 def load_facts(path: str, here: Facts) -> Facts:
     """Facts that a probe saved, over this process's own environment and directory."""
-    import json
-
     try:
-        saved = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise RequestError(f"--facts {path}: {error}", hint="give a file that a probe has saved") from None
-    known = {each.name for each in fields(Facts)}
-    if not isinstance(saved, dict) or set(saved) - known:
-        raise RequestError(f"--facts {path}: these are not facts", hint="give a file that a probe has saved")
-    own = {"environment": here.environment, "working_directory": here.working_directory, "home": here.home}
-    lists = {name: tuple(value) for name, value in saved.items() if isinstance(value, list)}
-    return Facts(**{**saved, **lists, **own})
+        saved = msgspec.json.decode(Path(path).read_bytes(), type=Facts)
+    except OSError as error:
+        raise RequestError(f"--facts {path}: {error.strerror}", hint="give a file that a probe has saved") from None
+    except (UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise RequestError(
+            f"--facts {path}: these are not facts: {error}", hint="give a file that a probe has saved"
+        ) from None
+    return replace(saved, environment=here.environment, working_directory=here.working_directory, home=here.home)

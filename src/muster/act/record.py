@@ -19,10 +19,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from muster.act.runner import Runner, run
 from muster.errors import MusterError, RequestError
@@ -34,8 +35,7 @@ _KEPT_PREFIXES = ("NCCL_", "RCCL_", "FI_", "OMP_", "OMPI_", "UCX_", "SLURM_", "S
 _KEPT_NAMES = frozenset({"HOSTNAME", "VIRTUAL_ENV", "CONDA_PREFIX", "LOADEDMODULES", "PATH", "LD_LIBRARY_PATH", "USER"})
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """A job of ours: its id and where its run directory lies."""
 
     job: str

@@ -10,9 +10,10 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn, Protocol
+
+import msgspec
 
 from muster.errors import CommandFailed, MachineLacks, SchedulerSilent
 
@@ -26,8 +27,7 @@ Process = subprocess.Popen[bytes]
 _FILE = int | IO[bytes] | None
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """What a finished program was, and what it said."""
 
     argv: tuple[str, ...]

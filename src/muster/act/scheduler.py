@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from muster.act.place import scheduler_environment
 from muster.act.runner import Result, Runner, checked, run
@@ -31,8 +32,7 @@ _FILTERS = ("SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_")
 _NO_SLURM = "scontrol ping says whether a controller answers here; muster lab up makes one of your own"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What is known of the jobs that were asked for."""
 
     jobs: tuple[Job, ...]
@@ -50,8 +50,7 @@ class Answer:
         return tuple(job for job in self.jobs if _means(asked, job))
 
 
-@dataclass(frozen=True)
-class Scheduler:
+class Scheduler(msgspec.Struct, frozen=True):
     """Slurm's clients, each started at most once per question."""
 
     environment: Mapping[str, str]

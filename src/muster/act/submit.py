@@ -6,8 +6,9 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from muster.act.place import scheduler_environment
 from muster.act.record import Run, find_run, make_run_directory, record_of, register, write_whole
@@ -25,8 +26,7 @@ _LOOKS = 5
 _PENDING_S = 3600
 
 
-@dataclass(frozen=True)
-class Submitted:
+class Submitted(msgspec.Struct, frozen=True):
     """A queued job, and where its run directory lies."""
 
     job: str

@@ -11,8 +11,9 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import BinaryIO
+
+import msgspec
 
 from muster.act.runner import DEVNULL, PIPE, Process, start
 
@@ -21,8 +22,7 @@ __all__ = ["Member", "Outcome", "supervise"]
 _CHUNK_BYTES = 65536
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """One process to start: a rank, or an agent that starts ranks."""
 
     rank: int
@@ -30,8 +30,7 @@ class Member:
     environment: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """How it ended: the status to leave with, and the rank that failed first, if one did."""
 
     status: int
@@ -39,8 +38,7 @@ class Outcome:
     """The rank that failed by itself, before anybody was asked to end."""
 
 
-@dataclass
-class _Running:
+class _Running(msgspec.Struct):
     member: Member
     process: Process
     own_group: bool
@@ -56,8 +54,7 @@ class _Running:
             pass
 
 
-@dataclass
-class _Stream:
+class _Stream(msgspec.Struct):
     """One pipe of one rank; whole lines go out behind their label."""
 
     label: bytes
@@ -76,11 +73,10 @@ class _Stream:
             self.target.flush()
 
 
-@dataclass
-class _Signals:
+class _Signals(msgspec.Struct):
     """The signals that came in while we were waiting; woken through a pipe."""
 
-    numbers: list[int] = field(default_factory=list)
+    numbers: list[int] = msgspec.field(default_factory=list)
 
     def note(self, number: int, _frame: object) -> None:
         self.numbers.append(number)

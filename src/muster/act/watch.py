@@ -11,8 +11,9 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from muster.errors import RequestError
 
@@ -25,8 +26,7 @@ _LONGEST_LINE_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 22
 
 
-@dataclass(frozen=True)
-class LogFile:
+class LogFile(msgspec.Struct, frozen=True):
     """One file of a job's output."""
 
     path: Path
@@ -44,8 +44,7 @@ class LogFile:
         return Line(int(found[found.lastindex or 1]), raw[found.end() :], labelled=True, label=found[0])
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """One line, without its line end."""
 
     rank: int | None
@@ -58,8 +57,7 @@ class Line:
         return self.label + self.text if self.labelled or self.rank is None else b"%d: %s" % (self.rank, self.text)
 
 
-@dataclass(frozen=True)
-class JobOutput:
+class JobOutput(msgspec.Struct, frozen=True):
     """Where a job's output lies: the logs of a run directory, and files named by the job."""
 
     folder: Path | None
@@ -119,25 +117,23 @@ def output_of_files(paths: Sequence[Path]) -> JobOutput:
     return JobOutput(None, tuple(dict.fromkeys(paths)))
 
 
-@dataclass
-class _Open:
+class _Open(msgspec.Struct):
     """How far one file has been read."""
 
     file: LogFile
     offset: int = 0
     inode: int | None = None
-    rest: bytearray = field(default_factory=bytearray)
+    rest: bytearray = msgspec.field(default_factory=bytearray)
 
 
-@dataclass
-class Follower:
+class Follower(msgspec.Struct):
     """Reads what is new in a job's output, file by file: whole lines, in order within a file, nothing twice.
 
     A file that was made anew or cut (a job that was requeued) is read from its beginning again.
     """
 
     output: JobOutput
-    _seen: dict[Path, _Open] = field(default_factory=dict)
+    _seen: dict[Path, _Open] = msgspec.field(default_factory=dict)
 
     def new_lines(self, *, final: bool = False) -> Iterator[Line]:
         """The lines since the last call; `final`: also a last line that was never ended."""

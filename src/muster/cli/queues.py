@@ -38,7 +38,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _as_json(partition: Partition, waiting: int) -> dict[str, Any]:
-    from dataclasses import asdict
+    from msgspec.structs import asdict
 
     return {**asdict(partition), "nodes_by_state": dict(partition.nodes_by_state), "waiting_jobs": waiting}
 

@@ -96,7 +96,7 @@ def _check_place(plan: Plan) -> None:
 
 def _without_image(plan: Plan, request: Request, facts: Facts, words: Sequence[str]) -> tuple[Plan, list[str]]:
     """The plan as it is, or, where its image cannot run here, the same launch with this machine's own software."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     image = plan.image
     if image.image is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from muster.cli.launching import asked_for_help, facts_and_request, need_command, plan_for, take_own, warn
 from muster.cli.output import say
@@ -84,4 +85,4 @@ def _sized_by_allocation(request: Request, facts: Facts) -> Request:
     if request.given("gpus_per_node"):
         found.pop("ntasks_per_node", None)
     origins = {**request.origins, **dict.fromkeys(found, "the allocation")}
-    return replace(request, origins=origins, **found)  # type: ignore[arg-type]  # int fields all
+    return replace(request, origins=origins, **found)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from muster.images.base import activated, names_set
 from muster.plan.model import Flag, Mount, Plan
@@ -25,8 +26,7 @@ _CARRIED = (
 )
 
 
-@dataclass(frozen=True)
-class Apptainer:
+class Apptainer(msgspec.Struct, frozen=True):
     """One engine under two names: `prefix` is what its own variables begin with."""
 
     name: str

@@ -3,11 +3,10 @@
 The field's default is what holds when nobody says anything; `None` means "the site or the arithmetic decides".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from muster.errors import RequestError
 from muster.units import parse_memory_mib, parse_walltime_s
@@ -17,8 +16,7 @@ __all__ = ["LAUNCHERS", "Option", "Request", "options_of"]
 LAUNCHERS = ("auto", "srun", "torchrun", "mpirun", "mpirun+torchrun", "local")
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """How a field of the request is written on the command line and in a settings file."""
 
     flags: tuple[str, ...]
@@ -93,185 +91,267 @@ def _option(  # the one place that gives an option its shape
     help: str,  # noqa: A002  # argparse's own word for it
     parse: Callable[[str], Any] = _text,
     metavar: str | None = None,
-    default: Any = None,
     repeated: bool = False,
     group: str = "what to run on",
     choices: tuple[str, ...] | None = None,
-) -> Any:
-    option = Option(flags, help, parse, metavar, repeated, group, choices)
-    return field(default=() if repeated else default, metadata={"option": option})
+) -> Option:
+    return Option(flags, help, parse, metavar, repeated, group, choices)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a person can ask of `run`, `submit`, `plan` and `shell`."""
 
     command: tuple[str, ...]
     """The user's command, word for word."""
 
-    origins: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """Where each given value came from: an option as typed, or a settings file and its line."""
 
-    nodes: int | None = _option("-N", "--nodes", metavar="N", parse=_count, help="number of nodes")
-    gpus_per_node: int | None = _option(
-        "-g", "--gpus-per-node", metavar="N", parse=_count_or_none, help="logical GPUs of each node; 0: none"
+    nodes: Annotated[int | None, _option("-N", "--nodes", metavar="N", parse=_count, help="number of nodes")] = None
+    gpus_per_node: Annotated[
+        int | None,
+        _option("-g", "--gpus-per-node", metavar="N", parse=_count_or_none, help="logical GPUs of each node; 0: none"),
+    ] = None
+    ntasks_per_node: Annotated[
+        int | None,
+        _option(
+            "--ntasks-per-node",
+            "--nproc-per-node",
+            metavar="N",
+            parse=_count,
+            help="ranks of each node; one per GPU if not given",
+        ),
+    ] = None
+    cpus_per_task: Annotated[
+        int | None, _option("-c", "--cpus-per-task", metavar="N", parse=_count, help="CPUs of each rank")
+    ] = None
+    mem: Annotated[
+        str | None, _option("--mem", metavar="SIZE", parse=_memory, help="memory of each node, for example 64G")
+    ] = None
+    gres: Annotated[
+        str | None, _option("--gres", metavar="LIST", help="generic resources as Slurm spells them: gpu:volta:2")
+    ] = None
+    exclusive: Annotated[bool, _option("--exclusive", help="whole nodes, shared with nobody")] = False
+    time: Annotated[
+        str | None, _option("-t", "--time", metavar="TIME", parse=_walltime, help="time limit, in any Slurm form")
+    ] = None
+    account: Annotated[str | None, _option("-A", "--account", metavar="NAME", help="account that pays")] = None
+    partition: Annotated[str | None, _option("-p", "--partition", metavar="NAME", help="partition")] = None
+    qos: Annotated[str | None, _option("-q", "--qos", metavar="NAME", help="quality of service")] = None
+    trial: Annotated[bool, _option("--trial", help="a short trial: the site's queue for them, where it has one")] = (
+        False
     )
-    ntasks_per_node: int | None = _option(
-        "--ntasks-per-node",
-        "--nproc-per-node",
-        metavar="N",
-        parse=_count,
-        help="ranks of each node; one per GPU if not given",
-    )
-    cpus_per_task: int | None = _option("-c", "--cpus-per-task", metavar="N", parse=_count, help="CPUs of each rank")
-    mem: str | None = _option("--mem", metavar="SIZE", parse=_memory, help="memory of each node, for example 64G")
-    gres: str | None = _option("--gres", metavar="LIST", help="generic resources as Slurm spells them: gpu:volta:2")
-    exclusive: bool = _option("--exclusive", default=False, help="whole nodes, shared with nobody")
-    time: str | None = _option("-t", "--time", metavar="TIME", parse=_walltime, help="time limit, in any Slurm form")
-    account: str | None = _option("-A", "--account", metavar="NAME", help="account that pays")
-    partition: str | None = _option("-p", "--partition", metavar="NAME", help="partition")
-    qos: str | None = _option("-q", "--qos", metavar="NAME", help="quality of service")
-    trial: bool = _option("--trial", default=False, help="a short trial: the site's queue for them, where it has one")
-    constraint: str | None = _option("-C", "--constraint", metavar="LIST", help="node features")
-    nodelist: str | None = _option("-w", "--nodelist", metavar="LIST", help="these nodes")
-    exclude: str | None = _option("-x", "--exclude", metavar="LIST", help="not these nodes")
-    distribution: str | None = _option(
-        "-m", "--distribution", metavar="HOW", help="order of ranks over nodes: block, cyclic or plane=N"
-    )
+    constraint: Annotated[str | None, _option("-C", "--constraint", metavar="LIST", help="node features")] = None
+    nodelist: Annotated[str | None, _option("-w", "--nodelist", metavar="LIST", help="these nodes")] = None
+    exclude: Annotated[str | None, _option("-x", "--exclude", metavar="LIST", help="not these nodes")] = None
+    distribution: Annotated[
+        str | None,
+        _option("-m", "--distribution", metavar="HOW", help="order of ranks over nodes: block, cyclic or plane=N"),
+    ] = None
 
-    job_name: str | None = _option("-J", "--job-name", metavar="NAME", group="the job", help="name of the job")
-    output: str | None = _option(
-        "-o", "--output", metavar="FILE", group="the job", help="where the output goes; %%x name, %%j id"
-    )
-    error: str | None = _option("-e", "--error", metavar="FILE", group="the job", help="where the errors go")
-    chdir: str | None = _option("-D", "--chdir", metavar="DIR", group="the job", help="working directory of the ranks")
-    sbatch: tuple[str, ...] = _option(
-        "--sbatch", metavar="FLAG", repeated=True, group="the job", help="one more flag for the allocation, whole"
-    )
-    srun: tuple[str, ...] = _option(
-        "--srun", metavar="FLAG", repeated=True, group="the job", help="one more flag for the step, whole"
-    )
+    job_name: Annotated[
+        str | None, _option("-J", "--job-name", metavar="NAME", group="the job", help="name of the job")
+    ] = None
+    output: Annotated[
+        str | None,
+        _option("-o", "--output", metavar="FILE", group="the job", help="where the output goes; %%x name, %%j id"),
+    ] = None
+    error: Annotated[
+        str | None, _option("-e", "--error", metavar="FILE", group="the job", help="where the errors go")
+    ] = None
+    chdir: Annotated[
+        str | None, _option("-D", "--chdir", metavar="DIR", group="the job", help="working directory of the ranks")
+    ] = None
+    sbatch: Annotated[
+        tuple[str, ...],
+        _option(
+            "--sbatch", metavar="FLAG", repeated=True, group="the job", help="one more flag for the allocation, whole"
+        ),
+    ] = ()
+    srun: Annotated[
+        tuple[str, ...],
+        _option("--srun", metavar="FLAG", repeated=True, group="the job", help="one more flag for the step, whole"),
+    ] = ()
 
-    launcher: str = _option(
-        "--launcher",
-        metavar="NAME",
-        default="auto",
-        group="how ranks start",
-        choices=LAUNCHERS,
-        help="|".join(LAUNCHERS),
-    )
-    mpi: str | None = _option(
-        "--mpi", metavar="TYPE", group="how ranks start", help="process management for srun: pmi2, pmix, none"
-    )
-    wireup: str | None = _option(
-        "--wireup", metavar="METHOD", group="how ranks start", help="where muster.world() takes its identity from"
-    )
-    visibility: str | None = _option(
-        "--visibility",
-        metavar="HOW",
-        group="how ranks start",
-        choices=("all", "one"),
-        help="all: every rank sees all GPUs of its node; one: its own alone (set_device(LOCAL_RANK) then fails)",
-    )
-    node_prologue: str | None = _option(
-        "--node-prologue",
-        metavar="COMMAND",
-        group="how ranks start",
-        help="run once on every node before its ranks; split as a shell splits words",
-    )
-    master_addr: str | None = _option(
-        "--master-addr", metavar="HOST", group="how ranks start", help="address of rank 0 instead of its node's name"
-    )
-    master_port: int | None = _option(
-        "--master-port", metavar="PORT", parse=_port, group="how ranks start", help="port of rank 0"
-    )
-    port_range: tuple[int, int] | None = _option(
-        "--port-range",
-        metavar="LOW-HIGH",
-        parse=_port_range,
-        group="how ranks start",
-        help="ports a firewall lets through",
-    )
-    grace: int = _option(
-        "--grace",
-        metavar="SECONDS",
-        parse=_count,
-        default=10,
-        group="how ranks start",
-        help="between asking the other ranks to end and ending them (10)",
-    )
+    launcher: Annotated[
+        str, _option("--launcher", metavar="NAME", group="how ranks start", choices=LAUNCHERS, help="|".join(LAUNCHERS))
+    ] = "auto"
+    mpi: Annotated[
+        str | None,
+        _option("--mpi", metavar="TYPE", group="how ranks start", help="process management for srun: pmi2, pmix, none"),
+    ] = None
+    wireup: Annotated[
+        str | None,
+        _option(
+            "--wireup", metavar="METHOD", group="how ranks start", help="where muster.world() takes its identity from"
+        ),
+    ] = None
+    visibility: Annotated[
+        str | None,
+        _option(
+            "--visibility",
+            metavar="HOW",
+            group="how ranks start",
+            choices=("all", "one"),
+            help="all: every rank sees all GPUs of its node; one: its own alone (set_device(LOCAL_RANK) then fails)",
+        ),
+    ] = None
+    node_prologue: Annotated[
+        str | None,
+        _option(
+            "--node-prologue",
+            metavar="COMMAND",
+            group="how ranks start",
+            help="run once on every node before its ranks; split as a shell splits words",
+        ),
+    ] = None
+    master_addr: Annotated[
+        str | None,
+        _option(
+            "--master-addr",
+            metavar="HOST",
+            group="how ranks start",
+            help="address of rank 0 instead of its node's name",
+        ),
+    ] = None
+    master_port: Annotated[
+        int | None,
+        _option("--master-port", metavar="PORT", parse=_port, group="how ranks start", help="port of rank 0"),
+    ] = None
+    port_range: Annotated[
+        tuple[int, int] | None,
+        _option(
+            "--port-range",
+            metavar="LOW-HIGH",
+            parse=_port_range,
+            group="how ranks start",
+            help="ports a firewall lets through",
+        ),
+    ] = None
+    grace: Annotated[
+        int,
+        _option(
+            "--grace",
+            metavar="SECONDS",
+            parse=_count,
+            group="how ranks start",
+            help="between asking the other ranks to end and ending them (10)",
+        ),
+    ] = 10
 
-    env: tuple[str, ...] = _option(
-        "--env",
-        metavar="KEY[=VALUE]",
-        parse=_assignment,
-        repeated=True,
-        group="environment",
-        help="set a variable in every rank; KEY alone passes yours on; {job_id}, {run_dir}, {node_tmp} are filled in",
-    )
-    unset_env: tuple[str, ...] = _option(
-        "--unset-env", metavar="KEY", parse=_variable, repeated=True, group="environment", help="take a variable away"
-    )
-    export: str = _option(
-        "--export",
-        metavar="HOW",
-        default="NONE",
-        group="environment",
-        choices=("NONE", "ALL"),
-        help="NONE: the ranks get what the plan shows; ALL: your whole environment",
-    )
-    module: tuple[str, ...] = _option(
-        "--module", metavar="NAME", repeated=True, group="environment", help="load a module before the ranks start"
-    )
-    module_use: tuple[str, ...] = _option(
-        "--module-use", metavar="DIR", repeated=True, group="environment", help="a directory with more modules"
-    )
-    stack: str | None = _option(
-        "--stack",
-        metavar="NAME",
-        group="environment",
-        help="software stack, by the site's name for it; seen from --image and --srun if not given",
-    )
-    workload: tuple[str, ...] = _option(
-        "--workload",
-        metavar="NAME",
-        repeated=True,
-        group="environment",
-        help="what only some programs need, by the site's name for it; muster site show lists them",
-    )
-    venv: str | None = _option(
-        "--venv",
-        metavar="DIR",
-        group="environment",
-        help="virtual environment; the active one if not given, 'none': none",
-    )
-    image: str | None = _option(
-        "--image",
-        metavar="IMAGE",
-        group="environment",
-        help="run in a .sif, sandbox directory, .sqsh, docker://…, EDF name or file, or site:NAME",
-    )
-    engine: str | None = _option(
-        "--engine",
-        metavar="NAME",
-        group="environment",
-        help="container engine: apptainer, singularity, pyxis, cscs; the site's if not given",
-    )
-    bind: tuple[str, ...] = _option(
-        "--bind",
-        metavar="SRC[:DST[:ro]]",
-        repeated=True,
-        group="environment",
-        help="let the image see a path of the host",
-    )
+    env: Annotated[
+        tuple[str, ...],
+        _option(
+            "--env",
+            metavar="KEY[=VALUE]",
+            parse=_assignment,
+            repeated=True,
+            group="environment",
+            help="set a variable in every rank; KEY alone passes yours on; "
+            "{job_id}, {run_dir}, {node_tmp} are filled in",
+        ),
+    ] = ()
+    unset_env: Annotated[
+        tuple[str, ...],
+        _option(
+            "--unset-env",
+            metavar="KEY",
+            parse=_variable,
+            repeated=True,
+            group="environment",
+            help="take a variable away",
+        ),
+    ] = ()
+    export: Annotated[
+        str,
+        _option(
+            "--export",
+            metavar="HOW",
+            group="environment",
+            choices=("NONE", "ALL"),
+            help="NONE: the ranks get what the plan shows; ALL: your whole environment",
+        ),
+    ] = "NONE"
+    module: Annotated[
+        tuple[str, ...],
+        _option(
+            "--module", metavar="NAME", repeated=True, group="environment", help="load a module before the ranks start"
+        ),
+    ] = ()
+    module_use: Annotated[
+        tuple[str, ...],
+        _option(
+            "--module-use", metavar="DIR", repeated=True, group="environment", help="a directory with more modules"
+        ),
+    ] = ()
+    stack: Annotated[
+        str | None,
+        _option(
+            "--stack",
+            metavar="NAME",
+            group="environment",
+            help="software stack, by the site's name for it; seen from --image and --srun if not given",
+        ),
+    ] = None
+    workload: Annotated[
+        tuple[str, ...],
+        _option(
+            "--workload",
+            metavar="NAME",
+            repeated=True,
+            group="environment",
+            help="what only some programs need, by the site's name for it; muster site show lists them",
+        ),
+    ] = ()
+    venv: Annotated[
+        str | None,
+        _option(
+            "--venv",
+            metavar="DIR",
+            group="environment",
+            help="virtual environment; the active one if not given, 'none': none",
+        ),
+    ] = None
+    image: Annotated[
+        str | None,
+        _option(
+            "--image",
+            metavar="IMAGE",
+            group="environment",
+            help="run in a .sif, sandbox directory, .sqsh, docker://…, EDF name or file, or site:NAME",
+        ),
+    ] = None
+    engine: Annotated[
+        str | None,
+        _option(
+            "--engine",
+            metavar="NAME",
+            group="environment",
+            help="container engine: apptainer, singularity, pyxis, cscs; the site's if not given",
+        ),
+    ] = None
+    bind: Annotated[
+        tuple[str, ...],
+        _option(
+            "--bind",
+            metavar="SRC[:DST[:ro]]",
+            repeated=True,
+            group="environment",
+            help="let the image see a path of the host",
+        ),
+    ] = ()
 
-    site: str | None = _option("--site", metavar="NAME", group="where", help="site profile; detected if not given")
-    facts: str | None = _option("--facts", metavar="FILE", group="where", help="facts of a cluster, saved by a probe")
-    here: bool = _option("--here", default=False, group="where", help="on this machine, without Slurm")
-    no_label: bool = _option("--no-label", default=False, group="where", help="do not put the rank before each line")
-    per_rank_files: bool = _option(
-        "--per-rank-files", default=False, group="where", help="one output file for each rank, not for each node"
-    )
+    site: Annotated[
+        str | None, _option("--site", metavar="NAME", group="where", help="site profile; detected if not given")
+    ] = None
+    facts: Annotated[
+        str | None, _option("--facts", metavar="FILE", group="where", help="facts of a cluster, saved by a probe")
+    ] = None
+    here: Annotated[bool, _option("--here", group="where", help="on this machine, without Slurm")] = False
+    no_label: Annotated[bool, _option("--no-label", group="where", help="do not put the rank before each line")] = False
+    per_rank_files: Annotated[
+        bool, _option("--per-rank-files", group="where", help="one output file for each rank, not for each node")
+    ] = False
 
     def origin(self, name: str) -> str:
         """Where the value of a field came from, in words."""
@@ -284,4 +364,6 @@ class Request:
 
 def options_of() -> dict[str, Option]:
     """The options by field name, in the order of the help page."""
-    return {each.name: each.metadata["option"] for each in fields(Request) if "option" in each.metadata}
+    return {
+        name: kind.__metadata__[0] for name, kind in Request.__annotations__.items() if hasattr(kind, "__metadata__")
+    }

@@ -10,7 +10,7 @@ from muster.job.request import Request
 from muster.plan.model import ImageUse, Prelude, Reason, Variable
 from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
-from muster.plan.words import Fragment, line, template
+from muster.plan.words import Fragment, line, quote, template
 from muster.sites.load import Site
 
 __all__ = ["make_prelude", "make_variables"]
@@ -89,10 +89,13 @@ def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]
             ("module", verb, name),
             reason,
             f"module {verb} {name} failed",
-            f"module avail {name.partition('/')[0]} lists what is there"
-            if verb == "load"
-            else "is the directory there?",
+            _versions(name) if verb == "load" else "is the directory there?",
         )
+
+
+def _versions(name: str) -> Fragment:
+    """The hint that only the cluster can give: which versions of this module are there."""
+    return Fragment(f'"$(muster_versions {quote(name.partition("/")[0])})"')
 
 
 def _module_command(init: tuple[str, ...] | None) -> Prelude:

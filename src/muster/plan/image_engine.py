@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+import msgspec
 
 from muster.errors import MachineLacks, RequestError, UnknownName
 from muster.facts import Facts, ImageFacts
@@ -36,8 +37,7 @@ _SHOWN = {
 }
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """What --image says, before anybody has looked: a path, a registry's name, or the name of an EDF."""
 
     text: str
@@ -83,8 +83,7 @@ def _others(images: Mapping[str, SiteImage]) -> str:
     return "one of: " + ", ".join(f"site:{name}" for name, image in images.items() if not image.gone)
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """What the image is, and the name that the engine is given."""
 
     kind: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from muster.job.request import Request
 from muster.sites.load import Site
@@ -26,4 +26,4 @@ def for_a_shell(request: Request, site: Site, shell: str) -> Request:
                     origins[field] = f"{site.name}: {key}.{name}, for {purpose} work"
     command = request.command or (shell, "-i")
     origins["ntasks_per_node"] = "muster shell"
-    return replace(request, command=command, ntasks_per_node=1, launcher="shell", origins=origins, **found)  # type: ignore[arg-type]  # text fields
+    return replace(request, command=command, ntasks_per_node=1, launcher="shell", origins=origins, **found)

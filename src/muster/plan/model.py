@@ -6,8 +6,9 @@ the line is there and who wanted it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from muster.plan.words import Word
 
@@ -29,8 +30,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """Why something is in the plan, who wanted it, and where that is documented."""
 
     text: str
@@ -55,8 +55,7 @@ class Output(StrEnum):
     MOVED = "moved"  # to where the user's -o says
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """Nodes × ranks × GPUs × CPUs, complete and consistent (plan/shape.py)."""
 
     nodes: int
@@ -70,8 +69,7 @@ class Shape:
         return self.nodes * self.ntasks_per_node
 
 
-@dataclass(frozen=True)
-class Directive:
+class Directive(msgspec.Struct, frozen=True):
     """One #SBATCH line; `value` None: the flag stands alone."""
 
     name: str
@@ -79,16 +77,14 @@ class Directive:
     reason: Reason
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(msgspec.Struct, frozen=True):
     """One word of a launcher's command line, with its reason."""
 
     word: Word
     reason: Reason
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(msgspec.Struct, frozen=True):
     """One environment variable of the ranks; `value` None: taken away; `pass_on`: the job's own is kept."""
 
     name: str
@@ -97,8 +93,7 @@ class Variable:
     pass_on: bool = False
 
 
-@dataclass(frozen=True)
-class Prelude:
+class Prelude(msgspec.Struct, frozen=True):
     """One command of the batch script before the step: modules, a virtual environment."""
 
     words: tuple[Word, ...]
@@ -106,11 +101,10 @@ class Prelude:
     failure: str
     """The sentence when it fails."""
 
-    hint: str
+    hint: Word
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """Something the script tests of what was granted; `holds` is shell we wrote, `sentence` what to say if not."""
 
     holds: str
@@ -119,8 +113,7 @@ class Condition:
     reason: Reason
 
 
-@dataclass(frozen=True)
-class Rendezvous:
+class Rendezvous(msgspec.Struct, frozen=True):
     """Where the ranks meet: the host of rank 0, and a port there."""
 
     address: str | None
@@ -142,8 +135,7 @@ class Rendezvous:
     port_reason: Reason
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True):
     """A path of the host that a command in an image sees."""
 
     source: str
@@ -152,8 +144,7 @@ class Mount:
     read_only: bool = False
 
 
-@dataclass(frozen=True)
-class ImageUse:
+class ImageUse(msgspec.Struct, frozen=True):
     """The image a command runs in, and how; the engine is a name in `muster.images`."""
 
     engine: str
@@ -181,16 +172,14 @@ class ImageUse:
     """GPUs are asked for and nobody knows of which kind: the node says it."""
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """Something the user should know before pressing return; `warning` goes to stderr also without --as why."""
 
     text: str
     warning: bool = False
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """One launch, before it is an act."""
 
     version: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from muster.errors import RequestError
 from muster.job.request import Request
@@ -11,8 +11,7 @@ from muster.plan.model import Reason, Shape
 __all__ = ["NodeShape", "make_shape"]
 
 
-@dataclass(frozen=True)
-class NodeShape:
+class NodeShape(msgspec.Struct, frozen=True):
     """What one node has, as far as it is known; None: unknown, and then nothing is checked against it."""
 
     gpus: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from muster.plan.model import Directive, Flag, Prelude, Reason, Variable
 
@@ -12,8 +12,7 @@ __all__ = ["Ports", "Terms"]
 DEFAULT_PORTS = (20000, 31999)
 
 
-@dataclass(frozen=True)
-class Ports:
+class Ports(msgspec.Struct, frozen=True):
     """Where ports may lie, and whether Slurm reserves them for a step."""
 
     low: int = DEFAULT_PORTS[0]
@@ -22,8 +21,7 @@ class Ports:
     reason: Reason = Reason("below the range from which the kernel hands out ports, so nothing takes it by chance")
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True):
     """The terms of one site. The defaults are those of a Slurm cluster of which nothing is known."""
 
     site: str = "generic"
@@ -39,7 +37,7 @@ class Terms:
     host_suffix: str = ""
     address_rule: tuple[str, ...] = ()
     address_reason: Reason = Reason("rank 0 runs on the first host of the step")
-    ports: Ports = field(default_factory=Ports)
+    ports: Ports = msgspec.field(default_factory=Ports)
     visibility: str = "all"
     variables: tuple[Variable, ...] = ()
     prelude: tuple[Prelude, ...] = ()

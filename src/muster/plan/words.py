@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["PLACEHOLDERS", "Fragment", "Template", "Word", "line", "quote", "template"]
 
@@ -22,15 +23,13 @@ PLACEHOLDERS = {
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
-@dataclass(frozen=True)
-class Fragment:
+class Fragment(msgspec.Struct, frozen=True):
     """Shell text that must expand, written by us and never by the user."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(msgspec.Struct, frozen=True):
     """A user's text in which {job_id}, {run_dir} and {node_tmp} stand for what only the job knows; `$` stays `$`."""
 
     text: str

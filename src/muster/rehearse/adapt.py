@@ -6,7 +6,9 @@ Nothing is taken out silently: every change has its line under "not shown".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from muster.plan.model import Flag, Output, Plan, Prelude, Shape
 from muster.sites.schema import Profile
@@ -18,8 +20,7 @@ HasProgram = Callable[[str], bool]
 _HIDDEN = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
-@dataclass(frozen=True)
-class Rehearsed:
+class Rehearsed(msgspec.Struct, frozen=True):
     """A plan that a lab can run, and what was taken out of the site's for it."""
 
     plan: Plan

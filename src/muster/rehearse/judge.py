@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from muster.plan.model import Plan
 from muster.rehearse.probe import FAILED_WITH, Seen
@@ -11,8 +12,7 @@ from muster.rehearse.probe import FAILED_WITH, Seen
 __all__ = ["Point", "judge", "judge_exit", "stopped_at"]
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(msgspec.Struct, frozen=True):
     """One thing that was looked at."""
 
     ok: bool

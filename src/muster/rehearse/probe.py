@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 __all__ = ["FAILED_WITH", "Seen", "failing_probe", "parse", "probe"]
 
@@ -64,12 +65,11 @@ _ALWAYS = (
 )
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """What one rank told of itself."""
 
     host: str
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     argv: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
     missing: str | None = None

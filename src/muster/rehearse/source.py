@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["Insists", "insists"]
 
 
-@dataclass(frozen=True)
-class Insists:
+class Insists(msgspec.Struct, frozen=True):
     """A line that needs what a lab has not."""
 
     line: int

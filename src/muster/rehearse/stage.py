@@ -6,8 +6,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
+
+import msgspec
 
 from muster.act.launch import salloc_flags
 from muster.act.place import scheduler_environment
@@ -23,8 +24,7 @@ _ORDINARY_USER = "alice"
 _PROBE_PATIENCE_S = 180.0
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(msgspec.Struct, frozen=True):
     """A lab that is up."""
 
     name: str

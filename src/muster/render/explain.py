@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
+
+import msgspec
 
 from muster.launchers import LAUNCHERS
 from muster.plan.model import Plan, Reason
@@ -86,8 +87,8 @@ def _value(thing: Any) -> Any:
         return {"shell": thing.text}
     if isinstance(thing, Enum):
         return thing.value
-    if is_dataclass(thing) and not isinstance(thing, type):
-        return {each.name: _value(getattr(thing, each.name)) for each in fields(thing)}
+    if isinstance(thing, msgspec.Struct):
+        return {name: _value(getattr(thing, name)) for name in thing.__struct_fields__}
     if isinstance(thing, (tuple, list)):
         return [_value(each) for each in thing]
     return thing

@@ -84,6 +84,8 @@ def _directive(directive: Directive) -> str:
 
 def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
     """What each started process runs before the user's command, kept in shell variables."""
+    if any(isinstance(each.hint, Fragment) for each in plan.prelude):
+        yield part("modules")
     if not launcher.prologues(plan):
         yield part("stop")
         return
@@ -200,7 +202,7 @@ def _environment(plan: Plan) -> Iterator[str]:
     yield f"unset {' '.join(CLASHING)}"
     yield f"unset {' '.join(STALE)}"
     for prelude in plan.prelude:
-        stop = f"muster_stop {shlex.quote(prelude.failure)} {shlex.quote(prelude.hint)}"
+        stop = f"muster_stop {shlex.quote(prelude.failure)} {quote(prelude.hint)}"
         yield f"{line(prelude.words)} || {stop}"
     for variable in plan.variables:
         yield _variable(variable)

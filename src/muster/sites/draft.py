@@ -10,7 +10,8 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from muster.errors import RequestError
 from muster.sites.consistency import check
@@ -64,21 +65,19 @@ ask end true
 """.replace("@GIDS@\n", f"ask gids sh -c {shlex.quote(GIDS_SCRIPT)}\n")
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(msgspec.Struct, frozen=True):
     """What was asked, and what was answered; a question without an answer is not in it."""
 
     day: str
     host: str
     user: str = ""
-    answers: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
-    node: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    refused: Mapping[str, str] = msgspec.field(default_factory=dict)
+    node: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Answers of a compute node; empty: no job was run."""
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(msgspec.Struct, frozen=True):
     """Nodes that look alike from outside."""
 
     cpus: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from muster.facts import Facts
 from muster.sites.match import Evidence
@@ -19,8 +20,7 @@ SITE_WIDE = Path("/etc/muster")
 DEFAULT_SITE = "generic"
 
 
-@dataclass(frozen=True)
-class SearchPath:
+class SearchPath(msgspec.Struct, frozen=True):
     """Where profiles and layers lie; None: not looked for."""
 
     bundled: Path = BUNDLED
@@ -62,8 +62,7 @@ class SearchPath:
             yield "project", self.project
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """What stands at the top of a profile's file: enough to list it and to recognise its site."""
 
     name: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from muster.sites.places import Path, line_of, lines_of
 
@@ -27,8 +28,7 @@ _OWN = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True, dict=True):
     """One text that says something of a site."""
 
     kind: str
@@ -49,8 +49,7 @@ class Layer:
         return line_of(self.lines, path)
 
 
-@dataclass(frozen=True)
-class Merged:
+class Merged(msgspec.Struct, frozen=True):
     """The tables of all layers, and for every leaf the layer it came from and its path there."""
 
     table: dict[str, Any]
@@ -85,8 +84,7 @@ def _forget(merged: Merged, path: Path) -> None:
     _Over(0, merged.origins).forget(path)
 
 
-@dataclass(frozen=True)
-class _Over:
+class _Over(msgspec.Struct, frozen=True):
     """One layer, laid over what is merged so far. `path`: where in the whole; `there`: where in this layer's file."""
 
     index: int
@@ -116,7 +114,8 @@ class _Over:
             self.origins.update({(*path, number): (self.index, (*there, number)) for number in range(len(value))})
 
     def forget(self, path: Path) -> None:
-        for leaf in [leaf for leaf in self.origins if leaf[: len(path)] == path]:
+        length = len(path)
+        for leaf in [leaf for leaf in self.origins if leaf[:length] == path]:
             del self.origins[leaf]
 
     def entries(self, into: list[Any], said: Sequence[Any], path: Path, there: Path) -> None:

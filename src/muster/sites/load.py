@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any
+
+import msgspec
 
 from muster.errors import ProfileError, RequestError, UnknownName
 from muster.facts import Facts
@@ -22,8 +23,7 @@ from muster.sites.text import check_version, parse_toml, read_text
 __all__ = ["Origin", "Site", "choose_site", "load"]
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """Where a value came from."""
 
     layer: str
@@ -48,8 +48,7 @@ class Origin:
         return f"{self.source.title}, checked {self.source.checked}{third}"
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(msgspec.Struct, frozen=True, dict=True):
     """One site, ready to use."""
 
     profile: Profile

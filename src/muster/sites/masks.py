@@ -8,7 +8,8 @@ compared with (tests/sites/test_masks.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from muster.sites.schema import Node, Profile
 
@@ -63,8 +64,7 @@ def gpu_cores(node: Node, *, threads: int = 1) -> tuple[tuple[int, ...], ...] | 
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True):
     """How the ranks of a node are bound, and why; `flags` empty: they are not."""
 
     flags: tuple[str, ...]

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from muster.errors import ProfileError
 
 __all__ = ["Evidence", "Sighting", "decide", "signs", "weak_signs"]
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """What a host shows of where it stands."""
 
     cluster_name: str | None = None
     hostname: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     files: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Sighting:
+class Sighting(msgspec.Struct, frozen=True):
     """The site that the evidence shows; `name` None: none."""
 
     name: str | None

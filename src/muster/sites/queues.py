@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from muster.sites.schema import Profile, Queue
 from muster.sites.when import Situation, holds, say_when
@@ -11,8 +11,7 @@ from muster.units import parse_walltime_s
 __all__ = ["Choice", "choose_queue", "longest_s", "queue_of"]
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """The queue a job goes to, and why."""
 
     partition: str | None

@@ -40,9 +40,9 @@ def to_profile(table: Mapping[str, Any]) -> Profile | Broken:
         return _narrow(table, Profile, ()) or Broken((), str(error))
 
 
-def struct_keys(kind: type) -> tuple[str, ...]:
+def struct_keys(kind: type[msgspec.Struct]) -> tuple[str, ...]:
     """The keys of a part of the schema."""
-    return tuple(each.encode_name for each in msgspec.structs.fields(kind))
+    return kind.__struct_encode_fields__
 
 
 def _narrow(value: Any, kind: Any, path: Path) -> Broken | None:

@@ -6,7 +6,7 @@ from host to host with what else has an address there. NCCL takes one number for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 __all__ = ["GIDS_SCRIPT", "Gids", "read_gids"]
 
@@ -31,8 +31,7 @@ done
 _IPV4 = "0000:0000:0000:0000:0000:ffff:"
 
 
-@dataclass(frozen=True)
-class Gids:
+class Gids(msgspec.Struct, frozen=True):
     """What the tables of a node's NICs say."""
 
     index: int | None

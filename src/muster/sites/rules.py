@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from muster.errors import nearest_hint
 from muster.sites.masks import core_list, threads_counted
@@ -18,8 +19,7 @@ from muster.units import format_walltime, parse_memory_mib
 __all__ = ["RULES", "Ask", "Refusal", "node_of", "refusals"]
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """A job as it would be submitted, after the site's defaults; None: not asked for."""
 
     nodes: int = 1
@@ -36,12 +36,11 @@ class Ask:
     launcher: str | None = None
     image: str | None = None
     modules: tuple[str, ...] = ()
-    flags: Mapping[str, str | None] = field(default_factory=dict)
+    flags: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     """Every other flag of the header, by long name without hyphens."""
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """One rule that a request breaks."""
 
     rule: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -19,8 +18,7 @@ __all__ = ["Line", "as_json", "lines", "missing_keys"]
 _NOT_SHOWN = frozenset({"muster_site", "sources", "facts", "unpublished", "unverified", "extends", "without"})
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """One value of a profile."""
 
     key: str

@@ -7,8 +7,9 @@ is not compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from muster.sites.load import Origin, Site
 from muster.sites.masks import core_list
@@ -18,8 +19,7 @@ from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
 __all__ = ["Finding", "verify"]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One fact of a profile that does not hold."""
 
     key: str

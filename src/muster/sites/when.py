@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from muster.sites.schema import Bind, Command, Profile, Variable, When
 from muster.units import parse_walltime_s
@@ -14,8 +15,7 @@ OFFLINE = "offline"
 """The workload that every site has whose nodes have no way out: the variables of `network.offline`."""
 
 
-@dataclass(frozen=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True):
     """What is known of a job when a condition is asked."""
 
     nodes: int = 1
@@ -34,7 +34,7 @@ class Situation:
 
     nccl: str | None = None
     trial: bool = False
-    workloads: frozenset[str] = field(default_factory=frozenset)
+    workloads: frozenset[str] = msgspec.field(default_factory=frozenset)
 
 
 def holds(when: When | None, job: Situation) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 from muster.errors import RequestError
 from muster.slurm.reasons import Reason, reason_of
@@ -62,8 +63,7 @@ _SACCT = tuple((field, sacct) for field, _, sacct in _COLUMNS if sacct is not No
 _NOTHING = frozenset({"", "(null)", "N/A", "n/a", "NONE", "None", "None assigned", "Unknown", "INVALID"})
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """One job as the scheduler or its accounting knows it. What neither says is None."""
 
     id: str

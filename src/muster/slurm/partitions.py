@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
+
+import msgspec
 
 from muster.errors import RequestError
 from muster.units import parse_walltime_s
@@ -31,8 +32,7 @@ _COLUMNS = {
 _STATE_FLAGS = "*~#!%$@^-"
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(msgspec.Struct, frozen=True):
     """One partition: what a job may ask of it, and what is free."""
 
     name: str

@@ -7,8 +7,9 @@ Two tables: reasons with a name of their own, and the limits, whose names are ma
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 __all__ = ["REASONS", "Clears", "Reason", "reason_of"]
 
@@ -23,8 +24,7 @@ class Clears(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """One reason: Slurm's code, a sentence, what to do about it, and what makes it go away."""
 
     code: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["Ending", "Failure", "StepStory", "endings", "exit_words", "read_step"]
 
@@ -51,8 +52,7 @@ _FROM_OUTSIDE = (
 )
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """Some tasks of one host that ended the same way, as srun reported them."""
 
     host: str
@@ -66,8 +66,7 @@ class Ending:
     core_dumped: bool = False
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """The first thing that went wrong: tasks of a host by themselves, or something from outside the tasks."""
 
     sentence: str
@@ -78,8 +77,7 @@ class Failure:
     """The line that says it."""
 
 
-@dataclass(frozen=True)
-class StepStory:
+class StepStory(msgspec.Struct, frozen=True):
     """All that srun reported of one step."""
 
     first: Failure | None

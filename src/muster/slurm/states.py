@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 __all__ = ["STATES", "Phase", "State", "state_of"]
 
@@ -22,8 +23,7 @@ class Phase(StrEnum):
         return self in {Phase.ENDED_WELL, Phase.ENDED_BADLY}
 
 
-@dataclass(frozen=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     """One state: Slurm's name, the phase it belongs to, and a sentence about "the job"."""
 
     name: str

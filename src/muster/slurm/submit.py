@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from muster.errors import SiteError
 
 __all__ = ["JobId", "Rejection", "parse_rejection", "parse_submit", "submit_argv", "test_only_argv"]
 
 
-@dataclass(frozen=True)
-class JobId:
+class JobId(msgspec.Struct, frozen=True):
     """A job, and the cluster it is on where several share a controller's accounts."""
 
     job: str
     cluster: str | None = None
 
 
-@dataclass(frozen=True)
-class Rejection:
+class Rejection(msgspec.Struct, frozen=True):
     """Why sbatch refused, in words, and what to do."""
 
     reason: str
