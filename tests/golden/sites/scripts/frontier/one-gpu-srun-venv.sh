@@ -49,12 +49,12 @@ muster_main() {
     unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
     command -v module >/dev/null || { . /etc/profile; } || muster_stop 'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
-    module load PrgEnv-gnu/8.7.0 || muster_stop 'module load PrgEnv-gnu/8.7.0 failed' 'module avail PrgEnv-gnu lists what is there'
-    module load cpe/26.03 || muster_stop 'module load cpe/26.03 failed' 'module avail cpe lists what is there'
-    module load miniforge3/23.11.0-0 || muster_stop 'module load miniforge3/23.11.0-0 failed' 'module avail miniforge3 lists what is there'
-    module load rocm/7.1.1 || muster_stop 'module load rocm/7.1.1 failed' 'module avail rocm lists what is there'
-    module load rccl-net-plugin || muster_stop 'module load rccl-net-plugin failed' 'module avail rccl-net-plugin lists what is there'
-    module load craype-accel-amd-gfx90a || muster_stop 'module load craype-accel-amd-gfx90a failed' 'module avail craype-accel-amd-gfx90a lists what is there'
+    module load PrgEnv-gnu/8.7.0 || muster_stop 'module load PrgEnv-gnu/8.7.0 failed' "$(muster_versions PrgEnv-gnu)"
+    module load cpe/26.03 || muster_stop 'module load cpe/26.03 failed' "$(muster_versions cpe)"
+    module load miniforge3/23.11.0-0 || muster_stop 'module load miniforge3/23.11.0-0 failed' "$(muster_versions miniforge3)"
+    module load rocm/7.1.1 || muster_stop 'module load rocm/7.1.1 failed' "$(muster_versions rocm)"
+    module load rccl-net-plugin || muster_stop 'module load rccl-net-plugin failed' "$(muster_versions rccl-net-plugin)"
+    module load craype-accel-amd-gfx90a || muster_stop 'module load craype-accel-amd-gfx90a failed' "$(muster_versions craype-accel-amd-gfx90a)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
     export MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job"
     export MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job"

@@ -37,8 +37,8 @@ muster_main() {
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
     command -v module >/dev/null || { . /etc/profile; } || muster_stop 'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module load arch/h100 || muster_stop 'module load arch/h100 failed' 'module avail arch lists what is there'
-    module load pytorch-gpu/py3/2.5.0 || muster_stop 'module load pytorch-gpu/py3/2.5.0 failed' 'module avail pytorch-gpu lists what is there'
+    module load arch/h100 || muster_stop 'module load arch/h100 failed' "$(muster_versions arch)"
+    module load pytorch-gpu/py3/2.5.0 || muster_stop 'module load pytorch-gpu/py3/2.5.0 failed' "$(muster_versions pytorch-gpu)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
     export RES_OPTIONS='timeout:1 attempts:1'
     # What the prologue of every rank compares with what it finds.
@@ -64,4 +64,4 @@ muster_main() {
     exit "${muster_interrupted:-$muster_status}"
 }
 
-# The text below is shared: clariden-one-gpu-torchrun-venv.sh
+# The text below is shared: jean-zay-one-gpu-torchrun-venv.sh

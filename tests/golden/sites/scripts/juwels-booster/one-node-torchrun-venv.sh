@@ -41,12 +41,12 @@ muster_main() {
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
     command -v module >/dev/null || { . /etc/profile; } || muster_stop 'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module load Stages/2025 || muster_stop 'module load Stages/2025 failed' 'module avail Stages lists what is there'
-    module load GCC || muster_stop 'module load GCC failed' 'module avail GCC lists what is there'
-    module load OpenMPI || muster_stop 'module load OpenMPI failed' 'module avail OpenMPI lists what is there'
-    module load CUDA/12 || muster_stop 'module load CUDA/12 failed' 'module avail CUDA lists what is there'
-    module load cuDNN || muster_stop 'module load cuDNN failed' 'module avail cuDNN lists what is there'
-    module load MPI-settings/CUDA || muster_stop 'module load MPI-settings/CUDA failed' 'module avail MPI-settings lists what is there'
+    module load Stages/2025 || muster_stop 'module load Stages/2025 failed' "$(muster_versions Stages)"
+    module load GCC || muster_stop 'module load GCC failed' "$(muster_versions GCC)"
+    module load OpenMPI || muster_stop 'module load OpenMPI failed' "$(muster_versions OpenMPI)"
+    module load CUDA/12 || muster_stop 'module load CUDA/12 failed' "$(muster_versions CUDA)"
+    module load cuDNN || muster_stop 'module load cuDNN failed' "$(muster_versions cuDNN)"
+    module load MPI-settings/CUDA || muster_stop 'module load MPI-settings/CUDA failed' "$(muster_versions MPI-settings)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
     unset PYTHONPATH
     export RES_OPTIONS='timeout:1 attempts:1'
@@ -73,4 +73,4 @@ muster_main() {
     exit "${muster_interrupted:-$muster_status}"
 }
 
-# The text below is shared: clariden-one-gpu-torchrun-venv.sh
+# The text below is shared: jean-zay-one-gpu-torchrun-venv.sh

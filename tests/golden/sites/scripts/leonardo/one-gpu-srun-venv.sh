@@ -57,4 +57,4 @@ muster_main() {
     exit "${muster_interrupted:-$muster_status}"
 }
 
-# The text below is shared: frontier-one-gpu-srun-venv.sh
+# The text below is shared: leonardo-one-gpu-srun-venv.sh

@@ -42,7 +42,7 @@ muster_main() {
     command -v module >/dev/null || { . /etc/profile; } || muster_stop 'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     module use /appl/local/laifs/modules || muster_stop 'module use /appl/local/laifs/modules failed' 'is the directory there?'
-    module load lumi-aif-singularity-bindings || muster_stop 'module load lumi-aif-singularity-bindings failed' 'module avail lumi-aif-singularity-bindings lists what is there'
+    module load lumi-aif-singularity-bindings || muster_stop 'module load lumi-aif-singularity-bindings failed' "$(muster_versions lumi-aif-singularity-bindings)"
     unset PYTHONPATH
     unset PYTHONHOME
     unset LD_PRELOAD

@@ -39,7 +39,7 @@ muster_main() {
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
     command -v module >/dev/null || { . /etc/profile; } || muster_stop 'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module load singularity || muster_stop 'module load singularity failed' 'module avail singularity lists what is there'
+    module load singularity || muster_stop 'module load singularity failed' "$(muster_versions singularity)"
     unset PYTHONPATH
     unset PYTHONHOME
     unset LD_PRELOAD

@@ -1,3 +1,14 @@
+# What there is of the module $1, for the sentence when a version of it is gone. `module` speaks on either stream.
+muster_versions() {
+    local there
+    there=$(module --terse avail "$1" 2>&1 | grep -i "^$1\(/\|$\)" | tr '\n' ' ')
+    if [ -n "$there" ]; then
+        printf 'there are: %s' "${there% }"
+    else
+        printf 'there is no module called %s; module avail lists what is there' "$1"
+    fi
+}
+
 # What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
 muster_task=$(
     cat <<'MUSTER_TEXT'

@@ -38,10 +38,10 @@ muster_main() {
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
     command -v module >/dev/null || { . /etc/profile; } || muster_stop 'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module load anaconda/2023a || muster_stop 'module load anaconda/2023a failed' 'module avail anaconda lists what is there'
-    module load mpi/openmpi-4.1.5 || muster_stop 'module load mpi/openmpi-4.1.5 failed' 'module avail mpi lists what is there'
-    module load cuda/11.6 || muster_stop 'module load cuda/11.6 failed' 'module avail cuda lists what is there'
-    module load nccl/2.11.4-cuda11.6 || muster_stop 'module load nccl/2.11.4-cuda11.6 failed' 'module avail nccl lists what is there'
+    module load anaconda/2023a || muster_stop 'module load anaconda/2023a failed' "$(muster_versions anaconda)"
+    module load mpi/openmpi-4.1.5 || muster_stop 'module load mpi/openmpi-4.1.5 failed' "$(muster_versions mpi)"
+    module load cuda/11.6 || muster_stop 'module load cuda/11.6 failed' "$(muster_versions cuda)"
+    module load nccl/2.11.4-cuda11.6 || muster_stop 'module load nccl/2.11.4-cuda11.6 failed' "$(muster_versions nccl)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
     export PSM2_GPUDIRECT=1
     export NCCL_NET_GDR_LEVEL=SYS
@@ -68,4 +68,4 @@ muster_main() {
     exit "${muster_interrupted:-$muster_status}"
 }
 
-# The text below is shared: clariden-one-gpu-srun-venv.sh
+# The text below is shared: jean-zay-one-gpu-srun-venv.sh
