@@ -82,6 +82,19 @@ def test_a_failing_job_is_followed_to_its_end_and_explained(
     assert {"rank": 2, "text": "cannot go on"} in rows
 
 
+def test_a_waiting_job_that_wants_neighbouring_nodes_is_told_so(muster: Callable[..., Result]) -> None:
+    # All four hosts, from tomorrow on: it waits whatever else runs.
+    words = ("-N4", "--sbatch=--begin=tomorrow", "--sbatch=--contiguous", "true")
+    asking, usual = _submit(muster, *words), _submit(muster, *words[:2], "true")
+
+    told = checked(muster("why", asking)).stdout
+    other = checked(muster("why", usual)).stdout
+    muster("cancel", asking, usual)
+
+    assert "it asks for nodes side by side (--contiguous)" in told
+    assert "--contiguous" not in other
+
+
 def test_jobs_marks_ours_and_survives_hostile_names(
     any_lab: Lab, muster: Callable[..., Result], shared_directory: Path
 ) -> None:

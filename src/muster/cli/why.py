@@ -46,6 +46,7 @@ def _explain(case: Case) -> Iterator[str]:
     yield headline(case)
     if case.job is not None and case.job.state.phase is Phase.WAITING:
         yield from _waiting(case.job)
+        yield from _neighbours(case)
     elif case.job is None or case.job.state.phase is not Phase.RUNNING:
         yield from _ended(case)
 
@@ -60,6 +61,13 @@ def _waiting(job: Job) -> Iterator[str]:
         yield f"  it depends on {plain(job.dependency)}"
     expected = expected_start(job)
     yield f"  expected to start {when(expected)}" if expected else "  Slurm has not yet estimated when it starts"
+
+
+def _neighbours(case: Case) -> Iterator[str]:
+    """Nodes beside each other are rarer than free nodes, and Slurm's reason does not say that they were asked for."""
+    script = case.run.directory / "job.sh" if case.run else None
+    if script is not None and script.is_file() and "\n#SBATCH --contiguous\n" in script.read_text(errors="replace"):
+        yield "  it asks for nodes side by side (--contiguous): without that, any free ones would do"
 
 
 def _ended(case: Case) -> Iterator[str]:
