@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NoReturn
@@ -120,6 +119,8 @@ def _port(plan: Plan) -> int:
     """The port that was asked for, or one of the range that nobody holds at this moment."""
     if plan.rendezvous.port is not None:
         return plan.rendezvous.port
+    import socket
+
     low, high = plan.rendezvous.port_low, plan.rendezvous.port_high
     first = int.from_bytes(os.urandom(4), "big")
     for step in range(min(high - low + 1, 256)):

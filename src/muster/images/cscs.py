@@ -6,7 +6,6 @@ The script writes the EDF beside the run's record. An EDF of the user's own is w
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -85,4 +84,6 @@ def _key(name: str) -> str:
 
 def _text(value: str) -> str:
     """A TOML string of which the engine expands nothing: it reads $$ as $. JSON's escapes are TOML's, but for DEL."""
+    import json
+
     return json.dumps(value.replace("$", "$$"), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -4,8 +4,6 @@ Everything is optional but the name, so that a layer may say one thing only. The
 description in the published JSON Schema and the words of `muster site show`.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Annotated, Literal
 
