@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.errors import MusterError, ProfileError
+from muster.cli.app import main
+from muster.errors import ProfileError
 from muster.sites.heads import SearchPath
 from muster.sites.load import load
 
@@ -132,15 +133,32 @@ def test_brackets_without_end_are_no_traceback(tmp_path: Path) -> None:
 def test_profiles_that_extend_each_other_are_a_circle_that_is_spelled_out(tmp_path: Path) -> None:
     for name, parent in (("one", "two"), ("two", "three"), ("three", "one")):
         written(tmp_path, f'name = "{name}"\ntitle = "t"\nextends = "{parent}"\n', name)
-    with pytest.raises(ProfileError, match="one → two → three → one"):
+    with pytest.raises(ProfileError, match=r"three.toml:3: extends: .*one → two → three → one"):
         load("one", SearchPath(bundled=tmp_path, site_wide=None))
 
 
 def test_a_parent_that_is_not_there_is_offered_the_nearest_name(tmp_path: Path) -> None:
     written(tmp_path, HEAD + 'extends = "mines"\n')
-    with pytest.raises(MusterError) as caught:
+    with pytest.raises(ProfileError, match=r"mine.toml:3: extends: there is no site named 'mines'") as caught:
         load("mine", SearchPath(bundled=tmp_path, site_wide=None))
     assert "'mine'" in (caught.value.hint or "")
+
+
+def test_two_profiles_that_both_match_are_named_with_their_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "muster" / "sites").mkdir(parents=True)
+    for name in ("one", "two"):
+        text = f'name = "{name}"\ntitle = "t"\n[detect]\nenvironment = {{ MYSITE = "yes" }}\n'
+        (tmp_path / "muster" / "sites" / f"{name}.toml").write_text(text)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("MYSITE", "yes")
+    for words in (["site", "detect"], ["plan", "-N", "2", "--", "true"]):
+        assert main(words) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        for name in ("one", "two"):
+            assert f"{name} ({tmp_path}/muster/sites/{name}.toml: MYSITE is yes)" in said.err
 
 
 def test_the_error_names_the_layer_that_is_wrong_and_not_the_profile_below_it(tmp_path: Path) -> None:

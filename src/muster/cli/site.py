@@ -140,7 +140,11 @@ def _detect(names: list[str], switches: set[str]) -> int:
 
     facts = look()
     found = heads(SearchPath.of(facts))
-    sighting = decide(evidence_from(facts, found), {head.name: head.detect for head in found})
+    sighting = decide(
+        evidence_from(facts, found),
+        {head.name: head.detect for head in found},
+        {head.name: head.file for head in found},
+    )
     if "--json" in switches:
         hints = [{"site": site, "sign": sign} for site, sign in sighting.hints]
         print_json({"site": sighting.name or DEFAULT_SITE, "evidence": list(sighting.evidence), "not_decisive": hints})

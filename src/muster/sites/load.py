@@ -171,22 +171,27 @@ def load(name: str, search: SearchPath | None = None, overrides: Mapping[str, An
     return Site(check(merged, layers), tuple(layers), merged)
 
 
-def _base_layers(name: str, search: SearchPath, chain: tuple[str, ...]) -> list[Layer]:
-    """The profile of this name from every folder that has one, after the one that it extends."""
-    if name in chain:
-        cycle = " → ".join([*chain, name])
-        raise ProfileError(
-            f"profiles extend each other in a circle: {cycle}",
-            str(_file_of(chain[-1], search)),
-            key="extends",
-            hint="one of them has to stand alone",
-        )
+def _base_layers(name: str, search: SearchPath, chain: tuple[tuple[str, Layer], ...]) -> list[Layer]:
+    """The profile of this name from every folder that has one, after the one that it extends.
+
+    `chain`: the profiles that led here, each with the layer that extends the next.
+    """
+    names = [each for each, _ in chain]
+    if name in names:
+        cycle = " → ".join([*names, name])
+        hint = "one of them has to stand alone"
+        raise _about_parent(chain[-1][1], f"profiles extend each other in a circle: {cycle}", hint)
     own = [_layer(kind, path) for kind, path in _files_of(name, search)]
     if not own:
-        raise UnknownName("site", name, [head.name for head in heads(search)])
-    parent = next((layer.table["extends"] for layer in reversed(own) if "extends" in layer.table), None)
-    above = _base_layers(parent, search, (*chain, name)) if isinstance(parent, str) else []
+        unknown = UnknownName("site", name, [head.name for head in heads(search)])
+        raise _about_parent(chain[-1][1], unknown.message, unknown.hint) if chain else unknown
+    extending = next((layer for layer in reversed(own) if isinstance(layer.table.get("extends"), str)), None)
+    above = _base_layers(extending.table["extends"], search, (*chain, (name, extending))) if extending else []
     return [*(_inherited(layer) for layer in above), *own]
+
+
+def _about_parent(layer: Layer, message: str, hint: str | None) -> ProfileError:
+    return ProfileError(message, layer.file, line=layer.line(("extends",)), key="extends", hint=hint)
 
 
 def _inherited(layer: Layer) -> Layer:
@@ -197,10 +202,6 @@ def _files_of(name: str, search: SearchPath) -> list[tuple[str, FilePath]]:
     if name.endswith(".toml") or "/" in name:
         return [("command line", FilePath(name))]
     return [(kind, path) for kind, folder in search.folders() if (path := folder / f"{name}.toml").exists()]
-
-
-def _file_of(name: str, search: SearchPath) -> FilePath:
-    return _files_of(name, search)[0][1]
 
 
 def _overlay_layers(name: str, search: SearchPath) -> Iterator[Layer]:
@@ -242,7 +243,11 @@ def choose_site(name: str | None, facts: Facts, overrides: Mapping[str, Any] | N
     if name is not None:
         return load(name, search, overrides)
     found = heads(search)
-    sighting = decide(evidence_from(facts, found), {head.name: head.detect for head in found})
+    sighting = decide(
+        evidence_from(facts, found),
+        {head.name: head.detect for head in found},
+        {head.name: head.file for head in found},
+    )
     site = load(sighting.name or DEFAULT_SITE, search, overrides)
     return Site(site.profile, site.layers, site.merged, (_said(sighting),))
 

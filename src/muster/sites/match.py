@@ -35,13 +35,16 @@ class Sighting(msgspec.Struct, frozen=True):
     """(site, sign) of what fits but does not decide."""
 
 
-def decide(evidence: Evidence, profiles: Mapping[str, Mapping[str, Any]]) -> Sighting:
-    """The one profile with a certain sign; two of them are an error that names both."""
+def decide(
+    evidence: Evidence, profiles: Mapping[str, Mapping[str, Any]], files: Mapping[str, str] | None = None
+) -> Sighting:
+    """The one profile with a certain sign; two of them are an error that names both, with their files if given."""
     found = {name: tuple(signs(evidence, detect)) for name, detect in profiles.items()}
     certain = {name: said for name, said in found.items() if said}
     hints = tuple((name, sign) for name, detect in profiles.items() for sign in weak_signs(evidence, detect))
     if len(certain) > 1:
-        each = "; ".join(f"{name} ({', '.join(said)})" for name, said in certain.items())
+        where = {name: f"{file}: " for name, file in (files or {}).items()}
+        each = "; ".join(f"{name} ({where.get(name, '')}{', '.join(said)})" for name, said in certain.items())
         raise ProfileError(
             f"{len(certain)} site profiles match this host: {each}",
             "site profiles",
