@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.cli.app import main
 from muster.errors import UnknownName
 from muster.facts import Facts
 from muster.sites.heads import BUNDLED, SearchPath, heads
@@ -129,3 +130,31 @@ def test_each_leaf_has_the_value_of_the_layer_that_it_names(tables: list[dict[st
 @given(st.dictionaries(_KEYS, _TABLES, max_size=3))
 def test_one_layer_alone_is_what_it_says(table: dict[str, object]) -> None:
     assert merge([Layer("user", "f", "", table)]).table == table
+
+
+def test_what_is_typed_wins_over_every_file_and_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["plan", "--site", "lumi", "-A", "project_465000001", "-N", "2", "-t", "30", "--as", "why"]
+    assert main([*words, "--site-set", "memory.mem=400G", "--site-set", "rendezvous.port_low=15000", "--", "x"]) == 0
+    said = capsys.readouterr().out
+    assert "#SBATCH --mem=400G" in said
+    assert "[the command line]" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("memory.memm=4G", "memory.memm: there is no such key"),
+        ("memory.mem=much", "memory.mem: expected a memory size"),
+        ("launch.mpi=[1]", "launch.mpi: expected"),
+        ("memory.mem", "is not KEY=VALUE"),
+        ("=3", "is not KEY=VALUE"),
+        ("memory.mem.more=3", "memory.mem"),
+    ],
+)
+def test_a_typed_value_that_does_not_fit_is_a_sentence(
+    typed: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "--site", "lumi", "--site-set", typed, "--", "x"]) == 2
+    assert said in capsys.readouterr().err

@@ -77,11 +77,11 @@ def plan_for(
     from muster.act.nccl import look_at_nccl
     from muster.plan.build import make_plan
     from muster.plan.model import Engine
-    from muster.sites.load import choose_site
+    from muster.sites.load import choose_site, overrides_from
 
     engine = engine or Engine.SLURM
     name = request.site or ("laptop" if engine is Engine.HERE else None)
-    site = choose_site(name, facts)
+    site = choose_site(name, facts, overrides_from(request.site_set))
     seen = look_at_nccl(request, site, look_at_image(request, site, facts))
     return make_plan(request, site, seen, typed=typed, engine=engine, within=within, stream=stream)
 

@@ -33,7 +33,7 @@ def rehearse(words: Sequence[str], *, asked: bool, ranks: str | None, quiet: boo
     from muster.act.rank_library import make_rank_library
     from muster.rehearse.adapt import few_ranks, for_lab, not_shown
     from muster.rehearse.stage import stage
-    from muster.sites.load import choose_site
+    from muster.sites.load import choose_site, overrides_from
 
     if not asked:
         raise RequestError("--ranks belongs to --rehearse", hint="--ntasks-per-node says how many ranks a node has")
@@ -42,7 +42,7 @@ def rehearse(words: Sequence[str], *, asked: bool, ranks: str | None, quiet: boo
     need_command(request)
     if request.here:
         raise RequestError("--rehearse needs a cluster, and --here has none", hint="leave one of them away")
-    profile = choose_site(request.site, facts).profile
+    profile = choose_site(request.site, facts, overrides_from(request.site_set)).profile
     queued = plan_for(request, facts, words)
     warn(queued.notes, quiet=quiet)
     _check_size(queued)

@@ -80,6 +80,13 @@ def _assignment(value: str) -> str:
     return value
 
 
+def _site_fact(value: str) -> str:
+    key, equals, _ = value.partition("=")
+    if not equals or not all(key.split(".")):
+        raise RequestError(f"{value!r} is not KEY=VALUE", hint="a key as muster site show prints it: memory.mem=400G")
+    return value
+
+
 def _variable(value: str) -> str:
     if not value.isidentifier() or not value.isascii():
         raise RequestError(f"{value!r} is not a variable's name", hint="letters, digits and _ only")
@@ -344,6 +351,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     site: Annotated[
         str | None, _option("--site", metavar="NAME", group="where", help="site profile; detected if not given")
     ] = None
+    site_set: Annotated[
+        tuple[str, ...],
+        _option(
+            "--site-set",
+            metavar="KEY=VALUE",
+            parse=_site_fact,
+            repeated=True,
+            group="where",
+            help="another value of the site's profile, for this command: memory.mem=400G",
+        ),
+    ] = ()
     facts: Annotated[
         str | None, _option("--facts", metavar="FILE", group="where", help="facts of a cluster, saved by a probe")
     ] = None

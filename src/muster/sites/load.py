@@ -20,7 +20,7 @@ from muster.sites.places import Path
 from muster.sites.schema import Fact, Profile, Source
 from muster.sites.text import check_version, parse_toml, read_text
 
-__all__ = ["Origin", "Site", "choose_site", "load"]
+__all__ = ["Origin", "Site", "choose_site", "load", "overrides_from"]
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -232,6 +232,19 @@ def _override_layer(overrides: Mapping[str, Any]) -> Layer:
                 raise RequestError(f"{key} is given twice, as a value and as a table", hint="give it once")
         inner[last] = value
     return Layer("command line", "the command line", "", table)
+
+
+def overrides_from(assignments: Sequence[str]) -> dict[str, Any]:
+    """KEY=VALUE as typed: a value that is TOML is what TOML says, any other is text."""
+    pairs = (text.partition("=")[::2] for text in assignments)
+    return {key: _typed(value) for key, value in pairs}
+
+
+def _typed(text: str) -> Any:
+    try:
+        return parse_toml(f"value = {text}", "")["value"]
+    except ProfileError:
+        return text
 
 
 # ---------------------------------------------------------------- which site
