@@ -13,7 +13,11 @@ import msgspec
 import pytest
 
 from muster.cli.app import main
+from muster.lab.like import lab_like
 from muster.sites import schema
+from muster.sites.heads import SearchPath
+from muster.sites.load import load
+from muster.sites.tell import lines
 
 from .profiles import NAMES, SIXTEEN
 
@@ -68,3 +72,27 @@ def test_every_key_of_the_schema_is_in_the_published_one() -> None:
             assert set(published["$defs"][name]["properties"]) == keys
             assert published["$defs"][name]["additionalProperties"] is False
     assert published["$defs"]["Variable"]["properties"]["required"]["description"].startswith("True: without it")
+
+
+def test_the_worked_example_of_adding_a_site_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CONTRIBUTING's profile loads, every value of it has a document, and the commands beside it run."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (tmp_path / "muster" / "sites").mkdir(parents=True)
+    (tmp_path / "muster" / "sites" / "tinker.toml").write_text(text.partition("```toml\n")[2].partition("```")[0])
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    site = load("tinker", SearchPath(site_wide=None, user=tmp_path / "muster"))
+    for line in lines(site):
+        assert line.origin.source is not None or line.key in {"name", "title", "summary"}, line.key
+    assert lab_like(site.profile, name="like").cluster == "tinker"
+    commands = [
+        line.strip().partition("  #")[0]
+        for line in text.splitlines()
+        if "--site tinker" in line or "show tinker --why" in line
+    ]
+    plans = [command for command in commands if " run " not in command and "`" not in command]
+    assert len(plans) == 2
+    for command in plans:
+        assert main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+    assert "#SBATCH --gres=gpu:a100:4" in capsys.readouterr().out
