@@ -79,7 +79,7 @@ def world(_rank: int, _size: int) -> None:
     import muster
 
     with muster.world(timeout=120):
-        print(time.monotonic(), flush=True)
+        arrived()
 
 
 def meet(rank: int, size: int) -> None:
@@ -94,7 +94,7 @@ def meet(rank: int, size: int) -> None:
     with files_only():
         store = open_store(120.0)
         exchange(store, "place", rank, rank=rank, size=size, deadline=time.monotonic() + 120)
-    print(time.monotonic(), flush=True)
+    arrived()
     leave(store, rank, size)
 
 
@@ -106,7 +106,7 @@ def raced(rank: int, size: int) -> None:
     if store.add("came", 1) == size:
         store.set("all", "")
     store.wait(["all"])
-    print(time.monotonic(), flush=True)
+    arrived()
     leave(store, rank, size)
 
 
@@ -118,8 +118,14 @@ def group(_rank: int, _size: int) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     dist.init_process_group("gloo")
     dist.all_reduce(torch.ones(1))
-    print(time.monotonic(), flush=True)
+    arrived()
     dist.destroy_process_group()
+
+
+def arrived() -> None:
+    """Say when; then stay until all have, so that nobody's end takes the cores from those still on their way."""
+    print(time.monotonic(), flush=True)
+    os.read(0, 1)
 
 
 def leave(store: object, rank: int, size: int) -> None:
@@ -137,44 +143,63 @@ HOW: dict[str, Callable[[int, int], None]] = {"world": world, "meet": meet, "rac
 
 def together(how: str, size: int, port: int) -> tuple[float, float]:
     """Seconds from the common start to the last rank's arrival, and the seconds of CPU that all ranks took."""
-    read, write = os.pipe()
-    ready_read, ready_write = os.pipe()
-    go_read, go_write = os.pipe()
+    lines, ready, go, end = (os.pipe() for _ in range(4))  # each (read, write)
     pids = []
     for rank in random.Random(port).sample(range(size), size):  # rank 0 is seldom the first
         pid = os.fork()
         if pid == 0:
-            os.close(go_write)
-            become_rank(how, rank, size, port, write, ready_write, go_read)
+            os.close(go[1])
+            os.close(end[1])
+            os.dup2(end[0], 0)
+            os.dup2(lines[1], 1)
+            become_rank(how, rank, size, port, ready[1], go[0])
         pids.append(pid)
-    for end in (write, ready_write, go_read):
-        os.close(end)
-    while os.read(ready_read, size):  # until the last rank waits
+    for inner in (lines[1], ready[1], go[0], end[0]):
+        os.close(inner)
+    while os.read(ready[0], size):  # until the last rank waits
         pass
     started = time.monotonic()
-    os.close(go_write)
-    with os.fdopen(read) as lines:
-        arrived = [float(line) for line in lines]
+    os.close(go[1])
+    with os.fdopen(lines[0]) as told:
+        arrived = [float(line) for _, line in zip(range(size), told, strict=False)]
+    os.close(end[1])
+    os.close(ready[0])
     ended = [os.wait4(pid, 0) for pid in pids]
     if any(status for _, status, _ in ended) or len(arrived) != size:
         raise SystemExit(f"{how}: {size - len(arrived)} of {size} ranks did not arrive")
     return max(arrived) - started, sum(usage.ru_utime + usage.ru_stime for _, _, usage in ended)
 
 
-def become_rank(how: str, rank: int, size: int, port: int, out: int, ready: int, go: int) -> None:
+def become_rank(how: str, rank: int, size: int, port: int, ready: int, go: int) -> None:
     status = 1
     try:
-        os.dup2(out, 1)
         sys.stdout = os.fdopen(1, "w")
         given = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         os.environ.update({name: str(value) for name, value in given.items()})
         os.environ["LOCAL_WORLD_SIZE"] = str(size)
+        touch_what_joining_reads()
         os.close(ready)
         os.read(go, 1)
         HOW[how](rank, size)
         status = 0
     finally:
         os._exit(status)
+
+
+def touch_what_joining_reads() -> None:
+    """Join a world of one: a forked rank shares its pages with the others until it first writes to them (500 faults,
+    2 ms), and a rank that was started by itself has its own.
+    """
+    from torch.distributed import HashStore
+
+    from muster.rank.identity import identify
+    from muster.rank.methods import method_named
+    from muster.rank.rendezvous import rendezvous
+    from muster.rank.store import exchange, files_only
+
+    rendezvous(os.environ, identify(os.environ), method_named("auto", os.environ))
+    with files_only():
+        exchange(HashStore(), "place", 0, rank=0, size=1, deadline=time.monotonic() + 10)
 
 
 def measure(size: int, resolver: str, hows: list[str], rounds: int) -> dict[str, Any]:

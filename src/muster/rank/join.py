@@ -69,7 +69,8 @@ def join(
     wait_s = timeout_s or min(_JOIN_S + _JOIN_S_PER_RANK * identity.size, _LONGEST_JOIN_S)
     address, open_store = rendezvous(environment, identity, method)
     with files_only():  # until all have come: rank 0 serves the others' connections here
-        store, for_watch = open_store(wait_s), open_store(wait_s) if identity.size > 1 else None
+        # In this order: a store that answers has accepted the connection made before, and never asks for its name.
+        for_watch, store = open_store(wait_s) if identity.size > 1 else None, open_store(wait_s)
         everyone, mine, instance = _meet(store, identity, instances, wait_s)
     seat = mine[identity.rank % len(mine)]
     watch = None if for_watch is None else Watch(for_watch, everyone, identity.rank)

@@ -116,14 +116,12 @@ def connect(address: str, port: int, *, rank: int, size: int, timeout_s: float) 
     _await_listener(address, port, size, deadline)
     patience = timedelta(seconds=max(1.0, deadline - time.monotonic()))
     try:
-        store = TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=patience)
-        store.check(["answer"])  # rank 0 has accepted this connection now, and will not ask for its name later
+        return TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=patience)
     except RuntimeError as error:
         raise WireupError(
             f"rank {rank} on {socket.gethostname()} cannot reach the store of rank 0 at {address}:{port}: {error}",
             "did rank 0 end? its own message comes first",
         ) from None
-    return store
 
 
 def _await_listener(address: str, port: int, size: int, deadline: float) -> None:
@@ -173,14 +171,15 @@ def exchange(store: Store, name: str, mine: Any, *, rank: int, size: int, deadli
     if rank == 0:
         store.set(name, zlib.compress(json.dumps(_collect(store, name, size, deadline)).encode()))
     try:
-        _wait(store, [name], deadline + _PUBLISHING_S)
-        records = json.loads(zlib.decompress(store.get(name)))
-        store.add(f"{name}/read", 1)
+        with _patience(store, deadline + _PUBLISHING_S):
+            records = json.loads(zlib.decompress(store.get(name)))
+        missing = [number for number, record in enumerate(records) if record is None]
+        if missing:
+            store.add(f"{name}/read", 1)
     except RuntimeError as error:
         raise WireupError(
             f"rank 0 went away while the ranks were joining ({error})", "its own message comes first; read that"
         ) from None
-    missing = [number for number, record in enumerate(records) if record is None]
     if missing:
         raise MissingRanks(missing, records)
     return list(records)
@@ -199,15 +198,21 @@ def _collect(store: Store, name: str, size: int, deadline: float) -> List[Any]:
     """Every rank's record, None for those that have not come by the deadline."""
     keys = [f"{name}/{rank}" for rank in range(size)]
     try:
-        _wait(store, keys, deadline)
+        with _patience(store, deadline):
+            return [json.loads(record) for record in store.multi_get(keys)]
     except RuntimeError:  # torch's DistStoreError: not all have come
-        keys = [key if store.check([key]) else "" for key in keys]
-    here = iter(store.multi_get([key for key in keys if key]))
-    return [json.loads(next(here)) if key else None for key in keys]
+        return [json.loads(store.get(key)) if store.check([key]) else None for key in keys]
 
 
-def _wait(store: Store, keys: Sequence[str], deadline: float) -> None:
-    store.wait(list(keys), timedelta(seconds=max(0.001, deadline - time.monotonic())))
+@contextlib.contextmanager
+def _patience(store: Store, deadline: float) -> Iterator[None]:
+    """Within: what is read is waited for until the deadline. `store.wait` would be one more question to rank 0."""
+    before = store.timeout
+    store.set_timeout(timedelta(seconds=max(0.001, deadline - time.monotonic())))
+    try:
+        yield
+    finally:
+        store.set_timeout(before)
 
 
 class MissingRanks(WireupError):
