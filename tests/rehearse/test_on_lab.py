@@ -10,6 +10,8 @@ import pytest
 
 from muster.act.runner import PIPE, Result, end_group, run, start
 from plugins.labs import Person
+from sites.golden_scripts import Case, words_of
+from sites.profiles import SIXTEEN
 
 pytestmark = pytest.mark.lab
 
@@ -103,6 +105,20 @@ def test_a_script_that_insists_on_nccl_is_not_shown_and_not_wrong(tester: Person
 
     assert done.status == 0
     assert 'it insists on a GPU (line 3: init_process_group("nccl"))' in done.stderr.partition("not shown:")[2]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("site", SIXTEEN)
+def test_a_job_of_every_site_can_be_rehearsed_and_nothing_is_wrong(tester: Person, project: Path, site: str) -> None:
+    words = words_of(Case(site, "four-nodes", "srun", "venv"))
+    words[words.index("-N") + 1] = "2"
+    words[words.index("--venv") + 1] = "none"
+
+    done = rehearse(tester, project, "--site", site, "--launcher", "srun", *words, "--", "true")
+
+    assert done.status == 0, done.stderr
+    assert "WRONG" not in done.stderr
+    assert "not shown:" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

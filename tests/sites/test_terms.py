@@ -251,3 +251,27 @@ def test_a_site_without_such_a_line_is_not_looked_into(tmp_path: Path) -> None:
     request = request_from({}, given, origins, command)
 
     assert look_at_nccl(request, bundled("lumi"), FACTS) is FACTS
+
+
+# ---------------------------------------------------------------- masks that would be wrong
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("-N", "1", "-g", "1"), "part of a node"),
+        (("-N", "2", "-g", "8", "--ntasks-per-node", "4"), "there are 4 ranks"),
+    ],
+)
+def test_a_request_that_makes_the_masks_wrong_drops_them_and_says_so(words: tuple[str, ...], why: str) -> None:
+    made = plan(*words, *LUMI, "--", "x", site="lumi")
+
+    assert not [flag for flag in flags(made) if "cpu-bind" in flag]
+    assert any(note.text.startswith("no CPU masks: ") and why in note.text for note in made.notes)
+
+
+def test_a_request_with_masks_says_nothing_of_it() -> None:
+    made = plan("-N", "2", "-g", "8", *LUMI, "--", "x", site="lumi")
+
+    assert [flag for flag in flags(made) if "mask_cpu" in flag]
+    assert not any("masks" in note.text for note in made.notes)

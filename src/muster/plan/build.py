@@ -22,7 +22,7 @@ from muster.plan.image_paths import check_places, image_notes
 from muster.plan.limits import check_limits
 from muster.plan.model import Engine, Flag, Note, Output, Plan, Reason, Rendezvous, Shape, Variable
 from muster.plan.shape import NodeShape, make_shape
-from muster.plan.site_terms import node_shape, overruled, reason_for, situation_of, terms_of
+from muster.plan.site_terms import node_shape, reason_for, site_notes, situation_of, terms_of
 from muster.plan.terms import Terms
 from muster.sites.load import Site
 from muster.units import parse_walltime_s
@@ -57,7 +57,7 @@ def make_plan(
     directory = _working_directory(request, facts)
     name = request.job_name or _name_of(command)
     check_places(image, directory, variables)
-    notes = [*([Note(news)] if news else []), *overruled(site, request, job)]
+    notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
     notes += image_notes(image, facts.image, (*command, *request.env))
     plan = Plan(
         version=__version__,

@@ -18,7 +18,7 @@ from muster.sites.schema import Variable as SiteVariable
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
 from muster.units import parse_walltime_s
 
-__all__ = ["node_kind", "node_shape", "overruled", "reason_for", "situation_of", "terms_of"]
+__all__ = ["node_kind", "node_shape", "reason_for", "site_notes", "situation_of", "terms_of"]
 
 
 def reason_for(site: Site, key: str, text: str) -> Reason:
@@ -255,7 +255,18 @@ def _proxies(site: Site, request: Request) -> Iterator[Variable]:
 _PROXY_NAMES = frozenset({"http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"})
 
 
-def overruled(site: Site, request: Request, job: Situation) -> Iterator[Note]:
+def site_notes(site: Site, request: Request, shape: Shape, job: Situation) -> Iterator[Note]:
+    """What the user should know of this site and this job before it is queued."""
+    yield from _overruled(site, request, job)
+    if job.launcher == "srun" and site.profile.binding.kind in {"mask", "map"}:
+        bound = bind_ranks(
+            site.profile, node_kind(site, request)[1], ranks=shape.ntasks_per_node, whole_node=job.whole_node
+        )
+        if not bound.flags:
+            yield Note(f"no CPU masks: {bound.reason}")
+
+
+def _overruled(site: Site, request: Request, job: Situation) -> Iterator[Note]:
     """What the user sets or takes away although the job needs it, or beside what must not stand with it."""
     given = {each.partition("=")[0]: each for each in request.env}
     for variable in site.profile.environment:
