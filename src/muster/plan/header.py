@@ -58,8 +58,6 @@ def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
     if request.time is not None:
         seconds = parse_walltime_s(request.time)
         yield Directive("time", "UNLIMITED" if seconds is None else format_walltime(seconds), _set(request, "time"))
-    if request.distribution is not None:
-        yield Directive("distribution", request.distribution, _set(request, "distribution"))
     yield Directive("export", "NONE" if request.export == "NONE" else "ALL", _export_reason(request))
     base = PurePosixPath(plan.working_directory)
     for field in ("output", "error"):
