@@ -23,6 +23,7 @@ from muster.sites.tell import lines, missing_keys
 from muster.sites.when import Situation, holds, say_when
 from muster.units import parse_walltime_s
 
+from .golden_scripts import Case, kept_of
 from .profiles import COMPLETE, NAMES, SIXTEEN, bundled
 
 # Names of the profile itself, and what a dated list of absences covers.
@@ -219,3 +220,30 @@ def test_listing_reads_the_tops_of_the_files_and_loads_no_schema() -> None:
     assert done.ok
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert not loaded & {"muster.sites.schema", "rich", "torch"}
+
+
+@pytest.mark.parametrize("name", ["clariden", "daint"])
+def test_alps_runs_images_by_an_edf_and_shows_all_gpus_with_the_reason(name: str) -> None:
+    advice = bundled(name).profile.devices.site_advice or ""
+    assert "--gpus-per-task=1" in advice
+    assert "Muster shows all four, because set_device(LOCAL_RANK) would then fail on every rank but 0" in advice
+
+    script = kept_of(Case(name, "four-nodes", "srun", "container"))
+    assert '--environment="$muster_run_dir"/image.toml' in script
+    assert "[annotations]" in script
+    assert "#SBATCH --gpus-per-node=4" in script
+    assert "gpus-per-task" not in script.partition("muster_main() {")[0]
+
+
+def test_lumis_container_has_its_two_bind_modules_hsn_and_both_caches_on_the_node() -> None:
+    script = kept_of(Case("lumi", "four-nodes", "srun", "container"))
+    for line in (
+        "module use /appl/local/laifs/modules",
+        "module load lumi-aif-singularity-bindings",
+        "export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3",
+        'export MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job"',
+        'export MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job"',
+        "muster_node_prologue rocm-smi",
+        "--bind /usr/lib64/libcxi.so.1",
+    ):
+        assert line in script, line

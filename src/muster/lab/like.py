@@ -165,12 +165,17 @@ def job_submit_lua(profile: Profile) -> str:
 
 
 def _selects(profile: Profile) -> str:
-    """Where the GPUs that are asked for select the partition, and users name none."""
+    """What the site chooses: the partition where the GPUs select it, the GPUs where nodes come with theirs."""
+    lines = []
     by_gpus = any(rule.partition is None and rule.qos is None and rule.when.gpus_min for rule in profile.queue_rules)
     first = next((name for name, queue in profile.partitions.items() if queue.gpus), None)
-    if not by_gpus or first is None:
-        return ""
-    return f"  if not given(job.partition) and gpus_of(job) > 0 then job.partition = {_lua(first)} end\n"
+    if by_gpus and first is not None:
+        lines.append(f"  if not given(job.partition) and gpus_of(job) > 0 then job.partition = {_lua(first)} end\n")
+    for name, queue in profile.partitions.items() if profile.request.gpus == "whole-node" else ():
+        if queue.gpus:
+            condition = f"job.partition == {_lua(name)} and gpus_of(job) == 0"
+            lines.append(f'  if {condition} then job.tres_per_node = "gres:gpu:{queue.gpus}" end\n')
+    return "".join(lines)
 
 
 def _rules(profile: Profile) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """What stands in the place of the command first: a few lines of POSIX sh that tell what a rank was given. Pure.
 
-Every rank writes one line, so the launcher's own stream carries it and nothing has to be shared between hosts.
+Every rank writes short lines that name it, so the launcher's own stream carries them, in any order, and nothing has to
+be shared between hosts. (srun breaks lines beyond 1024 bytes, and mixes the pieces of its tasks.)
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ muster_between=$(printf '\\037')
 muster_break=$(printf '\\036')
 muster_newline='
 '
-muster_line={mark}
+read -r muster_host </proc/sys/kernel/hostname
 muster_tell() {{
     muster_value=$2
     while :; do
@@ -36,9 +37,8 @@ muster_tell() {{
         *) break ;;
         esac
     done
-    muster_line=$muster_line$muster_between$1=$muster_value
+    printf '%s\\n' "{mark}$muster_between$muster_host.$$.${{RANK-}}$muster_between$1=$muster_value$muster_between"
 }}
-read -r muster_host </proc/sys/kernel/hostname
 muster_tell host "$muster_host"
 for muster_name in {names}; do
     eval "muster_value=\\${{$muster_name-}}; muster_set=\\${{$muster_name+set}}"
@@ -49,7 +49,6 @@ for muster_path in {files}; do
 done
 command -v "$1" >/dev/null 2>&1 || muster_tell missing "$1"
 for muster_word; do muster_tell argv "$muster_word"; done
-printf '%s\\n' "$muster_line$muster_between"
 """
 
 _ALWAYS = (
@@ -98,12 +97,17 @@ def failing_probe(last_rank: int) -> tuple[str, ...]:
 
 def parse(output: str) -> tuple[Seen, ...]:
     """What the ranks told, in the order of their ranks; other lines are not theirs."""
-    told = [line.partition(_MARK + _BETWEEN)[2] for line in output.split("\n") if _MARK + _BETWEEN in line]
-    return tuple(sorted(map(_seen, told), key=lambda each: -1 if each.rank is None else each.rank))
+    told: dict[str, list[str]] = {}
+    for line in output.split("\n"):
+        _, mark, rest = line.partition(_MARK + _BETWEEN)
+        who, _, item = rest.partition(_BETWEEN)
+        if mark:
+            told.setdefault(who, []).append(item.partition(_BETWEEN)[0])
+    return tuple(sorted(map(_seen, told.values()), key=lambda each: -1 if each.rank is None else each.rank))
 
 
-def _seen(line: str) -> Seen:
-    pairs = [item.replace(_LINE_BREAK, "\n").partition("=")[::2] for item in line.split(_BETWEEN) if "=" in item]
+def _seen(items: Sequence[str]) -> Seen:
+    pairs = [item.replace(_LINE_BREAK, "\n").partition("=")[::2] for item in items]
     return Seen(
         host=next((value for name, value in pairs if name == "host"), ""),
         environment={name.removeprefix("env:"): value for name, value in pairs if name.startswith("env:")},
