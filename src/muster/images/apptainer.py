@@ -20,7 +20,7 @@ __all__ = ["Apptainer"]
 _CARRIED = (
     *contract.PUBLISHED,
     *(contract.NODE_RANK, contract.OMP_NUM_THREADS, contract.JOB, contract.RUN_DIRECTORY, contract.LAUNCHER),
-    *(contract.NODES, contract.METHOD, contract.INSTANCE, contract.GRACE, contract.EXPECTED_CPUS, "MUSTER_OMP"),
+    *(contract.NODES, contract.METHOD, contract.GRACE, contract.EXPECTED_CPUS, "MUSTER_OMP"),
     *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
     *("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
 )

@@ -58,6 +58,5 @@ LOCAL_LOCALID = "MUSTER_LOCAL_LOCALID"  # its place on its (simulated) node,
 LOCAL_NODEID = "MUSTER_LOCAL_NODEID"  # which node that is,
 LOCAL_NNODES = "MUSTER_LOCAL_NNODES"  # of how many,
 LOCAL_NTASKS = "MUSTER_LOCAL_NTASKS"  # and how many ranks a node has
-INSTANCE = "MUSTER_INSTANCE"  # which of several worlds this rank belongs to
 METHOD = "MUSTER_WIREUP"  # the wire-up method asked for with --wireup
 START_METHOD = "MUSTER_START_METHOD"  # how data loaders must start workers on this fabric: fork, spawn, forkserver
