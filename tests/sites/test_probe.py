@@ -28,6 +28,8 @@ ANSWERS = {
     "default": "main*\ndebug\ncpu\n",
     "mpi": "MPI plugin types are...\n\tpmi2\n\tnone\n\tpmix\n",
     "qos": "normal||\nlong|7-00:00:00|node=8\n",
+    "accounts": "physics|main|normal,long\nphysics||\nchemistry|main|normal\n",
+    "modules": "@@ lmod\n/apps/modules/all:\nCUDA/12.4\nCUDA/12.6(default)\nR/4.4.1\nOpenMPI/5.0.3-GCC-13.3\nPython/\n",
 }
 
 
@@ -57,6 +59,9 @@ def test_the_login_node_alone_gives_nodes_queues_and_launch(tmp_path: Path) -> N
     assert profile.launch.kills_on_bad_exit is True
     assert profile.rendezvous.reserved_ports is True
     assert profile.detect.cluster_names == ("tinker",)
+    assert profile.request.account_example == "physics"
+    assert (profile.modules.system, profile.modules.where) == ("lmod", "everywhere")
+    assert profile.modules.catalogue == ("CUDA/12.4", "CUDA/12.6", "OpenMPI/5.0.3-GCC-13.3")
     origin = site.origin("nodes.a1004.cores")
     assert origin.source is not None
     assert origin.trust == "V"
@@ -125,7 +130,7 @@ def test_a_refusal_and_a_missing_program_are_answers_too() -> None:
         return Result(tuple(argv), 0, ANSWERS.get("config", ""), "")
 
     found = survey(Facts(hostname="login1", user="alice"), runner=runner)
-    assert set(found.answers) == {"config", "mpi"}
+    assert set(found.answers) == {"config", "mpi", "modules"}
     assert found.refused["partitions"] == "sinfo: error: Access denied"
     assert "not on PATH" in found.refused["qos"]
 

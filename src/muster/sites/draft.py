@@ -46,7 +46,19 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "mpi": ("srun", "--mpi=list"),
     "accounts": ("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=account,partition,qos"),
     "qos": ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,maxtres"),
+    # A login shell knows `module`; its answer comes on either stream.
+    "modules": (
+        "bash",
+        "-lc",
+        'command -v module >/dev/null || exit 1; echo "@@ ${LMOD_VERSION:+lmod}"; module --terse avail 2>&1',
+    ),
 }
+
+# What a torch job may want of a module system: the rest of its list is left out.
+_OF_USE = re.compile(
+    r"(cuda|rocm|nccl|rccl|cudnn|openmpi|mpich|hpcx|aws-ofi|python|anaconda|miniforge|miniconda|pytorch|torch|apptainer|singularity)",
+    re.IGNORECASE,
+)
 
 # What a compute node is asked, in one step of a minute; the answers stand between lines of their own.
 JOB_SCRIPT = """\
@@ -110,9 +122,11 @@ def draft(survey: Survey, name: str) -> str:
     lines += _detect(config)
     lines += _nodes(kinds, survey)
     lines += _request(kinds, rows)
+    lines += _accounts(survey)
     lines += _partitions(rows, kinds, survey)
     lines += _qos(survey)
     lines += _launch(config, survey)
+    lines += _modules(survey)
     lines += _fabric(survey)
     lines += _provenance(survey)
     lines += _not_learned(survey)
@@ -327,6 +341,26 @@ def _launch(config: Mapping[str, str], survey: Survey) -> Iterator[str]:
         yield "reserved_ports = true"
 
 
+def _modules(survey: Survey) -> Iterator[str]:
+    first, _, listed = survey.answers.get("modules", "").partition("\n")
+    if not first.startswith("@@"):
+        return
+    words = (line.strip().partition("(")[0] for line in listed.splitlines())
+    known = [word for word in words if "/" in word and not word.endswith((":", "/")) and " " not in word]
+    found = [word for word in known if not word.startswith("/") and _OF_USE.search(word.partition("/")[0])]
+    yield from ("", "[modules]", f"system = {_text('lmod' if 'lmod' in first else 'tmod')}", 'where = "everywhere"')
+    yield f"catalogue = {_list(list(dict.fromkeys(found)))}"
+
+
+def _accounts(survey: Survey) -> Iterator[str]:
+    """The accounts that pay for this user: the first is the example, all are said."""
+    rows = (line.split("|") for line in survey.answers.get("accounts", "").splitlines())
+    names = list(dict.fromkeys(row[0] for row in rows if re.fullmatch(r"[\w.@+-]+", row[0])))
+    if names:
+        yield f"# yours: {', '.join(names)}"
+        yield f"account_example = {_text(names[0])}"
+
+
 def _fabric(survey: Survey) -> Iterator[str]:
     interfaces = [name for name in survey.node.get("interfaces", "").split() if re.match(r"(ib|hsn|bond|en|eth)", name)]
     hcas = survey.node.get("hcas", "").split()
@@ -369,14 +403,15 @@ def _provenance(survey: Survey) -> Iterator[str]:
     asked = "its login node and one compute node" if survey.node else "its login node alone"
     yield from ("", "[sources.probe]", f"title = {_text(f'muster site probe on {survey.host}')}")
     yield from (f"at = {_text(asked)}", f"checked = {survey.day}", 'trust = "V"', "", "[facts]")
-    for key in ("nodes", "request", "partitions", "qos", "launch", "rendezvous", "fabric"):
+    for key in ("nodes", "request", "partitions", "qos", "launch", "rendezvous", "modules", "fabric"):
         yield f'{key} = "probe"'
 
 
 def _not_learned(survey: Survey) -> Iterator[str]:
     yield ""
     for question, why in survey.refused.items():
-        yield f"# not learned: {' '.join(QUESTIONS[question])}: {why.splitlines()[0] if why else 'no answer'}"
+        asked = "module avail" if question == "modules" else " ".join(QUESTIONS[question])
+        yield f"# not learned: {asked}: {why.splitlines()[0] if why else 'no answer'}"
     if not survey.node:
         yield "# not learned: NUMA domains, GPUs, interfaces: they take a job of a minute (muster site probe --job)"
     yield "# not to be learned by asking: environment, containers, file systems, internet, whom to ask"
