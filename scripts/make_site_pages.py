@@ -27,7 +27,11 @@ from muster.sites.schema import Node, Queue
 from muster.sites.tell import missing_keys
 from muster.sites.when import say_when
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from sites.published import SCRIPTS, Script  # noqa: E402  # the published scripts are facts of the tests
+
+DOCS = ROOT / "docs"
 TRUST = {"D": "the site", "V": "vendor or site staff", "T": "third party"}
 EXAMPLE_TIME = "00:30:00"
 
@@ -104,6 +108,7 @@ def _site_page(site: Site, papers: Sequence[Document]) -> str:
         _bandwidth(site),
         _quirks(site),
         _outdated(site, papers),
+        _checked(site),
         _unknown(site),
         _people(site),
         _section(
@@ -415,6 +420,59 @@ def _outdated(site: Site, papers: Sequence[Document]) -> str:
                 ),
             ]
     return _section("What an older document says and no longer holds", *parts)
+
+
+# Directive that a published script is bent by → the limit that the lab then has to know.
+_LIMITS = {"time": "time_max", "nodes": "nodes_max"}
+_QUEUE_LIMITS = (
+    "nodes_max",
+    "nodes_min",
+    "time_max",
+    "time_by_nodes",
+    "node_minutes_max",
+    "jobs_running",
+    "jobs_queued",
+)
+
+
+def _checked(site: Site) -> str:
+    """A lab made from a profile cannot prove it: what others published can, and the rest is listed."""
+    scripts = [script for script in SCRIPTS if script.site == site.name]
+    if not scripts:
+        return ""
+    rows = [(script.at, " ".join(script.bent), script.why) for script in scripts]
+    proved = {key for script in scripts for key in _proved_by(site, script)}
+    alone = [key for key in _limits_of(site) if key not in proved]
+    return _section(
+        "Checked independently, and not",
+        "A lab like this site takes these published scripts as they are, and refuses each when it is bent against the "
+        "rule beside it; Muster asks for the same resources:",
+        _table(("script", "bent by", "rule"), [(at, f"`{bent}`", why) for at, bent, why in rows]),
+        f"Limits that only this profile asserts, and no published script tries: {_list(alone)}." if alone else "",
+    )
+
+
+def _proved_by(site: Site, script: Script) -> Iterator[str]:
+    """The limits of the queues that a script names, as far as it is bent against them."""
+    words = dict(word.removeprefix("--").partition("=")[::2] for word in (*script.directives, *script.bent))
+    queues = [
+        f"{kind}s.{words[kind]}" if kind == "partition" else f"qos.{words[kind]}"
+        for kind in ("partition", "qos")
+        if kind in words
+    ]
+    if "partition" not in words and "qos" not in words:
+        rule = next((rule for rule in site.profile.queue_rules if rule.when.trial is None and rule.partition), None)
+        queues = [f"partitions.{rule.partition}"] if rule else []
+    for word in script.bent:
+        limit = _LIMITS.get(word.removeprefix("--").partition("=")[0])
+        if limit:
+            yield from (f"{queue}.{'node_minutes_max' if 'node-minutes' in script.why else limit}" for queue in queues)
+
+
+def _limits_of(site: Site) -> Iterator[str]:
+    for kind in ("partitions", "qos"):
+        for name, queue in getattr(site.profile, kind).items():
+            yield from (f"{kind}.{name}.{field}" for field in _QUEUE_LIMITS if getattr(queue, field))
 
 
 def _unknown(site: Site) -> str:

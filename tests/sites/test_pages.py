@@ -19,7 +19,8 @@ from muster.sites.heads import SearchPath
 from muster.sites.load import load
 from muster.sites.tell import lines
 
-from .profiles import NAMES, SIXTEEN
+from .profiles import COMPLETE, NAMES, SIXTEEN, bundled
+from .published import SCRIPTS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,3 +97,12 @@ def test_the_worked_example_of_adding_a_site_is_one(
     for command in plans:
         assert main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
     assert "#SBATCH --gres=gpu:a100:4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_what_only_the_profile_asserts_is_listed_as_such(name: str) -> None:
+    text = (ROOT / "docs" / "sites" / f"{name}.md").read_text().partition("## Checked independently, and not")[2]
+    table, _, alone = text.partition("\n## ")[0].partition("Limits that only this profile asserts")
+    assert len([each for each in SCRIPTS if each.site == name and each.at in table]) >= 3
+    has_limits = any(queue.time_max for queue in bundled(name).profile.partitions.values())
+    assert bool(alone) or not has_limits
