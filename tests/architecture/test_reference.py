@@ -12,7 +12,7 @@ from muster.act.runner import run
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("script", ["scripts/make_reference.py"])
+@pytest.mark.parametrize("script", ["scripts/make_reference.py", "scripts/make_example_scripts.py"])
 def test_the_page_is_current(script: str) -> None:
     result = run([sys.executable, str(ROOT / script), "--check"])
 

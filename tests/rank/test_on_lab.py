@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from plugins.labs import Lab
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.lab, pytest.mark.torch]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 # Two ranks on each of two hosts: what every rank must find, and one collective over all of them.
 PROGRAM = """
@@ -129,3 +132,18 @@ def test_ranks_on_both_hosts_end_when_one_fails(lab: Lab, shared_directory: Path
     done = start(lab, [*SRUN, "--kill-on-bad-exit=0", "--wait=0"], program, "")
     assert done.status != 0
     assert "rank 0 leaves, because rank 3 on node2 failed: ValueError: the data are gone" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["hello", "train_ddp"])
+def test_an_example_and_its_batch_script_run_copied_out_with_sbatch_alone(
+    lab: Lab, shared_directory: Path, name: str
+) -> None:
+    for suffix in (".py", ".sh"):
+        shutil.copy(EXAMPLES / f"{name}{suffix}", shared_directory)
+    (shared_directory / ".venv").symlink_to(sys.prefix)
+
+    ended = lab.exec(["sbatch", "--wait", f"{name}.sh"], cwd=shared_directory, timeout_s=300)
+
+    logs = "\n".join(path.read_text() for path in shared_directory.glob("muster-runs/*/logs/node*.log"))
+    assert ended.ok, logs
+    assert {"hello": "(ranks: 4, hosts: 2)", "train_ddp": "right on the test images"}[name] in logs
