@@ -121,8 +121,8 @@ def test_a_job_of_every_site_can_be_rehearsed_and_nothing_is_wrong(tester: Perso
     assert "not shown:" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_takes_the_lab_down(tester: Person, project: Path, number: int) -> None:
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_takes_the_lab_down(tester: Person, project: Path, number: int, expected: int) -> None:
     words = tester.argv("run", "--rehearse", *CLARIDEN, "--ranks", "1", "--", "sh", "-c", "echo started; sleep 600")
     environment = {**tester.environment(), "PWD": str(project)}
     process = start(words, env=environment, cwd=project, stdout=PIPE, own_group=True)
@@ -134,7 +134,7 @@ def test_ctrl_c_takes_the_lab_down(tester: Person, project: Path, number: int) -
     finally:
         end_group(process)
 
-    assert status == 130
+    assert status == expected
     assert nothing_is_left(tester)
 
 

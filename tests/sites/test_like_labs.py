@@ -140,9 +140,12 @@ def test_sbatch_takes_what_is_right_and_refuses_what_is_bent(name: str, tester: 
 @pytest.mark.lab
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in SIXTEEN if name not in COMPLETE])
-def test_sbatch_takes_every_golden_script(name: str, tester: Person, scratch: Path) -> None:
+def test_sbatch_takes_every_golden_script_and_refuses_what_is_bent(name: str, tester: Person, scratch: Path) -> None:
     with lab_up(tester, f"golden-{name}", "--like", name, "-N", "4") as lab:
         assert refused_golden_scripts(lab, name, scratch) == []
+        for wrong in bent_of(name):
+            status, said = answer(lab, words_of(name, {**right(name), **wrong.bent}))
+            assert status != 0, f"{wrong}: {said}"
 
 
 _EACH = 'for script in "$@"; do sbatch --test-only <"$script" >/dev/null 2>"$script.said" || echo "$script"; done'

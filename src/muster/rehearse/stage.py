@@ -70,7 +70,7 @@ def _as_shell(status: int) -> int:
 @contextmanager
 def stage(spec: LabSpec, environment: Mapping[str, str], say: Callable[[str], None]) -> Iterator[Stage]:
     """The lab, for as long as the block runs: Ctrl-C, a hang-up and SIGTERM end it too."""
-    with _signals_as_interrupts():
+    with _signals_unwind():
         labs.up(spec, environment, say)
         try:
             yield Stage(spec.name, environment)
@@ -88,10 +88,10 @@ def _take_down(name: str, environment: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _signals_as_interrupts() -> Iterator[None]:
+def _signals_unwind() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         del frame
-        raise KeyboardInterrupt(number)
+        raise SystemExit(128 + number)
 
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, interrupt) for number in numbers]
