@@ -23,7 +23,8 @@ from .published import SCRIPTS, Script
 from .wrong import CATALOGUE, RIGHT, Wrong
 
 # What sbatch cannot know: these are refused by Muster alone.
-NOT_SBATCHS = {"launcher", "renamed-module", "image-gone", "account-form"}
+# (A part of a node that is given out whole is queued there, and pays for all of it.)
+NOT_SBATCHS = {"launcher", "renamed-module", "image-gone", "account-form", "whole-nodes"}
 
 
 def words_of(name: str, asked: dict[str, Any]) -> list[str]:
