@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from images.conftest import Images, images
 from muster.act.runner import PIPE, Result, end_group, run, start
 from plugins.labs import Person
 from sites.golden_scripts import Case, words_of
 from sites.profiles import SIXTEEN
 
 pytestmark = pytest.mark.lab
+
+__all__ = ["images"]  # a fixture
 
 LUMI = ("--site", "lumi", "-A", "project_465000001", "-N", "2", "-t", "30")
 CLARIDEN = ("--site", "clariden", "-N", "2", "-t", "30")
@@ -83,6 +86,17 @@ def test_on_clariden_without_its_container_engine_the_ranks_meet_over_gloo(teste
     assert done.status == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [f"{rank}: sum 10.0" for rank in range(4)]
     assert "the container (cscs, docker://quay.io/x/torch:2): no cscs here" in done.stderr.partition("not shown:")[2]
+
+
+@pytest.mark.long
+def test_an_image_that_runs_here_is_part_of_the_rehearsal(tester: Person, project: Path, images: Images) -> None:
+    words = [*HOREKA, "--image", str(images.sandbox), "--", "sh", "-c", "echo $FROM_IMAGE $RANK"]
+    environment = {**tester.environment(), "PWD": str(project), "PATH": images.path}
+    done = run(tester.argv("run", "--rehearse", *words), env=environment, cwd=project, timeout_s=240)
+
+    assert done.status == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"{rank}: image {rank}" for rank in range(4)]
+    assert "the container" not in done.stderr.partition("not shown:")[2]
 
 
 def test_a_script_that_fails_gives_its_status_and_is_said(tester: Person, project: Path) -> None:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from launch.plans import plan
+from launch.plans import FACTS, plan
 from muster.act.runner import run
+from muster.facts import ImageFacts
 from muster.plan.model import Plan
 from muster.rehearse.adapt import few_ranks, for_lab, not_shown
 from muster.rehearse.judge import judge, judge_exit
@@ -129,7 +130,7 @@ def test_what_the_lab_has_not_is_taken_out_and_said() -> None:
     made = plan("-N", "2", "-A", "x", "-t", "30", "--", "x", site="juwels-booster")
     assert made.rendezvous.host_suffix == "i"
 
-    rehearsed = for_lab(made, bundled("juwels-booster").profile, lambda program: False)
+    rehearsed = for_lab(made, bundled("juwels-booster").profile, lambda program: False, lambda path: True)
 
     assert rehearsed.plan.rendezvous.host_suffix == ""
     assert any("hosts called …i" in text for text in rehearsed.taken_out)
@@ -138,11 +139,21 @@ def test_what_the_lab_has_not_is_taken_out_and_said() -> None:
 def test_modules_are_taken_out_and_the_users_environment_stays() -> None:
     made = plan("-N", "2", "-t", "30", "--venv", "/home/ada/env", "--", "x", site="supercloud")
 
-    rehearsed = for_lab(made, bundled("supercloud").profile, lambda program: False)
+    rehearsed = for_lab(made, bundled("supercloud").profile, lambda program: False, lambda path: True)
 
     assert [str(each.words[0]) for each in rehearsed.plan.prelude] == ["."]
     (modules,) = rehearsed.taken_out
     assert "load cuda/11.6" in modules
+
+
+def test_what_an_image_would_see_of_the_site_is_taken_out_where_it_is_not_here() -> None:
+    facts = replace(FACTS, image=ImageFacts(kind="sif", project="/home/ada", package="/opt/venv/muster"))
+    made = plan(*LUMI[2:], "--image", "/images/x.sif", "--", "x", site="lumi", facts=facts)
+
+    rehearsed = for_lab(made, bundled("lumi").profile, lambda program: True, lambda path: path.startswith("/home"))
+
+    assert {mount.source for mount in rehearsed.plan.image.mounts} == {"/home/ada"}
+    assert any("/pfs" in text and "no such path" in text for text in rehearsed.taken_out)
 
 
 @pytest.mark.parametrize(("nodes", "most", "ranks"), [(2, 4, 4), (2, 1, 1), (8, 4, 4), (2, 100, 16), (3, 4, 3)])

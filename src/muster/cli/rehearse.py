@@ -48,7 +48,7 @@ def rehearse(words: Sequence[str], *, asked: bool, ranks: str | None, quiet: boo
     _check_size(queued)
     _check_place(queued)
     bare, lost = _without_image(queued, request, facts, words)
-    rehearsed = for_lab(bare, profile, lambda program: shutil.which(program) is not None)
+    rehearsed = for_lab(bare, profile, _has_program, lambda path: _exists(Path(path)))
     make_rank_library(rehearsed.plan.rank_library)
     hidden = [*not_shown(queued, profile), *lost, *rehearsed.taken_out]
     say(f"a rehearsal for {profile.name}: a lab with its queues and rules, {queued.shape.nodes} hosts", quiet=quiet)
@@ -67,6 +67,10 @@ def rehearse(words: Sequence[str], *, asked: bool, ranks: str | None, quiet: boo
     if all(point.ok for point in points):
         return 0
     return status or 1
+
+
+def _has_program(name: str) -> bool:
+    return shutil.which(name) is not None
 
 
 def _count(text: str | None) -> int:
@@ -101,10 +105,10 @@ def _without_image(plan: Plan, request: Request, facts: Facts, words: Sequence[s
     image = plan.image
     if image.image is None:
         return plan, []
-    here = image.program and shutil.which(image.program) is not None and Path(image.image).exists()
-    if here:
+    runs = bool(image.program) and _has_program(image.program)
+    if runs and _exists(Path(image.image)):
         return plan, []
-    why = "the image is not on this machine" if image.program and shutil.which(image.program) else f"no {image.engine}"
+    why = "the image is not" if runs else f"no {image.engine}"
     bare = replace(request, image=None, engine=None, bind=(), stack=None)
     made = plan_for(bare, facts, words)
     lost = f"the container ({image.engine}, {image.image}): {why} here, so this machine's own python ran"

@@ -16,6 +16,7 @@ from muster.sites.schema import Profile
 __all__ = ["Rehearsed", "few_ranks", "for_lab", "not_shown", "with_command"]
 
 HasProgram = Callable[[str], bool]
+HasPath = Callable[[str], bool]
 
 _HIDDEN = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
@@ -27,7 +28,7 @@ class Rehearsed(msgspec.Struct, frozen=True):
     taken_out: tuple[str, ...]
 
 
-def for_lab(plan: Plan, profile: Profile, has: HasProgram) -> Rehearsed:
+def for_lab(plan: Plan, profile: Profile, has: HasProgram, there: HasPath) -> Rehearsed:
     """The plan with everything that this machine can do, and a sentence for each thing that it cannot."""
     taken: list[str] = []
     prelude = tuple(_prelude(plan.prelude, has, taken))
@@ -36,6 +37,11 @@ def for_lab(plan: Plan, profile: Profile, has: HasProgram) -> Rehearsed:
     if prologue and not has(prologue[0]):
         taken.append(f"once per node, `{' '.join(prologue)}`: this machine has no {prologue[0]}")
         prologue = ()
+    image = plan.image
+    lost = [mount.source for mount in image.mounts if not there(mount.source)]
+    if lost:
+        taken.append(f"what the image sees of {', '.join(lost)}: this machine has no such path")
+        image = replace(image, mounts=tuple(mount for mount in image.mounts if mount.source not in lost))
     meeting = plan.rendezvous
     if meeting.host_suffix or meeting.rule:
         how = f"hosts called …{meeting.host_suffix}" if meeting.host_suffix else " ".join(meeting.rule)
@@ -47,6 +53,7 @@ def for_lab(plan: Plan, profile: Profile, has: HasProgram) -> Rehearsed:
         step_flags=flags,
         node_prologue=prologue,
         rendezvous=meeting,
+        image=image,
         output=Output.STREAM,
     )
     return Rehearsed(adapted, tuple(taken))

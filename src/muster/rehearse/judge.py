@@ -101,8 +101,8 @@ def _files(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
 def _environment(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
     wrong: list[tuple[str, str]] = []
     for variable in plan.variables:
-        if variable.pass_on or variable.name.endswith("*"):
-            continue
+        if variable.pass_on or variable.name.endswith("*") or (variable.value is None and plan.image.image):
+            continue  # what of the host stays outside of an image, the image may have of its own
         for each in seen:
             found = each.environment.get(variable.name)
             as_planned = (found is None) if variable.value is None else found is not None
