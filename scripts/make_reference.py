@@ -15,6 +15,9 @@ _HEAD = """\
 Made by `scripts/make_reference.py` from `src/muster/job/request.py`. Each option is also a key of the settings files
 (`/etc/muster/config.toml`, `~/.config/muster/config.toml`, `muster.toml` in the project) and a variable `MUSTER_KEY`;
 what is typed wins over the variable, the variable over the project, the project over the user, the user over /etc.
+
+These are typed only: `--quiet` and `--verbose` of every verb, and `--rehearse [--ranks R]` of `run`
+(see [rehearsal](../guides/rehearse.md)).
 """
 
 
