@@ -10,10 +10,11 @@ import pytest
 
 from muster.sites.heads import SearchPath
 from muster.sites.load import load
+from muster.sites.tell import third_party_keys
 from muster.sites.verify import verify
 from plugins.labs import MUSTER, Person, lab_up
 
-from .profiles import COMPLETE, bundled
+from .profiles import COMPLETE, NAMES, bundled
 
 # One fact at a time, broken: site, what is laid over its profile, and the key that has to be found.
 BROKEN: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -90,3 +91,13 @@ def test_a_finding_names_the_file_and_line_that_says_it(tmp_path: Path) -> None:
     (finding,) = verify(site, bundled("lumi").profile)
     assert (finding.key, finding.origin.line) == ("launch.mpi", 2)
     assert f"{tmp_path}/site.toml:2" in finding.words()
+
+
+def test_a_third_partys_word_is_listed_and_nobody_elses() -> None:
+    listed = {name: third_party_keys(bundled(name)) for name in NAMES}
+
+    assert listed["lumi"] == sorted(set(listed["lumi"]), key=listed["lumi"].index)
+    assert any(listed.values())
+    for name, keys in listed.items():
+        trusts = {bundled(name).profile.sources[each].trust for each in bundled(name).profile.sources}
+        assert not keys or "T" in trusts, name

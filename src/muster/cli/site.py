@@ -190,6 +190,7 @@ def _check(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
     from muster.act.probe import look
     from muster.sites.draft import seen_profile
     from muster.sites.load import choose_site
+    from muster.sites.tell import third_party_keys
     from muster.sites.verify import verify
 
     site = choose_site(names[0] if names else None, look())
@@ -207,7 +208,7 @@ def _check(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
             }
             for each in findings
         ]
-        print_json({"site": site.name, "findings": rows})
+        print_json({"site": site.name, "findings": rows, "third_party": third_party_keys(site)})
         return 1 if findings else 0
     for finding in findings:
         print(finding.words())
@@ -216,6 +217,9 @@ def _check(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
         if findings
         else f"what could be asked of {site.name} holds"
     )
+    others = third_party_keys(site)
+    if others:
+        say(f"{len(others)} facts are a third party's word, to be believed less: {', '.join(others)}")
     help_address = site.profile.help.support or site.profile.help.guide
     if findings and help_address:
         say(f"if the site has changed, tell us; if it is broken: {help_address}")

@@ -12,7 +12,7 @@ from muster.sites.places import Path
 from muster.sites.schema import When
 from muster.sites.when import say_when
 
-__all__ = ["Line", "as_json", "lines", "missing_keys"]
+__all__ = ["Line", "as_json", "lines", "missing_keys", "third_party_keys"]
 
 # Provenance itself is no fact of the site.
 _NOT_SHOWN = frozenset({"muster_site", "sources", "facts", "unpublished", "unverified", "extends", "without"})
@@ -73,6 +73,12 @@ def _words(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(str(each) for each in value) if value else "none"
     return str(value) if value != {} else "none"
+
+
+def third_party_keys(site: Site) -> list[str]:
+    """The keys that only a third party vouches for; an entry of a table is named once, not value by value."""
+    found = [line.key for line in lines(site) if line.origin.trust == "T"]
+    return list(dict.fromkeys(".".join(key.split(".")[:2]) for key in found))
 
 
 def as_json(site: Site) -> dict[str, Any]:
