@@ -12,7 +12,7 @@ from muster.cli.app import main
 from muster.sites.documents import Document, documents
 from muster.sites.load import Site
 
-from .profiles import bundled
+from .profiles import COMPLETE, bundled
 
 ALL = {each.name: each for each in documents()}
 
@@ -117,3 +117,12 @@ def test_every_command_of_the_pages_runs(command: str, capsys: pytest.CaptureFix
     assert words[0] == "muster"
     status = main(words[1:])
     assert (status, capsys.readouterr().err.count("muster: error")) == (0, 0)
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_lists_of_words_exist_for_sbatch_srun_and_mpirun(name: str) -> None:
+    profile = bundled(name).profile
+    assert profile.request.sbatch is not None
+    assert profile.launch.srun is not None
+    assert profile.launch.mpirun is not None
+    assert "mpirun" in (profile.launch.allowed or ()) or profile.launch.refused["mpirun"]
