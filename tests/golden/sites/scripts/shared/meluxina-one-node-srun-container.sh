@@ -1,7 +1,8 @@
-# What there is of the module $1, for the sentence when a version of it is gone. `module` speaks on either stream.
+# What there is of the module $1, for the sentence when a version of it is gone. `module` speaks on either stream, and
+# marks what is loaded (seen with Lmod 8.6 and Environment Modules 5.2).
 muster_versions() {
     local there
-    there=$(module --terse avail "$1" 2>&1 | grep -i "^$1\(/\|$\)" | tr '\n' ' ')
+    there=$(module --terse avail "$1" 2>&1 | grep -i "^$1\(/\|$\)" | cut -d ' ' -f 1 | tr '\n' ' ')
     if [ -n "$there" ]; then
         printf 'there are: %s' "${there% }"
     else
