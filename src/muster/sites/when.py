@@ -106,7 +106,7 @@ def say_when(when: When | None) -> str:
         (when.container, "in a container" if when.container else "without a container"),
         (when.gpu_kinds, "on nodes of kind " + " or ".join(when.gpu_kinds or ())),
         (when.nccl_below, f"with NCCL older than {when.nccl_below}"),
-        (when.trial, "for a trial" if when.trial else "unless it is a trial"),
-        (when.workload, f"for {when.workload}"),
+        (when.trial, "with --trial" if when.trial else "without --trial"),
+        (when.workload, f"with --workload {when.workload}"),
     )
     return ", ".join(words for given, words in said if given is not None)
