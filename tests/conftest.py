@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest_plugins = ["plugins.labs", "plugins.required_parts", "plugins.slurm_versions"]
+pytest_plugins = ["plugins.horovod", "plugins.labs", "plugins.required_parts", "plugins.slurm_versions"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -45,6 +45,8 @@ SCRIPTS: dict[str, Plan] = {
     "torchrun": plan("-N", "4", "-g", "4", "--", "python", "train.py", launcher="torchrun"),
     "mpirun": plan("-N", "2", "--ntasks-per-node", "4", "--", "python", "train.py", launcher="mpirun"),
     "mpirun+torchrun": plan("-N", "2", "-g", "4", "--", "python", "train.py", launcher="mpirun+torchrun"),
+    "mpirun+horovod": plan("-N", "2", "-g", "4", "--", "python", "train.py", launcher="horovod"),
+    "srun+horovod": plan("-N", "2", "-g", "4", "--mpi", "pmix", "--", "python", "train.py", launcher="horovod"),
     "moved-output": plan(
         "-N", "1", "-o", "out/%x-%j.txt", "--sbatch=--requeue", "--srun=--unbuffered", "--", "hostname"
     ),

@@ -76,6 +76,8 @@ _READERS = {
     "torchrun": (_told_by_torchrun, _told_of_agents),
     "mpirun": (_told_by_mpirun, _told_by_srun),
     "mpirun+torchrun": (_told_by_torchrun, _told_of_agents),
+    "srun+horovod": (_told_by_srun,),
+    "mpirun+horovod": (_told_by_mpirun, _told_by_srun),
     "": (_told_by_torchrun, _told_by_srun, _told_by_mpirun),
 }
 

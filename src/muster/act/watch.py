@@ -106,7 +106,7 @@ def output_of_run(directory: Path, moved: Sequence[Path] = ()) -> JobOutput:
         ranks = int(shape["nodes"]) * int(shape["ntasks_per_node"])
         # Of torchrun srun knows the agents alone, and a file each is an agent's.
         launcher = str(plan["launcher"])
-        each = (plan["output"], launcher) == ("rank-files", "srun")
+        each = plan["output"] == "rank-files" and launcher in {"srun", "srun+horovod"}
         return JobOutput(directory / "logs", tuple(moved), bool(plan["label"]), ranks, each, launcher)
     except (OSError, ValueError, KeyError, TypeError):
         return JobOutput(directory / "logs", tuple(moved))

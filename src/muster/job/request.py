@@ -13,7 +13,7 @@ from muster.units import parse_memory_mib, parse_walltime_s
 
 __all__ = ["LAUNCHERS", "Option", "Request", "options_of"]
 
-LAUNCHERS = ("auto", "srun", "torchrun", "mpirun", "mpirun+torchrun", "local")
+LAUNCHERS = ("auto", "srun", "torchrun", "mpirun", "mpirun+torchrun", "horovod", "local")
 
 
 class Option(msgspec.Struct, frozen=True):

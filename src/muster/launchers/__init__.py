@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muster.launchers.base import Launcher
+from muster.launchers.horovod import Horovod
 from muster.launchers.local import Local
 from muster.launchers.mpirun import Mpirun
 from muster.launchers.shell import Shell
@@ -11,6 +12,10 @@ from muster.launchers.torchrun import MpirunTorchrun, Torchrun
 
 __all__ = ["LAUNCHERS", "Launcher"]
 
-LAUNCHERS: dict[str, Launcher] = {
-    launcher.name: launcher for launcher in (Srun(), Torchrun(), Mpirun(), MpirunTorchrun(), Local(), Shell())
-}
+_ALL: tuple[Launcher, ...] = (
+    *(Srun(), Torchrun(), Mpirun(), MpirunTorchrun()),
+    *(Horovod(Mpirun()), Horovod(Srun())),
+    *(Local(), Shell()),
+)
+
+LAUNCHERS: dict[str, Launcher] = {launcher.name: launcher for launcher in _ALL}

@@ -17,6 +17,7 @@ from muster.plan.conditions import make_conditions
 from muster.plan.environment import make_prelude, make_variables
 from muster.plan.flags import absorb_flags, gpus_in_gres
 from muster.plan.header import make_directives
+from muster.plan.horovod import HOROVOD, horovod_variables, pmi_of, started_by, starter_of
 from muster.plan.image import keep_host_outside, use_image
 from muster.plan.image_paths import check_places, image_notes
 from muster.plan.limits import check_limits
@@ -50,10 +51,10 @@ def make_plan(
     node = node_shape(site, request) if engine is Engine.SLURM else NodeShape(gpus=facts.gpus, origin="this machine")
     shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
     launcher, launcher_reason = _launcher(request, site, engine)
-    job = situation_of(site, request, shape, launcher, nccl=facts.nccl)
+    job = situation_of(site, request, shape, started_by(launcher), nccl=facts.nccl)
     terms = terms_of(site, request, shape, job)
     image = use_image(request, site, facts, job, engine)
-    variables = (*keep_host_outside(image), *make_variables(request, terms, facts))
+    variables = (*keep_host_outside(image), *horovod_variables(launcher), *make_variables(request, terms, facts))
     directory = _working_directory(request, facts)
     name = request.job_name or _name_of(command)
     check_places(image, directory, variables)
@@ -70,7 +71,7 @@ def make_plan(
         shape=shape,
         launcher=launcher,
         launcher_reason=launcher_reason,
-        mpi=request.mpi or terms.mpi,
+        mpi=pmi_of(request, site, job.stack) if launcher == "srun+horovod" else request.mpi or terms.mpi,
         wireup=request.wireup,
         directives=(),
         step_flags=_step_flags(request, terms),
@@ -93,7 +94,7 @@ def make_plan(
     )
     if engine is Engine.SLURM and not within:
         plan = replace(plan, directives=make_directives(request, terms, plan, more_flags))
-        check_limits(site, request, shape, launcher, plan.directives)
+        check_limits(site, request, shape, started_by(launcher), plan.directives)
         comment = replace(plan.directives[0], name="comment", value=f"muster:{digest_of(plan)}", reason=_COMMENT)
         plan = replace(plan, directives=(*plan.directives, comment))
     return plan
@@ -148,6 +149,8 @@ def _launcher(request: Request, site: Site, engine: Engine) -> tuple[str, Reason
     asked, launch = request.launcher, site.profile.launch
     if asked == "shell":
         return asked, Reason("a terminal on the first node")
+    if asked == HOROVOD:
+        return starter_of(request, site, engine)
     if asked != "auto":
         if engine is Engine.HERE and asked == "srun":
             raise RequestError("srun needs a Slurm controller, and none answers here", hint="--launcher local")

@@ -18,7 +18,7 @@ _LAUNCHERS = {
     "mpiexec.hydra": "mpirun",
     "srun": "srun",
     "accelerate": "torchrun",
-    "horovodrun": "mpirun",
+    "horovodrun": "horovod",
     "deepspeed": "torchrun",
     "torchrun-hpc": "torchrun",
 }

@@ -28,7 +28,7 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     yield "launcher", plan.launcher, plan.launcher_reason
     for flag in LAUNCHERS[plan.launcher].flags(with_step_flags(plan)):
         yield "step", quote(flag.word), flag.reason
-    for flag in plan.mpirun_flags if plan.launcher == "mpirun" else ():
+    for flag in plan.mpirun_flags if plan.launcher in {"mpirun", "mpirun+horovod"} else ():
         yield "step", quote(flag.word), flag.reason
     meeting = plan.rendezvous
     yield "rendezvous", f"MASTER_ADDR = {meeting.address or 'the first host of the step'}", meeting.address_reason

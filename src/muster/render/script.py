@@ -106,7 +106,7 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield part("torchrun_status")
     if plan.launcher.startswith("mpirun"):
         yield part("mpirun")
-    if plan.launcher == "mpirun":
+    if plan.launcher in {"mpirun", "mpirun+horovod"}:
         yield part("hydra_status")
 
 
@@ -136,7 +136,7 @@ def _chooses_address(plan: Plan) -> bool:
 
 
 def _by_srun(plan: Plan) -> bool:
-    return plan.launcher in {"srun", "torchrun"} and plan.engine is Engine.SLURM
+    return plan.launcher in {"srun", "srun+horovod", "torchrun"} and plan.engine is Engine.SLURM
 
 
 def _job(plan: Plan) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Environments, made once and proved: what a job will run in. Stands beside the lab, above `act`."""

@@ -1,0 +1,391 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
+#   muster submit -N 2 -g 4 -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+#SBATCH --export=NONE
+#SBATCH --comment=muster:DIGEST
+
+# shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
+
+# The job. What it calls stands below.
+muster_main() {
+    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    trap 'muster_interrupted=130' INT
+    # This job: its id, its directory, its size as it was granted.
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
+    muster_job=$SLURM_JOB_ID
+    # submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
+    muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
+    muster_run_dir=${muster_output%/logs/batch.log}
+    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
+    mkdir -p "$muster_run_dir/logs" || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
+    cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
+    muster_nodes=$SLURM_JOB_NUM_NODES
+    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-4}
+
+    # What an outer job, another launcher or the header left behind, and our own flags say better.
+    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
+    unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
+    export HOROVOD_CONTROLLER=mpi
+    export HOROVOD_CPU_OPERATIONS=mpi
+    export RES_OPTIONS='timeout:1 attempts:1'
+    # What the prologue of every rank compares with what it finds.
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=mpirun+horovod MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=4 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+    muster_choose_port
+    muster_label=1
+    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES HOROVOD_CONTROLLER HOROVOD_CPU_OPERATIONS RES_OPTIONS PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)
+    muster_mpirun_site=()
+    muster_mpirun_words
+
+    # The ranks.
+    mpirun \
+        -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
+        sh -c "$muster_task" muster /home/ada/env/bin/python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
+    muster_status=$?
+    muster_hydra_status "$muster_run_dir/logs/ranks.log"
+    exit "${muster_interrupted:-$muster_status}"
+}
+
+# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
+muster_task=$(
+    cat <<'MUSTER_TEXT'
+# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
+
+muster_stop() {
+    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
+    exit 2
+}
+
+# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
+muster_first_host() {
+    muster_first=
+    muster_list=$1
+    while :; do
+        muster_plain=${muster_list%%[[,]*}
+        muster_first=$muster_first$muster_plain
+        muster_list=${muster_list#"$muster_plain"}
+        case $muster_list in
+        '['*)
+            muster_inside=${muster_list#'['}
+            muster_inside=${muster_inside%%']'*}
+            muster_first=$muster_first${muster_inside%%[,-]*}
+            muster_list=${muster_list#*']'}
+            ;;
+        *) return ;;
+        esac
+    done
+}
+
+# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
+muster_port_from_ids() {
+    muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
+}
+
+# Whether something on this host already listens on port $1 (state 0A in the kernel's tables).
+muster_port_is_taken() {
+    muster_hex=$(printf '%04X' "$1")
+    for muster_table in /proc/net/tcp /proc/net/tcp6; do
+        [ -r "$muster_table" ] || continue
+        while read -r _ muster_local _ muster_state _; do
+            case $muster_state:$muster_local in
+            0A:*:"$muster_hex") return 0 ;;
+            esac
+        done <"$muster_table"
+    done
+    return 1
+}
+
+# Who this rank is, from Open MPI's or MPICH's variables. Slurm's are the daemon's here, not the rank's.
+if [ -n "${OMPI_COMM_WORLD_RANK:-}" ]; then
+    muster_rank=$OMPI_COMM_WORLD_RANK
+    muster_size=$OMPI_COMM_WORLD_SIZE
+    muster_local_rank=$OMPI_COMM_WORLD_LOCAL_RANK
+    muster_local_size=$OMPI_COMM_WORLD_LOCAL_SIZE
+elif [ -n "${PMI_RANK:-}" ]; then
+    muster_rank=$PMI_RANK
+    muster_size=$PMI_SIZE
+    muster_local_rank=${MPI_LOCALRANKID:-}
+    muster_local_size=${MPI_LOCALNRANKS:-}
+else
+    muster_stop 'this rank was not started by mpirun: neither OMPI_COMM_WORLD_RANK nor PMI_RANK is there' \
+        'load the MPI module whose mpirun starts the ranks, or use --launcher srun'
+fi
+# mpirun was given the nodes in this order, so the place of this host's name in it is the node's rank.
+read -r muster_here </proc/sys/kernel/hostname
+muster_nodes=0
+muster_node_rank=
+for muster_name in ${MUSTER_NODES:-$muster_here}; do
+    [ "${muster_name%%.*}" != "${muster_here%%.*}" ] || muster_node_rank=$muster_nodes
+    muster_nodes=$((muster_nodes + 1))
+done
+if [ -z "$muster_node_rank" ]; then
+    [ $((muster_size % muster_nodes)) -eq 0 ] || muster_stop \
+        "this host calls itself $muster_here, which is none of: ${MUSTER_NODES:-}" 'use --launcher srun on this site'
+    muster_node_rank=$((muster_rank / (muster_size / muster_nodes)))
+fi
+[ -n "$muster_local_rank" ] || muster_local_rank=$((muster_rank % (muster_size / muster_nodes)))
+[ -n "$muster_local_size" ] || muster_local_size=$((muster_size / muster_nodes))
+muster_first=${MUSTER_NODES%% *}
+muster_address=${MUSTER_ADDRESS:-${muster_first:-$muster_here}${MUSTER_HOST_SUFFIX:-}}
+muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
+muster_id=$muster_job.mpi
+muster_port=${MUSTER_PORT:-}
+[ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" 0
+
+# The CPUs that the kernel grants this rank, and its share of the physical cores among them.
+
+# CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
+muster_count_cpus() {
+    muster_cpu_count=0
+    muster_core_count=0
+    muster_cores=,
+    muster_ifs=$IFS
+    IFS=,
+    for muster_range in $1; do
+        muster_cpu=${muster_range%-*}
+        while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
+            muster_cpu_count=$((muster_cpu_count + 1))
+            muster_siblings=$muster_cpu
+            muster_file=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$muster_cpu/topology/thread_siblings_list
+            [ ! -r "$muster_file" ] || read -r muster_siblings <"$muster_file" || :
+            # A core is known by the first of its hardware threads.
+            muster_core=${muster_siblings%%[,-]*}
+            case $muster_cores in
+            *,"$muster_core",*) ;;
+            *)
+                muster_cores=$muster_cores$muster_core,
+                muster_core_count=$((muster_core_count + 1))
+                ;;
+            esac
+            muster_cpu=$((muster_cpu + 1))
+        done
+    done
+    IFS=$muster_ifs
+}
+
+# Threads for a rank whose mask is $1, on a node with $2 of our ranks, when $3 CPUs were asked for (0: nothing asked).
+muster_threads_of_mask() {
+    muster_online=
+    [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
+    muster_count_cpus "$1"
+    # A mask wider than one rank's share is the node's: its ranks divide it between them.
+    muster_sharing=1
+    if [ "$1" = "$muster_online" ] ||
+        { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
+        { [ "$3" -eq 0 ] && [ "$muster_cpu_count" -ge "${SLURM_CPUS_ON_NODE:-1}" ]; }; then
+        muster_sharing=$2
+    fi
+    muster_threads=$((muster_core_count / muster_sharing))
+    [ "$3" -eq 0 ] || [ "$muster_threads" -le "$3" ] || muster_threads=$3
+    [ "$muster_threads" -ge 1 ] || muster_threads=1
+}
+
+# This process's mask, as the kernel writes it. Result in $muster_cpus.
+muster_own_mask() {
+    muster_cpus=
+    while read -r muster_key muster_value; do
+        [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
+    done <"${MUSTER_PROC:-/proc}/self/status"
+}
+
+# How many items a comma-separated list has. Result in $muster_count.
+muster_count_items() {
+    muster_count=0
+    muster_ifs=$IFS
+    IFS=,
+    for muster_item in $1; do muster_count=$((muster_count + 1)); done
+    IFS=$muster_ifs
+}
+
+# Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.
+[ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
+    "$MUSTER_NTASKS ranks were planned and the launcher started $muster_size" 'another launcher may stand in between: take it out of the command'
+[ "$muster_nodes" -lt 2 ] || [ -n "${MUSTER_LOCAL_NNODES:-}" ] || case $muster_address in
+'' | localhost | localhost.* | 127.*) muster_stop "the address of rank 0 is '$muster_address', which every node takes for itself" 'leave --master-addr away, or name a host' ;;
+esac
+case $muster_address in
+*:[0-9]*:*) ;;
+*:*) muster_stop "MASTER_ADDR '$muster_address' holds a port" 'give the host with --master-addr and the port with --master-port' ;;
+esac
+if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then
+    muster_visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
+    muster_count_items "$muster_visible"
+    [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] || [ "${MUSTER_VISIBILITY:-all}" = one ] ||
+        muster_stop "rank $muster_rank sees the devices '$muster_visible' and shares its node with $muster_local_size ranks" \
+            'ask for the GPUs of the node, not of the task: no --gpus-per-task, --gpu-bind or CUDA_VISIBLE_DEVICES'
+fi
+
+muster_own_mask
+muster_threads_of_mask "$muster_cpus" "$muster_local_size" "${MUSTER_CPUS:-0}"
+[ "${MUSTER_CPUS:-1}" -le 1 ] || [ "$muster_cpu_count" -ne 1 ] || muster_stop \
+    "rank $muster_rank may use one CPU (number $muster_cpus) of the $MUSTER_CPUS that were asked for" \
+    'the step was started without --cpus-per-task: let Muster write the srun line'
+[ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS="$muster_threads"
+
+if [ "$muster_rank" -eq 0 ] && [ -z "${MUSTER_PORT_CHOSEN:-}" ] && muster_port_is_taken "$muster_port"; then
+    muster_stop "port $muster_port of $muster_address is taken by another program" 'start again, or choose one with --master-port'
+fi
+
+export RANK="$muster_rank" WORLD_SIZE="$muster_size" LOCAL_RANK="$muster_local_rank" LOCAL_WORLD_SIZE="$muster_local_size"
+export GROUP_RANK="$muster_node_rank" GROUP_WORLD_SIZE="$muster_nodes" NODE_RANK="$muster_node_rank"
+export ROLE_NAME=default ROLE_RANK="$muster_rank" ROLE_WORLD_SIZE="$muster_size"
+export MASTER_ADDR="$muster_address" MASTER_PORT="$muster_port"
+export TORCHELASTIC_RUN_ID="$muster_id" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
+# An agent's store that is promised and not there makes rank 0 wait for ever.
+unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
+
+if [ "${MUSTER_VISIBILITY:-all}" = one ]; then
+    for muster_name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES; do
+        eval "muster_visible=\${$muster_name:-}"
+        muster_index=0
+        muster_ifs=$IFS
+        IFS=,
+        for muster_device in $muster_visible; do
+            [ "$muster_index" -ne "$muster_local_rank" ] || export "$muster_name=$muster_device"
+            muster_index=$((muster_index + 1))
+        done
+        IFS=$muster_ifs
+    done
+fi
+
+# Horovod asks its MPI who the ranks are. Where no MPI has started this one, it would train alone and say nothing.
+if [ "$muster_size" -gt 1 ] && [ -z "${OMPI_COMM_WORLD_RANK:-}${PMIX_RANK:-}${PMI_RANK:-}${PMI_FD:-}${PALS_RANKID:-}" ]; then
+    muster_stop "rank $muster_rank was started without MPI: Horovod would take each rank for the whole world" \
+        'name the PMI that your MPI was built with: --mpi pmix or --mpi pmi2; srun --mpi=list shows what is there'
+fi
+# What horovodrun, around us, would have told its own ranks.
+unset HOROVOD_RANK HOROVOD_SIZE HOROVOD_LOCAL_RANK HOROVOD_LOCAL_SIZE HOROVOD_CROSS_RANK HOROVOD_CROSS_SIZE
+unset HOROVOD_HOSTNAME HOROVOD_GLOO_RENDEZVOUS_ADDR HOROVOD_GLOO_RENDEZVOUS_PORT
+
+# The user's command; only rank 0 reads the standard input. Open MPI ends all ranks when one fails. Hydra waits for the
+# others for ever, unless a rank dies of a signal: there this shell stays, says how its command ended, and dies of one.
+[ "$muster_rank" -eq 0 ] || exec </dev/null
+[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exec "$@"
+"$@"
+muster_status=$?
+[ "$muster_status" -ne 0 ] || exit 0
+printf 'muster: rank %s ended with status %s\n' "$muster_rank" "$muster_status" >&2
+kill -KILL "$$"
+MUSTER_TEXT
+)
+
+# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
+
+muster_stop() {
+    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
+    exit 2
+}
+
+# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
+muster_first_host() {
+    muster_first=
+    muster_list=$1
+    while :; do
+        muster_plain=${muster_list%%[[,]*}
+        muster_first=$muster_first$muster_plain
+        muster_list=${muster_list#"$muster_plain"}
+        case $muster_list in
+        '['*)
+            muster_inside=${muster_list#'['}
+            muster_inside=${muster_inside%%']'*}
+            muster_first=$muster_first${muster_inside%%[,-]*}
+            muster_list=${muster_list#*']'}
+            ;;
+        *) return ;;
+        esac
+    done
+}
+
+# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
+muster_port_from_ids() {
+    muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
+}
+
+# Whether something on this host already listens on port $1 (state 0A in the kernel's tables).
+muster_port_is_taken() {
+    muster_hex=$(printf '%04X' "$1")
+    for muster_table in /proc/net/tcp /proc/net/tcp6; do
+        [ -r "$muster_table" ] || continue
+        while read -r _ muster_local _ muster_state _; do
+            case $muster_state:$muster_local in
+            0A:*:"$muster_hex") return 0 ;;
+            esac
+        done <"$muster_table"
+    done
+    return 1
+}
+
+# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
+muster_choose_port() {
+    muster_first_host "$SLURM_JOB_NODELIST"
+    read -r muster_here </proc/sys/kernel/hostname
+    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
+    muster_port_from_ids "$SLURM_JOB_ID" "$$"
+    for _ in {1..64}; do
+        if ! muster_port_is_taken "$muster_port"; then
+            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
+            return
+        fi
+        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
+    done
+    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
+}
+
+# The hosts in rank order, and this mpirun's own words for hosts, labels and variables.
+muster_mpirun_words() {
+    local names=() kind
+    if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
+        mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+        names=("${names[@]:0:$muster_nodes}")
+        export MUSTER_NODES="${names[*]}"
+    fi
+    kind=$(mpirun --version 2>&1)
+    case $kind in
+    *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
+    *HYDRA* | *Hydra* | *'Intel(R) MPI'*) muster_hydra "${names[@]}" ;;
+    *) muster_stop "mpirun is neither Open MPI's nor MPICH's: ${kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
+    esac
+}
+
+muster_open_mpi() {
+    local name slots=${*/%/:$muster_ntasks_per_node} hosts=$* binding=(--bind-to none)
+    local ranks=(--map-by "ppr:$muster_ntasks_per_node:node") agents=(--map-by ppr:1:node)
+    # What the site says of mapping and binding replaces ours, for the ranks; an agent has the whole node.
+    muster_mpirun_agents=("${binding[@]}")
+    case " ${muster_mpirun_site[*]} " in *bind-to* | *:pe=*) binding=() ;; esac
+    case " ${muster_mpirun_site[*]} " in *map-by*) ranks=() ;; esac
+    muster_mpirun_ranks=("${binding[@]}" "${muster_mpirun_site[@]}")
+    if [ $# -gt 0 ]; then
+        muster_mpirun_ranks+=(--host "${slots// /,}" "${ranks[@]}")
+        muster_mpirun_agents+=(--host "${hosts// /,}" "${agents[@]}")
+    else
+        muster_mpirun_ranks+=(--oversubscribe)
+    fi
+    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(--tag-output)
+    for name in "${muster_carried[@]}"; do
+        [ -z "${!name+set}" ] || { muster_mpirun_ranks+=(-x "$name") && muster_mpirun_agents+=(-x "$name"); }
+    done
+}
+
+muster_hydra() {
+    local hosts=$*
+    muster_mpirun_ranks=(-genvall "${muster_mpirun_site[@]}")
+    muster_mpirun_agents=(-genvall)
+    if [ $# -gt 0 ]; then
+        muster_mpirun_ranks+=(-hosts "${hosts// /,}" -ppn "$muster_ntasks_per_node")
+        muster_mpirun_agents+=(-hosts "${hosts// /,}" -ppn 1)
+    fi
+    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(-prepend-rank)
+}
+
+# Hydra has a status of its own when a rank failed; the rank has said its, in one of the files. Result in $muster_status.
+muster_hydra_status() {
+    local found=
+    [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* ended with status //p' "$@" | head -n 1)
+    muster_status=${found:-$muster_status}
+}
+
+muster_main
