@@ -80,8 +80,13 @@ def image_with_torch(images: Images, scratch: Path) -> tuple[str, ...]:
     """Words for an image whose programs are this machine's: a system of torch's size is not built for a test."""
     packages = prepared_apptainer(apptainer_cache(os.environ), lambda _: None)
     folder = _system(scratch / "images/with_torch", packages / "usr/bin/busybox", ("sh",))
+    return words_with_torch(folder)
+
+
+def words_with_torch(image: Path) -> tuple[str, ...]:
+    """Words that bring this machine's Python and torch into any image."""
     own = [
         str(path) for path in (Path("/usr"), Path("/lib"), Path("/lib64"), Path(sys.base_prefix), ROOT) if path.exists()
     ]
     paths = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-    return ("--image", str(folder), *(word for path in own for word in ("--bind", path)), "--env", f"PATH={paths}")
+    return ("--image", str(image), *(word for path in own for word in ("--bind", path)), "--env", f"PATH={paths}")
