@@ -41,7 +41,7 @@ lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks, shellc
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
-	@$(BIN)/vermin --no-config-file --target=3.8- --no-tips --violations --quiet src/muster/__init__.py src/muster/rank
+	@$(BIN)/vermin --no-config-file --target=3.8- --no-tips --violations --quiet src/muster/__init__.py src/muster/rank src/muster/bench/ranks
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_FILES); \
 	  elif [ "$$CI" = true ]; then echo "lint: shellcheck is missing" >&2; exit 1; fi
 

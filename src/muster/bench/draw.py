@@ -1,0 +1,132 @@
+"""The pictures of `--plot`, by matplotlib (the extra `plot`), imported here and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from muster.bench.order import format_bytes
+from muster.bench.pairs import pair_rates
+from muster.bench.results import Series
+from muster.bench.table import format_rate, over_nodes
+from muster.errors import MachineLacks, RequestError
+
+__all__ = ["FORMATS", "draw"]
+
+FORMATS = (".png", ".svg", ".pdf")
+
+_HUES = ("#2563c9", "#c2571a", "#12836f", "#9a3fb5", "#a8790b", "#c0365e")
+_SOFT, _RULE = "#63666b", "#e2e2dd"
+
+
+def draw(series: Series, path: Path, site: str) -> None:
+    """Bandwidth over size, over nodes, and the pairs as a heat map: what there is of them, side by side, in one file."""
+    if path.suffix.lower() not in FORMATS:
+        raise RequestError(
+            f"--plot {path}: no picture of the kind {path.suffix!r}", hint=f"end it in {', '.join(FORMATS)}"
+        )
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise MachineLacks(
+            "matplotlib", "--plot needs matplotlib, which this environment lacks", hint="pip install 'muster-hpc[plot]'"
+        ) from None
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    pictures = [
+        picture
+        for picture, there in (
+            (_over_size, bool(_lines(series))),
+            (_over_nodes, len(over_nodes(series)) > 1),
+            (_heat, len(series.pairs) > 0),
+        )
+        if there
+    ]
+    if not pictures:
+        raise RequestError("there is nothing to draw", hint="the series holds no collective of two ranks and no pairs")
+    with plt.rc_context({"font.family": ["DejaVu Sans"], "font.size": 9, "svg.fonttype": "none"}):
+        figure, places = plt.subplots(
+            1, len(pictures), figsize=(6.2 * len(pictures), 4.2), squeeze=False, layout="constrained"
+        )
+        for picture, axes in zip(pictures, places[0], strict=True):
+            picture(series, axes)
+        figure.suptitle(f"Bandwidth of {site}", x=0.01, ha="left", fontsize=13, fontweight="bold")
+        figure.savefig(path, dpi=160)
+        plt.close(figure)
+
+
+def _lines(series: Series) -> dict[str, list[tuple[int, float]]]:
+    most = max((row.nodes for row in series.rows if row.scope == "nodes"), default=0)
+    lines: dict[str, list[tuple[int, float]]] = {}
+    first: dict[str, tuple[str, str]] = {}
+    for row in series.rows:
+        rate = row.busbw_gb_s
+        if row.scope != "nodes" or row.nodes != most or rate is None:
+            continue
+        if first.setdefault(row.collective, (row.dtype, row.place)) == (row.dtype, row.place):
+            lines.setdefault(row.collective, []).append((row.bytes, rate))
+    return lines
+
+
+def _quiet(axes: Any, title: str) -> None:
+    axes.set_title(title, loc="left", fontsize=10)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(_RULE)
+    axes.tick_params(colors=_SOFT, length=0)
+
+
+def _over_size(series: Series, axes: Any) -> None:
+    lines = _lines(series)
+    for hue, (name, points) in zip(_HUES * 2, lines.items(), strict=False):
+        axes.plot(*zip(*points, strict=True), color=hue, linewidth=1.8, marker="o", markersize=3, label=name)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    sizes = sorted({size for points in lines.values() for size, _ in points})
+    shown = sizes[:: max(1, -(-len(sizes) // 7))]
+    axes.set_xticks(shown, [format_bytes(size) for size in shown])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.grid(axis="y", color=_RULE, linewidth=0.8)
+    _quiet(axes, "over size: bus bandwidth, GB/s")
+    axes.legend(frameon=False, labelcolor="linecolor", handlelength=1.2)
+
+
+def _over_nodes(series: Series, axes: Any) -> None:
+    rows = over_nodes(series)
+    nodes = [row.nodes for row in rows]
+    bus = [float("nan") if row.busbw_gb_s is None else row.busbw_gb_s for row in rows]
+    axes.plot(nodes, bus, color=_HUES[0], linewidth=1.8, marker="o", markersize=3.5, label="bus")
+    algorithm = [row.algbw_gb_s for row in rows]
+    axes.plot(nodes, algorithm, color=_HUES[1], linewidth=1.8, marker="o", markersize=3.5, label="algorithm")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(nodes, [str(each) for each in nodes])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", color=_RULE, linewidth=0.8)
+    axes.set_xlabel("nodes", color=_SOFT)
+    _quiet(axes, f"over nodes: {rows[0].collective} of {format_bytes(rows[0].bytes)}, GB/s")
+    axes.legend(frameon=False, labelcolor="linecolor", handlelength=1.2)
+
+
+def _heat(series: Series, axes: Any) -> None:
+    rates = pair_rates(series.pairs)
+    hosts = series.start.hosts if series.start else tuple(map(str, range(1 + max(b for _, b in rates))))
+    count = len(hosts)
+    cells = [[float("nan")] * count for _ in range(count)]
+    for (a, b), rate in rates.items():
+        cells[a][b] = cells[b][a] = rate
+    most = max(rates.values())
+    image = axes.imshow(cells, cmap="Blues", vmin=0, vmax=most, interpolation="nearest")
+    if count <= 16:
+        axes.set_xticks(range(count), hosts, rotation=90)
+        axes.set_yticks(range(count), hosts)
+    if count <= 12:
+        for (a, b), rate in rates.items():
+            for x, y in ((a, b), (b, a)):
+                colour = "white" if rate > 0.55 * most else "black"
+                axes.text(x, y, format_rate(rate), ha="center", va="center", color=colour, fontsize=8)
+    axes.figure.colorbar(image, ax=axes, shrink=0.85).outline.set_visible(False)
+    _quiet(axes, "pairs of nodes: GB/s each way")
+    axes.spines["bottom"].set_visible(False)

@@ -1,0 +1,84 @@
+"""The results of earlier runs, one JSON object a line: what a later run can be compared with.
+
+A line is written whole with one call, so that two jobs may share a file; a line cut short is said and passed over.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from muster.bench.results import Row, Series
+
+__all__ = ["Entry", "History", "lines_of", "read_history"]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of an earlier run, and on what it was measured."""
+
+    time: float
+    site: str
+    hosts: tuple[str, ...]
+    device: str
+    torch: str
+    nccl: str
+    row: Row
+
+
+class History(msgspec.Struct, frozen=True):
+    """What the file holds, and how many of its lines could not be read."""
+
+    entries: tuple[Entry, ...] = ()
+    unreadable: int = 0
+
+    def earlier(self, row: Row, site: str, device: str) -> tuple[float, ...]:
+        """GB/s that the same measurement gave on the same kind of device of this site."""
+        rates = []
+        for entry in self.entries:
+            if entry.site == site and entry.device == device and entry.row.key == row.key:
+                rate = entry.row.busbw_gb_s
+                if rate is not None:
+                    rates.append(rate)
+        return tuple(rates)
+
+    def usual(self, row: Row, site: str, device: str) -> float | None:
+        """The median of the earlier ones."""
+        rates = self.earlier(row, site, device)
+        return statistics.median(rates) if rates else None
+
+
+def lines_of(series: Series, site: str) -> Sequence[str]:
+    """The lines that this series adds; rows with wrong elements teach nothing about speed."""
+    start = series.start
+    if start is None:
+        return ()
+    entries = [
+        Entry(
+            time=start.time,
+            site=site,
+            hosts=start.hosts[: row.nodes],
+            device=start.devices[0],
+            torch=start.torch[0],
+            nccl=start.nccl[0],
+            row=row,
+        )
+        for row in series.rows
+        if not row.wrong
+    ]
+    return [msgspec.json.encode(entry).decode() for entry in entries]
+
+
+def read_history(lines: Iterable[str]) -> History:
+    """Every line that can be read."""
+    decoder = msgspec.json.Decoder(Entry)
+    entries, unreadable = [], 0
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            entries.append(decoder.decode(line))
+        except (msgspec.MsgspecError, UnicodeError):
+            unreadable += 1
+    return History(tuple(entries), unreadable)

@@ -1,0 +1,232 @@
+"""Pass, slow or broken, and against what. Pure.
+
+A row is held against what the site publishes for it, else against the share of the line rate that is usual for its
+hardware, and, where the user asks for it, against this machine's own earlier runs.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from muster.bench.history import History
+from muster.bench.pairs import pair_rates, suspects
+from muster.bench.results import Probe, Row, Series, Start
+from muster.sites.schema import Bandwidth, Profile
+
+__all__ = ["Finding", "Judgement", "Verdict", "judge", "judge_row", "stragglers", "wire_share"]
+
+Verdict = Literal["pass", "slow", "broken", "unjudged"]
+
+_PASS = 0.90
+"""The share of the reference from which nccl-tests (NCCL_TESTS_MIN_BW) lets a result pass."""
+
+_BROKEN = 0.50
+"""Below half something else was measured: another transport, one NIC instead of all, a shared core."""
+
+_LINE_SHARE = 0.80
+"""Of the line rate: Ring leaves 76 to 82 % on NVLink, 91 to 96 % on InfiniBand (nccl-tests issues 212, 290, 1576)."""
+
+_SAME_SIZE = 1.10
+_LARGE = 64 << 20
+"""Below this size latency counts as well: a share of the line rate says nothing there."""
+
+_STRAGGLER = {"gemm": 0.05, "memory_copy": 0.10, "host_to_device": 0.10, "device_to_host": 0.10}
+_STRAGGLER_ELSE = 0.50
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """The verdict on one row, what it was held against, and in words."""
+
+    verdict: Verdict
+    against: Literal["profile", "line rate", "history", "values", "nothing"]
+    reason: str
+    expected_gb_s: float | None = None
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something else that stands out: which, how bad, in words."""
+
+    what: str
+    verdict: Verdict
+    text: str
+
+
+def judge(
+    series: Series, profile: Profile, history: History | None = None
+) -> tuple[tuple[Judgement, ...], tuple[Finding, ...]]:
+    """Of every row, in order, and of the whole."""
+    device = series.start.devices[0] if series.start else ""
+    rows = tuple(judge_row(row, profile, device, series.start, history) for row in series.rows)
+    return rows, (*_about_start(series), *stragglers(series), *_slow_pairs(series))
+
+
+def judge_row(
+    row: Row, profile: Profile, device: str = "", start: Start | None = None, history: History | None = None
+) -> Judgement:
+    """One row. A wrong element is broken, whatever the speed."""
+    if row.wrong:
+        return Judgement("broken", "values", _wrong_words(row, start))
+    rate = row.busbw_gb_s
+    if rate is None:
+        return Judgement("unjudged", "nothing", "one rank alone sends nothing: bus bandwidth is n/a")
+    if history is not None:
+        usual = history.usual(row, profile.name, device)
+        if usual is None:
+            return Judgement("unjudged", "history", "the history has no earlier run of this row")
+        return _held(rate, usual, "history", f"earlier runs here: {usual:.4g} GB/s", tolerance=_noise(row))
+    if device == "cpu":
+        return Judgement(
+            "unjudged", "nothing", "CPU ranks: what a site publishes is of its GPUs; --compare judges these"
+        )
+    published = _published(row, profile)
+    if published is not None:
+        words = f"{profile.name} publishes {published.busbw_gb_s:g} GB/s ({published.how})"
+        return _held(rate, published.busbw_gb_s, "profile", words, published.tolerance, published.broken_gb_s)
+    return _by_line(row, profile)
+
+
+def _wrong_words(row: Row, start: Start | None) -> str:
+    first = row.wrong[0]
+    where = f" ({start.host_of(first.rank)})" if start else ""
+    total = sum(each.count for each in row.wrong)
+    return f"{total} wrong elements; rank {first.rank}{where}, the first at index {first.first}"
+
+
+def _noise(row: Row) -> float:
+    """The machine's own spread, where that is more than the usual tolerance."""
+    return min(0.4, max(1 - _PASS, 3 * row.spread))
+
+
+def _published(row: Row, profile: Profile) -> Bandwidth | None:
+    """The published result of the same collective, nodes and ranks, at this size or a smaller one."""
+    if row.scope != "nodes":
+        return None
+    fits = [
+        one
+        for one in profile.bandwidth
+        if one.collective == row.collective
+        and one.nodes == row.nodes
+        and one.nodes * one.ranks_per_node == row.ranks
+        and one.size_mib * (1 << 20) <= row.bytes * _SAME_SIZE
+    ]
+    return max(fits, key=lambda one: one.size_mib, default=None)
+
+
+def _held(
+    rate: float,
+    expected: float,
+    against: Literal["profile", "history"],
+    words: str,
+    tolerance: float | None = None,
+    broken_gb_s: float | None = None,
+) -> Judgement:
+    share = rate / expected
+    floor = max(_BROKEN, (broken_gb_s or 0.0) / expected)
+    passes = 1 - tolerance if tolerance is not None else _PASS
+    verdict: Verdict = "pass" if share >= passes else "broken" if share <= floor else "slow"
+    return Judgement(verdict, against, f"{share:.0%} of what is expected; {words}", expected)
+
+
+# --- line rate ------------------------------------------------------------------------------------------------------
+
+
+def wire_share(row: Row, gbit_per_node: float) -> tuple[float, str]:
+    """What crossed a node's wire over what it can carry, and how that was counted.
+
+    A ring sends the bus bandwidth over each node's wire. Between two nodes NCCL takes a tree: each half crosses once,
+    so the wire carries the algorithm bandwidth, and the bus bandwidth counts it up to twice.
+    """
+    line = gbit_per_node / 8
+    if row.collective == "all_reduce" and row.nodes == 2:
+        return row.algbw_gb_s / line, "two nodes: a tree sends each byte once, so algorithm bandwidth is counted"
+    return (row.busbw_gb_s or 0.0) / line, "bus bandwidth is counted"
+
+
+def _by_line(row: Row, profile: Profile) -> Judgement:
+    nothing = f"{profile.name} publishes nothing for {row.collective} on {row.nodes} nodes at this size"
+    gbit = profile.fabric.gbit_per_node
+    if row.nodes < 2 or gbit is None or row.scope != "nodes" or row.collective not in _OVER_ALL_NICS:
+        return Judgement("unjudged", "nothing", nothing)
+    if row.bytes < _LARGE:
+        return Judgement("unjudged", "nothing", f"{nothing}, and below 64 MiB the line rate says nothing")
+    share, counted = wire_share(row, gbit)
+    words = f"{share:.0%} of the node's {gbit:g} Gbit/s; {counted}"
+    if share > 1:
+        return Judgement(
+            "pass", "line rate", f"{words}; more than the wire carries: a part never left the node", gbit / 8
+        )
+    good = _LINE_SHARE * _PASS
+    verdict: Verdict = "pass" if share >= good else "broken" if share < _LINE_SHARE * _BROKEN else "slow"
+    return Judgement(verdict, "line rate", words, _LINE_SHARE * gbit / 8)
+
+
+_OVER_ALL_NICS = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
+"""A broadcast or an exchange of two ranks may well use one NIC of the node."""
+
+
+# --- one against the others -----------------------------------------------------------------------------------------
+
+
+def stragglers(series: Series) -> tuple[Finding, ...]:
+    """Ranks that do worse alone than the middle of all ranks, by more than the rank's own spread explains."""
+    found = []
+    for probe in series.probes:
+        medians = probe.medians
+        if len(medians) < 3:
+            continue
+        usual = statistics.median(medians.values())
+        for rank, value in medians.items():
+            share = value / usual if probe.more_is_better else usual / value
+            if share < 1 - max(_STRAGGLER.get(probe.name, _STRAGGLER_ELSE), 3 * _spread(probe, rank)):
+                host = f" on {series.start.host_of(rank)}" if series.start else ""
+                text = f"rank {rank}{host}: {probe.name} {value:.4g} {probe.unit}, the others {usual:.4g}"
+                found.append(Finding("straggler", "slow", text))
+    return tuple(found)
+
+
+def _spread(probe: Probe, rank: int) -> float:
+    values = probe.by_rank[rank]
+    return statistics.pstdev(values) / statistics.fmean(values) if len(values) > 1 else 0.0
+
+
+def _slow_pairs(series: Series) -> tuple[Finding, ...]:
+    hosts: Sequence[str] = series.start.names if series.start else ()
+    found = [
+        Finding(
+            "slow node" if len(one.nodes) == 1 else "slow link",
+            "broken" if one.share < _BROKEN else "slow",
+            f"{' – '.join(hosts[node] if hosts else str(node) for node in one.nodes)}: {one.rate_gb_s:.4g} GB/s "
+            f"with its better partners, the others {one.usual_gb_s:.4g}"
+            if len(one.nodes) == 1
+            else f"{' – '.join(hosts[node] if hosts else str(node) for node in one.nodes)}: {one.rate_gb_s:.4g} GB/s, "
+            f"both do {one.usual_gb_s:.4g} with others",
+        )
+        for one in suspects(pair_rates(series.pairs))
+    ]
+    for one in series.pairs:
+        for a, b, _, wrong in one.pairs:
+            if wrong:
+                names = f"{hosts[a]} – {hosts[b]}" if hosts else f"{a} – {b}"
+                found.append(Finding("wrong values", "broken", f"{names}: {wrong} wrong elements in round {one.round}"))
+    return tuple(found)
+
+
+def _about_start(series: Series) -> tuple[Finding, ...]:
+    start = series.start
+    if start is None:
+        return ()
+    found = []
+    for name, values in (("torch", start.torch), ("NCCL", start.nccl), ("device", start.devices)):
+        kinds = {value: [rank for rank, each in enumerate(values) if each == value] for value in dict.fromkeys(values)}
+        if len(kinds) > 1:
+            told = "; ".join(
+                f"{value or 'none'} on rank {', '.join(map(str, ranks[:8]))}" for value, ranks in kinds.items()
+            )
+            found.append(Finding("ranks differ", "slow", f"{name}: {told}"))
+    if start.differing:
+        found.append(Finding("ranks differ", "slow", f"variables: {', '.join(start.differing)}"))
+    return tuple(found)

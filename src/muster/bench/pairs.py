@@ -1,0 +1,62 @@
+"""Which node is slow, from rounds of disjoint pairs. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from muster.bench.results import Pairs
+
+__all__ = ["Suspicion", "pair_rates", "suspects"]
+
+_SLOW_NODE = 0.90
+_SLOW_LINK = 0.80
+
+Pair = tuple[int, int]
+
+
+class Suspicion(msgspec.Struct, frozen=True):
+    """One node, or two where only their link is slow or nothing tells them apart; its rate over the usual one."""
+
+    nodes: tuple[int, ...]
+    rate_gb_s: float
+    usual_gb_s: float
+
+    @property
+    def share(self) -> float:
+        return self.rate_gb_s / self.usual_gb_s
+
+
+def pair_rates(rounds: Sequence[Pairs]) -> dict[Pair, float]:
+    """GB/s each way of each pair that met, the median of its rounds."""
+    met: dict[Pair, list[float]] = {}
+    for one in rounds:
+        for a, b, seconds, _ in one.pairs:
+            met.setdefault((min(a, b), max(a, b)), []).append(one.bytes / seconds / 1e9)
+    return {pair: statistics.median(rates) for pair, rates in met.items()}
+
+
+def suspects(rates: Mapping[Pair, float]) -> tuple[Suspicion, ...]:
+    """Slow nodes, slowest first, then links that are slow between two good nodes.
+
+    A good node shows what it can with its better partners, a slow one with none: a node is judged by the better half
+    of its partners. Two nodes alone have nothing to be compared with.
+    """
+    by_node: dict[int, list[float]] = {}
+    for (a, b), rate in rates.items():
+        by_node.setdefault(a, []).append(rate)
+        by_node.setdefault(b, []).append(rate)
+    if len(by_node) < 3:
+        return ()
+    ability = {node: statistics.median(sorted(found)[len(found) // 2 :]) for node, found in by_node.items()}
+    usual = statistics.median_high(ability.values())
+    slow = [Suspicion((node,), rate, usual) for node, rate in ability.items() if rate < _SLOW_NODE * usual]
+    named = {one.nodes[0] for one in slow}
+    links = [
+        Suspicion(pair, rate, usual)
+        for pair, rate in rates.items()
+        if rate < _SLOW_LINK * usual and not named & {*pair}
+    ]
+    return tuple(sorted(slow, key=lambda one: one.share) + sorted(links, key=lambda one: one.share))

@@ -1,0 +1,148 @@
+"""Rates of one rank's own parts: arithmetic, memory, the way to the device, storage. Each probe gives several values.
+
+Written for GPUs too; on a GPU none of it has been run yet.
+"""
+
+import os
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+__all__ = ["PROBES", "NotHere", "Probe"]
+
+_TRIALS = 7
+_MIB = 1 << 20
+
+
+class NotHere(Exception):
+    """A probe has nothing to measure on this rank; the words say why."""
+
+
+class Probe(NamedTuple):
+    """What is measured, its unit, whether more is better, and how."""
+
+    unit: str
+    more_is_better: bool
+    measure: Callable[[Any, str], List[float]]
+
+
+def _times(run: Callable[[], Any], finish: Callable[[], None], least_s: float = 0.02) -> List[float]:
+    """Seconds of one run, in several trials of runs back to back; the first runs warm up."""
+    for _ in range(3):
+        run()
+    finish()
+    began = time.perf_counter()
+    run()
+    finish()
+    count = max(1, min(200, int(least_s / max(time.perf_counter() - began, 1e-9))))
+    seconds = []
+    for _ in range(_TRIALS):
+        began = time.perf_counter()
+        for _ in range(count):
+            run()
+        finish()
+        seconds.append((time.perf_counter() - began) / count)
+    return seconds
+
+
+def _finisher(device: Any) -> Callable[[], None]:
+    import torch
+
+    if device.type == "cuda":
+        return lambda: torch.cuda.synchronize(device)
+    return lambda: None
+
+
+def gemm(device: Any, _: str) -> List[float]:
+    """10^12 operations per second of a matrix product: bf16 on a GPU, fp32 on CPU cores.
+
+    The operands are random: on zeros a GPU draws less power and runs faster than it ever will in training.
+    """
+    import torch
+
+    side, dtype = (8192, torch.bfloat16) if device.type == "cuda" else (768, torch.float32)
+    left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    out = torch.empty(side, side, device=device, dtype=dtype)
+    seconds = _times(lambda: torch.mm(left, right, out=out), _finisher(device))
+    return [2 * side**3 / each / 1e12 for each in seconds]
+
+
+def memory_copy(device: Any, _: str) -> List[float]:
+    """GB/s of a copy within the device's memory, what is read and what is written counted."""
+    import torch
+
+    size = (1024 if device.type == "cuda" else 64) * _MIB
+    source = torch.ones(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return [2 * size / each / 1e9 for each in _times(lambda: target.copy_(source), _finisher(device))]
+
+
+def _across(device: Any, to_device: bool) -> List[float]:
+    import torch
+
+    if device.type != "cuda":
+        raise NotHere("this rank has no GPU")
+    size = 256 * _MIB
+    host = torch.ones(size, dtype=torch.uint8).pin_memory()
+    there = torch.empty(size, dtype=torch.uint8, device=device)
+    target, source = (there, host) if to_device else (host, there)
+    return [size / each / 1e9 for each in _times(lambda: target.copy_(source, non_blocking=True), _finisher(device))]
+
+
+def host_to_device(device: Any, _: str) -> List[float]:
+    """GB/s from pinned memory of the host to the GPU."""
+    return _across(device, to_device=True)
+
+
+def device_to_host(device: Any, _: str) -> List[float]:
+    """GB/s from the GPU to pinned memory of the host."""
+    return _across(device, to_device=False)
+
+
+def storage_write(_: Any, directory: str) -> List[float]:
+    """GB/s of a file written and flushed to the storage behind `directory`."""
+    return [pair[0] for pair in _storage(directory)]
+
+
+def storage_read(_: Any, directory: str) -> List[float]:
+    """GB/s of that file read again, dropped from this host's cache where the system does so on request."""
+    return [pair[1] for pair in _storage(directory)]
+
+
+def _storage(directory: str, size: int = 32 * _MIB, trials: int = 3) -> List[Tuple[float, float]]:
+    path = os.path.join(directory, "muster-bench-{}-{}".format(os.uname().nodename, os.getpid()))
+    block = os.urandom(_MIB)
+    rates = []
+    try:
+        for _ in range(trials):
+            began = time.perf_counter()
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+            try:
+                for _ in range(size // _MIB):
+                    os.write(descriptor, block)
+                os.fsync(descriptor)
+                wrote_s = time.perf_counter() - began
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                began = time.perf_counter()
+                while os.read(descriptor, _MIB):
+                    pass
+                read_s = time.perf_counter() - began
+            finally:
+                os.close(descriptor)
+            rates.append((size / wrote_s / 1e9, size / read_s / 1e9))
+    except OSError as error:
+        raise NotHere("{}: {}".format(directory, error.strerror)) from None
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+    return rates
+
+
+PROBES: Dict[str, Probe] = {
+    "gemm": Probe("TFLOP/s", True, gemm),
+    "memory_copy": Probe("GB/s", True, memory_copy),
+    "host_to_device": Probe("GB/s", True, host_to_device),
+    "device_to_host": Probe("GB/s", True, device_to_host),
+    "storage_write": Probe("GB/s", True, storage_write),
+    "storage_read": Probe("GB/s", True, storage_read),
+}

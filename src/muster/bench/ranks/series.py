@@ -1,0 +1,409 @@
+"""The whole series in one job: python -m muster.bench.ranks.series ORDER, in every rank.
+
+ORDER is one JSON object; the login side writes it (bench/order.py). Rank 0 reports each record as it is known.
+"""
+
+import json
+import math
+import os
+import sys
+import time
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+
+from .collectives import COLLECTIVES, Members, bytes_needed, exchange, make_case, round_count, timed
+from .devices import PROBES, NotHere
+from .memory import free_bytes
+from .report import Reporter
+from .rounds import pair_rounds
+from .values import Wrong, fill, row, wrong_elements
+
+__all__ = ["main"]
+
+_RUN_DIRECTORY = "MUSTER_RUN_DIR"
+_TOLD = ("NCCL_", "RCCL_", "FI_", "GLOO_", "TORCH_", "UCX_", "MPICH_", "OMP_", "CUDA_VISIBLE", "ROCR_VISIBLE", "HSA_")
+_TRIAL_S = 0.05
+_MOST_ON_CPU = 64 << 20
+_EVERY = 4
+_REFUSED_STATUS = 2
+
+
+class Refused(Exception):
+    """The series cannot be run as asked; the same words on every rank."""
+
+
+class Scope(NamedTuple):
+    """Which ranks measure together: `members` is None on a rank that waits."""
+
+    name: str
+    nodes: int
+    ranks: int
+    members: Any
+
+
+class Session:
+    """One rank's view of the series."""
+
+    def __init__(self, world: Any, order: Mapping[str, Any], reporter: Reporter) -> None:
+        import torch
+
+        self.world = world
+        self.order = order
+        self.reporter = reporter
+        self.device = world.device
+        self.free = self.least(free_bytes(world.device, world.local_size))
+        self.finish: Callable[[], None] = (
+            (lambda: torch.cuda.synchronize(world.device)) if world.device.type == "cuda" else (lambda: None)
+        )
+
+    def start(self) -> None:
+        """The common start of a timed run: nobody begins before all are there."""
+        self.finish()
+        self.world.barrier()
+        self.finish()
+
+    def gathered(self, values: Sequence[float]) -> List[List[float]]:
+        """Every rank's list of numbers, all of the same length, by rank."""
+        import torch
+        import torch.distributed as dist
+
+        if self.world.size == 1:
+            return [list(values)]
+        mine = torch.tensor(list(values), dtype=torch.float64, device=self.device)
+        all_of_them = [torch.empty_like(mine) for _ in range(self.world.size)]
+        dist.all_gather(all_of_them, mine)
+        return [each.tolist() for each in all_of_them]
+
+    def least(self, value: float) -> int:
+        """The smallest of all ranks' numbers."""
+        return int(min(each[0] for each in self.gathered([float(value)])))
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the order; the status is 0 when the series came to its end."""
+    began = time.perf_counter()
+    import torch
+
+    import_s = time.perf_counter() - began
+    import muster
+
+    order = json.loads(words[0])
+    began = time.perf_counter()
+    with muster.world() as world:
+        rendezvous_s = time.perf_counter() - began
+        reporter = Reporter(world.rank, os.environ.get(_RUN_DIRECTORY))
+        session = Session(world, order, reporter)
+        _tell_start(session, torch)
+        try:
+            _own_parts(session, {"import_torch": import_s, "rendezvous": rendezvous_s})
+            _collectives(session)
+            _pairs(session)
+        except Refused as refused:
+            reporter.tell("refused", {"reason": str(refused)})
+            return _REFUSED_STATUS
+        reporter.tell("end", {})
+    return 0
+
+
+def _tell_start(session: Session, torch: Any) -> None:
+    """Who measures, with what: everything by which two results can be compared."""
+    world = session.world
+    on_gpu = session.device.type == "cuda"
+    mine = {
+        "host": world.hosts[world.node_rank],
+        "node": world.node_rank,
+        "device": torch.cuda.get_device_name(session.device) if on_gpu else "cpu",
+        "torch": str(torch.__version__),
+        "nccl": ".".join(str(each) for each in torch.cuda.nccl.version()) if on_gpu else "",
+        "variables": {name: value for name, value in os.environ.items() if name.startswith(_TOLD)},
+    }
+    every = world.gather(mine)
+    session.reporter.tell(
+        "start",
+        {
+            "time": time.time(),
+            "size": world.size,
+            "hosts": list(world.hosts),
+            "ranks_per_node": world.local_size,
+            "backend": world.backend,
+            "node_of_rank": [each["node"] for each in every],
+            "devices": [each["device"] for each in every],
+            "torch": [each["torch"] for each in every],
+            "nccl": [each["nccl"] for each in every],
+            "variables": every[0]["variables"],
+            "differing": sorted(
+                name
+                for name in {name for each in every for name in each["variables"]}
+                if len({each["variables"].get(name) for each in every}) > 1 and "VISIBLE" not in name
+            ),
+            "image": os.environ.get("APPTAINER_CONTAINER") or os.environ.get("SINGULARITY_CONTAINER") or "",
+            "trials": session.order["trials"],
+            "iterations": session.order["iterations"],
+            "free_bytes": session.free,
+        },
+    )
+
+
+# --- this rank alone ------------------------------------------------------------------------------------------------
+
+
+def _own_parts(session: Session, seconds: Mapping[str, float]) -> None:
+    """What each rank can do by itself, and how long it took to get here."""
+    if "devices" not in session.order["parts"]:
+        return
+    for name, value in seconds.items():
+        _tell_probe(session, name, "s", False, [value], "")
+    for name, probe in PROBES.items():
+        session.start()
+        values, reason = [], ""
+        try:
+            values = probe.measure(session.device, session.order["storage"])
+        except NotHere as absent:
+            reason = str(absent)
+        _tell_probe(session, name, probe.unit, probe.more_is_better, values, reason)
+
+
+def _tell_probe(session: Session, name: str, unit: str, more: bool, values: List[float], reason: str) -> None:
+    every = session.world.gather((values, reason))
+    session.reporter.tell(
+        "probe",
+        {
+            "name": name,
+            "unit": unit,
+            "more_is_better": more,
+            "by_rank": [each[0] for each in every],
+            "reason": next((each[1] for each in every if each[1]), ""),
+        },
+    )
+
+
+# --- together -------------------------------------------------------------------------------------------------------
+
+
+def _scopes(session: Session) -> Iterator[Scope]:
+    """All ranks, the first 1, 2, 4 … nodes, each node by itself, one rank of each node."""
+    import torch.distributed as dist
+
+    world, parts = session.world, session.order["parts"]
+    everyone = tuple(range(world.size))
+    node_of = [one.node_rank for one in sorted(world.joined.seats, key=lambda seat: seat.rank)]
+
+    def among(ranks: Sequence[int]) -> Any:
+        """The members, where this rank is one of them."""
+        group = dist.new_group(list(ranks))
+        return Members(group, tuple(ranks), ranks.index(world.rank)) if world.rank in ranks else None
+
+    if "nodes" in parts:
+        count = 1
+        while count < world.nodes:
+            ranks = [rank for rank in everyone if node_of[rank] < count]
+            yield Scope("nodes", count, len(ranks), among(ranks))
+            count *= 2
+    if "all" in parts or "nodes" in parts:
+        yield Scope("nodes", world.nodes, world.size, Members(None, everyone, world.rank))
+    if world.nodes > 1 and "intra" in parts and world.local_size > 1:
+        mine = None
+        for node in range(world.nodes):
+            mine = among([rank for rank in everyone if node_of[rank] == node]) or mine
+        yield Scope("intra", 1, world.local_size, mine)
+    if world.nodes > 1 and "inter" in parts and world.local_size > 1:
+        ranks = [node_of.index(node) for node in range(world.nodes)]
+        yield Scope("inter", world.nodes, len(ranks), among(ranks))
+
+
+def _collectives(session: Session) -> None:
+    """Every scope, collective, type, place and size of the order."""
+    order = session.order
+    if not order["collectives"]:
+        return
+    _refuse_too_large(session)
+    for scope in _scopes(session):
+        for collective in order["collectives"]:
+            if scope.ranks < 2:
+                session.reporter.tell("absent", {**_about(scope, collective), "reason": "there is one rank only"})
+                continue
+            for dtype in order["dtypes"]:
+                for place in ("out", "in"):
+                    if order["place"] in (place, "both"):
+                        _sizes(session, scope, collective, dtype, place)
+
+
+def _about(scope: Scope, collective: str) -> Dict[str, Any]:
+    return {"scope": scope.name, "nodes": scope.nodes, "ranks": scope.ranks, "collective": collective}
+
+
+def _refuse_too_large(session: Session) -> None:
+    """Sizes that were asked for must fit before anything is allocated."""
+    order, largest = session.order, max(session.order["sizes"])
+    for collective in order["collectives"]:
+        needed = bytes_needed(collective, largest, session.world.size, False)
+        if order["sizes_asked"] and needed > session.free:
+            raise Refused(
+                "{} of {} bytes needs {} bytes on each rank, and the rank with the least memory has {} to give".format(
+                    collective, largest, needed, session.free
+                )
+            )
+
+
+def _sizes(session: Session, scope: Scope, collective: str, dtype_name: str, place: str) -> None:
+    """One series over the sizes; ends with a reason where the backend or torch does not have it."""
+    import torch
+
+    about = {**_about(scope, collective), "dtype": dtype_name, "place": place}
+    if place not in COLLECTIVES[collective].places:
+        other = "in place only" if place == "out" else "out of place only"
+        if session.order["place"] == place:
+            session.reporter.tell("absent", {**about, "reason": "torch has {} {}".format(collective, other)})
+        return
+    dtype = getattr(torch, dtype_name)
+    itemsize = torch.empty(0, dtype=dtype).element_size()
+    done = set()
+    for size in _sizes_of(session, scope):
+        count = round_count(collective, size, scope.ranks, itemsize)
+        real = count * itemsize
+        if real in done:
+            continue
+        done.add(real)
+        if bytes_needed(collective, real, scope.ranks, place == "in") > session.free:
+            session.reporter.tell("absent", {**about, "bytes": real, "reason": "it does not fit in memory"})
+            return
+        if not _one_size(session, scope, collective, count, dtype, place == "in", {**about, "bytes": real}):
+            return
+
+
+def _sizes_of(session: Session, scope: Scope) -> List[int]:
+    """What was asked for; by default every power of two for all ranks, every fourth for parts of them."""
+    sizes = list(session.order["sizes"])
+    if session.order["sizes_asked"]:
+        return sizes
+    if session.device.type == "cpu":
+        sizes = [size for size in sizes if size <= _MOST_ON_CPU]
+    return sizes if scope.ranks == session.world.size else sizes[::-1][::_EVERY][::-1]
+
+
+def _one_size(
+    session: Session, scope: Scope, collective: str, count: int, dtype: Any, in_place: bool, about: Dict[str, Any]
+) -> bool:
+    """Check, warm up, measure, check again and tell; False where the collective cannot be had."""
+    case, failure, wrong = None, "", Wrong(0, None)
+    if scope.members is not None:
+        try:
+            case = make_case(collective, scope.members, count, dtype, session.device, in_place)
+            case.run()
+            session.finish()
+            wrong = case.wrong()
+        except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+            failure = "{} on {}: {}".format(session.world.backend, session.device.type, _first_line(error))
+    failures = [each for each in session.world.gather(failure) if each]
+    if failures:
+        session.reporter.tell("absent", {**about, "reason": failures[0]})
+        return False
+    order = session.order
+
+    def repeat(times: int) -> float:
+        if case is None:
+            session.start()
+            return 0.0
+        return timed(case.run, session.start, session.finish, times)
+
+    for _ in range(2):
+        warm_s = max(each[0] for each in session.gathered([repeat(1)]))
+    iterations = max(1, min(order["iterations"], math.ceil(_TRIAL_S / max(warm_s, 1e-7))))
+    mine = [repeat(iterations) for _ in range(order["trials"])]
+    if case is not None and case.repeats and not wrong.number:
+        wrong = case.wrong()
+    by_rank = session.gathered(mine)
+    faults = [
+        {"rank": rank, "count": each[0], "first": each[1]}
+        for rank, each in enumerate(session.world.gather(tuple(wrong)))
+        if each[0]
+    ]
+    session.reporter.tell(
+        "collective",
+        {
+            **about,
+            "iterations": iterations,
+            "seconds": [max(each) for each in zip(*by_rank)],
+            "by_node": _by_node(session, by_rank) if scope.name == "intra" else [],
+            "wrong": faults,
+        },
+    )
+    return True
+
+
+def _by_node(session: Session, by_rank: Sequence[Sequence[float]]) -> List[float]:
+    """The median trial of each node, the slowest of its ranks in each."""
+    ranks_of: Dict[int, List[int]] = {}
+    for seat in session.world.joined.seats:
+        ranks_of.setdefault(seat.node_rank, []).append(seat.rank)
+    trials = len(by_rank[0])
+    return [
+        sorted(max(by_rank[rank][trial] for rank in ranks_of[node]) for trial in range(trials))[trials // 2]
+        for node in sorted(ranks_of)
+    ]
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+# --- pairs of nodes -------------------------------------------------------------------------------------------------
+
+
+def _pairs(session: Session) -> None:
+    """Rounds of disjoint pairs: rank k of one node and rank k of the other send to each other, both ways at once."""
+    import torch
+
+    order, world = session.order, session.world
+    if "pairs" not in order["parts"] or world.nodes < 2:
+        return
+    size = order["pair_bytes"]
+    if 2 * size > session.free:
+        raise Refused("pairs of {} bytes do not fit in memory: {} are free".format(size, session.free))
+    seat_of = {(one.node_rank, one.local_rank): one.rank for one in world.joined.seats}
+    source, output = (torch.empty(size // 4, dtype=torch.float32, device=session.device) for _ in range(2))
+    fill(source, row(world.rank, torch.float32))
+    for number, pairs in enumerate(pair_rounds(world.nodes, order["pair_rounds"], order["seed"])):
+        other = _partner(pairs, world.node_rank)
+        peer = None if other is None else seat_of.get((other, world.local_rank))
+        mine, wrong = _pair_times(session, peer, source, output)
+        by_rank = session.gathered([*mine, float(wrong)])
+        session.reporter.tell("pairs", {"round": number, "bytes": size, "pairs": _pair_rows(session, pairs, by_rank)})
+
+
+def _partner(pairs: Sequence[Tuple[int, int]], node: int) -> Any:
+    for one, other in pairs:
+        if node in (one, other):
+            return other if node == one else one
+    return None
+
+
+def _pair_times(session: Session, peer: Any, source: Any, output: Any) -> Tuple[List[float], int]:
+    """Seconds of each trial of this rank, and how many elements came wrong."""
+
+    def run() -> None:
+        if peer is not None:
+            exchange(source, peer, output, peer)
+
+    output.zero_()
+    run()
+    session.finish()
+    wrong = wrong_elements(output, row(peer, source.dtype)).number if peer is not None else 0
+    return [timed(run, session.start, session.finish, 2) for _ in range(session.order["trials"])], wrong
+
+
+def _pair_rows(session: Session, pairs: Sequence[Tuple[int, int]], by_rank: Sequence[Sequence[float]]) -> List[Any]:
+    """[node, node, median seconds, wrong elements] of each pair; the slowest of its ranks counts."""
+    ranks_of: Dict[int, List[int]] = {}
+    for seat in session.world.joined.seats:
+        ranks_of.setdefault(seat.node_rank, []).append(seat.rank)
+    rows = []
+    for one, other in pairs:
+        theirs = [by_rank[rank] for rank in (*ranks_of[one], *ranks_of[other])]
+        trials = sorted(max(each) for each in zip(*(each[:-1] for each in theirs)))
+        rows.append([one, other, trials[len(trials) // 2], int(sum(each[-1] for each in theirs))])
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

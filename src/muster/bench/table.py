@@ -1,0 +1,127 @@
+"""Results in words: the lines of the table, and the JSON document. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from muster.bench.judge import Finding, Judgement
+from muster.bench.order import format_bytes
+from muster.bench.pairs import pair_rates
+from muster.bench.results import Row, Series
+
+__all__ = ["COLUMNS", "SCOPES", "cells", "document", "format_rate", "format_time", "node_cells", "where"]
+
+COLUMNS = (
+    "where",
+    "collective",
+    "type",
+    "place",
+    "size",
+    "time",
+    "p95",
+    "±",
+    "GB/s",
+    "bus GB/s",
+    "bus Gbit/s",
+    "wrong",
+)
+NODE_COLUMNS = ("nodes", "ranks", "collective", "size", "bus GB/s", "bus Gbit/s", "algorithm GB/s", "algorithm Gbit/s")
+
+SCOPES = {"nodes": "all ranks", "intra": "within each node", "inter": "one rank a node"}
+
+
+def where(row: Row) -> str:
+    """Which ranks took part."""
+    if row.scope == "nodes":
+        return f"{row.nodes} × {row.ranks // row.nodes}" if row.nodes else str(row.ranks)
+    return {"intra": f"within a node ({row.ranks})", "inter": f"{row.nodes} × 1"}[row.scope]
+
+
+def format_time(seconds: float) -> str:
+    """Three figures and the unit that suits them."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}" if seconds / size < 1000 else f"{seconds / size:.0f} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def format_rate(rate: float | None) -> str:
+    """Three figures; n/a where there is no such rate."""
+    if rate is None:
+        return "n/a"
+    return f"{rate:.0f}" if rate >= 1000 else f"{rate:.3g}" if rate >= 0.01 else f"{rate:.2g}"
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """One line of the table."""
+    bus = row.busbw_gb_s
+    return (
+        where(row),
+        row.collective,
+        row.dtype,
+        row.place,
+        format_bytes(row.bytes),
+        format_time(row.median_s),
+        format_time(row.p95_s),
+        f"{row.spread:.0%}",
+        format_rate(row.algbw_gb_s),
+        format_rate(bus),
+        format_rate(None if bus is None else 8 * bus),
+        str(sum(each.count for each in row.wrong)),
+    )
+
+
+def over_nodes(series: Series) -> tuple[Row, ...]:
+    """Of all_reduce (or the first collective that was measured) the largest size that every node count has."""
+    rows = [row for row in series.rows if row.scope == "nodes"]
+    if not rows:
+        return ()
+    names = [row.collective for row in rows]
+    name = "all_reduce" if "all_reduce" in names else names[0]
+    first = next(row for row in rows if row.collective == name)
+    same = [row for row in rows if (row.collective, row.dtype, row.place) == (name, first.dtype, first.place)]
+    sizes = [{row.bytes for row in same if row.nodes == nodes} for nodes in {row.nodes for row in same}]
+    common = set.intersection(*sizes)
+    return tuple(sorted((row for row in same if row.bytes == max(common)), key=lambda row: row.nodes)) if common else ()
+
+
+def node_cells(row: Row) -> tuple[str, ...]:
+    """One line of the table over node counts, as the reference document has it, with units."""
+    bus, algorithm = row.busbw_gb_s, row.algbw_gb_s
+    rates = (bus, None if bus is None else 8 * bus, algorithm, 8 * algorithm)
+    return (str(row.nodes), str(row.ranks), row.collective, format_bytes(row.bytes), *map(format_rate, rates))
+
+
+def document(series: Series, judgements: Sequence[Judgement], findings: Sequence[Finding], site: str) -> dict[str, Any]:
+    """The stable JSON of `--json`."""
+    from msgspec import to_builtins
+
+    return {
+        "site": site,
+        "complete": series.complete,
+        "unreadable_lines": series.unreadable,
+        "refused": series.refused or None,
+        "start": to_builtins(series.start),
+        "rows": [_row(row, one) for row, one in zip(series.rows, judgements, strict=True)],
+        "absent": to_builtins(series.absent),
+        "pairs": [{"nodes": list(pair), "gb_s": rate} for pair, rate in sorted(pair_rates(series.pairs).items())],
+        "probes": to_builtins(series.probes),
+        "findings": to_builtins(findings),
+    }
+
+
+def _row(row: Row, judgement: Judgement) -> dict[str, Any]:
+    from msgspec import to_builtins
+
+    known: dict[str, Any] = to_builtins(row)
+    known.pop("kind", None)
+    return {
+        **known,
+        "median_s": row.median_s,
+        "p95_s": row.p95_s,
+        "spread": row.spread,
+        "algbw_gb_s": row.algbw_gb_s,
+        "busbw_gb_s": row.busbw_gb_s,
+        **{f"judged_{key}": value for key, value in to_builtins(judgement).items()},
+    }
