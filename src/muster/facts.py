@@ -26,6 +26,15 @@ class ImageFacts(msgspec.Struct, frozen=True):
 
     has_sh: bool | None = None
     has_rank_library: bool = False
+    made_for: str | None = None
+    """The kind of GPUs that its software is made for: cuda or rocm."""
+
+    glibc: tuple[int, int] | None = None
+    """Version of the C library in it; None: not to be seen from outside, or another kind."""
+
+    glibc_needed: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
+    """Libraries of the host that are to be bound, and are here → the C library that each was linked with."""
+
     inside: frozenset[str] = frozenset()
     """Those of the command's absolute paths that a sandbox has itself."""
 

@@ -219,6 +219,25 @@ def test_an_image_for_another_machine_is_refused() -> None:
         planned("--image", "x.sif", seen=facts(arch="aarch64"), launcher="local")
 
 
+def test_an_image_for_other_gpus_is_refused_where_gpus_are_asked_for() -> None:
+    words = ("--image", "box", *REQUIRED["lumi"])
+    with pytest.raises(MusterError, match=r"is made for CUDA, and the nodes have ROCm GPUs"):
+        planned(*words, seen=facts("sandbox", made_for="cuda"), site="lumi")
+    assert planned(*words, seen=facts("sandbox", made_for="rocm"), site="lumi").image.image
+    with pytest.raises(MusterError, match=r"is made for ROCm, and the nodes have CUDA GPUs"):
+        planned("--image", "box", *REQUIRED["horeka"], seen=facts("sandbox", made_for="rocm"), site="horeka")
+    assert planned("--image", "box", seen=facts("sandbox", made_for="cuda")).image.image, "no GPU is asked for"
+
+
+def test_a_bound_library_that_is_newer_than_the_images_c_library_is_refused() -> None:
+    words = ("--image", "box", *REQUIRED["lumi"])
+    needed = {"/usr/lib64/libcxi.so.1": (2, 34), "/not/bound.so": (2, 99)}
+    with pytest.raises(MusterError, match=r"has glibc 2\.31, and the host's /usr/lib64/libcxi\.so\.1.*needs 2\.34"):
+        planned(*words, seen=facts("sandbox", glibc=(2, 31), glibc_needed=needed), site="lumi")
+    for glibc in ((2, 34), (2, 100), None):
+        assert planned(*words, seen=facts("sandbox", glibc=glibc, glibc_needed=needed), site="lumi").image.image
+
+
 def test_an_engine_that_lives_in_srun_needs_slurm() -> None:
     with pytest.raises(MusterError, match="lives in srun, and without Slurm there is none"):
         planned("--image", "x.sqsh", "--engine", "pyxis", seen=facts("squashfs"), launcher="local")

@@ -83,6 +83,28 @@ def test_what_is_not_there_or_not_an_image(tmp_path: Path) -> None:
     assert look_at_path(tmp_path / "data").kind == "directory"
 
 
+def test_what_a_sandbox_is_made_for_is_seen(tmp_path: Path) -> None:
+    box = tmp_path / "box"
+    (box / "usr/lib/x86_64-linux-gnu").mkdir(parents=True)
+    (box / "opt/rocm-7.0").mkdir(parents=True)
+    shown = b"\x7fELF GNU C Library (Debian GLIBC 2.31-13+deb11u5) stable release version 2.31.\nGLIBC_2.2.5\0"
+    (box / "usr/lib/x86_64-linux-gnu/libc.so.6").write_bytes(shown)
+
+    assert (look_at_path(box).made_for, look_at_path(box).glibc) == ("rocm", (2, 31))
+    (box / "usr/local/cuda-13.0").mkdir(parents=True)
+    assert look_at_path(box).made_for is None, "it holds both"
+
+
+def test_the_c_library_of_this_machine_is_read_as_it_says(tmp_path: Path) -> None:
+    libraries = [path for path in Path("/usr/lib").glob("*-linux-gnu/libc.so.6") if path.exists()]
+    if not libraries:
+        pytest.skip("by design: this machine's C library is not glibc")
+    (tmp_path / "usr").symlink_to("/usr")
+
+    said = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    assert look_at_path(tmp_path).glibc == tuple(int(part) for part in said.removeprefix("glibc ").split("."))
+
+
 def test_links_in_a_sandbox_count_from_its_own_root(tmp_path: Path) -> None:
     box = tmp_path / "box"
     (box / "usr/bin").mkdir(parents=True)

@@ -70,6 +70,28 @@ def test_what_the_node_lacks_is_a_sentence(shell: tuple[str, ...], tmp_path: Pat
 
 
 @each_shell
+def test_a_library_that_the_image_cannot_load_is_a_sentence(shell: tuple[str, ...], tmp_path: Path) -> None:
+    engine, library = tmp_path / "engine", tmp_path / "libcxi.so.1"
+    library.write_bytes(b"\0GLIBC_2.2.5\0GLIBC_2.17\0GLIBC_2.34\0GLIBC_2.4\0")
+
+    def started(says: str, **more: str) -> Result:
+        engine.write_text(f"#!/bin/sh\necho '{says}'\n")
+        engine.chmod(0o755)
+        line = f"muster_local_rank={more.pop('local', '0')}\nmuster_image_loads {engine} /x.sif APPTAINER {library}"
+        return after(shell, line, more)
+
+    refused = started("glibc 2.31")
+    assert refused.status == 2
+    assert f"the image /x.sif has glibc 2.31, and the host's {library}" in refused.stderr
+    assert "needs 2.34" in refused.stderr
+    assert "\nhint: " in refused.stderr
+    for says in ("glibc 2.34", "glibc 2.100", "", "musl", "glibc 2.x"):
+        assert started(says).ok, says
+    assert started("glibc 2.31", local="1").ok, "one rank of a node asks"
+    assert started("glibc 2.31", APPTAINER_UNSQUASH="1").ok, "an image that has to be unpacked is not asked"
+
+
+@each_shell
 def test_a_setuid_helper_mounts_what_fuse_may_not(shell: tuple[str, ...], tmp_path: Path) -> None:
     program = tmp_path / "bin/apptainer"
     starter = tmp_path / "libexec/apptainer/bin/starter-suid"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import struct
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,6 +42,7 @@ def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
         facts,
         image=replace(
             found,
+            glibc_needed=_glibc_needed(site),
             inside=frozenset(path for path in wanted if image and _is_inside(Path(image), path)),
             real_paths=_real_paths([*wanted, *_bound(request, site, facts, project)]),
             project=str(project) if project else None,
@@ -73,7 +75,43 @@ def _look_at_directory(path: Path) -> ImageFacts:
         arch=next(_elf_architectures(path), None),
         has_sh=any(_is_inside(path, name) for name in _SHELLS),
         has_rank_library=any(path.glob("usr/**/python3*/*-packages/muster/rank/contract.py")),
+        made_for=_made_for(path),
+        glibc=next(_glibc_of(path), None),
     )
+
+
+# Where the makers of GPUs put their software.
+_STACKS = {"cuda": "usr/local/cuda*", "rocm": "opt/rocm*"}
+_GLIBC_SAYS = re.compile(rb"GNU C Library [^\n]*version (\d+)\.(\d+)")
+_GLIBC_WANTS = re.compile(rb"GLIBC_(\d+)\.(\d+)")
+
+
+def _made_for(image: Path) -> str | None:
+    """The one kind of GPU whose software the image holds; None: it has none, or both."""
+    found = [kind for kind, places in _STACKS.items() if any(image.glob(places))]
+    return found[0] if len(found) == 1 else None
+
+
+def _glibc_of(image: Path) -> Iterator[tuple[int, int]]:
+    for place in ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib64", "usr/lib64"):
+        for library in image.glob(f"{place}/libc.so.6"):
+            said = _GLIBC_SAYS.search(_content(library))
+            if said is not None:
+                yield int(said[1]), int(said[2])
+
+
+def _glibc_needed(site: Site) -> dict[str, tuple[int, int]]:
+    """Of the host's libraries that the profile binds into images, as far as this host has them."""
+    paths = {bind.path for each in site.profile.containers.values() for bind in each.binds if ".so" in bind.path}
+    wants = {path: _GLIBC_WANTS.findall(_content(Path(path))) for path in paths}
+    return {path: max((int(one), int(two)) for one, two in found) for path, found in wants.items() if found}
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
 
 
 def _is_inside(image: Path, path: str) -> bool:

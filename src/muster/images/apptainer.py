@@ -59,6 +59,9 @@ class Apptainer(msgspec.Struct, frozen=True):
             ("muster_image_takes", self.prefix, *(each.target for each in image.mounts if each.source == each.target)),
             ("muster_image_gets", f"{self.prefix}ENV_", *dict.fromkeys([*_CARRIED, *names_set(plan)])),
         ]
+        libraries = [mount.source for mount in image.mounts if ".so" in mount.source]
+        if libraries and image.kind != "sandbox":
+            lines.append(("muster_image_loads", image.program, image.image or "", self.prefix, *libraries))
         if image.library:
             lines.append(("muster_image_library", f"{self.prefix}ENV_PYTHONPATH", image.library))
         return tuple(lines)

@@ -58,6 +58,8 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
     _check_launch(use, job, engine, seen)
     _check_names(use)
     _check_machine(use, site, request, seen, engine, reference)
+    _check_gpus(use, seen, reference, gpu_kind, job)
+    _check_libraries(use, seen)
     return use
 
 
@@ -133,6 +135,35 @@ def _check_machine(
             f"{use.image} would be pulled by the nodes, and those of {site.name} have no way out",
             hint="pull it where there is one, and give the file",
         )
+
+
+_GPU_NAMES = {"cuda": "CUDA", "rocm": "ROCm"}
+
+
+def _check_gpus(use: ImageUse, seen: ImageFacts, reference: Reference, gpu_kind: str | None, job: Situation) -> None:
+    told = ((reference.of_site.gpu_library or "") if reference.of_site else "").partition(" ")[0].lower()
+    made_for = seen.made_for or (told if told in _GPU_NAMES else None)
+    if job.gpus_per_node and made_for and gpu_kind in _GPU_NAMES and made_for != gpu_kind:
+        raise RequestError(
+            f"the image {use.image} is made for {_GPU_NAMES[made_for]}, and the nodes have {_GPU_NAMES[gpu_kind]} GPUs",
+            hint=f"an image with torch for {_GPU_NAMES[gpu_kind]}, or -g 0 to run without GPUs",
+        )
+
+
+def _check_libraries(use: ImageUse, seen: ImageFacts) -> None:
+    """A library of the host that is newer than the image's C library cannot be loaded in it."""
+    bound = {mount.source for mount in use.mounts}
+    for path, needed in sorted(seen.glibc_needed.items()):
+        if seen.glibc is not None and path in bound and needed > seen.glibc:
+            raise RequestError(
+                f"the image {use.image} has glibc {_dotted(seen.glibc)}, and the host's {path}, "
+                f"which is bound into it, needs {_dotted(needed)}",
+                hint="build the image on a newer base: the fabric of this site is reached through that library",
+            )
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
 
 
 def keep_host_outside(use: ImageUse) -> Iterator[Variable]:

@@ -149,6 +149,28 @@ muster_image_has_sh() {
         "try $1 exec $2 sh; --launcher srun needs no sh in the image"
 }
 
+# The host's libraries after $3 are bound into the image $2, whose C library must not be older than what they were
+# linked with. Asked once a node; an image that has to be unpacked, or that has no getconf, is not asked.
+muster_image_loads() {
+    eval "[ -z \"\${$3_UNSQUASH:-}\" ]" || return 0
+    [ "${muster_local_rank:-0}" -eq 0 ] || return 0
+    muster_has=$("$1" --quiet exec "$2" getconf GNU_LIBC_VERSION 2>/dev/null </dev/null)
+    case $muster_has in
+    'glibc 2.'*[!0-9]* | '') return 0 ;;
+    'glibc 2.'*) muster_has=${muster_has#glibc 2.} ;;
+    *) return 0 ;;
+    esac
+    muster_of=$2
+    shift 3
+    for muster_path in "$@"; do
+        muster_wants=$(grep -ao 'GLIBC_2\.[0-9][0-9]*' "$muster_path" 2>/dev/null | sort -t. -k2 -n | tail -n 1)
+        muster_wants=${muster_wants#GLIBC_2.}
+        [ "$muster_has" -ge "${muster_wants:-0}" ] || muster_stop \
+            "the image $muster_of has glibc 2.$muster_has, and the host's $muster_path, which is bound into it, needs 2.$muster_wants" \
+            'build the image on a newer base: the fabric of this site is reached through that library'
+    done
+}
+
 # GPUs are asked for and no profile says which: this node knows.
 muster_image_gpus() {
     [ ! -e /dev/nvidiactl ] || export "$1_NV=1"
