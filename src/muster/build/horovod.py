@@ -178,7 +178,7 @@ def _json_of(result: Result) -> dict[str, str]:
 def _mend(program: str) -> str:
     module = {"cmake": "CMake", "make": "build", "c++": "GCC", "mpicxx": "MPI"}[program]
     package = {"cmake": "cmake", "make": "make", "c++": "g++", "mpicxx": "libopenmpi-dev"}[program]
-    return f"--modules with the {module} module of the site; on Debian: apt-get install {package}"
+    return f"load the {module} module of the site; on Debian: apt-get install {package}"
 
 
 def _mpi_of(environment: Mapping[str, str], runner: Runner) -> str:
@@ -203,7 +203,7 @@ def _nccl_home(asked: Path | None, environment: Mapping[str, str]) -> Path:
         raise MachineLacks(
             "nccl",
             "torch here is built for GPUs, and no NCCL is named: its headers are needed to build Horovod",
-            hint="--nccl PATH, or --modules with the NCCL module of the site",
+            hint="--nccl PATH, or load the NCCL module of the site",
         )
     if _header_of(home) is None or not any(home.glob("lib*/lib*ccl*")):
         raise RequestError(
