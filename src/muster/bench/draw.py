@@ -112,7 +112,7 @@ def _over_nodes(series: Series, axes: Any) -> None:
 
 def _heat(series: Series, axes: Any) -> None:
     rates = pair_rates(series.pairs)
-    hosts = series.start.hosts if series.start else tuple(map(str, range(1 + max(b for _, b in rates))))
+    hosts = series.start.names if series.start else tuple(map(str, range(1 + max(b for _, b in rates))))
     count = len(hosts)
     cells = [[float("nan")] * count for _ in range(count)]
     for (a, b), rate in rates.items():

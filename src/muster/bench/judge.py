@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from muster.bench.history import History
-from muster.bench.pairs import pair_rates, suspects
+from muster.bench.pairs import pair_noise, pair_rates, suspects
 from muster.bench.results import Probe, Row, Series, Start
 from muster.sites.schema import Bandwidth, Profile
 
@@ -36,6 +36,8 @@ _LARGE = 64 << 20
 
 _STRAGGLER = {"gemm": 0.05, "memory_copy": 0.10, "host_to_device": 0.10, "device_to_host": 0.10}
 _STRAGGLER_ELSE = 0.50
+_SECONDS_WORTH_A_WORD = 1.0
+"""Ranks that start half a second apart are no finding."""
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -181,6 +183,8 @@ def stragglers(series: Series) -> tuple[Finding, ...]:
         usual = statistics.median(medians.values())
         for rank, value in medians.items():
             share = value / usual if probe.more_is_better else usual / value
+            if probe.unit == "s" and value - usual < _SECONDS_WORTH_A_WORD:
+                continue
             if share < 1 - max(_STRAGGLER.get(probe.name, _STRAGGLER_ELSE), 3 * _spread(probe, rank)):
                 host = f" on {series.start.host_of(rank)}" if series.start else ""
                 text = f"rank {rank}{host}: {probe.name} {value:.4g} {probe.unit}, the others {usual:.4g}"
@@ -205,10 +209,10 @@ def _slow_pairs(series: Series) -> tuple[Finding, ...]:
             else f"{' – '.join(hosts[node] if hosts else str(node) for node in one.nodes)}: {one.rate_gb_s:.4g} GB/s, "
             f"both do {one.usual_gb_s:.4g} with others",
         )
-        for one in suspects(pair_rates(series.pairs))
+        for one in suspects(pair_rates(series.pairs), pair_noise(series.pairs))
     ]
     for one in series.pairs:
-        for a, b, _, wrong in one.pairs:
+        for a, b, _, wrong, _ in one.pairs:
             if wrong:
                 names = f"{hosts[a]} – {hosts[b]}" if hosts else f"{a} – {b}"
                 found.append(Finding("wrong values", "broken", f"{names}: {wrong} wrong elements in round {one.round}"))

@@ -21,6 +21,9 @@ _SYMBOL = {"broken": "✕", "slow": "▲", "pass": "✓", "unjudged": "–"}
 _NUMBERS_FROM = 4
 """The first column of the table that holds a number."""
 
+_AGAINST = {"profile": "profile", "line rate": "line rate", "history": "history", "values": "values", "nothing": ""}
+_MOST_REASONS = 12
+
 _STYLE = """
 :root{color-scheme:light dark;--paper:#fcfcfa;--ink:#1c1d1f;--soft:#63666b;--rule:#e2e2dd;--panel:#fff;
 --good:#16794c;--warn:#a05a00;--bad:#b3261e;--heat:37 99 201}
@@ -42,7 +45,6 @@ svg .name{font-weight:600}svg .grid{stroke:var(--rule)}svg .halo{stroke:var(--pa
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.86rem;width:100%}
 th{font-weight:500;text-align:left;padding:.4rem .9rem .4rem 0;border-bottom:1px solid var(--ink);white-space:nowrap}
 td{padding:.28rem .9rem .28rem 0;border-bottom:1px solid var(--rule);white-space:nowrap}.n{text-align:right}
-td.why{white-space:normal;min-width:16rem;color:var(--soft)}
 details>summary{cursor:pointer;color:var(--soft);margin:.6rem 0}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.4rem;font-size:.92rem;margin:1rem 0}dd{margin:0;
 overflow-wrap:anywhere}
@@ -227,7 +229,7 @@ def _pairs(series: Series) -> str:
     rates = pair_rates(series.pairs)
     if not rates or series.start is None:
         return ""
-    hosts = series.start.hosts
+    hosts = series.start.names
     count, most, least = len(hosts), max(rates.values()), min(rates.values())
     side = max(4.0, min(44.0, 560 / count))
     room = 7.2 * max(map(len, hosts)) + 16 if count <= 48 else 8
@@ -315,12 +317,22 @@ def _rows(series: Series, judgements: Sequence[Judgement]) -> str:
             for index, cell in enumerate(cells(row))
         )
         verdict = f'<td class="{one.verdict}">{_SYMBOL[one.verdict]} {one.verdict}</td>'
-        body.append(f'<tr>{figures}{verdict}<td class="why">{escape(one.reason)}</td></tr>')
+        body.append(f"<tr>{figures}{verdict}<td>{escape(_AGAINST[one.against])}</td></tr>")
     return (
-        f"<section><h2>All figures</h2><details open><summary>{len(body)} rows</summary>"
+        f"<section><h2>All figures</h2>{_reasons(judgements)}<details open><summary>{len(body)} rows</summary>"
         f'<div class="scroll"><table><thead><tr>{head}<th>verdict</th><th>against</th></tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div></details></section>"
     )
+
+
+def _reasons(judgements: Sequence[Judgement]) -> str:
+    """Each reason once, the worst first."""
+    told = {one.reason: one.verdict for one in sorted(judgements, key=lambda one: -_ORDER[one.verdict])}
+    items = [
+        f'<li><span class="{verdict}">{_SYMBOL[verdict]} {verdict}</span> · {escape(reason)}</li>'
+        for reason, verdict in reversed(told.items())
+    ]
+    return f"<ul>{''.join(items[:_MOST_REASONS])}</ul>"
 
 
 def _absent(series: Series) -> str:

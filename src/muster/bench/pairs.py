@@ -9,7 +9,7 @@ import msgspec
 
 from muster.bench.results import Pairs
 
-__all__ = ["Suspicion", "pair_rates", "suspects"]
+__all__ = ["Suspicion", "pair_noise", "pair_rates", "suspects"]
 
 _SLOW_NODE = 0.90
 _SLOW_LINK = 0.80
@@ -30,19 +30,31 @@ class Suspicion(msgspec.Struct, frozen=True):
 
 
 def pair_rates(rounds: Sequence[Pairs]) -> dict[Pair, float]:
-    """GB/s each way of each pair that met, the median of its rounds."""
+    """GB/s each way of each pair that met, the best of its rounds: what slows one round is not the pair's."""
+    return {pair: max(rates) for pair, rates in _met(rounds).items()}
+
+
+def _met(rounds: Sequence[Pairs]) -> dict[Pair, list[float]]:
     met: dict[Pair, list[float]] = {}
     for one in rounds:
-        for a, b, seconds, _ in one.pairs:
+        for a, b, seconds, *_ in one.pairs:
             met.setdefault((min(a, b), max(a, b)), []).append(one.bytes / seconds / 1e9)
-    return {pair: statistics.median(rates) for pair, rates in met.items()}
+    return met
 
 
-def suspects(rates: Mapping[Pair, float]) -> tuple[Suspicion, ...]:
+def pair_noise(rounds: Sequence[Pairs]) -> float:
+    """How far what one pair does lies apart, as a part of one: over its trials, and over the rounds in which it met."""
+    trials = [pair[4] for one in rounds for pair in one.pairs]
+    meetings = [(max(rates) - min(rates)) / (2 * max(rates)) for rates in _met(rounds).values() if len(rates) > 1]
+    return max(statistics.median(each or [0.0]) for each in (trials, meetings))
+
+
+def suspects(rates: Mapping[Pair, float], noise: float = 0.0) -> tuple[Suspicion, ...]:
     """Slow nodes, slowest first, then links that are slow between two good nodes.
 
     A good node shows what it can with its better partners, a slow one with none: a node is judged by the better half
-    of its partners. Two nodes alone have nothing to be compared with.
+    of its partners. Two nodes alone have nothing to be compared with. Where the trials of a pair themselves differ
+    much (`noise`), a difference between nodes has to be larger.
     """
     by_node: dict[int, list[float]] = {}
     for (a, b), rate in rates.items():
@@ -52,11 +64,8 @@ def suspects(rates: Mapping[Pair, float]) -> tuple[Suspicion, ...]:
         return ()
     ability = {node: statistics.median(sorted(found)[len(found) // 2 :]) for node, found in by_node.items()}
     usual = statistics.median_high(ability.values())
-    slow = [Suspicion((node,), rate, usual) for node, rate in ability.items() if rate < _SLOW_NODE * usual]
+    node_floor, link_floor = (usual * min(share, 1 - 2 * noise) for share in (_SLOW_NODE, _SLOW_LINK))
+    slow = [Suspicion((node,), rate, usual) for node, rate in ability.items() if rate < node_floor]
     named = {one.nodes[0] for one in slow}
-    links = [
-        Suspicion(pair, rate, usual)
-        for pair, rate in rates.items()
-        if rate < _SLOW_LINK * usual and not named & {*pair}
-    ]
+    links = [Suspicion(pair, rate, usual) for pair, rate in rates.items() if rate < link_floor and not named & {*pair}]
     return tuple(sorted(slow, key=lambda one: one.share) + sorted(links, key=lambda one: one.share))

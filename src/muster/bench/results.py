@@ -132,11 +132,11 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True, tag="probe", tag_field="k
 
 
 class Pairs(msgspec.Struct, frozen=True, kw_only=True, tag="pairs", tag_field="kind"):
-    """One round: (node, node, seconds, wrong elements) of each pair."""
+    """One round: (node, node, seconds, wrong elements, spread of the trials) of each pair."""
 
     round: int
     bytes: int
-    pairs: tuple[tuple[int, int, float, int], ...]
+    pairs: tuple[tuple[int, int, float, int, float], ...]
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused", tag_field="kind"):

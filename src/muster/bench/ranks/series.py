@@ -6,6 +6,7 @@ ORDER is one JSON object; the login side writes it (bench/order.py). Rank 0 repo
 import json
 import math
 import os
+import statistics
 import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
@@ -307,7 +308,7 @@ def _one_size(
 
     for _ in range(2):
         warm_s = max(each[0] for each in session.gathered([repeat(1)]))
-    iterations = max(1, min(order["iterations"], math.ceil(_TRIAL_S / max(warm_s, 1e-7))))
+    iterations = _iterations(session, warm_s)
     mine = [repeat(iterations) for _ in range(order["trials"])]
     if case is not None and case.repeats and not wrong.number:
         wrong = case.wrong()
@@ -389,11 +390,18 @@ def _pair_times(session: Session, peer: Any, source: Any, output: Any) -> Tuple[
     run()
     session.finish()
     wrong = wrong_elements(output, row(peer, source.dtype)).number if peer is not None else 0
-    return [timed(run, session.start, session.finish, 2) for _ in range(session.order["trials"])], wrong
+    first_s = max(each[0] for each in session.gathered([timed(run, session.start, session.finish, 1)]))
+    iterations = _iterations(session, first_s)
+    return [timed(run, session.start, session.finish, iterations) for _ in range(session.order["trials"])], wrong
+
+
+def _iterations(session: Session, once_s: float) -> int:
+    """So many runs that a trial is long enough to be timed; the same on every rank."""
+    return max(1, min(session.order["iterations"], math.ceil(_TRIAL_S / max(once_s, 1e-7))))
 
 
 def _pair_rows(session: Session, pairs: Sequence[Tuple[int, int]], by_rank: Sequence[Sequence[float]]) -> List[Any]:
-    """[node, node, median seconds, wrong elements] of each pair; the slowest of its ranks counts."""
+    """[node, node, median seconds, wrong elements, spread of the trials] of each pair; the slowest of its ranks counts."""
     ranks_of: Dict[int, List[int]] = {}
     for seat in session.world.joined.seats:
         ranks_of.setdefault(seat.node_rank, []).append(seat.rank)
@@ -401,7 +409,9 @@ def _pair_rows(session: Session, pairs: Sequence[Tuple[int, int]], by_rank: Sequ
     for one, other in pairs:
         theirs = [by_rank[rank] for rank in (*ranks_of[one], *ranks_of[other])]
         trials = sorted(max(each) for each in zip(*(each[:-1] for each in theirs)))
-        rows.append([one, other, trials[len(trials) // 2], int(sum(each[-1] for each in theirs))])
+        wrong = int(sum(each[-1] for each in theirs))
+        spread = statistics.pstdev(trials) / statistics.mean(trials)
+        rows.append([one, other, trials[len(trials) // 2], wrong, spread])
     return rows
 
 

@@ -1,0 +1,126 @@
+"""The verb: wrong input is a sentence, a hint and status 2; results that are read again are judged, shown and drawn."""
+
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from bench.results import MIB, round_of, row, start
+
+from muster.bench.results import MARK, End
+from muster.cli.app import main
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log of a series on two nodes of four ranks, the fabric unused."""
+    rows = [row(rate, 2, 8, size) for rate, size in ((3.0, 16 * MIB), (5.4, 128 * MIB))]
+    records = (start(), *rows, round_of(0, {(0, 1): 22.0}), End())
+    path = tmp_path / "bench.jsonl"
+    path.write_text("".join(f"{MARK}{msgspec.json.encode(record).decode()}\n" for record in records))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--sizes", "64"], "has no unit"),
+        (["--sizes"], "--sizes needs a value"),
+        (["--collective", "allreduce"], "no collective named 'allreduce'"),
+        (["--dtype", "fp32"], "no type of element named 'fp32'"),
+        (["--place", "above"], "no place named 'above'"),
+        (["--parts", "fabric"], "no part named 'fabric'"),
+        (["--pairs", "some"], "--pairs 'some' is not a count"),
+        (["--trials", "0"], "--trials '0' is not a count"),
+        (["--pair-size", "16"], "has no unit"),
+        (["--html", "nowhere/page.html"], "there is no directory nowhere"),
+        (["--plot", "picture.gif"], "not a kind of picture"),
+        (["--read", "missing.log"], "No such file"),
+        (["--submit", "--html", "x.html"], "there is nothing yet for --html"),
+        (["python", "train.py"], "takes no command"),
+        (["--node", "2"], "there is no option --node"),
+    ],
+)
+def test_wrong_input_is_a_sentence_and_a_hint(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *words]) == 2
+    told = capsys.readouterr().err
+    assert says in told
+    assert "hint: " in told
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\xff" * 4_000_000, b"just words\n"])
+def test_a_file_that_holds_no_results_says_so(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.log").write_bytes(content)
+    assert main(["bench", "--read", "other.log"]) == 2
+    assert "holds no results of muster bench" in capsys.readouterr().err
+
+
+def test_a_fabric_that_is_not_used_is_broken(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--site", "clariden", "--read", str(log)]) == 1
+    out, told = capsys.readouterr()
+    assert "broken" in out
+    assert "broken, by profile: 4% of what is expected; clariden publishes 122.6 GB/s" in told
+
+
+def test_a_run_directory_is_read_like_its_file(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["bench", "--site", "clariden", "--json", "--read", str(log.parent)])
+    document = json.loads(capsys.readouterr().out)
+    assert [each["judged_verdict"] for each in document["rows"]] == ["unjudged", "broken"]
+    assert document["rows"][1]["busbw_gb_s"] == pytest.approx(5.4)
+    assert document["complete"] is True
+    assert document["pairs"] == [{"nodes": [0, 1], "gb_s": pytest.approx(22.0)}]
+
+
+def test_a_log_cut_short_is_shown_and_said_and_not_a_success(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = log.read_text()
+    log.write_text(text[: text.index(MARK, text.index("16777216")) + 50])
+    assert main(["bench", "--read", str(log)]) == 1
+    out, told = capsys.readouterr()
+    assert "16 MiB" in out
+    assert "the series was cut short after all_reduce of 16777216 bytes" in told
+    assert "1 of the ranks' lines cannot be read" in told
+
+
+def test_the_page_names_nothing_outside_itself(log: Path, tmp_path: Path) -> None:
+    main(["bench", "--site", "clariden", "--read", str(log), "--html", "page.html"])
+    text = (tmp_path / "page.html").read_text()
+    assert "Broken" in text
+    assert "5.4" in text
+    assert not re.search(r"https?:|src=|@import|<script|<link", text)
+
+
+def test_a_host_name_cannot_write_into_the_page(log: Path, tmp_path: Path) -> None:
+    log.write_text(log.read_text().replace('"n0"', '"<b>n0"'))
+    main(["bench", "--read", str(log), "--html", "page.html"])
+    assert "<b>" not in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(("name", "begins"), [("p.png", b"\x89PNG"), ("p.svg", b"<?xml"), ("p.pdf", b"%PDF")])
+def test_a_plot_is_what_its_name_says(log: Path, tmp_path: Path, name: str, begins: bytes) -> None:
+    main(["bench", "--site", "clariden", "--read", str(log), "--plot", name])
+    assert (tmp_path / name).read_bytes().startswith(begins)
+
+
+def test_comparing_without_a_history_says_that_there_is_none(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--read", str(log), "--compare"]) == 0
+    assert "there is no history yet" in capsys.readouterr().err
+
+
+def test_what_is_read_is_not_added_to_the_history(log: Path, tmp_path: Path) -> None:
+    main(["bench", "--read", str(log)])
+    assert not (tmp_path / "state" / "muster" / "bench.jsonl").exists()
+
+
+def test_a_series_begun_twice_in_a_log_is_the_later(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text(log.read_text() * 2)
+    main(["bench", "--read", str(log), "--json"])
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == 2

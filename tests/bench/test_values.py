@@ -1,0 +1,29 @@
+"""One wrong bit anywhere in what a collective left is found, and told with its place: every injected one, in every type.
+
+Two ranks really run the collectives; the bit is flipped in the memory that came out, where a bad link would have put it.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+INJECT = Path(__file__).with_name("inject.py")
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_injected_bit_is_found_at_its_place_and_no_other(tmp_path: Path, ranks: int) -> None:
+    command = [sys.executable, "-m", "muster", "run", "--here", "--no-label", "-N", "1"]
+    words = [*command, "--ntasks-per-node", str(ranks), "--", sys.executable, str(INJECT), "150"]
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    found = [line for line in done.stdout.splitlines() if line.startswith("injected")]
+    assert len(found) == ranks
+    for line in found:
+        words = line.split()
+        assert int(words[1]) == int(words[3]) > 500
