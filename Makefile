@@ -54,8 +54,9 @@ bench-lab: packages-test $(TESTS_READY) ## the figures of the lab and of the com
 	@$(BIN)/python benchmarks/sites.py
 	@$(BIN)/python benchmarks/images.py
 
-bench-launch: packages-test $(TORCH_READY) ## what a launch costs, beyond a shell, srun and torchrun
+bench-launch: packages-test $(TORCH_READY) ## what a launch costs, beyond a shell, srun and torchrun; what gloo gives beside a plain loop
 	@$(BIN)/python benchmarks/launch.py
+	@$(BIN)/python benchmarks/collectives.py
 
 clean: ## remove the environment and everything that was made here
 	rm -rf $(ENVIRONMENT) dist build/lib .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -23,7 +23,7 @@ def flip(buffer: torch.Tensor, index: int, bit: int) -> None:
 
 def main(rounds: int) -> None:
     with muster.world() as world:
-        shared, own = random.Random(7), random.Random(world.rank)
+        shared, own = random.Random(7), random.Random(world.rank)  # noqa: S311
         members = Members(None, tuple(range(world.size)), world.rank)
         injected = found = 0
         for turn in range(rounds):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from bench.results import MIB, round_of, row, start
 
+from bench.results import MIB, round_of, row, start
 from muster.bench.results import MARK, End
 from muster.cli.app import main
 

@@ -1,13 +1,15 @@
 """The bus-bandwidth factors are those of nccl-tests, exactly, for 1 to 1024 ranks."""
 
-import pytest
-from bench.results import row
+from collections.abc import Callable
 
+import pytest
+
+from bench.results import row
 from muster.bench.factors import COLLECTIVES, bus_factor
 from muster.errors import UnknownName
 
 # As the document of nccl-tests writes them: (numerator, denominator) for n ranks.
-PUBLISHED = {
+PUBLISHED: dict[str, Callable[[int], tuple[int, int]]] = {
     "all_reduce": lambda n: (2 * (n - 1), n),
     "all_gather": lambda n: (n - 1, n),
     "reduce_scatter": lambda n: (n - 1, n),

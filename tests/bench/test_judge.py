@@ -1,9 +1,9 @@
 """Published tables get the verdicts that their publishers give them, and each verdict says what it was held against."""
 
 import pytest
-from bench.results import MIB, round_of, row, start
 from msgspec.structs import replace
 
+from bench.results import MIB, round_of, row, start
 from muster.bench.history import Entry, History
 from muster.bench.judge import judge, judge_row, stragglers
 from muster.bench.results import Fault, Probe, Series

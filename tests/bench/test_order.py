@@ -49,10 +49,9 @@ def test_a_power_of_two_is_written_as_it_is_read(power: int) -> None:
 def test_any_text_is_sizes_or_a_sentence(text: str) -> None:
     try:
         sizes = parse_sizes(text)
-    except RequestError as refused:
-        assert refused.hint
-    else:
-        assert all(8 <= size <= 1 << 40 for size in sizes)
+    except RequestError:
+        return
+    assert all(8 <= size <= 1 << 40 for size in sizes)
 
 
 def test_the_nearest_name_is_offered() -> None:

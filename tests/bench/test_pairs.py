@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from bench.results import round_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.results import round_of
 from muster.bench.pairs import pair_rates, suspects
 from muster.bench.ranks.rounds import pair_rounds
 
@@ -33,7 +33,7 @@ def test_a_node_alone_has_nobody_to_meet() -> None:
 
 def simulated(nodes: int, slow: set[int], seed: int, noise: float = 0.03, share: float = 0.8) -> tuple[int, ...]:
     """Who is named after six rounds."""
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311
     rounds = []
     for number, pairs in enumerate(pair_rounds(nodes, 6, seed)):
         rates = {pair: 25 * (share if slow & {*pair} else 1.0) * chance.gauss(1, noise) for pair in pairs}

@@ -1,11 +1,11 @@
-"""Lines of a log become results whatever else is in it; what is cut short or damaged is counted, and nothing is lost."""
+"""Lines of a log become results whatever else is in it; what is damaged is counted, and nothing else is lost."""
 
 import msgspec
 import pytest
-from bench.results import MIB, row, start
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.results import MIB, row, start
 from muster.bench.history import lines_of, read_history
 from muster.bench.ranks import report
 from muster.bench.results import MARK, End, Series, read_series

@@ -1,6 +1,6 @@
-"""One wrong bit anywhere in what a collective left is found, and told with its place: every injected one, in every type.
+"""One wrong bit anywhere in what a collective left is found and placed: every injected one, in every type.
 
-Two ranks really run the collectives; the bit is flipped in the memory that came out, where a bad link would have put it.
+The ranks really run the collectives; the bit is flipped in the memory that came out, as a bad link would.
 """
 
 import os

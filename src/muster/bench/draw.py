@@ -20,7 +20,7 @@ _SOFT, _RULE = "#63666b", "#e2e2dd"
 
 
 def draw(series: Series, path: Path, site: str) -> None:
-    """Bandwidth over size, over nodes, and the pairs as a heat map: what there is of them, side by side, in one file."""
+    """Bandwidth over size, over nodes, and the pairs as a heat map: what there is, side by side in one file."""
     if path.suffix.lower() not in FORMATS:
         raise RequestError(
             f"--plot {path}: no picture of the kind {path.suffix!r}", hint=f"end it in {', '.join(FORMATS)}"

@@ -60,7 +60,8 @@ def page(series: Series, judgements: Sequence[Judgement], findings: Sequence[Fin
     ranks = f"{start.nodes} nodes, {start.size} ranks, {start.backend}" if start else "nothing was measured"
     when = dt.datetime.fromtimestamp(start.time, dt.UTC).strftime("%-d %B %Y, %H:%M UTC") if start else ""
     parts = [
-        f'<header><h1>{escape(title)}</h1><p class="soft">{escape(ranks)} · {when}</p>{_headline(judgements, findings)}</header>',
+        f'<h1>{escape(title)}</h1><p class="soft">{escape(ranks)} · {when}</p>',
+        _headline(judgements, findings),
         _findings(series, findings),
         _over_size(series),
         _over_nodes(series),
@@ -94,7 +95,7 @@ def _findings(series: Series, findings: Sequence[Finding]) -> str:
     items = [f'<li><span class="{one.verdict}">{escape(one.what)}</span> · {escape(one.text)}</li>' for one in findings]
     if not series.complete:
         items.append(
-            '<li><span class="broken">cut short</span> · the series did not come to its end; what was measured stands</li>'
+            '<li><span class="broken">cut short</span> · the series did not end; what was measured stands</li>'
         )
     return f"<ul>{''.join(items)}</ul>" if items else ""
 
@@ -197,8 +198,9 @@ def _chart(
             for x, y in line
         )
         marks.append(
-            f'<g class="lines"><polyline fill="none" stroke="{hue}" stroke-width="2" stroke-linejoin="round" points="{path}"/>'
-            f'{dots}<text class="name" style="fill:{hue}" x="{across(line[-1][0]) + 10:.1f}" y="{ends[name] + 4:.1f}">'
+            f'<g class="lines"><polyline fill="none" stroke="{hue}" stroke-width="2" stroke-linejoin="round" '
+            f'points="{path}"/>{dots}<text class="name" style="fill:{hue}" '
+            f'x="{across(line[-1][0]) + 10:.1f}" y="{ends[name] + 4:.1f}">'
             f"{escape(name)}</text></g>"
         )
     return (
@@ -237,16 +239,15 @@ def _pairs(series: Series) -> str:
     for (a, b), rate in rates.items():
         share = rate / most
         for x, y in ((a, b), (b, a)):
-            text = ""
+            left, top, text = room + x * side, room + y * side, ""
             if side >= 34:
                 fill = "#fff" if share > 0.55 else "var(--ink)"
-                text = (
-                    f'<text x="{room + (x + 0.5) * side:.1f}" y="{room + (y + 0.5) * side + 4:.1f}" text-anchor="middle" '
-                    f'style="fill:{fill}">{format_rate(rate)}</text>'
-                )
+                place = f'x="{left + side / 2:.1f}" y="{top + side / 2 + 4:.1f}"'
+                text = f'<text {place} text-anchor="middle" style="fill:{fill}">{format_rate(rate)}</text>'
             marks.append(
-                f'<rect x="{room + x * side:.1f}" y="{room + y * side:.1f}" width="{side - 1:.1f}" height="{side - 1:.1f}" rx="2" '
-                f'style="fill:rgb(var(--heat)/{0.08 + 0.87 * share:.3f})"><title>{escape(hosts[a])} – {escape(hosts[b])}: '
+                f'<rect x="{left:.1f}" y="{top:.1f}" width="{side - 1:.1f}" height="{side - 1:.1f}" rx="2" '
+                f'style="fill:rgb(var(--heat)/{0.08 + 0.87 * share:.3f})">'
+                f"<title>{escape(hosts[a])} – {escape(hosts[b])}: "
                 f"{format_rate(rate)} GB/s</title></rect>{text}"
             )
     if count <= 48:
@@ -257,7 +258,8 @@ def _pairs(series: Series) -> str:
                 f'<text transform="translate({centre + 4:.1f} {room - 8:.1f}) rotate(-90)">{escape(host)}</text>'
             )
     size = room + count * side + 2
-    picture = f'<svg viewBox="0 0 {size:.0f} {size:.0f}" role="img" width="{size:.0f}" height="{size:.0f}">{"".join(marks)}</svg>'
+    box = f'viewBox="0 0 {size:.0f} {size:.0f}" width="{size:.0f}" height="{size:.0f}"'
+    picture = f'<svg {box} role="img">{"".join(marks)}</svg>'
     words = (
         f"GB/s each way between two nodes that both send {format_bytes(series.pairs[0].bytes)} a rank; "
         f"{format_rate(least)} to {format_rate(most)}. Empty: the two did not meet in {len(series.pairs)} rounds."
@@ -271,11 +273,13 @@ def _probes(series: Series) -> str:
         return ""
     rows = "".join(
         f"<tr><td>{escape(probe.name.replace('_', ' '))}</td><td class=n>{_middle(probe)}</td>"
-        f"<td class=n>{format_rate(min(probe.medians.values()))}</td><td class=n>{format_rate(max(probe.medians.values()))}</td>"
+        f"<td class=n>{format_rate(min(probe.medians.values()))}</td>"
+        f"<td class=n>{format_rate(max(probe.medians.values()))}</td>"
         f"<td>{escape(probe.unit)}</td><td>{_strip(probe)}</td></tr>"
         for probe in shown
     )
-    head = '<th></th><th class="n">median</th><th class="n">least</th><th class="n">most</th><th>unit</th><th>each rank</th>'
+    columns = "".join(f'<th class="n">{name}</th>' for name in ("median", "least", "most"))
+    head = f"<th></th>{columns}<th>unit</th><th>each rank</th>"
     return (
         '<h2>Each rank alone</h2><p class="soft">One dot a rank, from zero on the left to the highest on the right.</p>'
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
@@ -294,7 +298,8 @@ def _strip(probe: Probe) -> str:
         f"<title>rank {rank}: {format_rate(value)} {escape(probe.unit)}</title></circle>"
         for rank, value in probe.medians.items()
     )
-    return f'<svg class="lines" viewBox="0 0 240 16" width="240" height="16"><line class="grid" x1="6" x2="234" y1="8" y2="8"/>{dots}</svg>'
+    axis = '<line class="grid" x1="6" x2="234" y1="8" y2="8"/>'
+    return f'<svg class="lines" viewBox="0 0 240 16" width="240" height="16">{axis}{dots}</svg>'
 
 
 def _figure(title: str, words: str, picture: str) -> str:
@@ -353,7 +358,7 @@ def _conditions(series: Series) -> str:
         "torch": ", ".join(dict.fromkeys(start.torch)),
         "NCCL": ", ".join(dict.fromkeys(start.nccl)) or "none",
         "image": start.image or "none",
-        "trials": f"{start.trials} of up to {start.iterations} runs back to back; the slowest rank of each, their median",
+        "trials": f"{start.trials} of up to {start.iterations} runs back to back; the median of the slowest rank's",
         **start.variables,
     }
     items = "".join(f"<dt>{escape(name)}</dt><dd><code>{escape(value)}</code></dd>" for name, value in facts.items())

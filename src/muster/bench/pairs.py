@@ -12,7 +12,8 @@ from muster.bench.results import Pairs
 __all__ = ["Suspicion", "pair_noise", "pair_rates", "suspects"]
 
 _SLOW_NODE = 0.90
-_SLOW_LINK = 0.80
+_SLOW_LINK = 0.50
+"""A pair of good nodes meets once or twice: one busy moment must not condemn their link."""
 
 Pair = tuple[int, int]
 

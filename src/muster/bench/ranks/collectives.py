@@ -61,7 +61,7 @@ def bytes_needed(collective: str, size: int, ranks: int, in_place: bool) -> int:
 
 
 def round_count(collective: str, size: int, ranks: int, itemsize: int) -> int:
-    """The elements of a buffer of about `size` bytes: at least one, and one for each rank where it is cut into parts."""
+    """The elements of a buffer of about `size` bytes: at least one, or one a rank where it is cut in parts."""
     step = ranks if COLLECTIVES[collective].parts else 1
     return max(1, size // (itemsize * step)) * step
 

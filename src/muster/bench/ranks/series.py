@@ -397,11 +397,12 @@ def _pair_times(session: Session, peer: Any, source: Any, output: Any) -> Tuple[
 
 def _iterations(session: Session, once_s: float) -> int:
     """So many runs that a trial is long enough to be timed; the same on every rank."""
-    return max(1, min(session.order["iterations"], math.ceil(_TRIAL_S / max(once_s, 1e-7))))
+    most: int = session.order["iterations"]
+    return max(1, min(most, math.ceil(_TRIAL_S / max(once_s, 1e-7))))
 
 
 def _pair_rows(session: Session, pairs: Sequence[Tuple[int, int]], by_rank: Sequence[Sequence[float]]) -> List[Any]:
-    """[node, node, median seconds, wrong elements, spread of the trials] of each pair; the slowest of its ranks counts."""
+    """[node, node, median seconds, wrong elements, spread of the trials] of each pair: of its slowest rank."""
     ranks_of: Dict[int, List[int]] = {}
     for seat in session.world.joined.seats:
         ranks_of.setdefault(seat.node_rank, []).append(seat.rank)

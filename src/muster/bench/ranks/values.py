@@ -50,7 +50,7 @@ def row(key: int, dtype: Any) -> Any:
 def _addend(rank: int, size: int, dtype: Any) -> Any:
     """What a rank adds to a sum over `size` ranks, as int64.
 
-    Where even 0 and 1 could not be added exactly, each entry has one rank that adds to it, and every rank has its share.
+    Where even 0 and 1 could not be added exactly, each entry has one rank that adds to it; every rank has its share.
     """
     import torch
 
