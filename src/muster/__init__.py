@@ -29,3 +29,11 @@ def __getattr__(name):  # type: ignore[no-untyped-def]  # annotations would cost
 
 def __dir__():  # type: ignore[no-untyped-def]
     return sorted(__all__)
+
+
+# Where a launch binds this package into images that may have their own (plan/mounts.py).
+_IN_IMAGES = "/opt/muster-ranks/muster"
+if __path__[0] == _IN_IMAGES:
+    from importlib import import_module
+
+    import_module("muster.rank.behind").give_way(_IN_IMAGES)

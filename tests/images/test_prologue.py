@@ -70,6 +70,23 @@ def test_what_the_node_lacks_is_a_sentence(shell: tuple[str, ...], tmp_path: Pat
 
 
 @each_shell
+def test_what_mpi_tells_its_ranks_enters(shell: tuple[str, ...]) -> None:
+    of_mpi = {
+        "OMPI_COMM_WORLD_RANK": "3",
+        "PMIX_RANK": "3",
+        "PMI_FD": "7",
+        "PMI2_X": "a b$c",
+        "PMIXED": "no",
+        "X_PMI_": "no",
+    }
+    found = told(after(shell, "muster_image_joins APPTAINERENV_", of_mpi))
+
+    given = {name.removeprefix("APPTAINERENV_") for name in found if name.startswith("APPTAINERENV_")}
+    assert given == {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_FD", "PMI2_X"}
+    assert found["APPTAINERENV_PMI2_X"] == "a b\\$c"
+
+
+@each_shell
 def test_a_library_that_the_image_cannot_load_is_a_sentence(shell: tuple[str, ...], tmp_path: Path) -> None:
     engine, library = tmp_path / "engine", tmp_path / "libcxi.so.1"
     library.write_bytes(b"\0GLIBC_2.2.5\0GLIBC_2.17\0GLIBC_2.34\0GLIBC_2.4\0")

@@ -62,6 +62,8 @@ class Apptainer(msgspec.Struct, frozen=True):
         libraries = [mount.source for mount in image.mounts if ".so" in mount.source]
         if libraries and image.kind != "sandbox":
             lines.append(("muster_image_loads", image.program, image.image or "", self.prefix, *libraries))
+        if plan.launcher.endswith("horovod"):
+            lines.append(("muster_image_joins", f"{self.prefix}ENV_"))
         if image.library:
             lines.append(("muster_image_library", f"{self.prefix}ENV_PYTHONPATH", image.library))
         return tuple(lines)

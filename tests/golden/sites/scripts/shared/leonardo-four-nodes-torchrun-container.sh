@@ -231,6 +231,13 @@ muster_image_gets() {
     done
 }
 
+# What the MPI outside tells its ranks, for the MPI inside: without it each would be a world of its own.
+muster_image_joins() {
+    for muster_name in $(env | sed -n 's/^\(OMPI_[A-Za-z0-9_]*\)=.*/\1/p; s/^\(PMIX\{0,1\}2\{0,1\}_[A-Za-z0-9_]*\)=.*/\1/p'); do
+        muster_image_gets "$1" "$muster_name"
+    done
+}
+
 # The folder $2 last on PYTHONPATH, told in the variable $1: behind the user's, else behind what the image has.
 muster_image_library() {
     eval "muster_value=\${$1-}"
