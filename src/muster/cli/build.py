@@ -1,76 +1,185 @@
-"""muster build: environments for jobs."""
+"""`muster build`: environments, made once and proved: images, virtual environments, locks."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from muster.cli.output import say
-from muster.errors import RequestError, UnknownName
+from muster.errors import RequestError
 
-_PAGE = """\
-usage: muster build venv DIR [OPTION…]
+if TYPE_CHECKING:
+    from muster.build.registry import Login
+    from muster.build.source import Source
 
-Make a virtual environment where it will stand, with the compilers and the MPI of the modules that are loaded. A
-directory that is there is not touched; what is not finished is taken away; DIR/muster-build.json tells what it was made
-from.
+_DESCRIPTION = """\
+Environments, made once and proved; nothing half-built ever has the finished name.
 
-options:
-  --python PROGRAM        the Python to make it with; default: the one that runs Muster
-  --requirements FILE     what pip installs; may be repeated
-  --with horovod          Horovod against the torch, the MPI and the NCCL that are there; a wheel that was built before
-                          for the same parts is taken
-  --nccl PATH             the NCCL to build Horovod with; default: the one of the loaded module
-  --quiet                 no progress on stderr
-  -h, --help              show this page and leave
+  muster build image --from docker://python:3.12-slim --pip requirements.txt -o train.sif
+  muster build venv --requirements requirements.txt venv
+  muster build lock --requirements requirements.txt -o lock.txt --wheelhouse wheels
+  muster build shell sandbox/
 """
-_VALUED = ("--python", "--requirements", "--with", "--nccl")
 
 
-def main(words: Sequence[str]) -> int:
-    """Make what was asked for."""
-    if not words or {"-h", "--help"} & set(words):
-        print(_PAGE, end="")
-        return 0
-    what, *rest = words
-    if what != "venv":
-        raise UnknownName("thing that muster build makes", what, ("venv",))
-    from muster.build.venv import Recipe, build_venv
+class _Parser(argparse.ArgumentParser):
+    """An argparse parser whose complaints are ours."""
 
-    folders, values, quiet = _sorted(rest)
-    if len(folders) != 1:
-        raise RequestError(f"muster build venv makes one directory, and {len(folders)} are named", hint=_HELP)
-    single = {name: found[-1] for name, found in values.items() if found}
-    recipe = Recipe(
-        python=single.get("--python", sys.executable),
-        requirements=tuple(Path(text).absolute() for text in values["--requirements"]),
-        parts=tuple(dict.fromkeys(values["--with"])),
-        nccl=Path(single["--nccl"]).absolute() if "--nccl" in single else None,
+    def error(self, message: str) -> NoReturn:
+        raise RequestError(message, hint=f"{self.prog} --help")
+
+
+def main(words: list[str]) -> int:
+    """Run one verb of `muster build`; returns its exit status."""
+    options = _parser().parse_args(words)
+    if getattr(options, "job", False):
+        return _as_job(options, words)
+    verb: Callable[[argparse.Namespace], int] = options.verb
+    return verb(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    layout = argparse.RawDescriptionHelpFormatter
+    top = _Parser(prog="muster build", description=_DESCRIPTION, formatter_class=layout, allow_abbrev=False)
+    verbs = top.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
+
+    page = verbs.add_parser("image", help="an image, from a registry, an archive, an image or a definition")
+    page.add_argument(
+        "--from", dest="source", metavar="IMAGE", help="docker://…, docker-archive:FILE, X.sif, X.sqsh, DIR, site:NAME"
     )
-    folder = Path(folders[0]).absolute()
-    build_venv(folder, recipe, os.environ, lambda text: say(text, quiet=quiet))
-    print(folder)
+    page.add_argument(
+        "--def",
+        dest="definition",
+        type=Path,
+        metavar="FILE",
+        help="a definition, on top of --from if both are given; or a simple Containerfile",
+    )
+    page.add_argument("--pip", dest="requirements", type=Path, metavar="FILE", help="requirements to install in it")
+    page.add_argument(
+        "--copy",
+        action="append",
+        default=[],
+        metavar="SRC:DST",
+        help="a file or directory to put into it; may be given again",
+    )
+    page.add_argument("--sandbox", action="store_true", help="a directory that can be changed, instead of one file")
+    page.add_argument("-o", "--output", type=Path, required=True, metavar="X.sif", help="what is made")
+    page.add_argument("--site", metavar="NAME", help="whose image site:NAME is")
+    page.add_argument("--login", metavar="USER", help="user of the registry; without it, what docker login has kept")
+    page.add_argument("--password-env", metavar="NAME", help="the variable that holds the password")
+    page.add_argument("--password-stdin", action="store_true", help="read the password from stdin")
+    _common(page, _image)
+
+    page = verbs.add_parser("shell", help="a shell in a sandbox, to change it")
+    page.add_argument("sandbox", type=Path, metavar="DIR")
+    page.set_defaults(verb=_shell)
+    return top
+
+
+def _common(page: argparse.ArgumentParser, verb: Callable[[argparse.Namespace], int]) -> None:
+    page.add_argument("--cache", type=Path, metavar="DIR", help="where what is fetched is kept")
+    page.add_argument(
+        "--replace", action="store_true", help="put the new one in the place of what is there, once it is proved"
+    )
+    page.add_argument("--job", action="store_true", help="build in a job of one node, with the site's queue and time")
+    page.add_argument(
+        "--job-option",
+        action="append",
+        default=[],
+        metavar="FLAG",
+        help="an option of muster run for that job: --job-option=-Aphys",
+    )
+    page.add_argument("--quiet", action="store_true", help="no progress")
+    page.set_defaults(verb=verb)
+
+
+def _as_job(options: argparse.Namespace, words: list[str]) -> int:
+    """The same words as the one rank of a job; its output is followed as that of every run."""
+    if getattr(options, "password_stdin", False):
+        raise RequestError("a job has no stdin to read a password from", hint="--password-env NAME")
+    from muster.cli.run import main as run
+
+    kept = [word for word in words if word != "--job" and not word.startswith("--job-option")]
+    hidden = getattr(options, "password_env", None)
+    passed_on = [] if hidden is None else ["--env", hidden]
+    own = [*options.job_option, *passed_on]
+    return run(["-N", "1", "--ntasks-per-node", "1", *own, "--", sys.executable, "-m", "muster", "build", *kept])
+
+
+def _image(options: argparse.Namespace) -> int:
+    from muster.build.definition import parse_copy
+    from muster.build.engine import find_builder
+    from muster.build.image import ImageOrder, build_image
+
+    order = ImageOrder(
+        output=options.output.absolute(),
+        source=_source(options),
+        definition=options.definition,
+        requirements=options.requirements,
+        copies=tuple(parse_copy(words) for words in options.copy),
+        sandbox=options.sandbox,
+        replace=options.replace,
+    )
+    login = _login(options, order.source)
+    builder = find_builder(os.environ, options.cache and options.cache.absolute(), os.getuid())
+    build_image(order, builder, lambda text: say(text, quiet=options.quiet), login=login)
+    print(options.output)
     return 0
 
 
-_HELP = "muster build --help"
+def _source(options: argparse.Namespace) -> Source | None:
+    if options.source is None:
+        return None
+    from muster.build.source import parse_source
+
+    source = parse_source(options.source)
+    if source.site_name is None:
+        return source
+    from muster.act.probe import look
+    from muster.job.request import Request
+    from muster.plan.image_engine import reference_of
+    from muster.sites.load import choose_site
+
+    facts = look()
+    found = reference_of(Request(command=(), image=options.source), choose_site(options.site, facts), facts)
+    return parse_source(found.path or found.text) if found else None
 
 
-def _sorted(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]], bool]:
-    """(what stands alone, option → its values, --quiet)."""
-    alone: list[str] = []
-    values: dict[str, list[str]] = {name: [] for name in _VALUED}
-    rest = [word for word in words if word != "--quiet"]
-    while rest:
-        name, equals, value = rest.pop(0).partition("=")
-        if name in _VALUED:
-            if not equals and not rest:
-                raise RequestError(f"{name} wants a value", hint=_HELP)
-            values[name].append(value if equals else rest.pop(0))
-        elif name.startswith("-"):
-            raise UnknownName("option of muster build", name, (*_VALUED, "--quiet", "--help"))
-        else:
-            alone.append(name + equals + value)
-    return alone, values, "--quiet" in words
+def _login(options: argparse.Namespace, source: Source | None) -> Login | None:
+    from muster.build.registry import Login, login_from_file
+
+    if source is None or source.registry is None:
+        return None
+    if options.login is None:
+        if options.password_env or options.password_stdin:
+            raise RequestError("a password without a user", hint="--login USER")
+        return login_from_file(source.registry, Path.home())
+    if options.password_stdin:
+        return Login(options.login, sys.stdin.readline().rstrip("\n"))
+    password = os.environ.get(options.password_env or "")
+    if not password:
+        raise RequestError(
+            f"there is no password for {options.login}",
+            hint="--password-env NAME (a variable that holds it) or --password-stdin",
+        )
+    return Login(options.login, password)
+
+
+def _shell(options: argparse.Namespace) -> int:
+    from muster.act.image_facts import look_at_path
+    from muster.act.runner import become
+    from muster.build.engine import find_builder
+
+    seen = look_at_path(options.sandbox)
+    if seen.kind != "sandbox":
+        raise RequestError(
+            f"{options.sandbox} is no sandbox, and only a sandbox can be changed",
+            hint=f"muster build image --from {options.sandbox} --sandbox -o DIR makes one of an image",
+        )
+    builder = find_builder(os.environ, None, os.getuid())
+    root = [] if os.getuid() == 0 else ["--fakeroot"]
+    become([builder.program, "shell", "--writable", *root, str(options.sandbox.absolute())], os.environ)

@@ -1,0 +1,117 @@
+"""The text that Apptainer builds from: a definition file, ours or the user's on top of an image. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from muster.errors import RequestError
+
+__all__ = ["Copy", "compose", "from_containerfile", "parse_copy"]
+
+_HEADER = re.compile(r"\s*(?:[A-Za-z]+\s*:.*|#.*)?$")
+_INSIDE = "/opt/muster-build"
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """A file or directory of this host, and where it goes in the image."""
+
+    source: str
+    target: str
+
+
+def parse_copy(words: str) -> Copy:
+    """SRC:DST."""
+    source, colon, target = words.rpartition(":")
+    if not colon or not source or not target.startswith("/"):
+        raise RequestError(f"--copy {words} is not SRC:DST", hint="DST is an absolute path in the image")
+    if re.search(r"\s", words):
+        raise RequestError(f"--copy {words} holds a space, at which Apptainer splits", hint="rename it, or link to it")
+    return Copy(source, target)
+
+
+def compose(base: str, *, copies: Sequence[Copy] = (), requirements: str | None = None, definition: str = "") -> str:
+    """A definition that starts from `base`, which is an image's path or a transport and what it names."""
+    transport, name = _transport(base)
+    parts = [f"Bootstrap: {transport}\nFrom: {name}\n"]
+    files = list(copies)
+    if requirements is not None:
+        files.append(Copy(requirements, f"{_INSIDE}/requirements.txt"))
+    if files:
+        parts.append("%files\n" + "".join(f"    {each.source} {each.target}\n" for each in files))
+    if requirements is not None:
+        parts.append(f"%post\n    python3 -m pip install --no-cache-dir -r {_INSIDE}/requirements.txt\n")
+    parts.append(_without_header(definition))
+    return "\n".join(part for part in parts if part)
+
+
+def _transport(base: str) -> tuple[str, str]:
+    if base.startswith("docker://"):
+        return "docker", base.removeprefix("docker://")
+    name, colon, rest = base.partition(":")
+    return (name, rest) if colon and name in {"docker-archive", "oci-archive", "oci"} else ("localimage", base)
+
+
+def _without_header(definition: str) -> str:
+    lines = definition.splitlines(keepends=True)
+    while lines and _HEADER.match(lines[0]):
+        lines.pop(0)
+    return "".join(lines)
+
+
+def from_containerfile(text: str) -> str:
+    """A definition that does what a simple Containerfile does; what has no counterpart is refused by its line."""
+    base: str | None = None
+    files: list[str] = []
+    post: list[str] = []
+    environment: list[str] = []
+    for number, line in _instructions(text):
+        word, _, rest = line.partition(" ")
+        rest = rest.strip()
+        match word.upper():
+            case "FROM" if base is None and not re.search(r"\s|\$", rest):
+                base = rest
+            case "RUN" if not rest.startswith(("--", "[", "<<")):
+                post.append(rest)
+            case "COPY" if (words := rest.split()) and len(words) == 2 and rest[0] not in "-[" and words[1][0] == "/":
+                files.append(rest)
+            case "ENV" if re.fullmatch(r"[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)", rest):
+                environment.append(f"export {rest}")
+                post.append(f"export {rest}")
+            case "WORKDIR" if re.fullmatch(r"/\S*", rest):
+                post.append(f"mkdir -p {rest} && cd {rest}")
+            case _:
+                raise RequestError(
+                    f"line {number} of the Containerfile has no simple counterpart in a definition: {line}",
+                    hint="one FROM, RUN in shell form, COPY SRC /DST, ENV NAME=VALUE and WORKDIR /DIR are converted; "
+                    "else build it where podman is, and bring it with docker save and --from docker-archive:FILE",
+                )
+    if base is None:
+        raise RequestError("the Containerfile has no FROM", hint="its first instruction names the base image")
+    if files and post and text.upper().find("\nRUN") < text.upper().rfind("\nCOPY"):
+        raise RequestError(
+            "the Containerfile copies after it runs, and a definition copies first", hint="move COPY above RUN"
+        )
+    sections = {"%files": files, "%environment": environment, "%post": post and ["set -e", *post]}
+    body = [name + "\n" + "".join(f"    {each}\n" for each in lines) for name, lines in sections.items() if lines]
+    return "\n".join([f"Bootstrap: docker\nFrom: {base}\n", *body])
+
+
+def _instructions(text: str) -> list[tuple[int, str]]:
+    """(number of its first line, the instruction on one line)."""
+    found: list[tuple[int, str]] = []
+    pending, begun = "", 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if stripped.startswith("#") or (not stripped and not pending):
+            continue
+        begun = begun if pending else number
+        pending += stripped
+        if pending.endswith("\\"):
+            pending = pending[:-1] + " "
+            continue
+        found.append((begun, pending))
+        pending = ""
+    return found

@@ -1,0 +1,104 @@
+"""What is being built has another name than what is finished, and a record beside it says what it was built from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from muster.errors import RequestError
+
+__all__ = ["digest_of_inputs", "digest_of_path", "is_up_to_date", "read_record", "record_of", "remove", "swapped_in"]
+
+
+@contextmanager
+def swapped_in(target: Path) -> Iterator[Path]:
+    """A name beside `target` to build under; it becomes `target` when the block ends well, and is gone otherwise."""
+    if not target.parent.is_dir():
+        raise RequestError(f"the directory {target.parent} is not there", hint="make it, or give another place")
+    draft = target.with_name(f".{target.name}.part-{os.getpid()}")
+    old = target.with_name(f".{target.name}.old-{os.getpid()}")
+    try:
+        yield draft
+        if target.is_dir() and not target.is_symlink():
+            target.rename(old)
+        draft.rename(target)
+    finally:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        for leftover in (draft, old):
+            remove(leftover)
+
+
+def remove(path: Path) -> None:
+    """Take a file or a tree away, also one whose directories are closed to their owner."""
+    if not path.is_dir() or path.is_symlink():
+        path.unlink(missing_ok=True)
+        return
+
+    def opened(function: Callable[..., Any], name: str, error: BaseException) -> None:
+        del error
+        Path(name).parent.chmod(stat.S_IRWXU)
+        if Path(name).is_dir():
+            Path(name).chmod(stat.S_IRWXU)
+        function(name)
+
+    shutil.rmtree(path, onerror=lambda function, name, error: opened(function, name, error[1]))
+
+
+def record_of(target: Path) -> Path:
+    """Where the record of an image is: beside it."""
+    return target.with_name(f"{target.name}.json")
+
+
+def read_record(file: Path) -> dict[str, Any]:
+    """What it says; nothing where there is none, or it cannot be read."""
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def digest_of_inputs(inputs: Mapping[str, Any]) -> str:
+    """The same for the same inputs."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def digest_of_path(path: Path) -> str:
+    """Of a file its content, of a tree all names, links, contents and whether they may be run."""
+    if not path.exists():
+        raise RequestError(f"{path} is not there", hint="look at its name")
+    whole = hashlib.sha256()
+    for each in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
+        whole.update(
+            f"{each.relative_to(path)}\0{each.lstat().st_mode & 0o170111:o}\0".encode(errors="surrogateescape")
+        )
+        if each.is_symlink():
+            whole.update(os.fsencode(each.readlink()))
+        elif each.is_file():
+            with each.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()
+
+
+def is_up_to_date(target: Path, record: Path, inputs: str, *, replace: bool) -> bool:
+    """Whether what is there was built from the same; another is only built over it when `replace` says so."""
+    if not target.exists():
+        return False
+    if read_record(record).get("inputs") == inputs:
+        return True
+    if not replace:
+        what = (
+            "was built from something else"
+            if record.exists()
+            else "is there, and no record says what it was built from"
+        )
+        raise RequestError(f"{target} {what}", hint="--replace puts the new one in its place once it is proved")
+    return False

@@ -1,0 +1,144 @@
+"""Apptainer or SingularityCE as a builder: its words, its places, and what its complaints mean."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from muster.act.runner import DEVNULL, PIPE, Runner, end_group, run, start
+from muster.build.draft import remove
+from muster.errors import CommandFailed, MachineLacks, RequestError
+
+__all__ = ["Builder", "find_builder"]
+
+Say = Callable[[str], None]
+
+# What the engine says → our sentence, our hint.
+_COMPLAINTS: Sequence[tuple[str, str, str]] = (
+    (
+        r"no space left on device|disk quota exceeded",
+        "no space is left to build",
+        ("--cache DIR names a roomier place; the image itself needs room where -o points"),
+    ),
+    (
+        r"unauthorized|authentication required|access denied|incorrect username or password",
+        "the registry refuses the user or the password",
+        "--login USER with --password-env NAME or --password-stdin",
+    ),
+    (
+        r"manifest unknown|not found: manifest|name unknown",
+        "the registry has no such image",
+        "look at its name and tag",
+    ),
+    (
+        r"unexpected EOF|connection reset|i/o timeout|unexpected end of (?:file|JSON)|digest invalid|did not match",
+        "the pull was cut off",
+        "build again: what is in the cache already is not fetched again",
+    ),
+    (
+        r"no such host|connection refused|TLS handshake",
+        "the registry does not answer",
+        ("without a way out, carry the image here: docker save, then --from docker-archive:FILE"),
+    ),
+    (
+        r"image format not recognized|could not open image|corrupt|bad superblock|unable to read SIF",
+        "the image to build from cannot be read",
+        "pull, copy or build it again",
+    ),
+    (
+        r"while running %post|%post section|--fakeroot|user namespace|operation not permitted",
+        "a step of the definition failed",
+        (
+            "what it said stands above; without root, %post needs user namespaces "
+            "or fakeroot: try it on a compute node with --job"
+        ),
+    ),
+)
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Builder(msgspec.Struct, frozen=True):
+    """A program that builds images, and where it keeps what it fetches."""
+
+    program: str
+    cache: Path
+    environment: Mapping[str, str]
+
+    def build(self, target: Path, source: str, say: Say, *, flags: Sequence[str] = ()) -> None:
+        """Build `target` from `source`, what it says passed on; `target` is whole only when this returns."""
+        self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+        work = Path(tempfile.mkdtemp(prefix="build-", dir=self.cache))
+        try:
+            self._build([self.program, "build", *flags, str(target), source], work, say)
+        finally:
+            remove(work)
+
+    def _build(self, argv: Sequence[str], work: Path, say: Say) -> None:
+        said: list[str] = []
+        process = start(argv, env=self._environment(work), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, own_group=True)
+        try:
+            for line in process.stderr or ():
+                said.append(_COLOURS.sub("", line.decode(errors="replace")).rstrip())
+                say(said[-1])
+            status = process.wait()
+        finally:
+            end_group(process, grace_s=5.0)
+        if status != 0:
+            raise _failure(argv[0], status, said)
+
+    def _environment(self, work: Path) -> dict[str, str]:
+        """Cache and scratch off the home directory, under both programs' names for them."""
+        places = {"CACHEDIR": str(self.cache), "TMPDIR": str(work)}
+        names = {f"{engine}_{name}": value for engine in ("APPTAINER", "SINGULARITY") for name, value in places.items()}
+        return {**self.environment, **names}
+
+    def prove(self, image: Path, runner: Runner = run) -> None:
+        """The engine reads it and starts something in it; an image without `true` is started and says so."""
+        for words in (["inspect", str(image)], ["exec", "--no-home", "--cleanenv", str(image), "true"]):
+            done = runner([self.program, *words], env=self.environment, cwd="/", timeout_s=600)
+            if not done.ok and "executable file not found" not in done.stderr:
+                last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+                raise CommandFailed(
+                    [self.program],
+                    done.status,
+                    "",
+                    f"the image was built and cannot be used: {last}",
+                    hint=f"nothing was put in place; {self.program} {words[0]} is what failed",
+                )
+
+    def version(self, runner: Runner = run) -> str:
+        """As it says itself."""
+        return runner([self.program, "--version"], env=self.environment).stdout.strip()
+
+
+def find_builder(environment: Mapping[str, str], cache: Path | None, uid: int) -> Builder:
+    """The engine on PATH; the cache is as asked, else as the engine's own variable says, else the node's own disk."""
+    for name in ("apptainer", "singularity"):
+        program = shutil.which(name, path=environment.get("PATH"))
+        if program is not None:
+            kept = environment.get(f"{name.upper()}_CACHEDIR")
+            node = Path(environment.get("TMPDIR") or "/tmp") / f"muster-{uid}"  # noqa: S108  # the node's own
+            return Builder(program, cache or (Path(kept) if kept else node / name), dict(environment))
+    raise MachineLacks(
+        "apptainer",
+        "this machine has no program that builds images: neither apptainer nor singularity is on PATH",
+        hint="load the module that has it, or build on a node that does: --job",
+    )
+
+
+def _failure(program: str, status: int, said: Sequence[str]) -> CommandFailed | RequestError:
+    text = "\n".join(said[-40:])
+    for pattern, sentence, hint in _COMPLAINTS:
+        if re.search(pattern, text, re.IGNORECASE):
+            return CommandFailed([program], status, "", sentence, hint)
+    fatal = [line.partition("FATAL:")[2].strip() for line in said if "FATAL:" in line]
+    last = fatal[-1] if fatal else (said[-1] if said else "it said nothing")
+    return CommandFailed(
+        [program], status, "", f"{Path(program).name} built nothing: {last}", "what it said stands above"
+    )

@@ -1,0 +1,139 @@
+"""`muster build image`: from what is asked to a proved file with a record beside it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from muster.act.image_facts import look_at_path
+from muster.build.definition import Copy, compose, from_containerfile
+from muster.build.draft import digest_of_inputs, digest_of_path, is_up_to_date, record_of, swapped_in
+from muster.build.engine import Builder
+from muster.build.registry import Login, digest_of
+from muster.build.source import Source
+from muster.errors import RequestError
+
+__all__ = ["ImageOrder", "build_image"]
+
+Say = Callable[[str], None]
+
+
+class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be built, and into what."""
+
+    output: Path
+    source: Source | None = None
+    definition: Path | None = None
+    requirements: Path | None = None
+    copies: tuple[Copy, ...] = ()
+    sandbox: bool = False
+    replace: bool = False
+
+
+def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login | None = None) -> bool:
+    """Build it; False: what is there was built from the same."""
+    if order.source is None and order.definition is None:
+        raise RequestError("there is nothing to build from", hint="--from docker://REGISTRY/NAME:TAG, or --def FILE")
+    base, plain_http = _base_of(order.source, login, say)
+    text = _definition_of(order, base)
+    inputs = _inputs(order, base, text)
+    digest = digest_of_inputs(inputs)
+    if is_up_to_date(order.output, record_of(order.output), digest, replace=order.replace):
+        say(f"{order.output} is up to date")
+        return False
+    signed_in = msgspec.structs.replace(
+        builder, environment={**builder.environment, **(login.environment() if login else {})}
+    )
+    flags = [*(["--sandbox"] if order.sandbox else []), *(["--no-https"] if plain_http else [])]
+    say(f"building {order.output}; what is fetched is kept in {builder.cache}")
+    with swapped_in(order.output) as draft, tempfile.TemporaryDirectory(prefix="muster-build-") as folder:
+        source = base or ""
+        if text is not None:
+            file = Path(folder) / "image.def"
+            file.write_text(text)
+            source = str(file)
+        signed_in.build(draft, source, say, flags=flags)
+        builder.prove(draft)
+    _write_record(
+        order.output,
+        {
+            "from": order.source.words if order.source else None,
+            "inputs": digest,
+            **inputs,
+            "engine": builder.version(),
+            "definition": text,
+        },
+    )
+    return True
+
+
+def _base_of(source: Source | None, login: Login | None, say: Say) -> tuple[str | None, bool]:
+    """The words for the engine; a registry's image by its digest, so what is recorded is what is pulled."""
+    if source is None:
+        return None, False
+    if source.registry is not None:
+        if source.registry.is_moving:
+            say(f"warning: {source.words} has no tag but latest, which moves: the digest that is pulled is recorded")
+        return source.registry.pinned(digest_of(source.registry, login)), source.registry.is_plain_http
+    path = Path(source.path or "").absolute()
+    if source.archive is not None:
+        if not path.exists():
+            raise RequestError(f"{path} is not there", hint="docker save NAME -o FILE makes it")
+        return f"{source.archive}:{path}", False
+    seen = look_at_path(path)
+    if seen.kind == "missing":
+        raise RequestError(f"there is no image {path}", hint="look at its name")
+    if seen.broken is not None:
+        raise RequestError(f"the image {path} cannot be used: {seen.broken}", hint="pull, copy or build it again")
+    if seen.kind not in {"sif", "squashfs", "sandbox"}:
+        raise RequestError(f"{path} is no image that is known here", hint="a .sif, a .sqsh or a sandbox directory")
+    return str(path), False
+
+
+def _definition_of(order: ImageOrder, base: str | None) -> str | None:
+    """The text to build from; None: the base alone says it all."""
+    given = _read(order.definition) if order.definition else ""
+    if order.definition is not None and order.definition.name.startswith(("Containerfile", "Dockerfile")):
+        given = from_containerfile(given)
+    requirements = str(order.requirements.absolute()) if order.requirements else None
+    copies = [Copy(str(Path(each.source).absolute()), each.target) for each in order.copies]
+    if base is None:
+        if requirements or copies:
+            raise RequestError("--pip and --copy need --from beside --def", hint="or write them into the definition")
+        return given
+    if not (given or requirements or copies):
+        return None
+    return compose(base, copies=copies, requirements=requirements, definition=given)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{file} cannot be read: {error}", hint="--def names a definition file") from None
+
+
+def _inputs(order: ImageOrder, base: str | None, text: str | None) -> Mapping[str, Any]:
+    """All that decides what comes out."""
+    files = [Path(each.source) for each in order.copies] + ([order.requirements] if order.requirements else [])
+    on_disk = order.source is not None and order.source.path is not None
+    return {
+        "base": base,
+        "base_content": digest_of_path(Path(order.source.path or "")) if on_disk and order.source else None,
+        "text": digest_of_inputs({"text": text}),
+        "files": {str(file): digest_of_path(file) for file in files},
+        "sandbox": order.sandbox,
+    }
+
+
+def _write_record(output: Path, content: Mapping[str, Any]) -> None:
+    built = dt.datetime.now(tz=dt.UTC).isoformat(timespec="seconds")
+    draft = record_of(output).with_name(f".{output.name}.json.part")
+    draft.write_text(json.dumps({"muster_build": 1, "built": built, **content}, indent=2) + "\n")
+    draft.rename(record_of(output))

@@ -1,0 +1,148 @@
+"""Ask a registry which image a name means today, before anything is pulled; and how one logs in to it.
+
+A password lives in this process and in the environment of the engine; it is in no argument, file or message.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from muster.build.source import Registry
+from muster.errors import RequestError, SiteError
+
+__all__ = ["Login", "digest_of", "login_from_file"]
+
+_PATIENCE_S = 30.0
+_MANIFESTS = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+
+
+class Login(msgspec.Struct, frozen=True):
+    """Who pulls. Printed, it shows no password."""
+
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({self.user!r}, …)"
+
+    @property
+    def header(self) -> str:
+        return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+
+    def environment(self) -> dict[str, str]:
+        """What Apptainer and SingularityCE read."""
+        return {
+            f"{engine}_DOCKER_{part}": value
+            for engine in ("APPTAINER", "SINGULARITY")
+            for part, value in (("USERNAME", self.user), ("PASSWORD", self.password))
+        }
+
+
+def login_from_file(registry: Registry, home: Path) -> Login | None:
+    """What `docker login` or `podman login` has kept for this registry; a helper program is not asked."""
+    hosts = {registry.host, f"https://{registry.host}"}
+    if registry.host == "docker.io":
+        hosts |= {"https://index.docker.io/v1/", "index.docker.io"}
+    try:
+        kept = json.loads((home / ".docker/config.json").read_text())["auths"]
+        found = next(kept[host]["auth"] for host in hosts if "auth" in kept.get(host, {}))
+        user, _, password = base64.b64decode(found).decode().partition(":")
+    except (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError, binascii.Error):
+        return None
+    return Login(user, password)
+
+
+def digest_of(registry: Registry, login: Login | None) -> str:
+    """The digest that the registry gives to this name now."""
+    if registry.digest is not None:
+        return registry.digest
+    url = f"{registry.url}/manifests/{registry.tag}"
+    headers = {"Accept": ", ".join(_MANIFESTS)}
+    if login is not None and registry.is_plain_http:
+        headers["Authorization"] = login.header
+    try:
+        answer = _ask(url, headers)
+    except urllib.error.HTTPError as error:
+        challenge = error.headers.get("WWW-Authenticate", "")
+        if error.code != 401 or not challenge:
+            raise _refusal(registry, login, error.code) from None
+        answer = _ask_again(registry, login, url, headers, challenge)
+    found = answer.get("Docker-Content-Digest")
+    if not found or not found.startswith("sha256:"):
+        raise SiteError(f"{registry.host} does not say which image {registry.name} is", hint="is it a registry?")
+    return str(found)
+
+
+def _ask(url: str, headers: Mapping[str, str], *, method: str = "HEAD") -> Any:
+    request = urllib.request.Request(url, headers=dict(headers), method=method)  # noqa: S310  # http or https only
+    try:
+        with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:  # noqa: S310
+            return json.load(answer) if method == "GET" else answer.headers
+    except urllib.error.HTTPError:
+        raise
+    except (OSError, HTTPException, ValueError) as error:
+        host = urllib.parse.urlsplit(url).netloc
+        reason = getattr(error, "reason", error)
+        raise SiteError(
+            f"the registry {host} does not answer: {reason}",
+            hint="without a way out, carry the image here: docker save, then --from docker-archive:FILE",
+        ) from None
+
+
+def _ask_again(registry: Registry, login: Login | None, url: str, headers: Mapping[str, str], challenge: str) -> Any:
+    """With what the registry asked for: a password, or a token that a password or nobody's name gets."""
+    try:
+        if challenge.lower().startswith("basic"):
+            if login is None:
+                raise _refusal(registry, login, 401)
+            return _ask(url, {**headers, "Authorization": login.header})
+        token = _token(challenge, login)
+        return _ask(url, {**headers, "Authorization": f"Bearer {token}"})
+    except urllib.error.HTTPError as error:
+        raise _refusal(registry, login, error.code) from None
+
+
+def _token(challenge: str, login: Login | None) -> str:
+    asked = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    realm = asked.pop("realm", "")
+    if not realm.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+        raise SiteError("the registry sends passwords to an address without https", hint="use another registry")
+    headers = {} if login is None else {"Authorization": login.header}
+    given = _ask(f"{realm}?{urllib.parse.urlencode(asked)}", headers, method="GET")
+    return str(given.get("token") or given.get("access_token"))
+
+
+def _refusal(registry: Registry, login: Login | None, status: int) -> RequestError | SiteError:
+    what = f"{registry.host}/{registry.name}:{registry.tag}"
+    if status in {401, 403}:
+        if login is None:
+            return RequestError(
+                f"{registry.host} gives {registry.name} only to those who log in, or has no such image",
+                hint="--login USER, the password in a variable (--password-env NAME) or on stdin (--password-stdin)",
+            )
+        return RequestError(
+            f"{registry.host} refuses the user {login.user} or the password",
+            hint="try the same with docker login; many registries want a token in place of the password",
+        )
+    if status == 404:
+        return RequestError(f"the registry has no image {what}", hint="look at its name and its tag")
+    if status == 429:
+        return SiteError(f"{registry.host} gives no more for now: too many pulls", hint="log in, or wait an hour")
+    return SiteError(f"{registry.host} answered {status} to a question for {what}", hint="try again in a minute")

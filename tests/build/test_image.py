@@ -1,0 +1,275 @@
+"""Images are built by a real Apptainer from a real registry; whatever fails leaves nothing that looks finished."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from build.small_registry import SmallRegistry, small_registry
+from muster.act.runner import PIPE, Result, run, start
+from muster.build.definition import compose, from_containerfile, parse_copy
+from muster.build.source import parse_source
+from muster.errors import CommandFailed, MachineLacks, MusterError, RequestError
+from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
+
+_PASSWORD = "open-sesame"  # noqa: S105  # of a registry that lives as long as its test
+
+# The header of a .sif, whose data lie behind the end of the file.
+_CUT_OFF = bytes(32) + b"SIF_MAGIC" + bytes(71) + struct.pack("<qq", 4096, 1 << 20)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A directory to build in, and the programs that do it."""
+
+    folder: Path
+    program: Path
+
+    def muster(self, *words: str, stdin: str | None = None, **variables: str) -> Result:
+        return run(self.argv(*words), env=self.environment(**variables), cwd=self.folder, stdin=stdin, timeout_s=120)
+
+    def argv(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "muster", "build", *words]
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        path = f"{self.program.parent}:{os.environ['PATH']}"
+        own = {"PATH": path, "HOME": str(self.folder), "APPTAINER_CACHEDIR": str(self.folder / "cache")}
+        return {**os.environ, **own, **variables}
+
+    def inside(self, image: str, *words: str) -> Result:
+        argv = [str(self.program), "exec", image, *words]
+        return run(argv, env=self.environment(), cwd=self.folder)
+
+    def left(self) -> set[str]:
+        return {path.name for path in self.folder.iterdir()} - {"cache", ".apptainer", ".docker"}
+
+
+@pytest.fixture(scope="session")
+def apptainer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        packages = prepared_apptainer(apptainer_cache(os.environ), lambda _: None)
+    except (MachineLacks, CommandFailed) as error:
+        pytest.skip(f"Apptainer is missing: {error.message}")
+    return relocated(packages, tmp_path_factory.mktemp("engine") / "apptainer")
+
+
+@pytest.fixture
+def place(tmp_path: Path, apptainer: Path) -> Place:
+    return Place(tmp_path, apptainer)
+
+
+@pytest.fixture(scope="session")
+def open_registry(apptainer: Path) -> Iterator[SmallRegistry]:
+    with small_registry(apptainer.with_name("busybox")) as registry:
+        yield registry
+
+
+@pytest.fixture(scope="session")
+def closed_registry(apptainer: Path) -> Iterator[SmallRegistry]:
+    with small_registry(apptainer.with_name("busybox"), _PASSWORD) as registry:
+        yield registry
+
+
+def test_an_image_of_a_registry_is_pulled_by_its_digest_and_recorded(
+    place: Place, open_registry: SmallRegistry
+) -> None:
+    built = place.muster("image", "--from", open_registry.image, "-o", "x.sif")
+    assert (built.status, built.stdout) == (0, "x.sif\n"), built.stderr
+    record = json.loads((place.folder / "x.sif.json").read_text())
+    assert record["base"] == f"docker://{open_registry.host}/small@{open_registry.digest}"
+    assert place.left() == {"x.sif", "x.sif.json"}
+    assert place.inside("x.sif", "echo", "inside").stdout == "inside\n"
+
+
+def test_the_same_again_is_up_to_date_and_another_asks(place: Place, open_registry: SmallRegistry) -> None:
+    words = ("image", "--from", open_registry.image, "-o", "x.sif")
+    assert place.muster(*words).status == 0
+    before = (place.folder / "x.sif").stat().st_mtime_ns
+    assert "up to date" in place.muster(*words).stderr
+    moving = place.muster("image", "--from", f"docker://{open_registry.host}/small", "-o", "x.sif")
+    assert "latest, which moves" in moving.stderr
+    assert "up to date" in moving.stderr
+    (place.folder / "note").write_text("new")
+    other = (*words, "--copy", "note:/opt/note")
+    refused = place.muster(*other)
+    assert refused.status == 2
+    assert "was built from something else" in refused.stderr
+    assert (place.folder / "x.sif").stat().st_mtime_ns == before
+    assert place.muster(*other, "--replace").status == 0
+    assert place.inside("x.sif", "cat", "/opt/note").stdout == "new"
+
+
+def test_a_sandbox_is_made_of_a_pulled_image_without_the_registry(place: Place, open_registry: SmallRegistry) -> None:
+    assert place.muster("image", "--from", open_registry.image, "-o", "x.sif").status == 0
+    asked = len(open_registry.asked)
+    assert place.muster("image", "--from", "x.sif", "--sandbox", "-o", "box").status == 0
+    assert len(open_registry.asked) == asked
+    assert (place.folder / "box/bin/busybox").is_file()
+    assert "no sandbox" in place.muster("shell", "x.sif").stderr
+
+
+@pytest.mark.parametrize("way", ["variable", "stdin", "docker"])
+def test_a_password_comes_in_three_ways_and_is_written_nowhere(
+    place: Place, closed_registry: SmallRegistry, way: str
+) -> None:
+    words = ["image", "--from", closed_registry.image, "-o", "x.sif"]
+    if way == "docker":
+        import base64
+
+        (place.folder / ".docker").mkdir()
+        entry = {"auth": base64.b64encode(f"me:{_PASSWORD}".encode()).decode()}
+        (place.folder / ".docker/config.json").write_text(json.dumps({"auths": {closed_registry.host: entry}}))
+        built = place.muster(*words)
+    elif way == "stdin":
+        built = place.muster(*words, "--login", "me", "--password-stdin", stdin=f"{_PASSWORD}\n")
+    else:
+        built = place.muster(*words, "--login", "me", "--password-env", "WORD", WORD=_PASSWORD)
+    assert built.status == 0, built.stderr
+    assert _PASSWORD not in built.stderr + built.stdout + (place.folder / "x.sif.json").read_text()
+    assert _PASSWORD not in place.inside("x.sif", "env").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--login", "me", "--password-env", "WORD"), "refuses the user me or the password"),
+        ((), "only to those who log in"),
+        (("--login", "me"), "there is no password for me"),
+        (("--password-stdin",), "a password without a user"),
+    ],
+)
+def test_a_wrong_password_is_one_sentence_and_leaves_nothing(
+    place: Place, closed_registry: SmallRegistry, words: tuple[str, ...], sentence: str
+) -> None:
+    refused = place.muster("image", "--from", closed_registry.image, "-o", "x.sif", *words, WORD="wrong")
+    assert refused.status == 2
+    assert sentence in refused.stderr
+    assert "wrong" not in refused.stderr
+    assert "\nhint: " in refused.stderr
+    assert place.left() == set()
+
+
+def test_a_pull_that_is_cut_off_leaves_nothing_and_the_next_one_builds(place: Place, apptainer: Path) -> None:
+    with small_registry(apptainer.with_name("busybox")) as registry:
+        registry.cut_after = 1000
+        words = ("image", "--from", registry.image, "-o", "x.sif")
+        refused = place.muster(*words)
+        assert refused.status == 3
+        assert "the pull was cut off" in refused.stderr
+        assert place.left() == set()
+        registry.cut_after = None
+        assert place.muster(*words).status == 0
+
+
+def test_an_interrupted_build_leaves_nothing_that_looks_finished(place: Place, open_registry: SmallRegistry) -> None:
+    argv = place.argv("image", "--from", open_registry.image, "-o", "x.sif")
+    process = start(argv, env=place.environment(), cwd=place.folder, stdout=PIPE, stderr=PIPE)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if b"Fetching OCI image" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert place.left() == set()
+    assert not list((place.folder / "cache").glob("build-*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--from", "no-such.sif"), "there is no image"),
+        (("--from", "cut.sif"), "shorter than it says"),
+        (("--from", "empty.sif"), "it is empty"),
+        (("--from", "docker-archive:nothing.tar"), "is not there"),
+        (("--from", "docker://UPPER/case"), "is not the name of an image"),
+        (("--from", "oras://x/y"), "oras is not read here"),
+        (("--from", "site:no-such"), "there is no image of"),
+        ((), "there is nothing to build from"),
+        (("--from", "box", "--copy", "x:relative"), "is not SRC:DST"),
+        (("--from", "box", "--copy", "missing:/opt/x"), "is not there"),
+        (("--from", "box", "--def", "missing.def"), "cannot be read"),
+    ],
+)
+def test_what_cannot_be_built_is_one_sentence_and_leaves_nothing(
+    place: Place, words: tuple[str, ...], sentence: str
+) -> None:
+    (place.folder / "empty.sif").touch()
+    (place.folder / "cut.sif").write_bytes(_CUT_OFF)
+    (place.folder / "box/bin").mkdir(parents=True)
+    before = place.left()
+    refused = place.muster("image", *words, "-o", "x.sif")
+    assert (refused.status, sentence in refused.stderr) == (2, True), refused.stderr
+    assert "bug of ours" not in refused.stderr
+    assert place.left() == before
+
+
+def test_a_missing_engine_is_named(place: Place, open_registry: SmallRegistry) -> None:
+    without = str(Path(sys.executable).parent)
+    refused = place.muster("image", "--from", open_registry.image, "-o", "x.sif", PATH=without)
+    assert refused.status == 2
+    assert "neither apptainer nor singularity is on PATH" in refused.stderr
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(place: Place, open_registry: SmallRegistry) -> None:
+    words = place.argv("image", "--from", open_registry.image, "-o", "small/x.sif")
+    (place.folder / "small").mkdir()
+    inside = 'mount -t tmpfs -o size=600k none small || exit 77; "$@"; status=$?; ls -A small; exit $status'
+    argv = ["unshare", "--mount", "--map-root-user", "sh", "-c", inside, "sh", *words]
+    refused = run(argv, env=place.environment(), cwd=place.folder)
+    if refused.status == 77:
+        pytest.skip("no tmpfs may be mounted here")
+    assert refused.status == 3, refused.stderr
+    assert "no space is left to build" in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_a_definition_goes_on_top_of_an_image() -> None:
+    text = compose(
+        "docker://h/n@sha256:0",
+        copies=[parse_copy("a:/b")],
+        requirements="/r.txt",
+        definition="Bootstrap: x\n\n%post\n  true\n",
+    )
+    assert text.startswith("Bootstrap: docker\nFrom: h/n@sha256:0\n")
+    assert "    a /b\n    /r.txt /opt/muster-build/requirements.txt\n" in text
+    assert text.count("Bootstrap") == 1
+    assert text.endswith("%post\n  true\n")
+
+
+def test_a_simple_containerfile_becomes_a_definition() -> None:
+    text = from_containerfile("# x\nFROM a/b:1\nCOPY x /y\nENV A=1\nWORKDIR /w\nRUN one && \\\n  two\n")
+    assert text == (
+        "Bootstrap: docker\nFrom: a/b:1\n\n%files\n    x /y\n\n%environment\n    export A=1\n\n"
+        "%post\n    set -e\n    export A=1\n    mkdir -p /w && cd /w\n    one &&  two\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["FROM x AS y", "COPY --from=a /b /c", "ADD x /y", "USER me", 'RUN ["a"]', "COPY a b /c", "ENV A 1", "ARG X"],
+)
+def test_a_containerfile_that_says_more_is_refused_by_its_line(line: str) -> None:
+    text = f"FROM a:1\n{line}\n" if not line.startswith("FROM") else line
+    with pytest.raises(RequestError, match="has no simple counterpart"):
+        from_containerfile(text)
+
+
+@given(st.text())
+def test_any_words_are_a_source_or_a_sentence(words: str) -> None:
+    try:
+        source = parse_source(words)
+    except MusterError:
+        return
+    assert source.words == words
+    assert source.registry or source.path or source.site_name
