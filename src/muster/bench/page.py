@@ -233,7 +233,7 @@ def _pairs(series: Series) -> str:
         return ""
     hosts = series.start.names
     count, most, least = len(hosts), max(rates.values()), min(rates.values())
-    side = max(4.0, min(44.0, 560 / count))
+    side = max(4.0, min(52.0, 560 / count))
     room = 7.2 * max(map(len, hosts)) + 16 if count <= 48 else 8
     marks = []
     for (a, b), rate in rates.items():

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from muster.facts import Facts
     from muster.job.request import Request
 
-_HELP = """\
-usage: muster bench [OPTION…] [any option of muster run]
-
+_USAGE = "muster bench [OPTION…]"
+_SUMMARY = """\
 Measure what the ranks can send to each other, check every value that arrives, and judge it: against what the site
 publishes, against the line rate of its network, or (--compare) against this machine's own earlier runs. Takes the
-options of `muster run` for where and how (-N, -g, --ntasks-per-node, --image, --site, --here …).
+options of `muster run` for where and how: they follow below.
 Status 0: nothing is broken; 1: something is, or the series was cut short.
 
 what is measured:
@@ -51,8 +50,7 @@ what becomes of it:
   --history FILE      another history than the one in your state directory
   --no-history        do not add this run to it
   --submit            queue the whole series; prints the job id
-  --quiet             no progress on stderr
-"""
+  --quiet             no progress on stderr"""
 
 _SWITCHES = ("-h", "--help", "--json", "--compare", "--no-history", "--submit", "--quiet")
 _VALUED = (
@@ -80,7 +78,9 @@ def main(words: Sequence[str]) -> int:
     """Measure or read, show, judge."""
     rest, own = take_own(words, _SWITCHES, _VALUED)
     if "-h" in own or "--help" in own:
-        print(_HELP, end="")
+        from muster.job.options import help_page
+
+        print(help_page(_USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files", "no_label")), end="")
         return 0
     _refuse_empty(own)
     rest = [word for word in rest if word != "--"]
