@@ -142,7 +142,7 @@ def look_at_target(
     of_gpus = bool(asked.get("cuda") or asked.get("hip"))
     if nccl is not None and not of_gpus:
         raise RequestError(
-            f"--nccl {nccl}: torch {asked['torch']} is built for CPUs, and NCCL moves the memory of GPUs",
+            f"NCCL {nccl}: torch {asked['torch']} is built for CPUs, and NCCL moves the memory of GPUs",
             hint="leave it away, or install a torch for the GPUs of the nodes",
         )
     return Target(
@@ -178,7 +178,7 @@ def _json_of(result: Result) -> dict[str, str]:
 def _mend(program: str) -> str:
     module = {"cmake": "CMake", "make": "build", "c++": "GCC", "mpicxx": "MPI"}[program]
     package = {"cmake": "cmake", "make": "make", "c++": "g++", "mpicxx": "libopenmpi-dev"}[program]
-    return f"load the {module} module of the site; on Debian: apt-get install {package}"
+    return f"load the {module} module of the site (--module); on Debian: apt-get install {package}"
 
 
 def _mpi_of(environment: Mapping[str, str], runner: Runner) -> str:
@@ -203,12 +203,12 @@ def _nccl_home(asked: Path | None, environment: Mapping[str, str]) -> Path:
         raise MachineLacks(
             "nccl",
             "torch here is built for GPUs, and no NCCL is named: its headers are needed to build Horovod",
-            hint="--nccl PATH, or load the NCCL module of the site",
+            hint="load the NCCL module of the site (--module), or name its directory: NCCL_HOME=PATH",
         )
     if _header_of(home) is None or not any(home.glob("lib*/lib*ccl*")):
         raise RequestError(
             f"{home} is no NCCL: neither include/nccl.h and a library under lib or lib64 are there",
-            hint="--nccl names the directory that holds include and lib",
+            hint="name the directory that holds include and lib",
         )
     return home
 
