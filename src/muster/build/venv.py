@@ -1,115 +1,161 @@
-"""A virtual environment, made where it will stand: requirements first, Horovod after them, and a record of all of it.
+"""`muster build venv`: a virtual environment, under the modules it will run with, and what it was built with.
 
-A virtual environment does not move, so it is made at its own path; one that is not finished is taken away again, and
-the record is written last: an environment without one was not made here.
+A virtual environment knows its own path, so it is built where it will stay; `muster.json` is written last, and a
+directory without it is no finished one.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-import platform
+import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from muster.act.runner import Result, Runner, run
-from muster.build.horovod import add_horovod, look_at_target
+from muster.act.runner import Runner, checked, run
+from muster.build.draft import digest_of_inputs, digest_of_path, is_up_to_date, remove
+from muster.build.pip import offline_words, pip
 from muster.errors import CommandFailed, RequestError, UnknownName
 
-__all__ = ["PARTS", "RECORD", "Recipe", "build_venv"]
-
-# What can be built on top of the requirements.
-PARTS = ("horovod",)
-
-# Beside pyvenv.cfg: what the environment was made from, and with.
-RECORD = "muster-build.json"
-
-# What the shell's own Python would bring into the new one.
-_OF_ANOTHER = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
-
-_PIP_S = 3600.0
+__all__ = ["RECIPES", "VenvOrder", "build_venv"]
 
 Say = Callable[[str], None]
+RECORD = "muster.json"
+_BUILDING = "muster-is-building"
+
+_ASK = """
+import json, os, platform, sys
+found = {"python": platform.python_version(), "arch": platform.machine(), "glibc": " ".join(platform.libc_ver())}
+try:
+    import torch
+    found.update(torch=torch.__version__, cuda=torch.version.cuda, hip=torch.version.hip)
+    found["nccl"] = ".".join(map(str, torch.cuda.nccl.version())) if torch.version.cuda else None
+except ImportError:
+    pass
+print(json.dumps(found))
+"""
 
 
-class Recipe(msgspec.Struct, frozen=True):
-    """What an environment is made from."""
+class VenvOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be built, and where."""
 
-    python: str
+    directory: Path
+    python: str = "python3"
     requirements: tuple[Path, ...] = ()
-    parts: tuple[str, ...] = ()
-    nccl: Path | None = None
+    modules: tuple[str, ...] = ()
+    module_use: tuple[str, ...] = ()
+    recipes: tuple[str, ...] = ()
+    wheelhouse: Path | None = None
+    offline: bool = False
+    replace: bool = False
 
 
-def build_venv(folder: Path, recipe: Recipe, environment: Mapping[str, str], say: Say, runner: Runner = run) -> None:
-    """Make the environment; `environment` is the shell's, whose PATH leads to the compilers and MPI of its modules."""
-    _check(folder, recipe)
-    clean = {
-        name: value for name, value in environment.items() if name not in {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
-    }
-    finished = False
-    try:
-        say(f"making {folder} with {recipe.python}")
-        _step(runner([recipe.python, "-m", "venv", str(folder)], env=clean, timeout_s=300), "python -m venv")
-        python = folder / "bin/python"
-        for file in recipe.requirements:
+def _horovod(python: Path, environment: Mapping[str, str], say: Say) -> None:
+    from muster.build.horovod import add_horovod
+
+    add_horovod(python, environment, say)
+
+
+# `--with NAME` → what adds it to the environment of a Python, after the requirements.
+RECIPES: Mapping[str, Callable[[Path, Mapping[str, str], Say], None]] = {"horovod": _horovod}
+
+
+def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, runner: Runner = run) -> bool:
+    """Build it; False: what is there was built from the same."""
+    for name in order.recipes:
+        if name not in RECIPES:
+            raise UnknownName("recipe", name, tuple(RECIPES))
+    where = offline_words(order.wheelhouse, offline=order.offline)
+    inside = _with_modules(order, environment, runner)
+    program = shutil.which(order.python, path=inside.get("PATH"))
+    if program is None:
+        raise RequestError(f"there is no Python {order.python}", hint="--module with the one of the site, or its path")
+    inputs = _inputs(order, program)
+    record = order.directory / RECORD
+    if (order.directory / _BUILDING).exists():
+        say(f"{order.directory} was left half-built, and is built anew")
+        remove(order.directory)
+    if is_up_to_date(order.directory, record, inputs, replace=order.replace):
+        say(f"{order.directory} is up to date")
+        return False
+    with _in_place(order.directory):
+        say(f"building {order.directory} with {program}")
+        checked(
+            runner([program, "-m", "venv", str(order.directory)], env=inside, timeout_s=600),
+            hint="its Python needs the module venv: on Debian, python3-venv",
+        )
+        python = order.directory / "bin/python"
+        for file in order.requirements:
             say(f"installing what {file} lists")
-            words = ["-m", "pip", "--disable-pip-version-check", "install", "--requirement", str(file)]
-            _step(runner([str(python), *words], env=clean, timeout_s=_PIP_S), f"pip install --requirement {file}")
-        built_with: dict[str, object] = {}
-        if "horovod" in recipe.parts:
-            report = add_horovod(python, clean, say, nccl=recipe.nccl, runner=runner)
-            target = look_at_target(python, clean, nccl=recipe.nccl, runner=runner)
-            built_with["horovod"] = {**msgspec.structs.asdict(target), "holds": sorted(report.parts)}
-        (folder / RECORD).write_text(json.dumps(_record(python, recipe, clean, built_with, runner), indent=2) + "\n")
-        finished = True
-    finally:
-        if not finished:
-            shutil.rmtree(folder, ignore_errors=True)
+            pip(python, ["install", "--quiet", *where, "--requirement", str(file)], inside, runner)
+        for name in order.recipes:
+            RECIPES[name](python, inside, say)
+        found = _look(python, inside, runner)
+        asked = {"modules": order.modules, "with": order.recipes, "requirements": [str(f) for f in order.requirements]}
+        built = dt.datetime.now(tz=dt.UTC).isoformat(timespec="seconds")
+        record.write_text(json.dumps({"muster_build": 1, "built": built, "inputs": inputs, **found, **asked}, indent=2))
+    return True
 
 
-def _check(folder: Path, recipe: Recipe) -> None:
-    if folder.exists() or folder.is_symlink():
-        raise RequestError(f"{folder} is there already", hint="give another directory, or take it away first")
-    for part in recipe.parts:
-        if part not in PARTS:
-            raise UnknownName("part of an environment", part, PARTS)
-    if recipe.nccl is not None and "horovod" not in recipe.parts:
-        raise RequestError("--nccl says with which NCCL Horovod is built, and none is", hint="--with horovod")
-    for file in recipe.requirements:
-        if not file.is_file():
-            raise RequestError(f"there is no file {file}", hint="--requirements takes a file as pip reads it")
+@contextmanager
+def _in_place(directory: Path) -> Iterator[None]:
+    """The place is free and marked while it is built; on any failure it is again as it was."""
+    if not directory.parent.is_dir():
+        raise RequestError(f"the directory {directory.parent} is not there", hint="make it, or give another place")
+    old = directory.with_name(f".{directory.name}.old-{os.getpid()}")
+    if directory.exists():
+        directory.rename(old)
+    try:
+        directory.mkdir()
+        (directory / _BUILDING).touch()
+        yield
+        (directory / _BUILDING).unlink()
+    except BaseException:
+        remove(directory)
+        if old.exists():
+            old.rename(directory)
+        raise
+    remove(old)
 
 
-def _step(result: Result, what: str) -> None:
-    """The step went well, or the line in which it says why not."""
-    if result.ok:
-        return
-    lines = (result.stderr or result.stdout).strip().splitlines() or ["it said nothing"]
-    why = next((line for line in lines if line.startswith("ERROR: ")), lines[-1]).removeprefix("ERROR: ")
-    raise CommandFailed(
-        result.argv, result.status, "", f"{what}: {why}", hint="nothing was left behind; mend and repeat"
+def _with_modules(order: VenvOrder, environment: Mapping[str, str], runner: Runner) -> dict[str, str]:
+    """The environment after `module purge` and the loads; without modules, the user's own less what is active."""
+    hidden = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "__PYVENV_LAUNCHER__"}
+    clean = {name: value for name, value in environment.items() if name not in hidden}
+    if not order.modules and not order.module_use:
+        return clean
+    steps = ["module purge", *(f'module use "{each}"' for each in order.module_use)]
+    loads = [f'module load "${number}" || exit 1' for number in range(1, len(order.modules) + 1)]
+    text = "; ".join([*steps, *loads, "exec env -0"])
+    done = runner(["bash", "-lc", text, "muster", *order.modules], env=clean, timeout_s=120)
+    if not done.ok or "\0" not in done.stdout:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise CommandFailed(
+            ["module"],
+            done.status,
+            "",
+            f"the modules cannot be loaded: {last}",
+            hint="module avail lists what there is",
+        )
+    return dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
+
+
+def _inputs(order: VenvOrder, program: str) -> str:
+    files = [digest_of_path(file) for file in order.requirements]
+    return digest_of_inputs(
+        {"python": str(Path(program).resolve()), "files": files, "modules": order.modules, "with": order.recipes}
     )
 
 
-def _record(
-    python: Path, recipe: Recipe, environment: Mapping[str, str], built_with: Mapping[str, object], runner: Runner
-) -> dict[str, object]:
-    """What a later run can be compared with."""
-    frozen = runner([str(python), "-m", "pip", "--disable-pip-version-check", "freeze"], env=environment)
-    version = runner([str(python), "-c", "import platform; print(platform.python_version())"], env=environment)
-    return {
-        "schema": 1,
-        "python": version.stdout.strip(),
-        "arch": platform.machine(),
-        "requirements": [str(file) for file in recipe.requirements],
-        "modules": [name for name in environment.get("LOADEDMODULES", "").split(":") if name],
-        "packages": _lines(frozen.stdout.splitlines()),
-        **built_with,
-    }
-
-
-def _lines(lines: Sequence[str]) -> list[str]:
-    return sorted(line.strip() for line in lines if line.strip())
+def _look(python: Path, environment: Mapping[str, str], runner: Runner) -> dict[str, str | None]:
+    """What it turned out to be; a torch that cannot be loaded shows here."""
+    done = checked(
+        runner([str(python), "-c", _ASK], env=environment, timeout_s=300),
+        hint="what was installed cannot be loaded: nothing was put in place",
+    )
+    found: dict[str, str | None] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found

@@ -74,6 +74,56 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument("--password-stdin", action="store_true", help="read the password from stdin")
     _common(page, _image)
 
+    page = verbs.add_parser("venv", help="a virtual environment, under the modules it will run with")
+    page.add_argument("directory", type=Path, metavar="DIR")
+    page.add_argument(
+        "--python", default="python3", metavar="P", help="the Python that it is made with (default: python3)"
+    )
+    page.add_argument(
+        "--requirements",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="what to install; may be given again",
+    )
+    page.add_argument(
+        "--module", action="append", default=[], metavar="NAME", help="a module to load first; may be given again"
+    )
+    page.add_argument("--module-use", action="append", default=[], metavar="DIR", help="a directory with more modules")
+    page.add_argument(
+        "--with",
+        dest="recipes",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="software that is compiled against what is there: horovod",
+    )
+    page.add_argument("--wheelhouse", type=Path, metavar="DIR", help="wheels that build lock has fetched")
+    page.add_argument("--offline", action="store_true", help="take packages from the wheelhouse only")
+    _common(page, _venv)
+
+    page = verbs.add_parser("lock", help="which wheels a target needs, to the byte; and a wheelhouse that holds them")
+    page.add_argument(
+        "--requirements",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="a requirements file; or a conda environment file, to be judged",
+    )
+    page.add_argument(
+        "-o", "--output", type=Path, metavar="LOCK", help="where the lock goes; without it, the file is only judged"
+    )
+    page.add_argument("--wheelhouse", type=Path, metavar="DIR", help="fetch the wheels too")
+    page.add_argument("--arch", metavar="A", help="machine of the target: x86_64, aarch64")
+    page.add_argument("--glibc", default="2.28", metavar="V", help="its C library (default: 2.28)")
+    page.add_argument("--python-version", metavar="V", help="its Python, 3.11")
+    page.add_argument("--gpu-kind", choices=("cpu", "cuda", "rocm"), help="its GPUs: packages for others are refused")
+    page.add_argument("--find-links", type=Path, metavar="DIR", help="wheels that are here already")
+    page.add_argument("--offline", action="store_true", help="look nowhere but in --find-links")
+    page.add_argument("--json", action="store_true", help="the judgement as one JSON document")
+    page.set_defaults(verb=_lock)
+
     page = verbs.add_parser("shell", help="a shell in a sandbox, to change it")
     page.add_argument("sandbox", type=Path, metavar="DIR")
     page.set_defaults(verb=_shell)
@@ -128,6 +178,53 @@ def _image(options: argparse.Namespace) -> int:
     builder = find_builder(os.environ, options.cache and options.cache.absolute(), os.getuid())
     build_image(order, builder, lambda text: say(text, quiet=options.quiet), login=login)
     print(options.output)
+    return 0
+
+
+def _venv(options: argparse.Namespace) -> int:
+    from muster.build.venv import VenvOrder, build_venv
+
+    order = VenvOrder(
+        directory=options.directory.absolute(),
+        python=options.python,
+        requirements=tuple(options.requirements),
+        modules=tuple(options.module),
+        module_use=tuple(options.module_use),
+        recipes=tuple(options.recipes),
+        wheelhouse=options.wheelhouse,
+        offline=options.offline,
+        replace=options.replace,
+    )
+    build_venv(order, os.environ, lambda text: say(text, quiet=options.quiet))
+    print(options.directory)
+    return 0
+
+
+def _lock(options: argparse.Namespace) -> int:
+    from muster.build.lock import LockOrder, build_lock, read_pins
+    from muster.cli.output import print_json, print_table
+
+    names = (
+        "requirements",
+        "output",
+        "wheelhouse",
+        "arch",
+        "glibc",
+        "python_version",
+        "gpu_kind",
+        "find_links",
+        "offline",
+    )
+    order = LockOrder(**{name: getattr(options, name) for name in names})
+    pins = read_pins(order)
+    if options.json:
+        print_json([{"name": pin.name, "level": pin.level, "from": "pip" if pin.from_pip else "conda"} for pin in pins])
+    else:
+        rows = [(pin.name, pin.level, "pip" if pin.from_pip else "conda") for pin in pins]
+        print_table("packages", ("package", "pinned", "from"), rows)
+    if options.output is not None:
+        count = build_lock(order, Path(sys.executable), os.environ, say)
+        say(f"{options.output} holds {count} packages")
     return 0
 
 

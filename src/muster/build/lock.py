@@ -1,0 +1,114 @@
+"""`muster build lock`: which wheels the target needs, to the byte, and a wheelhouse that holds them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from muster.act.runner import Runner, run
+from muster.build.pins import Pin, for_other_gpus, pins_of_conda, pins_of_requirements
+from muster.build.pip import offline_words, pip
+from muster.errors import RequestError
+
+__all__ = ["LockOrder", "build_lock", "read_pins"]
+
+Say = Callable[[str], None]
+
+
+class LockOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be locked, and for which machine."""
+
+    requirements: Path
+    output: Path | None = None
+    wheelhouse: Path | None = None
+    arch: str | None = None
+    glibc: str = "2.28"
+    python_version: str | None = None
+    gpu_kind: str | None = None
+    find_links: Path | None = None
+    offline: bool = False
+
+
+def read_pins(order: LockOrder) -> list[Pin]:
+    """Every package of the file, and how firmly it is named; one for other GPUs than the target's is refused."""
+    try:
+        text = order.requirements.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(
+            f"{order.requirements} cannot be read: {error}", hint="a requirements or environment file"
+        ) from None
+    conda = order.requirements.suffix in {".yml", ".yaml"}
+    pins = list(pins_of_conda(text) if conda else pins_of_requirements(text))
+    if not pins:
+        raise RequestError(f"{order.requirements} names no package", hint="a requirements or environment file")
+    if order.gpu_kind is not None and (wrong := for_other_gpus(pins, order.gpu_kind)):
+        raise RequestError(
+            f"{', '.join(pin.words.split(' --hash')[0] for pin in wrong)}: made for other GPUs than {order.gpu_kind}",
+            hint=f"name the build for {order.gpu_kind}: examples/environments has one",
+        )
+    return pins
+
+
+def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], say: Say, runner: Runner = run) -> int:
+    """Write the lock, and fill the wheelhouse; returns how many packages there are."""
+    if order.output is None or order.requirements.suffix in {".yml", ".yaml"}:
+        raise RequestError(
+            "a lock is made of a requirements file, and written where -o says",
+            hint="for a conda environment, conda list --explicit writes the same",
+        )
+    target = list(_target(order))
+    source = offline_words(order.find_links, offline=order.offline)
+    say("asking which wheels fit the target")
+    words = ["install", "--dry-run", "--quiet", "--ignore-installed", "--report", "-", *source, *target]
+    told = pip(python, [*words, "--requirement", str(order.requirements)], environment, runner)
+    lines = sorted(_locked(json.loads(told.stdout[told.stdout.index("{") :])))
+    draft = order.output.with_name(f".{order.output.name}.part-{os.getpid()}")
+    draft.write_text("".join(f"{line}\n" for line in [*_index_lines(order.requirements), *lines]))
+    try:
+        if order.wheelhouse is not None:
+            order.wheelhouse.mkdir(parents=True, exist_ok=True)
+            say(f"fetching {len(lines)} wheels into {order.wheelhouse}")
+            where = ["--dest", str(order.wheelhouse), "--require-hashes", "--requirement", str(draft)]
+            download = [word for word in target if not word.startswith("--target")]
+            pip(python, ["download", "--quiet", "--no-deps", *source, *download, *where], environment, runner)
+        draft.replace(order.output)
+    finally:
+        draft.unlink(missing_ok=True)
+    return len(lines)
+
+
+def _target(order: LockOrder) -> Iterator[str]:
+    """The words that mean another machine: wheels only, of its Python, architecture and C library or an older one."""
+    if order.arch is None and order.python_version is None:
+        return
+    arch = order.arch or os.uname().machine
+    major, _, minor = order.glibc.partition(".")
+    if major != "2" or not minor.isdigit() or int(minor) < 17:
+        raise RequestError(
+            f"--glibc {order.glibc} is no version from 2.17 up", hint="ldd --version on the target says it"
+        )
+    yield from ("--only-binary=:all:", "--target=.")
+    for number in range(int(minor), 4, -1):
+        yield f"--platform=manylinux_2_{number}_{arch}"
+    yield from (f"--platform=manylinux2014_{arch}", f"--platform=linux_{arch}")
+    if order.python_version is not None:
+        yield f"--python-version={order.python_version}"
+        yield "--implementation=cp"
+
+
+def _locked(report: Mapping[str, list[dict[str, dict[str, dict[str, dict[str, str]]]]]]) -> Iterator[str]:
+    for each in report["install"]:
+        about = each["metadata"]
+        hashes = each["download_info"].get("archive_info", {}).get("hashes", {})
+        if "sha256" not in hashes:
+            raise RequestError(f"{about['name']} is no archive, and cannot be locked", hint="name a release of it")
+        yield f"{str(about['name']).lower().replace('_', '-')}=={about['version']} --hash=sha256:{hashes['sha256']}"
+
+
+def _index_lines(requirements: Path) -> list[str]:
+    starts = ("--index-url", "--extra-index-url", "-i ", "--find-links", "-f ")
+    return [line for line in requirements.read_text().splitlines() if line.startswith(starts)]

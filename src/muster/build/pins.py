@@ -1,0 +1,78 @@
+"""How firmly a requirements or environment file says what it wants. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+__all__ = ["Pin", "for_other_gpus", "pins_of_conda", "pins_of_requirements"]
+
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
+_LIST_ITEM = re.compile(r"^(\s*)-\s+['\"]?([^'\"#]+?)['\"]?\s*(?:#.*)?$")
+_OF_GPUS = {
+    "cuda": re.compile(r"\+cu\d|^nvidia-|^cupy-cuda|^cudatoolkit|^pytorch-cuda|^nccl\b"),
+    "rocm": re.compile(r"\+rocm|^cupy-rocm|^pytorch-triton-rocm"),
+    "cpu": re.compile(r"\+cpu\b|^cpuonly\b"),
+}
+
+
+class Pin(msgspec.Struct, frozen=True):
+    """One package: `unpinned`, `version` (the same version, any build of it) or `build` (the same bytes)."""
+
+    name: str
+    level: str
+    words: str
+    from_pip: bool = True
+
+
+def pins_of_requirements(text: str) -> Iterator[Pin]:
+    """Of a requirements file; lines that are options of pip are none."""
+    for line in text.replace("\\\n", " ").splitlines():
+        words = line.split(" #")[0].strip()
+        found = _REQUIREMENT.match(words)
+        if not words or words.startswith(("#", "-")) or found is None:
+            continue
+        name, wanted = found[1].lower().replace("_", "-"), found[2].strip()
+        yield Pin(name, _level(words, wanted), words)
+
+
+def _level(words: str, wanted: str) -> str:
+    if "--hash=" in words or (wanted.startswith("@") and re.search(r"#sha256=|@[0-9a-f]{40}", words)):
+        return "build"
+    exact = re.match(r"===?\s*[^,*\s]+", wanted)
+    return "version" if exact and "*" not in wanted else "unpinned"
+
+
+def pins_of_conda(text: str) -> Iterator[Pin]:
+    """Of the `dependencies` of a conda environment file, the packages of its `pip:` list marked as pip's."""
+    of_pip_deeper_than: int | None = None
+    within = False
+    for line in text.splitlines():
+        if line.strip() and not line.startswith((" ", "-", "#")):
+            within = line.startswith("dependencies:")
+            continue
+        item = _LIST_ITEM.match(line)
+        if not within or item is None:
+            continue
+        depth, words = len(item[1]), item[2].strip()
+        if words == "pip:":
+            of_pip_deeper_than = depth
+        elif of_pip_deeper_than is not None and depth > of_pip_deeper_than:
+            yield from pins_of_requirements(words)
+        else:
+            of_pip_deeper_than = None
+            name, _, wanted = words.partition("::")[2].partition("=") if "::" in words else words.partition("=")
+            count = len([part for part in wanted.split("=") if part])
+            bare = re.split(r"[<>!~ ]", name)[0].lower()
+            moving = "*" in wanted or bare != name.strip().lower()
+            yield Pin(bare, "unpinned" if moving or not count else "version" if count == 1 else "build", words, False)
+
+
+def for_other_gpus(pins: Iterable[Pin], kind: str) -> list[Pin]:
+    """Packages made for other GPUs than those of the target (cuda, rocm or cpu)."""
+    others = [pattern for name, pattern in _OF_GPUS.items() if name not in {kind, "cpu"}]
+    if kind != "cpu":
+        others.append(_OF_GPUS["cpu"])
+    return [pin for pin in pins if any(pattern.search(pin.words) for pattern in others)]

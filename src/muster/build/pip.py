@@ -1,0 +1,46 @@
+"""pip as a program: its complaints in one sentence each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from muster.act.runner import Result, Runner, run
+from muster.errors import CommandFailed, RequestError
+
+__all__ = ["offline_words", "pip"]
+
+_HOUR_S = 3600.0
+
+
+def pip(python: Path, words: Sequence[str], environment: Mapping[str, str], runner: Runner = run) -> Result:
+    """Run pip of `python`; what it lacks is named."""
+    argv = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
+    done = runner(argv, env=environment, timeout_s=_HOUR_S)
+    if done.ok:
+        return done
+    missing = re.search(r"No matching distribution found for (\S+)", done.stderr)
+    if missing:
+        offline = "--no-index" in words
+        where = "the wheelhouse lacks" if offline else "no package index has, for this Python and machine,"
+        hint = (
+            "muster build lock --wheelhouse on a connected machine brings it" if offline else "look at name and version"
+        )
+        raise RequestError(f"{where} {missing[1]}", hint=hint)
+    errors = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+    said = errors or done.stderr.strip().splitlines() or ["it said nothing"]
+    raise CommandFailed(
+        ["pip"], done.status, "", f"pip {words[0]}: {said[0]}", hint="proxies are read from your environment; "
+        "where there is no way out: --offline --wheelhouse DIR",
+    )  # fmt: skip
+
+
+def offline_words(wheelhouse: Path | None, *, offline: bool) -> tuple[str, ...]:
+    """Where pip looks: a wheelhouse first, and with `offline` nowhere else."""
+    if offline and wheelhouse is None:
+        raise RequestError("--offline needs a place to take packages from", hint="--wheelhouse DIR")
+    if wheelhouse is not None and not wheelhouse.is_dir():
+        raise RequestError(f"the wheelhouse {wheelhouse} is not there", hint="muster build lock --wheelhouse makes it")
+    found = () if wheelhouse is None else ("--find-links", str(wheelhouse.absolute()))
+    return (*(("--no-index",) if offline else ()), *found)
