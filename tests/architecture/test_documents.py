@@ -72,7 +72,7 @@ def test_a_muster_command_in_the_documents_exists(file: str, words: list[str]) -
     assert verb in {each.name for each in VERBS}, f"{file}: muster {shlex.join(words)}"
     below = words[words.index(verb) + 1 :]
     page = help_of(verb)
-    if below and re.fullmatch(r"[a-z-]+", below[0]) and f" {below[0]}" in page and verb == "lab":
+    if below and re.fullmatch(r"[a-z-]+", below[0]) and f" {below[0]}" in page and verb in {"lab", "build"}:
         page += help_of(verb, below[0])
     unknown = [option for option in options_before_command(below) if not re.search(rf"{option}\b", page)]
     assert unknown == [], f"{file}: muster {shlex.join(words)}"
