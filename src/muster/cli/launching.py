@@ -83,7 +83,19 @@ def plan_for(
     name = request.site or ("laptop" if engine is Engine.HERE else None)
     site = choose_site(name, facts, overrides_from(request.site_set))
     seen = look_at_nccl(request, site, look_at_image(request, site, facts))
-    return make_plan(request, site, seen, typed=typed, engine=engine, within=within, stream=stream)
+    plan = make_plan(request, site, seen, typed=typed, engine=engine, within=within, stream=stream)
+    if not request.venv or request.venv == "none" or request.image:
+        return plan
+    from pathlib import Path
+
+    from msgspec.structs import replace
+
+    from muster.act.venv_record import differences
+    from muster.plan.model import Note
+
+    venv = Path(facts.working_directory) / request.venv
+    modules = (*(site.profile.modules.load or ()), *request.module)
+    return replace(plan, notes=(*plan.notes, *(Note(text, warning=True) for text in differences(venv, modules))))
 
 
 def warn(notes: Sequence[Note], *, quiet: bool) -> None:
