@@ -46,7 +46,7 @@ def main(rounds: int) -> None:
                 injected += 1
                 found += wrong.number == 1 and (wrong.first == index)
         world.barrier()
-        print(f"injected {injected} found {found}", flush=True)
+        sys.stdout.write(f"injected {injected} found {found}\n")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,7 @@ _VALUED = (
 )
 _DEFAULT_SIZES = "8B..16GiB"
 _LONGEST_LINE = 1 << 22
+_INTERRUPTED = 130
 
 
 def main(words: Sequence[str]) -> int:
@@ -225,7 +226,7 @@ def _measure(rest: Sequence[str], order: Order, request: Request, own: dict[str,
         except KeyboardInterrupt:
             interrupted = True  # the launch has had the same signal and ends its ranks; what is measured is kept
         status = process.wait()
-    return series, 130 if interrupted else status
+    return series, _INTERRUPTED if interrupted else status
 
 
 class Progress:
@@ -341,7 +342,8 @@ def _cut_short(series: Series, status: int) -> None:
     if not series.complete:
         last = series.rows[-1] if series.rows else None
         where = f" after {last.collective} of {last.bytes} bytes on {last.nodes} nodes" if last else ""
-        how = f": the launch ended with status {status}, and says above which rank failed" if status else ""
+        failed = f": the launch ended with status {status}, and says above which rank failed" if status else ""
+        how = ", by you" if status == _INTERRUPTED else failed
         say(f"warning: the series was cut short{where}{how}; the table holds what was measured")
 
 

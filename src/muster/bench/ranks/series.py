@@ -285,19 +285,23 @@ def _one_size(
     session: Session, scope: Scope, collective: str, count: int, dtype: Any, in_place: bool, about: Dict[str, Any]
 ) -> bool:
     """Check, warm up, measure, check again and tell; False where the collective cannot be had."""
-    case, failure, wrong = None, "", Wrong(0, None)
-    if scope.members is not None:
-        try:
-            case = make_case(collective, scope.members, count, dtype, session.device, in_place)
-            case.run()
-            session.finish()
-            wrong = case.wrong()
-        except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
-            failure = "{} on {}: {}".format(session.world.backend, session.device.type, _first_line(error))
-    failures = [each for each in session.world.gather(failure) if each]
-    if failures:
-        session.reporter.tell("absent", {**about, "reason": failures[0]})
-        return False
+    found: Dict[str, Any] = {"case": None, "wrong": Wrong(0, None)}
+
+    def prepare() -> None:
+        found["case"] = make_case(collective, scope.members, count, dtype, session.device, in_place)
+
+    def first() -> None:
+        found["case"].run()
+        session.finish()
+        found["wrong"] = found["case"].wrong()
+
+    # In two steps: a rank that has no memory must not leave the others waiting in the collective.
+    for step in (prepare, first):
+        failure = _attempt(session, step if scope.members is not None else None)
+        if failure:
+            session.reporter.tell("absent", {**about, "reason": failure})
+            return False
+    case, wrong = found["case"], found["wrong"]
     order = session.order
 
     def repeat(times: int) -> float:
@@ -329,6 +333,17 @@ def _one_size(
         },
     )
     return True
+
+
+def _attempt(session: Session, step: Any) -> str:
+    """Why the step cannot be done on some rank, in the backend's words, or nothing; the same on every rank."""
+    failure = ""
+    try:
+        if step is not None:
+            step()
+    except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+        failure = "{} on {}: {}".format(session.world.backend, session.device.type, _first_line(error))
+    return next((each for each in session.world.gather(failure) if each), "")
 
 
 def _by_node(session: Session, by_rank: Sequence[Sequence[float]]) -> List[float]:
