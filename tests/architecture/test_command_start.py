@@ -22,6 +22,18 @@ MOST_FILE_OPENS = 100
 TOP_LEVEL = (("--help",), ("--version",))
 NEVER = {"torch", "numpy", "mpi4py", "importlib.metadata", "asyncio", "msgspec", "rich", "subprocess"}
 HEAVY = NEVER - {"msgspec"}  # the options are declared with it
+NOT_TO_START = {
+    "asyncio",
+    "dataclasses",
+    "difflib",
+    "hashlib",
+    "json",
+    "tempfile",
+    "torch",
+    "numpy",
+    "rich",
+    "muster.lab",
+}
 THERE = [verb for verb in VERBS if find_spec(verb.module)]
 
 
@@ -43,6 +55,12 @@ def test_the_first_page_loads_next_to_nothing(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("verb", THERE, ids=lambda verb: verb.name)
 def test_a_verbs_page_loads_nothing_of_what_the_verb_does(verb: Verb) -> None:
     assert modules_loaded(verb.name, "--help") & HEAVY == set()
+
+
+def test_a_launch_on_this_machine_loads_only_what_it_uses() -> None:
+    loaded = modules_loaded("run", "--here", "--", "true")
+    assert "muster.act.launch" in loaded
+    assert loaded & NOT_TO_START == set()
 
 
 @pytest.mark.parametrize("words", TOP_LEVEL, ids=" ".join)

@@ -15,6 +15,7 @@ from muster.plan.flags import absorb_flags, gpus_in_gres, split_flag
 from muster.plan.model import Plan
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.words import Template, quote, template
+from muster.render.explain import explain
 from muster.render.script import job_script
 
 from .plans import FACTS, plan
@@ -104,6 +105,27 @@ def test_flags_for_slurm_are_understood_and_not_appended_blindly() -> None:
     assert header(made)["gres"] == "gpu:a100:2"
     assert header(made)["requeue"] is None
     assert "gpus-per-node" not in header(made)
+
+
+def test_a_misspelt_flag_of_slurms_is_named_with_the_nearest_that_there_is() -> None:
+    warned = [note.text for note in plan("--sbatch=--reservaton=maintenance", "x").notes if note.warning]
+    assert warned == [
+        "--sbatch=--reservaton=maintenance: sbatch has no --reservaton: did you mean 'reservation'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["--requeue", "--hint=nomultithread", "--cores-per-socket=8", "--threads-per-core=1", "--uenv=prgenv", "-a1-3"],
+)
+def test_a_flag_of_slurms_or_of_a_sites_plugin_is_passed_on_without_a_word(flag: str) -> None:
+    assert not any(note.warning for note in plan(f"--sbatch={flag}", "x").notes)
+
+
+@pytest.mark.parametrize(("how", "said"), [("all", "all GPUs of its node"), ("one", "its own GPU alone")])
+def test_the_reasons_say_which_devices_a_rank_sees(how: str, said: str) -> None:
+    (text,) = [text for name, text, _ in explain(plan("--visibility", how, "x")) if name == "devices"]
+    assert said in text
 
 
 def test_paths_of_the_output_are_absolute_and_their_patterns_slurms() -> None:

@@ -15,7 +15,7 @@ from muster.job.request import Request
 from muster.plan.command import pin_python, resolve_command
 from muster.plan.conditions import make_conditions
 from muster.plan.environment import make_prelude, make_variables
-from muster.plan.flags import absorb_flags, gpus_in_gres
+from muster.plan.flags import absorb_flags, gpus_in_gres, unknown_flags
 from muster.plan.header import make_directives
 from muster.plan.horovod import HOROVOD, horovod_variables, pmi_of, started_by, starter_of
 from muster.plan.image import keep_host_outside, use_image
@@ -59,6 +59,7 @@ def make_plan(
     name = request.job_name or _name_of(command)
     check_places(image, directory, variables)
     notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
+    notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
     notes += image_notes(image, facts.image, (*command, *request.env))
     plan = Plan(
         version=__version__,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
-from muster.errors import RequestError
+from muster.errors import RequestError, nearest_hint
 from muster.job.options import convert
 from muster.job.request import Request, options_of
 
-__all__ = ["absorb_flags", "gpus_in_gres", "split_flag"]
+__all__ = ["absorb_flags", "gpus_in_gres", "split_flag", "unknown_flags"]
 
 # sbatch's letters for what is also ours.
 _LETTERS = {
@@ -72,6 +73,28 @@ _REFUSED = {
     "comment": ("is how Muster finds its jobs again", "--job-name NAME"),
     "input": ("would give every rank the same input", "muster run … <FILE: rank 0 reads it"),
 }
+
+# What else sbatch takes: `sbatch --help` of 22.05, and its manual's options since. A site's plugins add to it.
+_SLURMS = frozenset(
+    """
+    array batch bb bbf begin cluster-constraint clusters container container-id contiguous core-spec
+    cores-per-socket cpu-freq cpus-per-gpu deadline delay-boot dependency extra extra-node-info get-user-env gid
+    gpu-bind gpu-freq gpus-per-socket gres-flags hint hold ignore-pbs kill-on-invalid-dep licenses mail-type
+    mail-user mcs-label mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill no-requeue nodefile
+    ntasks-per-core ntasks-per-gpu ntasks-per-socket open-mode overcommit oversubscribe power prefer priority
+    profile propagate quiet reboot requeue reservation resv-ports segment signal sockets-per-node spread-job stepmgr
+    switches thread-spec threads-per-core time-min tmp tres-bind tres-per-task uid use-min-nodes verbose
+    wait-all-nodes wckey
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+
+
+def unknown_flags(flags: Iterable[tuple[str, str | None, str]]) -> Iterator[str]:
+    """A sentence for each flag that sbatch does not have but nearly has; others may be those of a site's plugin."""
+    known = sorted({*_SLURMS, *_FIELDS, *_REFUSED})
+    for name, _, origin in flags:
+        if name not in known and (hint := nearest_hint(name, known)).startswith("did you mean"):
+            yield f"{origin}: sbatch has no --{name}: {hint}"
 
 
 def split_flag(text: str) -> tuple[str, str | None]:

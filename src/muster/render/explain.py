@@ -42,9 +42,22 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     if plan.rank_library is not None:
         why = Reason("import muster works in every rank; last, so that the environment's own packages win")
         yield "environment", f"PYTHONPATH += {plan.rank_library}", why
+    yield "devices", *_DEVICES[plan.visibility]
     yield from _image(plan)
     for condition in plan.conditions:
         yield "condition", condition.sentence, condition.reason
+
+
+_DEVICES = {
+    "all": (
+        "every rank sees all GPUs of its node",
+        Reason("set_device(LOCAL_RANK) is right in an unchanged script, and GPUs reach each other directly"),
+    ),
+    "one": (
+        "every rank sees its own GPU alone",
+        Reason("set_device(LOCAL_RANK) fails on every rank but 0 of a node: the script must say set_device(0)"),
+    ),
+}
 
 
 def _image(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
