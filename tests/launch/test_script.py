@@ -95,6 +95,18 @@ def test_the_script_passes_shellcheck(name: str, tmp_path: Path) -> None:
     assert result.ok, result.stdout
 
 
+@pytest.mark.parametrize("within", [False, True], ids=["allocates", "within"])
+@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun", "horovod"])
+def test_the_form_that_streams_to_a_terminal_passes_shellcheck(launcher: str, within: bool, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    made = plan("-N", "2", "--ntasks-per-node", "2", "--", "a b", launcher=launcher, within=within, stream=True)
+    script.write_text(job_script(made))
+
+    result = run(["shellcheck", str(script)])
+
+    assert result.ok, result.stdout
+
+
 @each_script
 def test_rendering_twice_gives_the_same_bytes(name: str) -> None:
     assert job_script(SCRIPTS[name]) == job_script(SCRIPTS[name])
