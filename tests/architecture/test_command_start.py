@@ -85,5 +85,6 @@ def test_the_command_and_the_module_are_one_program() -> None:
     assert spoken == [f"muster {__version__}\n"] * 2
 
 
-def test_every_verb_of_the_first_page_is_there() -> None:
+def test_every_verb_of_the_first_page_is_there_once() -> None:
+    assert len({verb.name for verb in VERBS}) == len(VERBS)
     assert [verb.name for verb in VERBS if verb not in THERE] == []

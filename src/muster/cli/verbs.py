@@ -26,8 +26,7 @@ VERBS = (
     Verb("queues", "muster.cli.queues", "the partitions: limits, what is free, how many jobs wait"),
     Verb("site", "muster.cli.site", "what is known of the clusters, with sources; which of them this is"),
     Verb("bench", "muster.cli.bench", "bandwidth of the fabric, checked, judged, drawn"),
-    Verb("build", "muster.cli.build", "make the environment that jobs run in; Horovod for the torch of today"),
-    Verb("build", "muster.cli.build", "make an environment: image, virtual environment, lock; proved before it has its name"),
+    Verb("build", "muster.cli.build", "make an environment: image, virtual environment, lock"),
     Verb("lab", "muster.cli.lab", "a private, real Slurm cluster of virtual hosts on this machine"),
     Verb("completion", "muster.cli.completion", "what your shell reads so that TAB knows all this"),
 )

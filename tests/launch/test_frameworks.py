@@ -1,0 +1,56 @@
+"""Guards that programs written for Accelerate and for Lightning run unchanged under every launcher.
+
+Both read torchrun's variables alone. That Slurm is there too must not lead them astray.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.act.runner import Result, run
+from plugins.labs import MUSTER, Lab
+
+from .lab_runs import muster_run
+
+pytestmark = [pytest.mark.lab, pytest.mark.torch]
+
+PROGRAMS = Path(__file__).with_name("frameworks")
+FRAMEWORKS = {"accelerate": (), "lightning": ("2", "1")}
+
+
+def places(result: Result) -> list[tuple[int, ...]]:
+    """(rank, size, local rank) of each rank that came to the end."""
+    assert result.ok, result.stdout + result.stderr
+    found = re.findall(r"place (\d+) (\d+) (\d+)", result.stdout + result.stderr)
+    return sorted(tuple(map(int, each)) for each in found)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])
+def test_a_frameworks_program_runs_unchanged_over_two_hosts(
+    lab: Lab, shared_directory: Path, framework: str, launcher: str
+) -> None:
+    pytest.importorskip(framework)
+    program = str(shutil.copy(PROGRAMS / f"with_{framework}.py", shared_directory))
+    size = ("-N", "2", "--ntasks-per-node", "1", "--launcher", launcher)
+
+    result = muster_run(lab, shared_directory, *size, "--", sys.executable, program, *FRAMEWORKS[framework])
+
+    assert places(result) == [(0, 2, 0), (1, 2, 0)]
+
+
+@pytest.mark.parametrize(("framework", "words"), [("accelerate", ()), ("lightning", ("1", "2"))])
+def test_a_frameworks_program_runs_unchanged_on_this_machine(framework: str, words: tuple[str, ...]) -> None:
+    pytest.importorskip(framework)
+    program = str(PROGRAMS / f"with_{framework}.py")
+
+    result = run(
+        [str(MUSTER), "run", "--here", "--ntasks-per-node", "2", "--", sys.executable, program, *words], timeout_s=120
+    )
+
+    assert places(result) == [(0, 2, 0), (1, 2, 1)]
