@@ -23,7 +23,11 @@ def bench(tmp_path: Path, *words: str) -> "subprocess.Popen[str]":
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",  # the ranks' python has torch
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+        },
     )
 
 

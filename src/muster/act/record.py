@@ -4,6 +4,7 @@
     RUN/job.sh         the script that was queued
     RUN/record.json    job id, times, command, git commit, names of all variables and the values of a few
     RUN/changes.diff   what the work tree had that the commit has not
+    RUN/snapshot/      with --snapshot: the project as it was; RUN/here leads to the working directory in it
     RUN/logs/batch.log the batch script's own output and srun's messages
     RUN/logs/NODE.log  the ranks of that node, each line "RANK: …"    (NODE.RANK.log with --per-rank-files)
     RUN/logs/ranks.log all ranks, under mpirun: "[1,RANK]<stdout>:…" (Open MPI), "[RANK] …" (MPICH)
@@ -17,7 +18,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,8 +57,18 @@ def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
         raise
 
 
-def make_run_directory(parent: Path, name: str, files: Mapping[str, str], now: datetime | None = None) -> Path:
-    """A new directory under `parent` with these files and an empty logs/; nothing is left of one that fails."""
+def make_run_directory(
+    parent: Path,
+    name: str,
+    files: Mapping[str, str],
+    now: datetime | None = None,
+    *,
+    fill: Callable[[Path], None] = lambda _: None,
+) -> Path:
+    """A new directory under `parent` with these files, what `fill` lays into it, and an empty logs/.
+
+    Nothing is left of one that fails.
+    """
     stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
     safe = "".join(character if character.isalnum() or character in "._-" else "-" for character in name)[:60]
     try:
@@ -72,6 +83,7 @@ def make_run_directory(parent: Path, name: str, files: Mapping[str, str], now: d
         (building / "logs").mkdir()
         for filename, text in files.items():
             write_whole(building / filename, text, mode=0o755 if filename.endswith(".sh") else 0o600)
+        fill(building)
         building.chmod(0o755)
         return _take_name(building, parent, f"{safe or 'run'}-{stamp}")
     except BaseException as error:

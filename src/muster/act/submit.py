@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from muster.act.place import scheduler_environment
 from muster.act.record import Run, find_run, make_run_directory, record_of, register, write_whole
 from muster.act.runner import Result, Runner, run
+from muster.act.snapshot import copy_project
 from muster.errors import SchedulerSilent, SiteError
 from muster.plan.model import Output, Plan
 from muster.render.explain import plan_as_json
@@ -61,7 +63,7 @@ def submit(
         "record.json": json.dumps(record, indent=2) + "\n",
         **({"changes.diff": changes} if changes else {}),
     }
-    directory = make_run_directory(parent, plan.job_name, files)
+    directory = make_run_directory(parent, plan.job_name, files, fill=partial(_fill, plan, runner))
     script = str(directory / "job.sh")
     output = None if plan.output is Output.MOVED else str(directory / "logs" / "batch.log")
     _accepted_or_removed(_ask(runner, test_only_argv(script), clean, plan, timeout_s), directory)
@@ -79,6 +81,11 @@ def submit(
     pending.unlink(missing_ok=True)
     _accepted_or_removed(answer, directory)
     return _remember(Submitted(parse_submit(answer.stdout).job, directory, adopted=False), plan, state, digest)
+
+
+def _fill(plan: Plan, runner: Runner, directory: Path) -> None:
+    if plan.snapshot:
+        copy_project(plan.working_directory, directory, runner=runner)
 
 
 def _ask(runner: Runner, argv: list[str], environment: Mapping[str, str], plan: Plan, timeout_s: float) -> Result:

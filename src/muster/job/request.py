@@ -169,6 +169,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     chdir: Annotated[
         str | None, _option("-D", "--chdir", metavar="DIR", group="the job", help="working directory of the ranks")
     ] = None
+    snapshot: Annotated[
+        bool,
+        _option(
+            "--snapshot",
+            group="the job",
+            help="submit: the job runs from a copy of the project as it is now, of what git does not ignore",
+        ),
+    ] = False
     sbatch: Annotated[
         tuple[str, ...],
         _option(

@@ -58,8 +58,11 @@ def make_plan(
     directory = _working_directory(request, facts)
     name = request.job_name or _name_of(command)
     check_places(image, directory, variables)
+    queued = engine is Engine.SLURM and not (within or stream)
     notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
     notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
+    if request.snapshot and not queued:
+        notes.append(Note("--snapshot is for jobs that wait: this one starts now, from the files as they are"))
     notes += image_notes(image, facts.image, (*command, *request.env))
     plan = Plan(
         version=__version__,
@@ -68,6 +71,7 @@ def make_plan(
         command=command,
         typed=tuple(typed),
         working_directory=directory,
+        snapshot=request.snapshot and queued,
         job_name=name,
         shape=shape,
         launcher=launcher,

@@ -13,6 +13,7 @@ import msgspec
 from muster.plan.words import Word
 
 __all__ = [
+    "SNAPSHOT_HERE",
     "Condition",
     "Directive",
     "Engine",
@@ -28,6 +29,10 @@ __all__ = [
     "Shape",
     "Variable",
 ]
+
+
+SNAPSHOT_HERE = "here"
+"""In the run directory: the link to the copy of the working directory."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -190,6 +195,9 @@ class Plan(msgspec.Struct, frozen=True):
     """The command as it was typed."""
 
     working_directory: str
+    snapshot: bool
+    """The job runs from the copy of the project that submit lays into the run directory."""
+
     job_name: str
     shape: Shape
     launcher: str

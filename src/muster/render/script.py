@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from muster.launchers import LAUNCHERS, Launcher
 from muster.launchers.base import RANK
-from muster.plan.model import Directive, Engine, Output, Plan, Variable
+from muster.plan.model import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Variable
 from muster.plan.words import Fragment, Word, line, quote
 from muster.rank import contract
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
@@ -152,15 +152,24 @@ def _job(plan: Plan) -> Iterator[str]:
         )
         yield "muster_job=$SLURM_JOB_ID"
         yield from _run_directory(plan)
-    directory = quote(plan.working_directory)
-    yield (
-        f"cd {directory} || muster_stop {shlex.quote(f'the working directory {plan.working_directory} is not there')}"
-        " 'use a file system that the compute nodes see, or --chdir'"
-    )
+    yield _change_directory(plan)
     yield from _size(plan)
     for condition in plan.conditions:
         yield f"{condition.holds} || muster_stop {shlex.quote(condition.sentence)} {shlex.quote(condition.hint)}"
     yield ""
+
+
+def _change_directory(plan: Plan) -> str:
+    if plan.snapshot:
+        return (
+            f'cd -P "$muster_run_dir"/{SNAPSHOT_HERE} || muster_stop "the copy of the project is not in '
+            "$muster_run_dir\" 'muster submit makes it; without --snapshot the script runs where the project lies'"
+        )
+    return (
+        f"cd {quote(plan.working_directory)} || muster_stop "
+        f"{shlex.quote(f'the working directory {plan.working_directory} is not there')}"
+        " 'use a file system that the compute nodes see, or --chdir'"
+    )
 
 
 def _run_directory(plan: Plan) -> Iterator[str]:

@@ -79,11 +79,19 @@ class Session:
         return int(min(each[0] for each in self.gathered([float(value)])))
 
 
+_NO_TORCH = """muster: error: this Python ({}) has no torch, and the ranks measure with torch
+
+hint: activate the environment that has it, or name it with --venv or --image"""
+
+
 def main(words: Sequence[str]) -> int:
     """Run the order; the status is 0 when the series came to its end."""
     began = time.perf_counter()
-    import torch
-
+    try:
+        import torch
+    except ImportError:
+        print(_NO_TORCH.format(sys.executable), file=sys.stderr)
+        return 2
     import_s = time.perf_counter() - began
     import muster
 
