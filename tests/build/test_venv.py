@@ -138,3 +138,23 @@ def test_pins_of_a_conda_file() -> None:
 def test_any_text_has_pins_or_none(text: str) -> None:
     for pin in [*pins_of_requirements(text), *pins_of_conda(text)]:
         assert pin.level in {"unpinned", "version", "build"}
+
+
+def test_an_environment_is_built_under_the_modules_that_its_jobs_will_load(tmp_path: Path) -> None:
+    (tmp_path / ".bash_profile").write_text('module() { echo "module $*" >>"$HOME/seen"; }\n')
+    (tmp_path / "site.toml").write_text(
+        'name = "here"\ntitle = "Here"\n[modules]\nsystem = "lmod"\nload = ["cuda/12"]\n'
+    )
+    words = ["venv", "--site", str(tmp_path / "site.toml"), "--module", "openmpi", "--python", sys.executable, "v"]
+
+    built = run(
+        [sys.executable, "-m", "muster", "build", *words], env={**os.environ, "HOME": str(tmp_path)}, cwd=tmp_path
+    )
+
+    assert built.ok, built.stderr
+    assert (tmp_path / "seen").read_text().splitlines() == [
+        "module purge",
+        "module load cuda/12",
+        "module load openmpi",
+    ]
+    assert json.loads((tmp_path / "v" / "muster.json").read_text())["modules"] == ["cuda/12", "openmpi"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -49,19 +50,22 @@ class VenvOrder(msgspec.Struct, frozen=True, kw_only=True):
     modules: tuple[str, ...] = ()
     module_use: tuple[str, ...] = ()
     recipes: tuple[str, ...] = ()
+    nccl: Path | None = None
+    """The NCCL that recipes compile against, where it is not the modules'."""
+
     wheelhouse: Path | None = None
     offline: bool = False
     replace: bool = False
 
 
-def _horovod(python: Path, environment: Mapping[str, str], say: Say) -> None:
+def _horovod(order: VenvOrder, python: Path, environment: Mapping[str, str], say: Say) -> None:
     from muster.build.horovod import add_horovod
 
-    add_horovod(python, environment, say)
+    add_horovod(python, environment, say, nccl=order.nccl)
 
 
 # `--with NAME` → what adds it to the environment of a Python, after the requirements.
-RECIPES: Mapping[str, Callable[[Path, Mapping[str, str], Say], None]] = {"horovod": _horovod}
+RECIPES: Mapping[str, Callable[[VenvOrder, Path, Mapping[str, str], Say], None]] = {"horovod": _horovod}
 
 
 def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, runner: Runner = run) -> bool:
@@ -93,7 +97,7 @@ def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, ru
             say(f"installing what {file} lists")
             pip(python, ["install", "--quiet", *where, "--requirement", str(file)], inside, runner)
         for name in order.recipes:
-            RECIPES[name](python, inside, say)
+            RECIPES[name](order, python, inside, say)
         found = _look(python, inside, runner)
         asked = {"modules": order.modules, "with": order.recipes, "requirements": [str(f) for f in order.requirements]}
         built = dt.datetime.now(tz=dt.UTC).isoformat(timespec="seconds")
@@ -128,7 +132,7 @@ def _with_modules(order: VenvOrder, environment: Mapping[str, str], runner: Runn
     clean = {name: value for name, value in environment.items() if name not in hidden}
     if not order.modules and not order.module_use:
         return clean
-    steps = ["module purge", *(f'module use "{each}"' for each in order.module_use)]
+    steps = ["module purge", *(f"module use {shlex.quote(each)}" for each in order.module_use)]
     loads = [f'module load "${number}" || exit 1' for number in range(1, len(order.modules) + 1)]
     text = "; ".join([*steps, *loads, "exec env -0"])
     done = runner(["bash", "-lc", text, "muster", *order.modules], env=clean, timeout_s=120)
@@ -139,7 +143,7 @@ def _with_modules(order: VenvOrder, environment: Mapping[str, str], runner: Runn
             done.status,
             "",
             f"the modules cannot be loaded: {last}",
-            hint="module avail lists what there is",
+            hint="module avail lists what there is; where only the compute nodes have modules: --job",
         )
     return dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
 
@@ -148,6 +152,7 @@ def _inputs(order: VenvOrder, program: str) -> str:
     files = [digest_of_path(file) for file in order.requirements]
     return digest_of_inputs(
         {"python": str(Path(program).resolve()), "files": files, "modules": order.modules, "with": order.recipes}
+        | ({"nccl": str(order.nccl)} if order.nccl else {})
     )
 
 

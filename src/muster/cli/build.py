@@ -99,6 +99,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="software that is compiled against what is there: horovod",
     )
+    page.add_argument("--nccl", type=Path, metavar="DIR", help="the NCCL to compile against, if not the modules'")
+    page.add_argument("--site", metavar="NAME", help="whose modules are loaded first; detected if not given")
     page.add_argument("--wheelhouse", type=Path, metavar="DIR", help="wheels that build lock has fetched")
     page.add_argument("--offline", action="store_true", help="take packages from the wheelhouse only")
     _common(page, _venv)
@@ -182,15 +184,19 @@ def _image(options: argparse.Namespace) -> int:
 
 
 def _venv(options: argparse.Namespace) -> int:
+    from muster.act.probe import look
     from muster.build.venv import VenvOrder, build_venv
+    from muster.sites.load import choose_site
 
+    modules = choose_site(options.site, look()).profile.modules  # as the jobs that will run in it load them
     order = VenvOrder(
         directory=options.directory.absolute(),
         python=options.python,
         requirements=tuple(options.requirements),
-        modules=tuple(options.module),
-        module_use=tuple(options.module_use),
+        modules=(*(modules.load or ()), *options.module),
+        module_use=(*(modules.use or ()), *options.module_use),
         recipes=tuple(options.recipes),
+        nccl=options.nccl and options.nccl.absolute(),
         wheelhouse=options.wheelhouse,
         offline=options.offline,
         replace=options.replace,
