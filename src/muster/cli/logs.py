@@ -108,7 +108,7 @@ def _output(case: Case) -> JobOutput:
 
 def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) -> int:
     """Print what is new until the job is over; then once more, as its last words may have come in between."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from muster.act.scheduler import pauses
     from muster.act.watch import Follower
@@ -136,7 +136,7 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
 
 def _look(case: Case, slurm: Scheduler) -> tuple[Case, bool]:
     """The job as it is now, and whether it is over. A silent controller is asked again later."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     answer = slurm.jobs([case.asked])
     if answer.silent and not answer.jobs:
