@@ -112,7 +112,9 @@ def _without_image(plan: Plan, request: Request, facts: Facts, words: Sequence[s
     bare = replace(request, image=None, engine=None, bind=(), stack=None)
     made = plan_for(bare, facts, words)
     lost = f"the container ({image.engine}, {image.image}): {why} here, so this machine's own python ran"
-    return replace(made, variables=plan.variables, directives=plan.directives), [lost]
+    # What keeps the host's PYTHONPATH out of an image would here keep our library from the ranks.
+    variables = tuple(each for each in plan.variables if (each.name, each.value) != ("PYTHONPATH", None))
+    return replace(made, variables=variables, directives=plan.directives), [lost]
 
 
 def _spec(profile: Profile, plan: Plan) -> LabSpec:
