@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def project(scratch: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def rehearse(tester: Person, project: Path, *words: str) -> Result:
-    environment = {**tester.environment(), "PWD": str(project)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # `python` is the one that has torch
+    environment = {**tester.environment(), "PWD": str(project), "PATH": path}
     return run(tester.argv("run", "--rehearse", *words), env=environment, cwd=project, timeout_s=240)
 
 
