@@ -1,2 +1,0 @@
-def pictures(world):
-    return ()
