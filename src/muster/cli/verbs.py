@@ -25,6 +25,7 @@ VERBS = (
     Verb("cancel", "muster.cli.cancel", "end jobs"),
     Verb("queues", "muster.cli.queues", "the partitions: limits, what is free, how many jobs wait"),
     Verb("site", "muster.cli.site", "what is known of the clusters, with sources; which of them this is"),
+    Verb("check", "muster.cli.check", "is this place fit: here, on the nodes of a job, compared; or what a log says"),
     Verb("bench", "muster.cli.bench", "bandwidth of the fabric, checked, judged, drawn"),
     Verb("build", "muster.cli.build", "make an environment: image, virtual environment, lock"),
     Verb("lab", "muster.cli.lab", "a private, real Slurm cluster of virtual hosts on this machine"),

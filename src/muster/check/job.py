@@ -1,0 +1,157 @@
+"""The ranks of a check: started as any command is, heard line by line, not waited for without end."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+from muster.act.runner import PIPE, end_group, start
+from muster.check.pack import FILE_NAME, place_check
+from muster.check.ranks.facts import Expected
+from muster.check.ranks.finding import BROKEN, Finding
+from muster.check.ranks.lines import LineReader
+from muster.errors import RequestError, SiteError
+from muster.plan.model import Engine, Plan
+from muster.rank import contract
+from muster.sites.schema import Profile
+
+__all__ = ["Looked", "expected_of", "look_at_job"]
+
+# From the first word of a rank, or of srun about one, to the last: the ranks themselves give up before.
+_PATIENCE_S = 20.0
+# A host that is stopped keeps its step alive for long after everybody else has told.
+_AFTER_THE_END_S = 1.0
+_ENDING_S = 15.0
+_LONGEST_LINE = 1 << 16
+_REFUSAL = re.compile(r"muster: error: (?P<what>.*)\n(?:\n(?:.*: )?hint: (?P<hint>.*))?")
+_OF_A_RANK = re.compile(r"^(?:srun|mpirun|slurmstepd|prterun|torchrun)[^:]*: ")
+_QUEUE = re.compile(r"^(?:srun|salloc): (?:job|Pending|Granted|Nodes|Waiting|Relinquishing)")
+
+
+class Looked(NamedTuple):
+    """What the ranks told, and what their launch said where they could not."""
+
+    documents: tuple[Any, ...]
+    findings: tuple[Finding, ...]
+
+
+def expected_of(plan: Plan, profile: Profile) -> Expected:
+    """What a launch and its site promise, for the judges."""
+    node = next((each for each in profile.nodes.values() if each.gpu_numa), None)
+    ours = dict.fromkeys((*contract.PUBLISHED, contract.OMP_NUM_THREADS), "muster")
+    found: dict[str, Any] = {
+        "nodes": plan.shape.nodes,
+        "ranks": plan.shape.ntasks,
+        "gpus": plan.shape.gpus_per_node,
+        "gpu_numa": list(node.gpu_numa or ()) if node is not None else [],
+        "fabric": profile.fabric.kind or "",
+        "interfaces": list(profile.fabric.interfaces or ()),
+        "hcas": list(profile.fabric.hcas or ()),
+        "origins": {
+            **ours,
+            **{each.name: each.reason.origin for each in plan.variables if each.value is not None or each.pass_on},
+        },
+    }
+    if plan.engine is Engine.HERE:  # all nodes are this one, which a profile of another says nothing about
+        found["interfaces"] = found["hcas"] = []
+    return cast(Expected, {name: value for name, value in found.items() if value})
+
+
+def look_at_job(
+    launch: Sequence[str], expected: Expected, directory: Path, *, job_name: str | None, image: bool
+) -> Looked:
+    """Start the gatherers with `launch` and hear them."""
+    file = directory / "muster-runs" / FILE_NAME
+    place_check(file)
+    sent = {key: value for key, value in expected.items() if key != "origins"}
+    name = ["--job-name", job_name] if job_name else []
+    python = "python3" if image else "python"
+    words = [*launch, "--no-label", *name, "--", python, str(file), "facts", json.dumps(sent)]
+    process = start(words, stdout=PIPE, stderr=PIPE, own_group=True)
+    assert process.stdout is not None  # noqa: S101  # asked for above
+    assert process.stderr is not None  # noqa: S101
+    hearing = _Hearing()
+    ears = [
+        threading.Thread(target=hearing.hear, args=(stream, told), daemon=True)
+        for stream, told in ((process.stdout, hearing.facts), (process.stderr, hearing.words))
+    ]
+    for ear in ears:
+        ear.start()
+    try:
+        in_time = hearing.wait(ears)
+    except KeyboardInterrupt:
+        end_group(process, grace_s=5)
+        raise
+    if not in_time:
+        # The verdict does not wait for it: salloc gives the nodes back only when a host that is stopped is given up.
+        threading.Thread(target=end_group, args=(process,), kwargs={"grace_s": _ENDING_S}).start()
+    status = process.wait() if in_time else 1
+    documents = tuple(hearing.reader.documents)
+    return Looked(documents, tuple(_of_launch(hearing.said(), status, documents, in_time=in_time)))
+
+
+class _Hearing:
+    """Both streams of the launch, at once."""
+
+    def __init__(self) -> None:
+        self.reader = LineReader()
+        self._said: list[str] = []
+        self._first: float | None = None
+
+    def hear(self, stream: IO[bytes], told: Any) -> None:
+        while line := stream.readline(_LONGEST_LINE):
+            told(line.decode(errors="replace").rstrip("\r\n"))
+
+    def facts(self, line: str) -> None:
+        if self.reader.take(line):
+            self._first = self._first or time.monotonic()
+        else:
+            self.words(line)
+
+    def words(self, line: str) -> None:
+        self._said.append(line)
+        if _OF_A_RANK.match(line) and not _QUEUE.match(line):
+            self._first = self._first or time.monotonic()
+
+    def said(self) -> str:
+        return "\n".join(self._said)
+
+    def wait(self, ears: Sequence[threading.Thread]) -> bool:
+        """Whether both streams ended by themselves."""
+        ended: float | None = None
+        while any(ear.is_alive() for ear in ears):
+            for ear in ears:
+                ear.join(0.1)
+            if self.reader.ended:
+                ended = ended or time.monotonic()
+                if time.monotonic() - ended > _AFTER_THE_END_S:
+                    return False
+            elif self._first is not None and time.monotonic() - self._first > _PATIENCE_S:
+                return False
+        return True
+
+
+def _of_launch(said: str, status: int, documents: Sequence[Any], *, in_time: bool) -> list[Finding]:
+    """What a launch that brought no ranks says of itself."""
+    refusals = {match["what"]: match["hint"] for match in _REFUSAL.finditer(said)}
+    if documents:
+        return []
+    if status in {2, 3} and len(refusals) == 1 and "srun:" not in said and "rank" not in said:
+        (what, hint), kind = next(iter(refusals.items())), RequestError if status == 2 else SiteError
+        raise kind(what, hint=hint)
+    found = [Finding("start", BROKEN, what, hint or "see above") for what, hint in refusals.items()]
+    if not found:
+        from muster.check.log import read_log
+
+        report = read_log([line.encode() for line in said.splitlines()])
+        found = [Finding("start", BROKEN, each.evidence, each.remedy) for each in report.causes[:2]]
+    if not found:
+        last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
+        how = f"ended with status {status}" if in_time else f"said nothing for {_PATIENCE_S:.0f} s"
+        found = [Finding("start", BROKEN, f"the launch {how}: {last}", "muster run -- true shows the same")]
+    return found

@@ -1,0 +1,223 @@
+"""A log of any size: what went wrong first, what only followed, and which network was chosen. Bounded memory.
+
+First is what stands first, not what is said most often: one rank fails, and a thousand then complain of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from muster.act.watch import LogFile
+from muster.check.nccl_log import NcclLog, Transport, judge_transports
+from muster.check.ranks.finding import BROKEN, Finding
+from muster.check.signatures import Signature, signatures
+
+__all__ = ["Cause", "Report", "explain", "read_log"]
+
+_CHUNK_BYTES = 1 << 20
+# A line of gigabytes is looked at piece by piece; a cause stands within a few hundred bytes.
+_LONGEST_LINE_BYTES = 1 << 16
+_SHOWN = 300
+_MOST_NCCL_LINES = 200_000
+_MOST_COUNTED = 1000
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One signature that a log holds, where it stands first."""
+
+    signature: Signature
+    line: int
+    rank: int | None
+    text: str
+    times: int = 1
+
+    @property
+    def evidence(self) -> str:
+        who = "" if self.rank is None else f", rank {self.rank}"
+        return f"{self.signature.cause} (line {self.line}{who}: {self.text})"
+
+    @property
+    def remedy(self) -> str:
+        return self.signature.remedy
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a log says."""
+
+    causes: tuple[Cause, ...]
+    """Ordered: what explains the rest first; consequences last."""
+
+    transports: dict[Transport, list[str]]
+    findings: tuple[Finding, ...]
+    lines_read: int
+
+    @property
+    def is_broken(self) -> bool:
+        return bool(self.causes) or any(finding.status == BROKEN for finding in self.findings)
+
+    def lines(self, *, quiet: bool = False) -> Iterator[str]:
+        """For a person."""
+        first = [cause for cause in self.causes if not cause.signature.echo][:1] or list(self.causes[:1])
+        for cause in first:
+            yield f"first: {cause.signature.cause}"
+            yield f"    {_where(cause)}: {cause.text}"
+            yield f"    hint: {cause.remedy}"
+            yield f"    known as {cause.signature.id}, from {cause.signature.source}"
+        for cause in self.causes:
+            if cause not in first:
+                yield f"{'after it' if cause.signature.echo else 'also'}: {cause.signature.cause} ({_where(cause)})"
+                if not cause.signature.echo:
+                    yield f"    hint: {cause.remedy}"
+        for transport, hosts in self.transports.items():
+            yield f"network: {_in_words(transport, hosts)}"
+        for finding in self.findings:
+            yield f"{finding.status}: {finding.what}: {finding.evidence}"
+            yield f"    hint: {finding.remedy}"
+        if not self.causes and not self.findings and not quiet:
+            yield f"none of {len(signatures())} known errors in {self.lines_read} lines"
+
+    def as_json(self) -> dict[str, Any]:
+        """Stable keys, documented in docs/reference/json.md."""
+        return {
+            "lines": self.lines_read,
+            "causes": [
+                {
+                    "id": cause.signature.id,
+                    "family": cause.signature.family,
+                    "cause": cause.signature.cause,
+                    "remedy": cause.remedy,
+                    "source": cause.signature.source,
+                    "consequence": cause.signature.echo,
+                    "line": cause.line,
+                    "rank": cause.rank,
+                    "text": cause.text,
+                    "times": cause.times,
+                }
+                for cause in self.causes
+            ],
+            "transports": [
+                {**msgspec.to_builtins(transport), "hosts": hosts} for transport, hosts in self.transports.items()
+            ],
+            "findings": [{**finding._asdict(), "hosts": list(finding.hosts)} for finding in self.findings],
+        }
+
+
+def _where(cause: Cause) -> str:
+    who = "" if cause.rank is None else f", rank {cause.rank}"
+    often = "" if cause.times == 1 else f", {cause.times}{'+' if cause.times >= _MOST_COUNTED else ''} times"
+    return f"line {cause.line}{who}{often}"
+
+
+def _in_words(transport: Transport, hosts: Sequence[str]) -> str:
+    parts = [transport.network or "not told"]
+    parts += [f"plugin {transport.plugin}"] if transport.plugin else []
+    parts += [f"provider {transport.provider}"] if transport.provider else []
+    parts += [f"cards {', '.join(transport.cards)}"] if transport.cards else []
+    if transport.gpu_direct is not None:
+        parts.append("GPU-direct" if transport.gpu_direct else "no GPU-direct")
+    parts += [f"{transport.channels} channels"] if transport.channels else []
+    parts += [f"{' and '.join(transport.algorithms)} connected"] if transport.algorithms else []
+    parts += [transport.version] if transport.version else []
+    where = sorted(filter(None, hosts))
+    return "; ".join(parts) + (f" (on {', '.join(where[:4])}{' …' if len(where) > 4 else ''})" if where else "")
+
+
+def explain(lines: Iterable[str]) -> Cause | None:
+    """The one signature that explains these few lines best; None: none is known."""
+    causes = _Search()
+    for number, line in enumerate(lines, start=1):
+        causes.look(number, line.encode(errors="replace"))
+    return next(iter(causes.ordered()), None)
+
+
+def read_log(source: IO[bytes] | Iterable[bytes]) -> Report:
+    """Read it once, from its beginning to its end."""
+    search, nccl = _Search(), NcclLog()
+    lines_read = nccl_lines = 0
+    for first_line, chunk in _chunks(source):
+        wanted = search.may_hold(chunk)
+        nccl_here = nccl_lines < _MOST_NCCL_LINES and b"NCCL" in chunk
+        lines = chunk.split(b"\n")
+        lines_read = first_line + len(lines) - 1
+        if not (wanted or nccl_here):
+            continue
+        for number, line in enumerate(lines, start=first_line):
+            if nccl_here and b"NCCL" in line:
+                nccl_lines += 1
+                nccl.take(_clean(line))
+            if wanted:
+                search.look(number, line, wanted)
+    transports = nccl.transports()
+    return Report(tuple(search.ordered()), transports, tuple(judge_transports(transports)), lines_read)
+
+
+class _Search:
+    """Which signatures a log holds. A literal of each is looked for first: most of a log is none of our business."""
+
+    def __init__(self) -> None:
+        self._signatures = signatures()
+        self._found: dict[str, Cause] = {}
+
+    def may_hold(self, chunk: bytes) -> tuple[Signature, ...]:
+        return tuple(
+            each
+            for each in self._signatures
+            if each.literal in chunk and (each.id not in self._found or self._found[each.id].times < _MOST_COUNTED)
+        )
+
+    def look(self, number: int, raw: bytes, wanted: Sequence[Signature] | None = None) -> None:
+        for signature in self._signatures if wanted is None else wanted:
+            if signature.literal not in raw:
+                continue
+            before = self._found.get(signature.id)
+            if before is not None and before.times >= _MOST_COUNTED:
+                continue
+            if signature.expression.search(raw.decode(errors="replace")) is None:
+                continue
+            if before is not None:
+                self._found[signature.id] = msgspec.structs.replace(before, times=before.times + 1)
+                continue
+            line = LogFile(Path()).line(raw)
+            self._found[signature.id] = Cause(signature, number, line.rank, _clean(line.text)[:_SHOWN])
+
+    def ordered(self) -> list[Cause]:
+        """Causes before consequences, each kind in the order of the log; of one line only the most telling."""
+        by_place = sorted(self._found.values(), key=lambda cause: (cause.signature.echo, cause.line))
+        seen: set[int] = set()
+        return [cause for cause in by_place if not (cause.line in seen or seen.add(cause.line))]  # type: ignore[func-returns-value]
+
+
+def _clean(raw: bytes) -> str:
+    """A line for a terminal: no colours, no control characters, whatever a rank wrote."""
+    return _CONTROL.sub("", raw.decode(errors="replace")).strip()
+
+
+def _chunks(source: IO[bytes] | Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """(number of its first line, whole lines): never more than a chunk and a line in memory."""
+    number, rest = 1, b""
+    for piece in _pieces(source):
+        text = rest + piece
+        cut = text.rfind(b"\n")
+        if cut < 0 and len(text) < _LONGEST_LINE_BYTES:
+            rest = text
+            continue
+        whole, rest = (text[:cut], text[cut + 1 :]) if cut >= 0 else (text, b"")
+        yield number, whole
+        number += whole.count(b"\n") + (1 if cut >= 0 else 0)
+    if rest:
+        yield number, rest
+
+
+def _pieces(source: IO[bytes] | Iterable[bytes]) -> Iterator[bytes]:
+    read = getattr(source, "read", None)
+    if read is None:
+        yield b"".join(line.rstrip(b"\r\n") + b"\n" for line in source)
+        return
+    while piece := read(_CHUNK_BYTES):
+        yield piece

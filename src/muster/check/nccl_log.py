@@ -1,0 +1,189 @@
+"""What NCCL's or RCCL's own log says of the network that it chose. Text in, values out; pure.
+
+Two lines can be of two processes, so what is found is kept for each of them: HOST:PID, as the library writes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from muster.check.ranks.finding import BROKEN, WARNING, Finding, hosts_in_words
+
+__all__ = ["NcclLog", "Transport", "judge_transports"]
+
+
+class Transport(msgspec.Struct, frozen=True):
+    """What one process says, or several that say the same."""
+
+    version: str = ""
+    """Of NCCL or RCCL."""
+
+    network: str = ""
+    """IB, Socket, AWS Libfabric, … : what the ranks of different nodes speak over."""
+
+    plugin: str = ""
+    """The plugin that brings the network, with its version; empty: NCCL's own."""
+
+    provider: str = ""
+    """libfabric's, where it is used: cxi, efa, tcp …"""
+
+    cards: tuple[str, ...] = ()
+    gpu_direct: bool | None = None
+    """Whether cards read GPU memory; None: no connection between nodes was seen."""
+
+    channels: int = 0
+    nodes: int | None = None
+    ranks: int | None = None
+    algorithms: tuple[str, ...] = ()
+    """What was connected: rings, trees."""
+
+    by_network: bool = False
+    """A connection over the network was seen."""
+
+
+class _Process:
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+        self.cards: tuple[str, ...] = ()
+        self.direct = self.indirect = False
+        self.channels: set[str] = set()
+        self.algorithms: list[str] = []
+
+    def transport(self) -> Transport:
+        known = self.values
+        over = self.direct or self.indirect
+        number = {name: int(known[name]) for name in ("nodes", "ranks") if name in known}
+        return Transport(
+            version=known.get("version", ""),
+            network=known.get("network", ""),
+            plugin=known.get("plugin", ""),
+            provider=known.get("provider", ""),
+            cards=self.cards,
+            gpu_direct=self.direct if over else None,
+            channels=len(self.channels),
+            nodes=number.get("nodes"),
+            ranks=number.get("ranks"),
+            algorithms=tuple(dict.fromkeys(self.algorithms)),
+            by_network=over,
+        )
+
+
+# HOST:PID:TID [GPU] NCCL INFO …; RCCL writes the same. With --label, or in a shortened quotation, less stands before.
+_HEAD = re.compile(r"(?:(?P<host>[\w.-]+):(?P<pid>[0-9]+):[0-9]+ \[[0-9]+\] )?NCCL (?:INFO|WARN|VERSION) (?P<said>.*)$")
+_VERSION = re.compile(r"\b(?P<what>R?NCCL) version *:? *(?P<version>[0-9]+\.[0-9]+[\w.+-]*)")
+_FIELDS = (
+    ("network", re.compile(r"^Using network (?P<value>.+?)\s*$")),
+    ("plugin", re.compile(r"^NET/OFI (?:Using|Initializing) (?P<value>aws-ofi-(?:nccl|rccl) [\w.+-]+)")),
+    ("plugin", re.compile(r"^NET/Plugin: Loaded net plugin (?P<value>\S.*?) \(v[0-9]+\)")),
+    ("provider", re.compile(r"^NET/OFI Selected [Pp]rovider is (?P<value>[\w;]+)")),
+    ("nodes", re.compile(r"\bnNodes (?P<value>[0-9]+)")),
+    ("ranks", re.compile(r"\bn[rR]anks (?P<value>[0-9]+)")),
+)
+_CARDS = re.compile(r"^NET/(?:IB|IBP|Socket) : Using (?P<cards>\[0\].*)")
+_CARD = re.compile(r"\[[0-9]+\]([\w.-]+)(?::[0-9]+/(\w+))?")
+_CHANNEL = re.compile(r"^Channel (?P<number>[0-9]+)(?:/[0-9]+)? : .*?via NET/(?P<network>[^/\s]+)(?P<rest>\S*)")
+_COUNTED = re.compile(r"^Channel (?P<number>[0-9]+)/(?P<count>[0-9]+) :(?! .*via)")
+_CONNECTED = re.compile(r"^Connected all (?P<what>rings|trees)")
+
+
+class NcclLog:
+    """Reads a log a line at a time; forgets nothing that counts, keeps no lines."""
+
+    def __init__(self) -> None:
+        self._processes: dict[tuple[str, str], _Process] = {}
+        self._last: _Process | None = None
+
+    def take(self, line: str) -> None:
+        """One line; any that is not of the library is passed over."""
+        head = _HEAD.search(line)
+        version = _VERSION.search(line)
+        if head is None:
+            if version is not None and self._last is not None:
+                self._last.values.setdefault("version", f"{version['what']} {version['version']}")
+            elif version is not None:
+                self._of("", "").values.setdefault("version", f"{version['what']} {version['version']}")
+            return
+        process = self._last = self._of(head["host"] or "", head["pid"] or "")
+        if version is not None:
+            process.values.setdefault("version", f"{version['what']} {version['version']}")
+        self._said(process, head["said"])
+
+    def _of(self, host: str, pid: str) -> _Process:
+        return self._processes.setdefault((host, pid), _Process())
+
+    def _said(self, process: _Process, said: str) -> None:
+        for name, pattern in _FIELDS:
+            found = pattern.search(said)
+            if found is not None:
+                process.values.setdefault(name, found["value"])
+        if found := _CARDS.match(said):
+            process.cards = tuple(
+                f"{name} ({layer})" if layer else name
+                for name, layer in _CARD.findall(found["cards"].partition(";")[0])
+            )
+        if found := _CHANNEL.match(said):
+            process.channels.add(found["number"])
+            if "GDRDMA" in found["rest"]:
+                process.direct = True
+            else:
+                process.indirect = True
+            process.values.setdefault("network", {"OFI": "AWS Libfabric"}.get(found["network"], found["network"]))
+        elif found := _COUNTED.match(said):
+            process.channels.add(found["number"])
+        if found := _CONNECTED.match(said):
+            process.algorithms.append(found["what"])
+
+    def transports(self) -> dict[Transport, list[str]]:
+        """What was chosen → the hosts that chose it; a process that only spoke of other things is left out."""
+        version = next((one.values["version"] for one in self._processes.values() if "version" in one.values), "")
+        found: dict[Transport, list[str]] = {}
+        for (host, _), process in self._processes.items():
+            transport = process.transport()
+            if transport.network or transport.provider or transport.plugin:
+                whole = msgspec.structs.replace(transport, version=transport.version or version)
+                hosts = found.setdefault(whole, [])
+                hosts += [host] if host not in hosts else []
+        return found
+
+
+def judge_transports(transports: dict[Transport, list[str]]) -> Iterator[Finding]:
+    """TCP where there is something better, different networks, and cards that do not read the GPUs' memory."""
+    several = {host for hosts in transports.values() for host in hosts}
+    networks: dict[str, list[str]] = {}
+    for transport, hosts in transports.items():
+        if transport.network:
+            networks.setdefault(transport.network, []).extend(hosts)
+        over_nodes = transport.by_network or (transport.nodes or len(several)) > 1
+        if over_nodes:
+            yield from _judge(transport, hosts)
+    if len(networks) > 1:
+        told = "; ".join(f"{network} on {hosts_in_words(hosts)}" for network, hosts in networks.items())
+        yield Finding("transport", BROKEN, f"the nodes chose different networks: {told}", _SAME, ())
+
+
+_SAME = "the same environment, image and modules on every node; NCCL_NET with the network's name makes it fail loudly"
+
+
+def _judge(transport: Transport, hosts: Sequence[str]) -> Iterator[Finding]:
+    where = f" (on {hosts_in_words(hosts)})" if any(hosts) else ""
+    if transport.network == "Socket" or transport.provider in {"tcp", "sockets", "udp"}:
+        how = "TCP" if transport.network == "Socket" else f"libfabric's {transport.provider}"
+        yield Finding(
+            "transport",
+            BROKEN,
+            f"the ranks of different nodes speak over {how}, not over the fabric{where}",
+            "bring the fabric's plugin into the environment or image (muster run does, by the site's profile); "
+            "NCCL_NET with its name makes a start without it fail",
+            tuple(filter(None, hosts)),
+        )
+    elif transport.gpu_direct is False:
+        yield Finding(
+            "transport",
+            WARNING,
+            f"{transport.network} without GPU-direct: every byte goes through the host's memory{where}",
+            "NCCL_NET_GDR_LEVEL as the site says (PHB); the driver's peer memory module",
+            tuple(filter(None, hosts)),
+        )

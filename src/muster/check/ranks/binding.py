@@ -1,0 +1,249 @@
+"""Where ranks run, and where their GPUs and network cards hang. Pure.
+
+A mask as wide as the node binds nothing and is no finding by itself: ranks that share all of it share it knowingly.
+"""
+
+from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Sized, Tuple
+
+from .cpulist import cpu_list, cpu_set
+from .facts import Cpus, Gpu, Node, Rank, World
+from .finding import BROKEN, WARNING, Finding
+
+__all__ = ["Seat", "device_of", "judge_binding", "judge_threads", "seats_of", "visible_of"]
+
+
+class Seat(NamedTuple):
+    """One rank on its node: what it may run on, and what it uses."""
+
+    rank: int
+    local_rank: int
+    cpus: FrozenSet[int]
+    cores: FrozenSet[int]
+    """A core is known by the first of its hardware threads."""
+
+    gpu: Optional[int]
+    threads: Optional[int]
+    bound: bool
+
+
+def seats_of(node: Node, ranks: Sequence[Rank]) -> List[Seat]:
+    """The ranks of one node."""
+    core_of = _cores(node.get("cpus", Cpus()))
+    online = cpu_set(node.get("cpus", Cpus()).get("online", ""))
+    seats = []
+    for rank in sorted(ranks, key=lambda one: one["local_rank"]):
+        cpus = cpu_set(rank["mask"])
+        threads = rank["environment"].get("OMP_NUM_THREADS", "")
+        seats.append(
+            Seat(
+                rank=rank["rank"],
+                local_rank=rank["local_rank"],
+                cpus=frozenset(cpus),
+                cores=frozenset(core_of.get(cpu, cpu) for cpu in cpus),
+                gpu=device_of(rank),
+                threads=int(threads) if threads.isdigit() else None,
+                bound=bool(online - cpus),
+            )
+        )
+    return seats
+
+
+def visible_of(environment: Mapping[str, str]) -> Optional[List[str]]:
+    """The devices that a rank sees, in its order; None: all of them."""
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        if name in environment:
+            return [each.strip() for each in environment[name].split(",") if each.strip()]
+    return None
+
+
+def device_of(rank: Rank) -> Optional[int]:
+    """The node's number of the GPU that a script's set_device(LOCAL_RANK) takes; None: not known by number."""
+    visible = visible_of(rank["environment"])
+    if visible is None:
+        return rank["local_rank"]
+    # One device for each rank: whatever the script says, it gets that one.
+    place = 0 if len(visible) == 1 else rank["local_rank"]
+    return int(visible[place]) if place < len(visible) and visible[place].isdigit() else None
+
+
+def _cores(cpus: Cpus) -> Dict[int, int]:
+    found: Dict[int, int] = {}
+    for text in cpus.get("siblings", []):
+        threads = sorted(cpu_set(text))
+        for thread in threads:
+            found[thread] = threads[0]
+    return found
+
+
+def _by_host(world: World) -> Iterator[Tuple[str, Node, List[Rank]]]:
+    for host in dict.fromkeys(rank["host"] for rank in world.ranks):
+        ranks = [rank for rank in world.ranks if rank["host"] == host]
+        yield host, next((rank["node"] for rank in ranks if "node" in rank), Node()), ranks
+
+
+def judge_threads(world: World) -> Iterator[Finding]:
+    """OpenMP's threads against the CPUs of the masks, node by node."""
+    for host, node, ranks in _by_host(world):
+        finding = _threads(host, seats_of(node, ranks))
+        if finding is not None:
+            yield finding
+
+
+def judge_binding(world: World) -> Iterator[Finding]:
+    """All that is wrong with the places of the ranks, node by node."""
+    for host, node, ranks in _by_host(world):
+        seats = seats_of(node, ranks)
+        for finding in (
+            _crowded(host, seats),
+            _overlap(host, seats),
+            _shared_cores(host, seats),
+            _far_from_gpu(host, node, seats, world),
+            _far_from_card(host, node, ranks, seats),
+        ):
+            if finding is not None:
+                yield finding
+
+
+def _crowded(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+    """More ranks than cores, where the node has more."""
+    bound = [seat for seat in seats if seat.bound]
+    cores: Set[int] = set()
+    for seat in bound:
+        cores |= seat.cores
+    if not bound or len(cores) >= len(bound):
+        lonely = [seat for seat in bound if len(seat.cores) == 1 and (seat.threads or 0) > 1]
+        if not lonely:
+            return None
+        return Finding(
+            "binding",
+            BROKEN,
+            f"rank {lonely[0].rank} on {host} has one core ({cpu_list(lonely[0].cpus)}) for {lonely[0].threads} threads",
+            "ask for the cores with -c, and let Muster write the srun line",
+            (host,),
+        )
+    one = len(cores) == 1
+    return Finding(
+        "binding",
+        BROKEN,
+        f"all {len(bound)} ranks of {host} run on {'one core' if one else f'{len(cores)} cores'}"
+        f" (CPUs {cpu_list({cpu for seat in bound for cpu in seat.cpus})})",
+        "let Muster write the srun line (--cpus-per-task is on it), or give -c; under mpirun --bind-to none",
+        (host,),
+    )
+
+
+def _overlap(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+    """Two masks that are not the same and yet have CPUs in common."""
+    for one, other in _pairs(seats):
+        common = one.cpus & other.cpus
+        if common and one.cpus != other.cpus and one.bound and other.bound:
+            return Finding(
+                "binding",
+                WARNING,
+                f"ranks {one.rank} and {other.rank} on {host} share the CPUs {cpu_list(common)}"
+                f" ({cpu_list(one.cpus)} and {cpu_list(other.cpus)})",
+                "correct the CPU masks: each core belongs to one rank",
+                (host,),
+            )
+    return None
+
+
+def _shared_cores(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+    for one, other in _pairs(seats):
+        common = one.cores & other.cores
+        if common and not one.cpus & other.cpus:
+            return Finding(
+                "binding",
+                WARNING,
+                f"ranks {one.rank} and {other.rank} on {host} run on the two hardware threads of {_count(common, 'core')}"
+                f" ({cpu_list(common)})",
+                "--srun=--hint=nomultithread, or ask for twice the CPUs with -c",
+                (host,),
+            )
+    return None
+
+
+def _threads(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+    """More OpenMP threads than hardware threads, counted over all ranks with the same mask."""
+    by_mask: Dict[FrozenSet[int], List[Seat]] = {}
+    for seat in seats:
+        by_mask.setdefault(seat.cpus, []).append(seat)
+    for cpus, sharing in by_mask.items():
+        threads = sum(seat.threads or 1 for seat in sharing)
+        if any(seat.threads for seat in sharing) and threads > max(len(cpus), len(sharing)):
+            whose = f"rank {sharing[0].rank}" if len(sharing) == 1 else f"{len(sharing)} ranks"
+            return Finding(
+                "threads",
+                WARNING,
+                f"{whose} on {host}: OMP_NUM_THREADS={sharing[0].threads} makes {threads} threads on {_count(cpus, 'CPU')}",
+                "leave OMP_NUM_THREADS to Muster, which counts the cores of the mask",
+                (host,),
+            )
+    return None
+
+
+def _far_from_gpu(host: str, node: Node, seats: Sequence[Seat], world: World) -> Optional[Finding]:
+    domains = node.get("cpus", Cpus()).get("numa", {})
+    far = []
+    for seat in seats:
+        near = _near_cpus(seat.gpu, node.get("gpus", []), world.expected.get("gpu_numa", []), domains)
+        if seat.bound and near and not near & seat.cpus:
+            far.append((seat, near))
+    if not far:
+        return None
+    seat, near = far[0]
+    more = f" (and {_count(far[1:], 'rank')} more)" if len(far) > 1 else ""
+    return Finding(
+        "binding",
+        BROKEN,
+        f"rank {seat.rank} on {host} runs on CPUs {cpu_list(seat.cpus)}, and its GPU {seat.gpu} hangs on"
+        f" {cpu_list(near)}{more}",
+        "bind by the site's masks (muster site show NAME), or srun --cpu-bind / --gpu-bind=closest",
+        (host,),
+    )
+
+
+def _near_cpus(gpu: Optional[int], gpus: Sequence[Gpu], numa_of: Sequence[int], domains: Mapping[str, str]) -> Set[int]:
+    """The CPUs beside a GPU; empty: not known, or all of them."""
+    if gpu is None or len(domains) < 2:
+        return set()
+    domain: Optional[int] = None
+    if gpu < len(gpus):
+        domain = gpus[gpu].get("numa")
+    elif not gpus and gpu < len(numa_of):
+        domain = numa_of[gpu]
+    return cpu_set(domains.get(str(domain), ""))
+
+
+def _far_from_card(host: str, node: Node, ranks: Sequence[Rank], seats: Sequence[Seat]) -> Optional[Finding]:
+    """The variable leaves a rank no card of its GPU's domain, and the node has one there."""
+    cards, gpus = node.get("devices", []), node.get("gpus", [])
+    environment = {rank["rank"]: rank["environment"] for rank in ranks}
+    for seat in seats:
+        wanted = environment[seat.rank].get("NCCL_IB_HCA", "")
+        if seat.gpu is None or seat.gpu >= len(gpus) or not wanted or wanted.startswith("^"):
+            continue
+        domain = gpus[seat.gpu].get("numa")
+        names = [part.partition(":")[0] for part in wanted.lstrip("=").split(",")]
+        allowed = [card for card in cards if any(card["name"].startswith(name) for name in names)]
+        near = [card for card in cards if card.get("numa") == domain and card.get("state") == "ACTIVE"]
+        if domain is not None and near and allowed and not any(card.get("numa") == domain for card in allowed):
+            return Finding(
+                "binding",
+                WARNING,
+                f"NCCL_IB_HCA={wanted} leaves rank {seat.rank} on {host} no card beside its GPU {seat.gpu}"
+                f" (NUMA {domain}, where {near[0]['name']} hangs)",
+                "take NCCL_IB_HCA away: NCCL takes the nearest card of each GPU",
+                (host,),
+            )
+    return None
+
+
+def _pairs(seats: Sequence[Seat]) -> Iterator[Tuple[Seat, Seat]]:
+    for place, one in enumerate(seats):
+        for other in seats[place + 1 :]:
+            yield one, other
+
+
+def _count(things: Sized, what: str) -> str:
+    return f"{len(things)} {what}" if len(things) == 1 else f"{len(things)} {what}s"

@@ -1,0 +1,129 @@
+"""The same everywhere: nodes with each other, and the login node with them. Pure."""
+
+from typing import Dict, Iterator, List, Optional
+
+from .facts import Node, World
+from .finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words
+
+__all__ = ["judge_login", "judge_software"]
+
+# What ranks on different nodes must share; the rest may differ.
+_MUST_AGREE = {
+    "NVIDIA driver": BROKEN,
+    "AMD driver": BROKEN,
+    "machine": BROKEN,
+    "torch": BROKEN,
+    "nccl": BROKEN,
+    "rccl": BROKEN,
+    "python": WARNING,
+    "glibc": WARNING,
+    "numpy": WARNING,
+    "mpi4py": WARNING,
+    "kernel": NOTE,
+    "system": NOTE,
+}
+
+
+def judge_software(world: World) -> Iterator[Finding]:
+    """Versions, node against node."""
+    for name, status in _MUST_AGREE.items():
+        versions: Dict[str, List[str]] = {}
+        for node in world.nodes:
+            versions.setdefault(node.get("software", {}).get(name, ""), []).append(node["host"])
+        if len(versions) > 1:
+            told = "; ".join(f"{version or 'none'} on {hosts_in_words(hosts)}" for version, hosts in versions.items())
+            odd = min(versions.values(), key=len)
+            yield Finding("versions", status, f"{name} differs: {told}", _SAME_NODES, tuple(odd))
+
+
+_SAME_NODES = "leave the odd node out (--exclude), or ask for one kind of node (-C)"
+
+
+def judge_login(world: World) -> Iterator[Finding]:
+    """What was built and tried on the login node meets another world in the job."""
+    if world.login is None or not world.nodes:
+        return
+    login, node = world.login, world.nodes[0]
+    for look in (_machine, _glibc, _python, _modules, _mounts, _egress):
+        finding = look(login, node)
+        if finding is not None:
+            yield finding
+
+
+def _of(node: Node, name: str) -> str:
+    return node.get("software", {}).get(name, "")
+
+
+def _machine(login: Node, node: Node) -> Optional[Finding]:
+    here, there = _of(login, "machine"), _of(node, "machine")
+    if not (here and there) or here == there:
+        return None
+    return _differs(
+        BROKEN,
+        f"the login node is {here}, the compute nodes are {there}: what is built here does not run there",
+        "build on a compute node (muster build does), or take an image for that machine",
+    )
+
+
+def _glibc(login: Node, node: Node) -> Optional[Finding]:
+    here, there = _of(login, "glibc"), _of(node, "glibc")
+    if not (here and there) or _numbers(here) <= _numbers(there):
+        return None
+    return _differs(
+        WARNING,
+        f"glibc is {here} here and {there} on {node['host']}: a program compiled here may not start there",
+        "build on a compute node (muster build does)",
+    )
+
+
+def _numbers(version: str) -> List[int]:
+    return [int(part) for part in version.split(".") if part.isdigit()]
+
+
+def _python(login: Node, node: Node) -> Optional[Finding]:
+    for name in ("python", "torch", "nccl"):
+        here, there = _of(login, name), _of(node, name)
+        if here and there and here != there:
+            return _differs(
+                WARNING,
+                f"{name} is {here} here and {there} in the job",
+                "name the environment: --venv, --image or --module; a job's own start files may choose another",
+            )
+    return None
+
+
+def _modules(login: Node, node: Node) -> Optional[Finding]:
+    here = set(filter(None, login.get("environment", {}).get("LOADEDMODULES", "").split(":")))
+    there = set(filter(None, node.get("environment", {}).get("LOADEDMODULES", "").split(":")))
+    lost = sorted(here - there)
+    if not lost or not there:
+        return None
+    return _differs(
+        NOTE, f"modules loaded here and not in the job: {', '.join(lost[:4])}", "--module NAME loads one there"
+    )
+
+
+def _mounts(login: Node, node: Node) -> Optional[Finding]:
+    here, there = login.get("mounts", {}), node.get("mounts", {})
+    for path in here:
+        if path in there and here[path] != there[path] and path not in ("/tmp", "/dev/shm"):
+            return _differs(
+                WARNING,
+                f"{path} is on {here[path] or 'another file system'} here and on {there[path] or 'another'} in the job",
+                "keep what both need on one shared file system",
+            )
+    return None
+
+
+def _egress(login: Node, node: Node) -> Optional[Finding]:
+    if not login.get("egress") or node.get("egress") is not False:
+        return None
+    return _differs(
+        NOTE,
+        f"{node['host']} has no way out of the cluster, this node has: a download in the job hangs",
+        "fetch models and data here first, and set HF_HUB_OFFLINE=1 (--env)",
+    )
+
+
+def _differs(status: str, evidence: str, remedy: str) -> Finding:
+    return Finding("login against compute", status, evidence, remedy)

@@ -1,0 +1,145 @@
+"""GPUs: each rank its own, all of them there, none of them ill, the same software on every node. Pure."""
+
+from typing import Dict, Iterator, Optional, Tuple
+
+from .binding import device_of, visible_of
+from .facts import Node, Rank, World
+from .finding import BROKEN, WARNING, Finding, hosts_in_words
+from .smi import Health, read_nvidia_smi, read_rocm_smi, read_xids
+
+__all__ = ["XIDS", "judge_health", "judge_own_device", "judge_present"]
+
+# Events of NVIDIA's driver after which a GPU computes wrongly, slowly or not at all, until somebody resets it.
+XIDS = {
+    48: "an uncorrectable memory error",
+    62: "its internal controller halted",
+    63: "a row of its memory waits to be remapped",
+    64: "a row of its memory could not be remapped",
+    74: "an NVLink error",
+    79: "it has fallen off the bus",
+    92: "very many correctable memory errors",
+    94: "a contained uncorrectable memory error",
+    95: "an uncontained uncorrectable memory error",
+    119: "its system processor does not answer",
+    120: "its system processor failed",
+    140: "an unrecovered memory error",
+}
+
+
+def judge_own_device(world: World) -> Iterator[Finding]:
+    """No two ranks of a node on one GPU, and every rank one that is there."""
+    if not _uses_gpus(world):
+        return
+    for host in dict.fromkeys(rank["host"] for rank in world.ranks):
+        taken: Dict[Tuple[str, ...], int] = {}
+        for rank in (one for one in world.ranks if one["host"] == host):
+            finding = _device_of_rank(rank, taken)
+            if finding is not None:
+                yield finding
+                break
+
+
+def _uses_gpus(world: World) -> bool:
+    return bool(world.expected.get("gpus")) or any(node.get("gpus") for node in world.nodes)
+
+
+def _device_of_rank(rank: Rank, taken: Dict[Tuple[str, ...], int]) -> Optional[Finding]:
+    visible = visible_of(rank["environment"])
+    if visible is None:
+        return None
+    where = f"rank {rank['rank']} on {rank['host']}"
+    if len(visible) > 1 and rank["local_rank"] >= len(visible):
+        return Finding(
+            "devices",
+            BROKEN,
+            f"{where} is local rank {rank['local_rank']} and sees {len(visible)} GPUs ({','.join(visible)}):"
+            " set_device(LOCAL_RANK) fails there",
+            "as many ranks as GPUs a node: --ntasks-per-node, -g",
+            (rank["host"],),
+        )
+    if not visible:
+        return Finding(
+            "devices",
+            BROKEN,
+            f"{where} sees no GPU",
+            "ask for them with -g; in an image, let it see them",
+            (rank["host"],),
+        )
+    number = device_of(rank)
+    own = (visible[0],) if len(visible) == 1 else (str(number),)
+    if own in taken and rank["local_size"] > 1:
+        return Finding(
+            "devices",
+            BROKEN,
+            f"ranks {taken[own]} and {rank['rank']} on {rank['host']} use the same GPU ({own[0]})",
+            "let every rank see all GPUs of its node and take the one of its LOCAL_RANK (the default)",
+            (rank["host"],),
+        )
+    taken[own] = rank["rank"]
+    return None
+
+
+def judge_present(world: World) -> Iterator[Finding]:
+    """As many GPUs on each node as on the others, and as many as were asked for."""
+    counts = {node["host"]: len(node.get("gpus", [])) for node in world.nodes}
+    if not counts or not any(counts.values()):
+        return
+    wanted = max(*counts.values(), world.expected.get("gpus", 0))
+    missing = [host for host, count in counts.items() if count < wanted]
+    if missing:
+        yield Finding(
+            "devices",
+            BROKEN,
+            f"{hosts_in_words(missing)}: the driver shows {counts[missing[0]]} of {wanted} GPUs",
+            "leave the node out (--exclude) and tell the site's support",
+            tuple(missing),
+        )
+
+
+def judge_health(world: World) -> Iterator[Finding]:
+    """What the vendor's tool and the kernel say of each GPU."""
+    for node in world.places():
+        smi = node.get("smi", {})
+        for name, text in smi.items():
+            if text.startswith("failed: ") and name.endswith("-smi") and node.get("gpus"):
+                yield _of_node(node, WARNING, f"{name} does not answer: {text[8:].strip()}", _SUPPORT)
+        for health in [*read_nvidia_smi(smi.get("nvidia-smi", "")), *read_rocm_smi(smi.get("rocm-smi", ""))]:
+            yield from _ill(node, health)
+        seen = read_xids(smi.get("dmesg", ""))
+        for place, number in seen:
+            if number in XIDS:
+                yield _of_node(node, BROKEN, f"GPU {place}: Xid {number}, {XIDS[number]}", _SUPPORT)
+
+
+_SUPPORT = "leave the node out (--exclude) and tell the site's support"
+
+
+def _ill(node: Node, health: Health) -> Iterator[Finding]:
+    where = f"GPU {health.place}"
+    if health.uncorrectable:
+        yield _of_node(node, BROKEN, f"{where}: {health.uncorrectable} uncorrectable memory errors", _SUPPORT)
+    if health.remap_failed:
+        yield _of_node(node, BROKEN, f"{where}: a bad row of its memory could not be remapped", _SUPPORT)
+    elif health.remap_pending:
+        yield _of_node(node, WARNING, f"{where}: a bad row of its memory waits for a reset to be remapped", _SUPPORT)
+    if health.slowed_by:
+        yield _of_node(node, BROKEN, f"{where}: its clock is held down ({', '.join(health.slowed_by)})", _SUPPORT)
+    if health.processes:
+        one = health.processes[0]
+        yield _of_node(
+            node,
+            WARNING,
+            f"{where}: process {one.pid} ({one.name}) holds {one.memory} of it before the job has begun",
+            "end it if it is yours; else leave the node out and tell the site's support",
+        )
+    if health.exclusive:
+        yield _of_node(
+            node,
+            WARNING,
+            f"{where} takes one process alone (exclusive compute mode)",
+            "one rank for each GPU, and data loaders that do not touch it; the site's support can change the mode",
+        )
+
+
+def _of_node(node: Node, status: str, evidence: str, remedy: str) -> Finding:
+    return Finding("GPU health", status, f"{evidence} ({node['host']})", remedy, (node["host"],))

@@ -1,0 +1,216 @@
+"""The ranks meet rank 0 where the training will: every rank tells its facts, rank 0 measures the way to it.
+
+Rank 0 listens on MASTER_PORT, so what is in the way of the rendezvous is in the way here. A rank says who it is and
+which job it belongs to; then the clocks are compared, a few pieces are sent to see how fast, and the facts follow.
+"""
+
+import json
+import socket
+import struct
+import threading
+import time
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from .facts import Link, Rank
+
+__all__ = ["MeetingPoint", "meet"]
+
+_TICKS = 5
+_PIECE = bytes(1 << 19)
+_PIECES = 4
+_SENDING_S = 0.3
+# Below this a link is measured again: a rank that the kernel has just put to sleep is no slow link.
+_SURELY_FAST_BYTES_PER_S = 1e8
+_TRIES = 3
+# On many nodes behind a slow rank 0 the first few tell enough.
+_MEASURING_S = 4.0
+_LARGEST = 1 << 24
+_LENGTH = struct.Struct("!I")
+
+
+class MeetingPoint:
+    """Rank 0's side. `wait` returns what came in time; a stranger's connection is no rank."""
+
+    def __init__(self, port: int, job: str, others: int, clock: "Clock") -> None:
+        self._job = job
+        self._clock = clock
+        self._missing = others
+        self._came: List[Rank] = []
+        self._lock = threading.Lock()
+        self._line = threading.Lock()  # one link is measured at a time
+        self._all = threading.Event()
+        self._measured_s = 0.0
+        self.squatter: Optional[str] = None
+        self._socket: Optional[socket.socket] = None
+        try:
+            self._socket = _listening(port)
+        except OSError as error:
+            self.squatter = error.strerror or str(error)
+        if others == 0:
+            self._all.set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def wait(self, patience_s: float) -> List[Rank]:
+        """The ranks that told of themselves, each with its link."""
+        if self._socket is not None:
+            self._all.wait(patience_s)
+            self._socket.close()
+        with self._lock:
+            return list(self._came)
+
+    def _accept(self) -> None:
+        while self._socket is not None:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._hear, args=(connection,), daemon=True).start()
+
+    def _hear(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                connection.settimeout(10)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                hello = _receive(connection)
+                if hello.get("muster") != self._job:
+                    return
+                _send(connection, {"muster": self._job})
+                with self._line:
+                    began = time.monotonic()
+                    told_enough = not hello.get("first") or self._measured_s > _MEASURING_S
+                    link = _measure(connection, self._clock, speed=not told_enough)
+                    self._measured_s += time.monotonic() - began
+                rank = _receive(connection)
+                _send(connection, {"heard": True})
+                connection.recv(1)  # the other side closes first, so that no port of ours stays in use
+        except (OSError, ValueError):
+            return
+        rank["link"] = link
+        with self._lock:
+            self._came.append(rank)
+            self._missing -= 1
+            if self._missing <= 0:
+                self._all.set()
+
+
+class Clock:
+    """The time of this node; with `ahead_s` a simulated one."""
+
+    def __init__(self, ahead_s: float = 0.0) -> None:
+        self.ahead_s = ahead_s
+
+    def now(self) -> float:
+        return time.time() + self.ahead_s
+
+
+def meet(address: str, port: int, job: str, rank: Rank, clock: Clock, patience_s: float) -> Optional[str]:
+    """Another rank's side: None where rank 0 has heard it, else why not."""
+    deadline = time.monotonic() + patience_s
+    trouble = "no answer"
+    while time.monotonic() < deadline:
+        try:
+            with socket.create_connection((address, port), timeout=max(0.5, deadline - time.monotonic())) as connection:
+                connection.settimeout(max(0.5, deadline - time.monotonic()))
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _send(connection, {"muster": job, "first": rank["local_rank"] == 0})
+                if _receive(connection) != {"muster": job}:
+                    return "another program answers there"
+                _answer(connection, clock)
+                _send(connection, rank)
+                return None if _receive(connection) == {"heard": True} else "rank 0 did not hear it"
+        except ValueError:
+            return "another program answers there"
+        except socket.gaierror as error:
+            return f"the name {address} is not known: {error.strerror}"
+        except OSError as error:
+            trouble = error.strerror or str(error)
+            time.sleep(0.05)
+    return trouble
+
+
+def _listening(port: int) -> socket.socket:
+    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        made.bind(("", port))
+        made.listen(4096)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _measure(connection: socket.socket, clock: Clock, *, speed: bool) -> Link:
+    """The clock of the other end, by the shortest of a few round trips; and how fast it sends."""
+    ticks: List[Tuple[float, float]] = []
+    for _ in range(_TICKS):
+        began = time.monotonic()
+        asked = clock.now()
+        connection.sendall(b"t")
+        (theirs,) = struct.unpack("!d", _exactly(connection, 8))
+        took = time.monotonic() - began
+        ticks.append((took, theirs - (asked + took / 2)))
+    round_trip, offset = min(ticks)
+    link = Link(offset_s=round(offset, 4), round_trip_s=round(round_trip, 6))
+    if speed:
+        link["bytes_per_s"] = 0.0
+    for _ in range(_TRIES if speed else 0):
+        link["bytes_per_s"] = max(link["bytes_per_s"], round(_speed(connection)))
+        if link["bytes_per_s"] > _SURELY_FAST_BYTES_PER_S:
+            break
+    connection.sendall(b"e")
+    return link
+
+
+def _speed(connection: socket.socket) -> float:
+    """Bytes a second of a burst, two pieces on their way at any time."""
+    began = time.monotonic()
+    asked = received = 0
+    while received < asked or asked == 0:
+        late = time.monotonic() - began > _SENDING_S
+        while asked < _PIECES and asked - received < 2 and not (late and asked):
+            connection.sendall(b"n")
+            asked += 1
+        _exactly(connection, len(_PIECE))
+        received += 1
+    return received * len(_PIECE) / (time.monotonic() - began)
+
+
+def _answer(connection: socket.socket, clock: Clock) -> None:
+    while True:
+        asked = _exactly(connection, 1)
+        if asked == b"t":
+            connection.sendall(struct.pack("!d", clock.now()))
+        elif asked == b"n":
+            connection.sendall(_PIECE)
+        elif asked == b"e":
+            return
+        else:
+            raise ValueError("not our words")
+
+
+def _send(connection: socket.socket, value: Mapping[str, Any]) -> None:
+    text = json.dumps(value).encode()
+    connection.sendall(_LENGTH.pack(len(text)) + text)
+
+
+def _receive(connection: socket.socket) -> Any:
+    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+    if length > _LARGEST:
+        raise ValueError("not one of ours")
+    found: Dict[str, Any] = json.loads(_exactly(connection, length))
+    return found
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    pieces = []
+    while count:
+        piece = connection.recv(min(count, 1 << 16))
+        if not piece:
+            raise ConnectionError("the connection was closed")
+        pieces.append(piece)
+        count -= len(piece)
+    return b"".join(pieces)

@@ -1,0 +1,32 @@
+"""One thing that a check has to say."""
+
+from typing import NamedTuple, Sequence, Tuple
+
+__all__ = ["BROKEN", "NOTE", "WARNING", "Finding", "hosts_in_words"]
+
+BROKEN = "broken"
+WARNING = "warning"
+NOTE = "note"
+
+
+class Finding(NamedTuple):
+    """What is wrong, how bad it is, by what it was seen, and the one thing to do about it."""
+
+    what: str
+    """The name of the check, as the table and the documents have it."""
+
+    status: str
+    """`broken`: a run would fail, hang or be slow beyond use; `warning`: it may; `note`: nothing is wrong."""
+
+    evidence: str
+    remedy: str
+    hosts: Tuple[str, ...] = ()
+    """The hosts it is about; none: all of them alike. A launch that leaves hosts out begins here."""
+
+
+def hosts_in_words(hosts: Sequence[str], most: int = 4) -> str:
+    """A few hosts by name, many by number."""
+    named = sorted(set(hosts))
+    if len(named) <= most:
+        return ", ".join(named)
+    return "{} and {} more".format(", ".join(named[:most]), len(named) - most)

@@ -1,0 +1,195 @@
+"""What runs in every rank: gather, meet rank 0, and there tell (`facts`) or judge and stop (`gate`).
+
+    python check.pyz facts|gate '{"nodes": 2, …}'
+
+It ends within 20 seconds whatever hangs: nothing here waits without a patience of its own.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import Dict, Iterable, List, Mapping, NoReturn, Optional, Sequence
+
+from muster.rank.errors import HostlistError
+from muster.rank.hostlist import expand
+
+from .exchange import Clock, MeetingPoint, meet
+from .facts import Expected, Node, Rank, world_of
+from .finding import BROKEN, Finding
+from .gather import host_name, node_facts, own_mask, variables_in_force
+from .lines import END, lines_of
+from .lookups import look_up, some_of
+
+__all__ = ["SIMULATE", "main", "rank_facts", "run"]
+
+SIMULATE = "MUSTER_CHECK_SIMULATE"
+"""clock:HOST:SECONDS: that host's clock, as the exchange sees it. For tests; the report says that it is simulated."""
+
+# From a rank's own start; and the launch of a large job takes its time until the last rank has come.
+_OTHERS_WAIT_S = 8.0
+_RANK_0_WAITS_S = 9.0
+_EACH_RANK_S = 0.001
+_MOST_S = 16.0
+_SMI_S = 5.0
+
+_SMI = {
+    "cuda": {
+        "nvidia-smi": ["nvidia-smi", "-q", "-d", "ECC,ROW_REMAPPER,PERFORMANCE,PIDS,COMPUTE"],
+        "dmesg": ["dmesg", "--level=emerg,alert,crit,err,warn"],
+    },
+    "rocm": {"rocm-smi": ["rocm-smi", "--showrasinfo", "all", "--showpids", "--showbus"]},
+}
+
+
+def main(words: Sequence[str]) -> int:
+    """The exit status of one rank: 1 where it is broken."""
+    mode = words[0]
+    expected: Expected = json.loads(words[1])
+    began = time.monotonic()
+    environment = os.environ
+    rank = rank_facts(environment, os.getcwd())
+    clock = _clock(environment, rank)
+    others = rank["size"] - 1
+    job = environment.get("MUSTER_JOB") or environment.get("TORCHELASTIC_RUN_ID", "")
+    if rank["rank"] == 0:
+        point = MeetingPoint(int(environment.get("MASTER_PORT", 0)), job, others, clock)
+        _complete(rank, environment)
+        ranks = [rank, *point.wait(_patience(_RANK_0_WAITS_S, others) - (time.monotonic() - began))]
+        if point.squatter is not None:
+            rank["squatter"] = point.squatter
+        return _conclude(mode, ranks, expected)
+    _complete(rank, environment)
+    patience_s = _patience(_OTHERS_WAIT_S, others) - (time.monotonic() - began)
+    trouble = _meet(environment, job, rank, clock, patience_s)
+    if trouble is None:
+        return 0
+    rank["trouble"] = trouble
+    if mode == "facts":
+        _write(lines_of(rank["rank"], rank))
+        return 0
+    if rank["local_rank"] == 0:
+        _say([finding for finding in _findings([rank], expected) if finding.what == "meeting"])
+    return 1
+
+
+def _patience(seconds: float, others: int) -> float:
+    return min(_MOST_S, seconds + _EACH_RANK_S * others)
+
+
+def run(words: Sequence[str]) -> NoReturn:
+    """`main` as a program: it leaves without waiting for threads, which may hang in a resolver."""
+    status = main(words)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def rank_facts(environment: Mapping[str, str], directory: str) -> Rank:
+    """What a rank knows without asking anybody; the first of a node tells of the node."""
+    rank = Rank(
+        rank=int(environment.get("RANK", 0)),
+        size=int(environment.get("WORLD_SIZE", 1)),
+        local_rank=int(environment.get("LOCAL_RANK", 0)),
+        local_size=int(environment.get("LOCAL_WORLD_SIZE", 1)),
+        host=environment.get("SLURMD_NODENAME") or host_name(),
+        hosts=_hosts(environment),
+        mask=own_mask(),
+        environment=variables_in_force(environment),
+    )
+    if rank["local_rank"] == 0:
+        rank["node"] = node_facts(environment, directory)
+        rank["node"]["host"] = rank["host"]
+    return rank
+
+
+def _hosts(environment: Mapping[str, str]) -> List[str]:
+    listed = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST", "")
+    try:
+        return expand(listed) if listed and not environment.get("MUSTER_LOCAL_NNODES") else []
+    except HostlistError:
+        return []
+
+
+def _complete(rank: Rank, environment: Mapping[str, str]) -> None:
+    """What has to be waited for: names, and the vendor's tool."""
+    if "node" not in rank:
+        return
+    node = rank["node"]
+    asker = threading.Thread(target=_ask_smi, args=(node,), daemon=True)
+    asker.start()
+    hosts = rank["hosts"] or [host_name()]
+    own = hosts.index(rank["host"]) if rank["host"] in hosts else 0
+    address = environment.get("MASTER_ADDR", "")
+    node["names"] = look_up([*([address] if address else []), *some_of(hosts, own)])
+    asker.join(_SMI_S + 1)
+
+
+def _ask_smi(node: Node) -> None:
+    found: Dict[str, str] = {}
+    for kind in sorted({gpu.get("kind", "") for gpu in node.get("gpus", [])}):
+        for name, argv in _SMI.get(kind, {}).items():
+            try:
+                done = subprocess.run(argv, capture_output=True, timeout=_SMI_S, check=False)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                found[name] = f"failed: {type(error).__name__}"
+                continue
+            text = done.stdout.decode(errors="replace")
+            if name == "dmesg":
+                text = "\n".join([line for line in text.splitlines() if "NVRM: Xid" in line][-20:])
+            found[name] = text if done.returncode == 0 or text else f"failed: {done.stderr.decode(errors='replace')}"
+    node["smi"] = found
+
+
+def _clock(environment: Mapping[str, str], rank: Rank) -> Clock:
+    what, _, rest = environment.get(SIMULATE, "").partition(":")
+    host, _, seconds = rest.partition(":")
+    if what != "clock" or host != rank["host"]:
+        return Clock()
+    rank["simulated"] = [f"clock {seconds} s"]
+    return Clock(float(seconds))
+
+
+def _meet(environment: Mapping[str, str], job: str, rank: Rank, clock: Clock, patience_s: float) -> Optional[str]:
+    """Rank 0 is met in a thread of its own: asking for a name cannot be bounded otherwise."""
+    answer: List[Optional[str]] = []
+    address, port = environment.get("MASTER_ADDR", ""), int(environment.get("MASTER_PORT", 0))
+    runner = threading.Thread(
+        target=lambda: answer.append(meet(address, port, job, rank, clock, patience_s)), daemon=True
+    )
+    runner.start()
+    runner.join(patience_s + 1)
+    return answer[0] if answer else f"no answer within {patience_s:.0f} s"
+
+
+def _findings(ranks: Sequence[Rank], expected: Expected) -> List[Finding]:
+    from .table import judge
+
+    return judge(world_of(ranks, expected=expected), quick=True)
+
+
+def _conclude(mode: str, ranks: Sequence[Rank], expected: Expected) -> int:
+    if mode == "facts":
+        for each in ranks:
+            _write(lines_of(each["rank"], each))
+        _write([END])
+        return 0
+    findings = _findings(ranks, expected)
+    _say(findings)
+    return 1 if any(finding.status == BROKEN for finding in findings) else 0
+
+
+def _say(findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        print(
+            f"muster: {finding.status}: {finding.what}: {finding.evidence}\n  hint: {finding.remedy}", file=sys.stderr
+        )
+    sys.stderr.flush()
+
+
+def _write(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
+    sys.stdout.flush()

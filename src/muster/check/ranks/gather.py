@@ -1,0 +1,422 @@
+"""Gatherers: what a node shows of itself, read from files. Nothing is judged, nothing is waited for long, no process
+is started but the vendor's tool. `root` is another tree to read: a recorded one.
+"""
+
+import os
+import re
+import resource
+import sys
+import time
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from .cpulist import cpu_list
+from .facts import Cpus, Device, Gpu, Interface, Node, Space
+
+__all__ = ["cpus_of", "devices_of", "gpus_of", "interfaces_of", "node_facts", "own_mask", "variables_in_force"]
+
+_PREFIXES = ("FI_", "GLOO_", "HSA_", "MASTER_", "MPICH_", "NCCL_", "OMP_", "OMPI_MCA_", "RCCL_", "TORCH_", "UCX_")
+_NAMES = frozenset(
+    (
+        "CUDA_VISIBLE_DEVICES",
+        "GPU_DEVICE_ORDINAL",
+        "HIP_VISIBLE_DEVICES",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "LOADEDMODULES",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "PYTHONHOME",
+        "PYTHONPATH",
+        "RANK",
+        "RES_OPTIONS",
+        "ROCR_VISIBLE_DEVICES",
+        "SLURM_CPU_BIND",
+        "TMPDIR",
+        "WORLD_SIZE",
+        "http_proxy",
+        "https_proxy",
+        "no_proxy",
+    )
+)
+# Open MPI's own wiring, made anew for each start.
+_WIRING = ("OMPI_MCA_ess_", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir")
+# A password in a proxy's address, or a token in a URL, must not get into a report.
+_SECRET = re.compile(r"//[^/@\s]*@")
+
+_MIB = 1 << 20
+
+
+def variables_in_force(environment: Mapping[str, str]) -> Dict[str, str]:
+    """The variables that change how ranks find and speak to each other; of the others not even the name is told."""
+    return {
+        name: _SECRET.sub("//…@", environment[name])
+        for name in sorted(environment)
+        if name in _NAMES or (name.startswith(_PREFIXES) and not name.startswith(_WIRING))
+    }
+
+
+def node_facts(environment: Mapping[str, str], directory: str, *, root: str = "/") -> Node:
+    """Everything about this node that files tell; a part that cannot be read is left out."""
+    began = time.monotonic()
+    node = Node(host=host_name(), environment=variables_in_force(environment))
+    for name, gather in _parts(environment, directory, root):
+        try:
+            node[name] = gather()  # type: ignore[literal-required]  # the names of _parts are the keys of Node
+        except (OSError, ValueError):
+            continue
+    node["gathered_s"] = round(time.monotonic() - began, 4)
+    return node
+
+
+def _parts(environment: Mapping[str, str], directory: str, root: str) -> Iterator[Tuple[str, Callable[[], Any]]]:
+    yield "cpus", lambda: cpus_of(root)
+    yield "gpus", lambda: gpus_of(root)
+    yield "devices", lambda: devices_of(root)
+    yield "interfaces", lambda: interfaces_of(root)
+    yield "software", lambda: _software(root)
+    yield "mounts", lambda: _mounts(environment, directory, root)
+    yield "space", lambda: _space(environment, directory)
+    yield "limits", _limits
+    yield "leftovers", lambda: _leftovers(environment)
+    yield "shared", lambda: _shared(environment, directory)
+    yield "egress", lambda: _egress(environment, root)
+
+
+def host_name() -> str:
+    """The name by which the node calls itself."""
+    return os.uname().nodename
+
+
+# --- processors -----------------------------------------------------------------------------------------------------
+
+
+def cpus_of(root: str = "/") -> Cpus:
+    """CPUs, NUMA domains and cores."""
+    system = os.path.join(root, "sys/devices/system")
+    numa: Dict[str, str] = {}
+    for name in _numbered(os.path.join(system, "node"), "node"):
+        cpus = _read(os.path.join(system, "node", f"node{name}", "cpulist"))
+        if cpus:
+            numa[str(name)] = cpus
+    siblings = {
+        _read(os.path.join(system, "cpu", f"cpu{number}", "topology", "thread_siblings_list"))
+        for number in _numbered(os.path.join(system, "cpu"), "cpu")
+    } - {""}
+    return Cpus(
+        online=_read(os.path.join(system, "cpu", "online")),
+        numa=numa,
+        siblings=sorted(siblings, key=lambda text: int(re.split("[,-]", text)[0])),
+    )
+
+
+def own_mask(root: str = "/") -> str:
+    """The CPUs that the kernel grants this process."""
+    found = re.search(r"^Cpus_allowed_list:\s*(\S+)", _read(os.path.join(root, "proc/self/status")), re.MULTILINE)
+    return found.group(1) if found else cpu_list(os.sched_getaffinity(0))
+
+
+# --- GPUs and network cards -----------------------------------------------------------------------------------------
+
+
+def gpus_of(root: str = "/") -> List[Gpu]:
+    """The logical GPUs in the order of their addresses, which is the drivers' order."""
+    found = sorted([*_nvidia(root), *_amd(root)], key=lambda gpu: gpu["bus"])
+    for gpu in found:
+        place = os.path.join(root, "sys/bus/pci/devices", gpu["bus"])
+        gpu["numa"] = _numa(place)
+        gpu["cpus"] = _read(os.path.join(place, "local_cpulist"))
+    return found
+
+
+def _nvidia(root: str) -> Iterator[Gpu]:
+    folder = os.path.join(root, "proc/driver/nvidia/gpus")
+    for bus in _names(folder):
+        lines = _read(os.path.join(folder, bus, "information")).splitlines()
+        told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+        yield Gpu(bus=bus.lower(), name=told.get("Model", ""), uuid=told.get("GPU UUID", ""), kind="cuda")
+
+
+def _amd(root: str) -> Iterator[Gpu]:
+    folder = os.path.join(root, "sys/class/kfd/kfd/topology/nodes")
+    for number in _numbered(folder, ""):
+        told = dict(
+            line.split(None, 1)
+            for line in _read(os.path.join(folder, str(number), "properties")).splitlines()
+            if " " in line
+        )
+        if int(told.get("simd_count", 0)) == 0:
+            continue  # a processor
+        place, domain = int(told.get("location_id", 0)), int(told.get("domain", 0))
+        bus = f"{domain:04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7}"
+        name = _read(os.path.join(folder, str(number), "name"))
+        yield Gpu(bus=bus, name=name, uuid=told.get("unique_id", ""), kind="rocm")
+
+
+def devices_of(root: str = "/") -> List[Device]:
+    """The RDMA devices and the state of their first ports."""
+    folder = os.path.join(root, "sys/class/infiniband")
+    found = []
+    for name in _names(folder):
+        port = os.path.join(folder, name, "ports", "1")
+        found.append(
+            Device(
+                name=name,
+                numa=_numa(os.path.join(folder, name, "device")),
+                state=_read(os.path.join(port, "state")).partition(": ")[2],
+                layer=_read(os.path.join(port, "link_layer")),
+                rate=_read(os.path.join(port, "rate")),
+                roce_v2=_roce_v2(port),
+            )
+        )
+    return found
+
+
+def _roce_v2(port: str) -> List[int]:
+    if _read(os.path.join(port, "link_layer")) != "Ethernet":
+        return []
+    return [
+        index
+        for index in _numbered(os.path.join(port, "gids"), "")
+        if _read(os.path.join(port, "gid_attrs", "types", str(index))) == "RoCE v2"
+        and _read(os.path.join(port, "gids", str(index))).startswith("0000:0000:0000:0000:0000:ffff:")
+    ]
+
+
+def interfaces_of(root: str = "/") -> List[Interface]:
+    """The network interfaces with their addresses; those of containers' bridges are left out."""
+    folder = os.path.join(root, "sys/class/net")
+    found = []
+    for name in _names(folder):
+        place = os.path.join(folder, name)
+        if not os.path.isdir(place):
+            continue
+        flags = int(_read(os.path.join(place, "flags")) or "0", 16)
+        carrier = _read(os.path.join(place, "carrier")) != "0"
+        speed = _read(os.path.join(place, "speed"))
+        found.append(
+            Interface(
+                name=name,
+                up=bool(flags & 1) and carrier,
+                addresses=_addresses(name, root),
+                mtu=int(_read(os.path.join(place, "mtu")) or 0),
+                speed_mbit=int(speed) if speed.isdigit() else None,
+                numa=_numa(os.path.join(place, "device")),
+            )
+        )
+    return found
+
+
+def _addresses(name: str, root: str) -> List[str]:
+    import fcntl
+    import socket
+    import struct
+
+    found = []
+    if root == "/":
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+            try:
+                answer = fcntl.ioctl(asker.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
+                found.append(socket.inet_ntoa(answer[20:24]))
+            except OSError:
+                pass
+    for line in _read(os.path.join(root, "proc/net/if_inet6")).splitlines():
+        words = line.split()
+        if words[-1:] == [name]:
+            found.append(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(words[0])))
+    return found
+
+
+def _numa(place: str) -> Optional[int]:
+    text = _read(os.path.join(place, "numa_node"))
+    return int(text) if text.isdigit() else None
+
+
+# --- software and files ---------------------------------------------------------------------------------------------
+
+
+def _software(root: str) -> Dict[str, str]:
+    system = os.uname()
+    release = re.search(r'^PRETTY_NAME="?([^"\n]*)', _read(os.path.join(root, "etc/os-release")), re.MULTILINE)
+    found = {
+        "glibc": (os.confstr("CS_GNU_LIBC_VERSION") or "").rpartition(" ")[2] if _has_glibc() else "",
+        "kernel": system.release,
+        "machine": system.machine,
+        "system": release.group(1) if release else "",
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "NVIDIA driver": _read(os.path.join(root, "sys/module/nvidia/version")),
+        "AMD driver": _read(os.path.join(root, "sys/module/amdgpu/version")),
+        **_packages(),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _has_glibc() -> bool:
+    return "CS_GNU_LIBC_VERSION" in os.confstr_names
+
+
+def _packages() -> Dict[str, str]:
+    """The versions of what ranks must agree on, from the names of folders: nothing is imported."""
+    found: Dict[str, str] = {}
+    wanted = re.compile(r"(torch|nvidia_nccl_cu\d+|rccl|mpi4py|numpy)-([0-9][^-]*)\.dist-info$")
+    for folder in sys.path:
+        if not folder.endswith(("site-packages", "dist-packages")):
+            continue
+        for name in _names(folder):
+            match = wanted.match(name)
+            if match:
+                found.setdefault("nccl" if "nccl" in match.group(1) else match.group(1), match.group(2))
+    return found
+
+
+def _places(environment: Mapping[str, str], directory: str) -> List[str]:
+    told = [environment.get(name, "") for name in ("TMPDIR", "HOME", "SCRATCH", "WORK", "MUSTER_RUN_DIR")]
+    return [path for path in dict.fromkeys(["/tmp", "/dev/shm", directory, *told]) if os.path.isdir(path)]
+
+
+def _mounts(environment: Mapping[str, str], directory: str, root: str) -> Dict[str, str]:
+    """Path → kind of file system, of the places that ranks use."""
+    kinds = {}
+    for line in _read(os.path.join(root, "proc/mounts")).splitlines():
+        words = line.split(" ")
+        if len(words) > 2:
+            kinds[words[1].replace("\\040", " ")] = words[2]
+    found = {}
+    for path in _places(environment, directory):
+        above = os.path.realpath(path)
+        while above not in kinds and above != "/":
+            above = os.path.dirname(above)
+        found[path] = kinds.get(above, "")
+    return found
+
+
+def _space(environment: Mapping[str, str], directory: str) -> List[Space]:
+    found = []
+    for path in _places(environment, directory):
+        told = os.statvfs(path)
+        found.append(
+            Space(
+                path=path,
+                free_mib=told.f_bavail * told.f_frsize // _MIB,
+                size_mib=told.f_blocks * told.f_frsize // _MIB,
+                free_files=told.f_favail if told.f_files else None,
+            )
+        )
+    return found
+
+
+def _limits() -> Dict[str, Optional[int]]:
+    found: Dict[str, Optional[int]] = {}
+    for name in ("AS", "CORE", "DATA", "MEMLOCK", "NOFILE", "NPROC", "STACK"):
+        soft, _ = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
+        found[name.lower()] = None if soft == resource.RLIM_INFINITY else soft
+    return found
+
+
+# Locks that a new process of the same user waits for, for ever; and what fills /dev/shm.
+_LOCKED = (".cache/torch_extensions", ".triton/cache", ".cache/huggingface/hub/.locks")
+
+
+def _leftovers(environment: Mapping[str, str]) -> List[str]:
+    """Locks and shared memory whose owner has ended: older than ten minutes and held by nobody."""
+    import fcntl
+
+    user, found = os.getuid(), []
+    old = time.time() - 600
+    for name in _names("/dev/shm"):
+        if name.startswith(("nccl-", "cuda.shm.", "psm2_shm", "torch_")):
+            found += [path for path in [f"/dev/shm/{name}"] if _is_old(path, user, old) and not _is_open(path)]
+    for part in _LOCKED:
+        top = environment.get("TORCH_EXTENSIONS_DIR") if "torch" in part else None
+        folder = top or os.path.join(environment.get("HOME", "/nowhere"), part)
+        for path in _locks(folder):
+            if not _is_old(path, user, old):
+                continue
+            with open(path, "rb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    continue
+            if os.path.basename(path) == "lock":  # torch waits as long as the file is there, held or not
+                found.append(path)
+    return found[:20]
+
+
+def _locks(folder: str) -> Iterator[str]:
+    for depth, (above, folders, files) in enumerate(os.walk(folder)):
+        if depth > 200:
+            return
+        del folders[50:]
+        for name in files:
+            if name == "lock" or name.endswith(".lock"):
+                yield os.path.join(above, name)
+
+
+def _is_old(path: str, user: int, before: float) -> bool:
+    try:
+        told = os.stat(path)
+    except OSError:
+        return False
+    return told.st_uid == user and told.st_mtime < before
+
+
+def _is_open(path: str) -> bool:
+    """Whether a process of ours has it mapped or open."""
+    for pid in _names("/proc"):
+        if not pid.isdigit():
+            continue
+        try:
+            with open(f"/proc/{pid}/maps", "rb") as file:
+                if path.encode() in file.read():
+                    return True
+        except OSError:
+            continue
+    return False
+
+
+def _shared(environment: Mapping[str, str], directory: str) -> Dict[str, str]:
+    """What tells whether two nodes see the same folder: its number; and what LD_PRELOAD names in vain."""
+    found = {}
+    for path in (directory, environment.get("MUSTER_RUN_DIR", "")):
+        if not path:
+            continue
+        try:
+            told = os.stat(path)
+            found[path] = f"{told.st_ino}"
+        except OSError as error:
+            found[path] = f"not there: {error.strerror}"
+    preloaded = [path for path in environment.get("LD_PRELOAD", "").replace(":", " ").split() if path.startswith("/")]
+    absent = next((path for path in preloaded if not os.path.exists(path)), None)
+    if absent is not None:
+        found["LD_PRELOAD"] = absent
+    return found
+
+
+def _egress(environment: Mapping[str, str], root: str) -> bool:
+    """Whether there is a way out: a default route, or a proxy. Nobody outside is asked."""
+    if any(environment.get(name) for name in ("https_proxy", "HTTPS_PROXY")):
+        return True
+    routes = [line.split() for line in _read(os.path.join(root, "proc/net/route")).splitlines()[1:]]
+    return any(len(words) > 7 and words[1] == words[7] == "00000000" for words in routes)
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _names(folder: str) -> List[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _numbered(folder: str, prefix: str) -> List[int]:
+    rests = (name[len(prefix) :] for name in _names(folder) if name.startswith(prefix))
+    return sorted(int(rest) for rest in rests if rest.isdigit())

@@ -1,0 +1,59 @@
+"""Facts as short lines of text: a launcher's own stream carries them, in any order, between lines of anybody else.
+
+srun breaks lines beyond 1024 bytes and mixes the pieces of its tasks, so a document goes over several lines.
+"""
+
+import base64
+import json
+import re
+import zlib
+from typing import Any, Dict, Iterator, List, Tuple
+
+__all__ = ["END", "LineReader", "lines_of"]
+
+_MARK = "muster-facts"
+END = _MARK + " end"
+"""Rank 0 has told all that it will."""
+
+_PIECE = 800
+_LINE = re.compile(_MARK + r" ([0-9]+) ([0-9]+)/([0-9]+) ([A-Za-z0-9+/=]+)")
+_MOST_PIECES = 10000
+
+
+def lines_of(number: int, document: Any) -> Iterator[str]:
+    """The lines that carry a document; `number` tells it from those of other ranks."""
+    text = base64.b64encode(zlib.compress(json.dumps(document).encode())).decode()
+    pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
+    for index, piece in enumerate(pieces, start=1):
+        yield f"{_MARK} {number} {index}/{len(pieces)} {piece}"
+
+
+class LineReader:
+    """Puts documents together again."""
+
+    def __init__(self) -> None:
+        self._parts: Dict[int, Dict[int, str]] = {}
+        self.documents: List[Any] = []
+        self.unreadable = 0
+        self.ended = False
+
+    def take(self, line: str) -> bool:
+        """Whether the line is one of ours; a document that is whole is then in `documents`."""
+        found = _LINE.search(line)
+        if found is None:
+            self.ended = self.ended or END in line
+            return END in line
+        number, index, count = (int(text) for text in found.groups()[:3])
+        parts = self._parts.setdefault(number, {})
+        parts[index] = found.group(4)
+        if len(parts) == count and count < _MOST_PIECES:
+            del self._parts[number]
+            self._whole(sorted(parts.items()))
+        return True
+
+    def _whole(self, parts: List[Tuple[int, str]]) -> None:
+        try:
+            text = zlib.decompress(base64.b64decode("".join(piece for _, piece in parts)))
+            self.documents.append(json.loads(text))
+        except (ValueError, zlib.error):
+            self.unreadable += 1

@@ -1,0 +1,116 @@
+"""What nvidia-smi and rocm-smi print of the health of GPUs. Text in, values out; pure."""
+
+import re
+from typing import Dict, Iterator, List, NamedTuple, Tuple
+
+__all__ = ["Health", "Process", "read_nvidia_smi", "read_rocm_smi", "read_xids"]
+
+
+class Process(NamedTuple):
+    """A process that holds memory of a GPU."""
+
+    pid: int
+    name: str
+    memory: str
+
+
+class Health(NamedTuple):
+    """One GPU."""
+
+    place: str
+    """Its bus address, or its number."""
+
+    uncorrectable: int = 0
+    """Uncorrectable memory errors since the driver was loaded."""
+
+    remap_pending: bool = False
+    remap_failed: bool = False
+    slowed_by: Tuple[str, ...] = ()
+    """Reasons why its clock is held down that are no choice of anybody's: heat, power supply."""
+
+    processes: Tuple[Process, ...] = ()
+    exclusive: bool = False
+
+
+# "Clocks Throttle Reasons" before driver 535, "Clocks Event Reasons" since. A power cap is how a full GPU works.
+_SLOW = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
+
+
+def read_nvidia_smi(text: str) -> List[Health]:
+    """The GPUs of `nvidia-smi -q`, whatever sections were asked for."""
+    return [_nvidia(place, block) for place, block in _blocks(text, r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f:.]+)\s*$")]
+
+
+def _nvidia(place: str, block: str) -> Health:
+    values = dict(_paths(block))
+    volatile = [
+        value
+        for path, value in values.items()
+        if "Volatile" in path and "Uncorrectable" in path[-1] and value.isdigit()
+    ]
+    slowed = [
+        path[-1]
+        for path, value in values.items()
+        if len(path) > 1 and path[-2] in ("Clocks Throttle Reasons", "Clocks Event Reasons") and value == "Active"
+    ]
+    slowed += [
+        path[-1]
+        for path, value in values.items()
+        if path[-1] in ("HW Thermal Slowdown", "HW Power Brake Slowdown") and value == "Active"
+    ]
+    return Health(
+        place=place.lower(),
+        uncorrectable=sum(int(value) for value in volatile),
+        remap_pending=values.get(("Remapped Rows", "Pending")) == "Yes",
+        remap_failed=values.get(("Remapped Rows", "Remapping Failure Occurred")) == "Yes",
+        slowed_by=tuple(name for name in dict.fromkeys(slowed) if name in _SLOW),
+        processes=tuple(_processes(block)),
+        exclusive=values.get(("Compute Mode",), "").startswith("Exclusive"),
+    )
+
+
+def _paths(block: str) -> Iterator[Tuple[Tuple[str, ...], str]]:
+    """The leaves of the tree that nvidia-smi indents: the path of headings, and the value."""
+    above: List[Tuple[int, str]] = []
+    for line in block.splitlines():
+        if not line.strip():
+            continue
+        depth = len(line) - len(line.lstrip())
+        while above and above[-1][0] >= depth:
+            above.pop()
+        name, colon, value = line.strip().partition(" : ")
+        if colon:
+            yield (*(heading for _, heading in above), name.strip()), value.strip()
+        else:
+            above.append((depth, line.strip().rstrip(":").strip()))
+
+
+def _processes(block: str) -> Iterator[Process]:
+    for part in re.split(r"^\s*Process ID\s*: ", block, flags=re.MULTILINE)[1:]:
+        pid = re.match(r"[0-9]+", part)
+        name = re.search(r"^\s*Name\s*: (.*)$", part, re.MULTILINE)
+        memory = re.search(r"^\s*Used GPU Memory\s*: (.*)$", part, re.MULTILINE)
+        if pid is not None:
+            yield Process(int(pid[0]), name.group(1).strip() if name else "", memory.group(1).strip() if memory else "")
+
+
+def read_rocm_smi(text: str) -> List[Health]:
+    """The GPUs of `rocm-smi --showrasinfo`: blocks that are switched on and have counted an uncorrectable error."""
+    found = []
+    for place, block in _blocks(text, r"^GPU\[([0-9]+)\]\s*:\s*RAS INFO\s*$"):
+        rows = re.findall(r"^\s*\w+\s+ENABLED\s+([0-9]+)\s+([0-9]+)\s*$", block, re.MULTILINE)
+        found.append(Health(place=place, uncorrectable=sum(int(wrong) for _, wrong in rows)))
+    return found
+
+
+def _blocks(text: str, heading: str) -> Iterator[Tuple[str, str]]:
+    pieces = re.split(heading, text, flags=re.MULTILINE)
+    return zip(pieces[1::2], pieces[2::2])
+
+
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): ([0-9]+),?\s*(.*)")
+
+
+def read_xids(text: str) -> Dict[Tuple[str, int], str]:
+    """(GPU, number of the event) → what the kernel said of it last."""
+    return {(place, int(number)): said.strip() for place, number, said in _XID.findall(text)}

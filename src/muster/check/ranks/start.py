@@ -1,0 +1,112 @@
+"""What a start needs of a node: room, limits, files that all see, nothing left over. Pure."""
+
+from typing import Dict, Iterator, List, Optional, Tuple
+
+from .facts import World
+from .finding import BROKEN, WARNING, Finding, hosts_in_words
+
+__all__ = ["judge_leftovers", "judge_limits", "judge_shared", "judge_space"]
+
+# Below which a rank's own start fails: sockets and caches in /tmp, NCCL's and the data loaders' segments in /dev/shm.
+_LEAST_MIB = {"/tmp": (16, 64), "/dev/shm": (32, 128)}  # looked at, not written
+_LEAST_OTHER_MIB = (4, 32)
+_LEAST_FILES = 1000
+# NCCL's rings and torch's stores take a descriptor for each neighbour; a data loader one for each tensor in flight.
+_LEAST_DESCRIPTORS = (256, 1024)
+_LEAST_LOCKED_BYTES = 16 << 20
+_LEAST_PROCESSES = 1024
+_LEAST_STACK_BYTES = 1 << 20
+
+
+def judge_space(world: World) -> Iterator[Finding]:
+    """Room in /tmp, /dev/shm and where the job writes."""
+    found: Dict[Tuple[str, str, str], List[str]] = {}
+    for node in world.places():
+        for space in node.get("space", []):
+            least, enough = _LEAST_MIB.get(space["path"], _LEAST_OTHER_MIB)
+            if space["size_mib"] == 0:
+                continue  # a file system that does not count
+            if space["free_mib"] < enough:
+                status = BROKEN if space["free_mib"] < least else WARNING
+                found.setdefault((status, space["path"], f"{space['free_mib']} MiB"), []).append(node["host"])
+            elif space["free_files"] is not None and space["free_files"] < _LEAST_FILES:
+                what = f"{space['free_files']} files"
+                found.setdefault((WARNING, space["path"], what), []).append(node["host"])
+    for (status, path, left), hosts in found.items():
+        yield Finding(
+            "space",
+            status,
+            f"{path} on {hosts_in_words(hosts)} has room for {left}",
+            "remove what earlier jobs left there; another TMPDIR (--env) where the site has one"
+            if path != "/dev/shm"
+            else "remove what earlier jobs left there (nccl-*, torch_*); a larger /dev/shm for the image",
+            tuple(hosts),
+        )
+
+
+def judge_limits(world: World) -> Iterator[Finding]:
+    """The limits of a process."""
+    low: Dict[Tuple[str, str, str], List[str]] = {}
+    for node in world.nodes:
+        limits = node.get("limits", {})
+        for status, what, remedy in _limits(limits, rdma=bool(node.get("devices"))):
+            low.setdefault((status, what, remedy), []).append(node["host"])
+    for (status, what, remedy), hosts in low.items():
+        yield Finding("limits", status, f"{what} on {hosts_in_words(hosts)}", remedy, tuple(hosts))
+
+
+def _limits(limits: Dict[str, Optional[int]], *, rdma: bool) -> Iterator[Tuple[str, str, str]]:
+    ask = "ulimit in the job's start files lowers it; else ask the site's support, or --sbatch=--propagate=NONE"
+    files = limits.get("nofile")
+    if files is not None and files < _LEAST_DESCRIPTORS[1]:
+        status = BROKEN if files < _LEAST_DESCRIPTORS[0] else WARNING
+        yield status, f"a process may open {files} files", ask
+    locked = limits.get("memlock")
+    if rdma and locked is not None and locked < _LEAST_LOCKED_BYTES:
+        yield BROKEN, f"a process may lock {locked >> 10} KiB of memory, and RDMA locks all it sends", ask
+    processes = limits.get("nproc")
+    if processes is not None and processes < _LEAST_PROCESSES:
+        yield WARNING, f"a user may have {processes} processes and threads", ask
+    stack = limits.get("stack")
+    if stack is not None and stack < _LEAST_STACK_BYTES:
+        yield WARNING, f"a thread's stack is {stack >> 10} KiB", ask
+    memory = limits.get("as")
+    if memory is not None and memory < 64 << 30:
+        yield WARNING, f"a process may address {memory >> 20} MiB, and CUDA reserves far more than it uses", ask
+
+
+def judge_leftovers(world: World) -> Iterator[Finding]:
+    """Locks that nobody holds and that a new process waits for."""
+    for node in world.places():
+        left = node.get("leftovers", [])
+        if left:
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            yield Finding(
+                "leftovers",
+                WARNING,
+                f"{left[0]}{more} on {node['host']}: an ended process has left it",
+                "remove it: a process that builds or starts the same thing waits for it",
+                (node["host"],),
+            )
+
+
+def judge_shared(world: World) -> Iterator[Finding]:
+    """The working directory is there on every node, and is the same one."""
+    seen: Dict[str, Dict[str, List[str]]] = {}
+    for node in world.nodes:
+        for path, identity in node.get("shared", {}).items():
+            if path.startswith("/"):
+                seen.setdefault(path, {}).setdefault(identity, []).append(node["host"])
+    for path, answers in seen.items():
+        absent = [host for identity, hosts in answers.items() if identity.startswith("not there") for host in hosts]
+        if absent and len(answers) > 1:
+            yield _shared(f"{path} is not there on {hosts_in_words(absent)}", absent)
+        elif len(answers) > 1:
+            odd = min(answers.values(), key=len)
+            yield _shared(f"{path} is another directory on {hosts_in_words(odd)} than on the other nodes", odd)
+
+
+def _shared(evidence: str, hosts: List[str]) -> Finding:
+    return Finding(
+        "shared directory", BROKEN, evidence, "run from a file system that all nodes share (--chdir)", tuple(hosts)
+    )

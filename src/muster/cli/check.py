@@ -1,0 +1,228 @@
+"""muster check: is this place fit for a run? Here, in a job, the two compared; or what a log says went wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muster.cli.launching import facts_and_request, plan_for, take_own
+from muster.cli.output import print_json, print_table, say
+from muster.errors import RequestError
+
+if TYPE_CHECKING:
+    from muster.check.ranks.facts import Expected, World
+    from muster.check.ranks.finding import Finding
+    from muster.facts import Facts
+    from muster.job.request import Request
+
+_USAGE = "muster check [OPTION…]"
+_SUMMARY = """\
+Find what would make a run fail, hang or crawl, before it does. Alone it looks at this node; with the options of
+`muster run` for where (they follow below) it starts the same ranks as a job would, looks at every node and at the ways
+between them, and compares them with this one. No torch is needed, nothing is compiled, it takes seconds.
+Status 0: nothing is broken; 1: something is.
+
+what is shown:
+  --picture           the nodes as they are: cores, NUMA domains, GPUs, network cards, and where each rank runs
+  --variables         every variable that changes how ranks speak: value, who set it, which ranks differ
+  --json              everything as one JSON document on stdout
+  --save FILE         keep what the ranks told; --read FILE judges it again, and runs nothing
+  --quiet             findings only
+
+from a log, instead of a run:
+  --log FILE          what went wrong first, why, what to do; which network NCCL or RCCL chose ("-": standard input)"""
+
+_SWITCHES = ("-h", "--help", "--json", "--picture", "--variables", "--quiet")
+_VALUED = ("--log", "--save", "--read")
+
+
+def main(words: Sequence[str]) -> int:
+    """Look, judge, tell."""
+    rest, own = take_own(words, _SWITCHES, _VALUED)
+    if "-h" in own or "--help" in own:
+        from muster.job.options import help_page
+
+        print(help_page(_USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files", "no_label")), end="")
+        return 0
+    for name in _VALUED:
+        if name in own and not own[name]:
+            raise RequestError(f"{name} needs a file", hint="muster check --help")
+    if "--log" in own:
+        return _log(own, rest)
+    facts, request = facts_and_request([word for word in rest if word != "--"])
+    if request.command:
+        raise RequestError(
+            f"muster check takes no command, and there is {request.command[0]!r}",
+            hint="muster run --check -- COMMAND checks first, and then runs it",
+        )
+    if "--read" in own:
+        return _tell(_saved(Path(own["--read"])), [], own)
+    return _tell(*_gathered(request, rest, facts, own), own)
+
+
+def _gathered(request: Request, rest: Sequence[str], facts: Facts, own: dict[str, str]) -> tuple[World, list[Finding]]:
+    from muster.act.place import stands_in_allocation
+    from muster.check.ranks.facts import World
+    from muster.check.ranks.gather import node_facts
+
+    if "--save" in own and not Path(own["--save"]).parent.is_dir():
+        raise RequestError(
+            f"--save {own['--save']}: there is no directory {Path(own['--save']).parent}", hint="make it"
+        )
+    login = node_facts(facts.environment, facts.working_directory)
+    if not (_asks_for_a_job(request) or stands_in_allocation(facts)):
+        return World(login=login), []
+    from muster.check.job import look_at_job
+
+    expected = _expected(request, facts, rest)
+    found = look_at_job(
+        [sys.executable, "-m", "muster", "run", *rest],
+        expected,
+        Path(facts.working_directory),
+        job_name=None if request.given("job_name") else "muster-check",
+        image=bool(request.image and request.image != "none"),
+    )
+    if "--save" in own:
+        _save(Path(own["--save"]), found.documents, login, expected)
+    from muster.check.ranks.facts import world_of
+
+    return world_of(found.documents, login, expected), list(found.findings)
+
+
+def _asks_for_a_job(request: Request) -> bool:
+    """Whether anything but the site was asked for: nodes, an account, this machine …"""
+    return bool(set(request.origins) - {"site", "site_set", "facts", "venv", "chdir", "account", "export"})
+
+
+def _expected(request: Request, facts: Facts, typed: Sequence[str]) -> Expected:
+    """What the plan of this very launch says; the plan of the launch itself is the same."""
+    from msgspec.structs import replace
+
+    from muster.act.place import Place, place_of
+    from muster.check.job import expected_of
+    from muster.plan.model import Engine
+    from muster.sites.load import choose_site, overrides_from
+
+    place, _ = place_of(request, facts)
+    engine = Engine.HERE if place is Place.HERE else Engine.SLURM
+    plan = plan_for(
+        replace(request, command=("true",)), facts, typed, engine=engine, within=place is Place.WITHIN, stream=True
+    )
+    name = request.site or ("laptop" if engine is Engine.HERE else None)
+    return expected_of(plan, choose_site(name, facts, overrides_from(request.site_set)).profile)
+
+
+def _save(path: Path, documents: Sequence[Any], login: Any, expected: Any) -> None:
+    text = json.dumps({"muster_check": 1, "ranks": list(documents), "login": login, "expected": expected})
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RequestError(f"--save {path}: {error.strerror}", hint="name a file you can write") from None
+
+
+def _saved(path: Path) -> World:
+    from muster.check.ranks.facts import world_of
+
+    hint = "give a file of muster check --save"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RequestError(f"--read {path}: {error.strerror}", hint=hint) from None
+    except ValueError:
+        raise RequestError(f"--read {path}: this is no JSON", hint=hint) from None
+    if not isinstance(found, dict) or found.get("muster_check") != 1:
+        raise RequestError(f"--read {path}: these are no facts of a check", hint=hint)
+    try:
+        return world_of(found["ranks"], found["login"], found["expected"])
+    except (KeyError, TypeError, AttributeError):
+        raise RequestError(f"--read {path}: it is not whole", hint=hint) from None
+
+
+# --- what is told ---------------------------------------------------------------------------------------------------
+
+
+def _tell(world: World, found: list[Finding], own: dict[str, str]) -> int:
+    from muster.check.ranks.finding import BROKEN
+    from muster.check.ranks.table import judge
+
+    try:
+        judged = judge(world)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if "--read" not in own:
+            raise
+        raise RequestError(
+            f"--read {own['--read']}: the facts in it cannot be read: {error!r}",
+            hint="give a file of muster check --save",
+        ) from None
+    findings = [*found, *(each for each in judged if not (found and each.what == "meeting"))]
+    if "--json" in own:
+        print_json(_document(world, findings))
+    else:
+        _show(world, findings, own)
+    return 1 if any(finding.status == BROKEN for finding in findings) else 0
+
+
+def _document(world: World, findings: Sequence[Finding]) -> dict[str, Any]:
+    from muster.check.origins import variables_of
+    from muster.check.ranks.table import CHECKS
+
+    return {
+        "hosts": world.hosts,
+        "ranks": len(world.ranks),
+        "checks": list(dict.fromkeys(check.name for check in CHECKS)),
+        "findings": [{**finding._asdict(), "hosts": list(finding.hosts)} for finding in findings],
+        "variables": [each._asdict() for each in variables_of(world)],
+    }
+
+
+def _show(world: World, findings: Sequence[Finding], own: dict[str, str]) -> None:
+    from muster.check.ranks.finding import NOTE
+
+    quiet = "--quiet" in own
+    if "--picture" in own:
+        from muster.check.picture import pictures
+
+        print("\n\n".join(pictures(world)) or "nothing is known of any node")
+        print()
+    if "--variables" in own:
+        from muster.check.origins import variables_of
+
+        rows = [(each.name, each.value, each.origin, each.holders) for each in variables_of(world)]
+        print_table("Variables in force", ("variable", "value", "set by", "ranks"), rows)
+        print()
+    for finding in findings:
+        print(f"{finding.status}: {finding.what}: {finding.evidence}\n    hint: {finding.remedy}", flush=True)
+    wrong = [finding for finding in findings if finding.status != NOTE]
+    where = f"{len(world.ranks)} ranks on {len(world.hosts)} hosts" if world.ranks else "this node"
+    if not wrong:
+        say(f"{where}: nothing is wrong", quiet=quiet)
+    if not world.ranks and not findings:
+        say("muster check -N 2 looks at two compute nodes, and at what differs from here", quiet=quiet)
+
+
+# --- a log ----------------------------------------------------------------------------------------------------------
+
+
+def _log(own: dict[str, str], rest: Sequence[str]) -> int:
+    from muster.check.log import read_log
+
+    if rest:
+        raise RequestError(f"--log reads a file, and {rest[0]!r} is an option of a run", hint="muster check --log FILE")
+    name = own["--log"]
+    if name == "-":
+        report = read_log(sys.stdin.buffer)
+    else:
+        try:
+            with Path(name).open("rb") as file:
+                report = read_log(file)
+        except OSError as error:
+            raise RequestError(f"--log {name}: {error.strerror}", hint="give the output of a job") from None
+    if "--json" in own:
+        print_json(report.as_json())
+    else:
+        for line in report.lines(quiet="--quiet" in own):
+            print(line)
+    return 1 if report.is_broken else 0
