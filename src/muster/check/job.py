@@ -8,17 +8,16 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple
 
 from muster.act.runner import PIPE, end_group, start
-from muster.check.pack import FILE_NAME, place_check
+from muster.check.pack import place_check
 from muster.check.ranks.facts import Expected
 from muster.check.ranks.finding import BROKEN, Finding
 from muster.check.ranks.lines import LineReader
 from muster.errors import RequestError, SiteError
-from muster.plan.model import Engine, Plan
+from muster.plan.model import Plan
 from muster.rank import contract
-from muster.sites.schema import Profile
 
 __all__ = ["Looked", "expected_of", "look_at_job"]
 
@@ -40,33 +39,16 @@ class Looked(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def expected_of(plan: Plan, profile: Profile) -> Expected:
-    """What a launch and its site promise, for the judges."""
-    node = next((each for each in profile.nodes.values() if each.gpu_numa), None)
+def expected_of(plan: Plan) -> Expected:
+    """What a launch that is checked promises, for the judges; and who set its variables."""
     ours = dict.fromkeys((*contract.PUBLISHED, contract.OMP_NUM_THREADS), "muster")
-    found: dict[str, Any] = {
-        "nodes": plan.shape.nodes,
-        "ranks": plan.shape.ntasks,
-        "gpus": plan.shape.gpus_per_node,
-        "gpu_numa": list(node.gpu_numa or ()) if node is not None else [],
-        "fabric": profile.fabric.kind or "",
-        "interfaces": list(profile.fabric.interfaces or ()),
-        "hcas": list(profile.fabric.hcas or ()),
-        "origins": {
-            **ours,
-            **{each.name: each.reason.origin for each in plan.variables if each.value is not None or each.pass_on},
-        },
-    }
-    if plan.engine is Engine.HERE:  # all nodes are this one, which a profile of another says nothing about
-        found["interfaces"] = found["hcas"] = []
-    return cast(Expected, {name: value for name, value in found.items() if value})
+    planned = {each.name: each.reason.origin for each in plan.variables if each.value is not None or each.pass_on}
+    expected: Expected = json.loads(plan.gate[-1])
+    return {**expected, "origins": {**ours, **planned}}
 
 
-def look_at_job(
-    launch: Sequence[str], expected: Expected, directory: Path, *, job_name: str | None, image: bool
-) -> Looked:
-    """Start the gatherers with `launch` and hear them."""
-    file = directory / "muster-runs" / FILE_NAME
+def look_at_job(launch: Sequence[str], expected: Expected, file: Path, *, job_name: str | None, image: bool) -> Looked:
+    """Start the gatherers, put into `file`, with `launch`, and hear them."""
     place_check(file)
     sent = {key: value for key, value in expected.items() if key != "origins"}
     name = ["--job-name", job_name] if job_name else []

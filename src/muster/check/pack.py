@@ -11,9 +11,7 @@ from pathlib import Path
 
 from muster.errors import RequestError
 
-__all__ = ["FILE_NAME", "packed", "place_check"]
-
-FILE_NAME = "check.pyz"
+__all__ = ["packed", "place_check"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _PARTS = ("check/__init__.py", "check/ranks/*.py", "rank/__init__.py", "rank/errors.py", "rank/hostlist.py")
@@ -52,5 +50,5 @@ def place_check(path: Path) -> None:
     except OSError as error:
         raise RequestError(
             f"the check cannot be placed at {path}: {error.strerror}",
-            hint="set XDG_DATA_HOME to a directory that you can write and the compute nodes can see",
+            hint="start from a directory that you can write and the compute nodes can see",
         ) from None

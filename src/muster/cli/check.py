@@ -13,10 +13,11 @@ from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
 
 if TYPE_CHECKING:
-    from muster.check.ranks.facts import Expected, World
+    from muster.check.ranks.facts import World
     from muster.check.ranks.finding import Finding
     from muster.facts import Facts
     from muster.job.request import Request
+    from muster.plan.model import Plan
 
 _USAGE = "muster check [OPTION…]"
 _SUMMARY = """\
@@ -45,7 +46,7 @@ def main(words: Sequence[str]) -> int:
     if "-h" in own or "--help" in own:
         from muster.job.options import help_page
 
-        print(help_page(_USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files", "no_label")), end="")
+        print(help_page(_USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files", "no_label", "check")), end="")
         return 0
     for name in _VALUED:
         if name in own and not own[name]:
@@ -75,13 +76,14 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, own: dict[str
     login = node_facts(facts.environment, facts.working_directory)
     if not (_asks_for_a_job(request) or stands_in_allocation(facts)):
         return World(login=login), []
-    from muster.check.job import look_at_job
+    from muster.check.job import expected_of, look_at_job
 
-    expected = _expected(request, facts, rest)
+    plan = _plan(request, facts, rest)
+    expected = expected_of(plan)
     found = look_at_job(
-        [sys.executable, "-m", "muster", "run", *rest],
+        [sys.executable, "-m", "muster", "run", *rest, *_rank_by_rank(plan)],
         expected,
-        Path(facts.working_directory),
+        Path(plan.gate[1]),
         job_name=None if request.given("job_name") else "muster-check",
         image=bool(request.image and request.image != "none"),
     )
@@ -92,27 +94,36 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, own: dict[str
     return world_of(found.documents, login, expected), list(found.findings)
 
 
+def _rank_by_rank(plan: Plan) -> list[str]:
+    """torchrun's agents hold the port at which the ranks of a check meet: without them."""
+    if "torchrun" not in plan.launcher:
+        return []
+    without = {"mpirun+torchrun": "mpirun", "torchrun": "srun" if plan.engine.value == "slurm" else "local"}
+    return ["--launcher", without[plan.launcher]]
+
+
 def _asks_for_a_job(request: Request) -> bool:
     """Whether anything but the site was asked for: nodes, an account, this machine …"""
     return bool(set(request.origins) - {"site", "site_set", "facts", "venv", "chdir", "account", "export"})
 
 
-def _expected(request: Request, facts: Facts, typed: Sequence[str]) -> Expected:
-    """What the plan of this very launch says; the plan of the launch itself is the same."""
+def _plan(request: Request, facts: Facts, typed: Sequence[str]) -> Plan:
+    """The plan of this very launch; that of the launch itself is the same."""
     from msgspec.structs import replace
 
     from muster.act.place import Place, place_of
-    from muster.check.job import expected_of
     from muster.plan.model import Engine
-    from muster.sites.load import choose_site, overrides_from
 
     place, _ = place_of(request, facts)
     engine = Engine.HERE if place is Place.HERE else Engine.SLURM
-    plan = plan_for(
-        replace(request, command=("true",)), facts, typed, engine=engine, within=place is Place.WITHIN, stream=True
+    return plan_for(
+        replace(request, command=("true",), check=True),
+        facts,
+        typed,
+        engine=engine,
+        within=place is Place.WITHIN,
+        stream=True,
     )
-    name = request.site or ("laptop" if engine is Engine.HERE else None)
-    return expected_of(plan, choose_site(name, facts, overrides_from(request.site_set)).profile)
 
 
 def _save(path: Path, documents: Sequence[Any], login: Any, expected: Any) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from muster.facts import Facts
     from muster.plan.model import Engine, Note, Plan
 
-__all__ = ["asked_for_help", "facts_and_request", "need_command", "plan_for", "take_own", "warn"]
+__all__ = ["asked_for_help", "facts_and_request", "need_command", "place_gate", "plan_for", "take_own", "warn"]
 
 
 def asked_for_help(words: Sequence[str], usage: str, summary: str, *, leave_out: Sequence[str] = ()) -> bool:
@@ -103,6 +103,16 @@ def warn(notes: Sequence[Note], *, quiet: bool) -> None:
     for note in notes:
         if note.warning or not quiet:
             say(f"{'warning: ' if note.warning else ''}{note.text}")
+
+
+def place_gate(plan: Plan) -> None:
+    """Write the program of --check where the ranks will look for it."""
+    if plan.gate:
+        from pathlib import Path
+
+        from muster.check.pack import place_check
+
+        place_check(Path(plan.gate[1]))
 
 
 def need_command(request: Request) -> None:

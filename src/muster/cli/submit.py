@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.cli.launching import asked_for_help, facts_and_request, plan_for, take_own, warn
+from muster.cli.launching import asked_for_help, facts_and_request, place_gate, plan_for, take_own, warn
 from muster.cli.output import print_json, say
 
 _USAGE = "muster submit [OPTION…] [--] COMMAND…"
@@ -29,6 +29,7 @@ def main(words: Sequence[str]) -> int:
     plan = plan_for(request, facts, rest)
     warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
     make_rank_library(plan.rank_library)
+    place_gate(plan)
     done = submit(
         plan,
         digest=digest_of(plan),

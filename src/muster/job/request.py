@@ -220,6 +220,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             help="run once on every node before its ranks; split as a shell splits words",
         ),
     ] = None
+    check: Annotated[
+        bool,
+        _option(
+            "--check",
+            group="how ranks start",
+            help="look at the nodes and the ways between them first (seconds); a broken one is named, and the run ends",
+        ),
+    ] = False
     master_addr: Annotated[
         str | None,
         _option(

@@ -22,7 +22,7 @@ class Local:
         return ()
 
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        return prologue(RANK, wrap(plan.command))
+        return prologue(RANK, wrap((*plan.gate, *plan.command)))
 
     def processes_here(self, plan: Plan) -> int:
         return plan.shape.ntasks

@@ -29,7 +29,7 @@ class Mpirun:
         )
 
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        return ("mpirun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, wrap(plan.command)))
+        return ("mpirun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, wrap((*plan.gate, *plan.command))))
 
     def processes_here(self, plan: Plan) -> int:
         del plan

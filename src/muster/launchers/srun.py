@@ -78,7 +78,7 @@ class Srun:
         return (*step_flags(plan, tasks_per_node="muster_ntasks_per_node", cpus=cpus, label=plan.label), stdin)
 
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        return ("srun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, wrap(plan.command)))
+        return ("srun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, wrap((*plan.gate, *plan.command))))
 
     def processes_here(self, plan: Plan) -> int:
         del plan

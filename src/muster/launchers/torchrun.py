@@ -14,9 +14,16 @@ from muster.plan.words import Fragment, Word
 __all__ = ["Torchrun", "agent_words"]
 
 
+# Checked first or not: how an agent starts.
+_AGENT_PARTS = {False: ("agent", "go_agent"), True: ("agent", "checked_agent", "go_agent")}
+
+
 def agent_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-    """One agent and the ranks under it, all of them in the image; the count tells where torchrun's words go."""
-    python = wrap((plan.python,))
+    """One agent and the ranks under it, all of them in the image; the count tells where torchrun's words go.
+
+    The agents are checked, not the ranks: an agent's own store holds the port as soon as there are any.
+    """
+    python = wrap((*plan.gate, plan.python))
     tee: tuple[Word, ...] = ("--tee=3",) if plan.label else ()
     return prologue(RANK, (str(len(python)), *python, *tee, *prologue(WORKER, plan.command)))
 
@@ -28,7 +35,7 @@ class Torchrun:
 
     def prologues(self, plan: Plan) -> Prologues:
         return (
-            (RANK, ("stop", "meeting", identity_part(plan), "agent", "go_agent")),
+            (RANK, ("stop", "meeting", identity_part(plan), *_AGENT_PARTS[bool(plan.gate)])),
             (WORKER, ("cpus", "worker")),
         )
 
@@ -55,9 +62,8 @@ class MpirunTorchrun:
     name = "mpirun+torchrun"
 
     def prologues(self, plan: Plan) -> Prologues:
-        del plan
         return (
-            (RANK, ("stop", "meeting", "rank_mpi", "agent", "go_agent")),
+            (RANK, ("stop", "meeting", "rank_mpi", *_AGENT_PARTS[bool(plan.gate)])),
             (WORKER, ("cpus", "worker")),
         )
 

@@ -16,6 +16,7 @@ from muster.plan.command import pin_python, resolve_command
 from muster.plan.conditions import make_conditions
 from muster.plan.environment import make_prelude, make_variables
 from muster.plan.flags import absorb_flags, gpus_in_gres, unknown_flags
+from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.header import make_directives
 from muster.plan.horovod import HOROVOD, horovod_variables, pmi_of, started_by, starter_of
 from muster.plan.image import keep_host_outside, use_image
@@ -83,7 +84,10 @@ def make_plan(
         mpirun_flags=terms.mpirun_flags,
         prelude=make_prelude(request, site, terms, facts, image),
         variables=_last_of_each(variables),
-        conditions=make_conditions(site, request, shape, terms, job) if engine is Engine.SLURM else (),
+        conditions=(
+            *(make_conditions(site, request, shape, terms, job) if engine is Engine.SLURM else ()),
+            *((gate_condition(directory),) if request.check and engine is Engine.SLURM else ()),
+        ),
         rendezvous=_rendezvous(request, terms, shape),
         image=image,
         output=_output(request, stream=stream),
@@ -95,6 +99,7 @@ def make_plan(
         node_prologue=_node_prologue(request, terms),
         python=python or "python3",
         rank_library=None if image.image else facts.rank_library,
+        gate=gate_words(python or "python3", directory, expected_at(site, shape, engine)) if request.check else (),
         notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, shape, launcher, node, engine)),
     )
     if engine is Engine.SLURM and not within:

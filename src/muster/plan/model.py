@@ -227,4 +227,7 @@ class Plan(msgspec.Struct, frozen=True):
     rank_library: str | None
     """Put last on PYTHONPATH, so that `import muster` works; None: the environment has its own."""
 
+    gate: tuple[str, ...] = ()
+    """Stands before the command in every process that we start: the check, which becomes the command or ends."""
+
     notes: tuple[Note, ...] = ()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from muster.launchers import LAUNCHERS
+from muster.plan.gate import REASON
 from muster.plan.model import Plan, Reason
 from muster.plan.words import Fragment, quote
 from muster.render.image import with_step_flags
@@ -43,6 +44,8 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
         why = Reason("import muster works in every rank; last, so that the environment's own packages win")
         yield "environment", f"PYTHONPATH += {plan.rank_library}", why
     yield "devices", *_DEVICES[plan.visibility]
+    if plan.gate:
+        yield "check", plan.gate[1], REASON
     yield from _image(plan)
     for condition in plan.conditions:
         yield "condition", condition.sentence, condition.reason

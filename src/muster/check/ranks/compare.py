@@ -3,7 +3,7 @@
 from typing import Dict, Iterator, List, Optional
 
 from .facts import Node, World
-from .finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words
+from .finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["judge_login", "judge_software"]
 
@@ -32,7 +32,7 @@ def judge_software(world: World) -> Iterator[Finding]:
             versions.setdefault(node.get("software", {}).get(name, ""), []).append(node["host"])
         if len(versions) > 1:
             told = "; ".join(f"{version or 'none'} on {hosts_in_words(hosts)}" for version, hosts in versions.items())
-            odd = min(versions.values(), key=len)
+            odd = odd_hosts(versions.values())
             yield Finding("versions", status, f"{name} differs: {told}", _SAME_NODES, tuple(odd))
 
 

@@ -13,7 +13,10 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from .facts import Link, Rank
 
-__all__ = ["MeetingPoint", "meet"]
+__all__ = ["STOP", "Clock", "MeetingPoint", "meet"]
+
+STOP = "rank 0 has found something broken"
+"""What a rank that waits for the verdict may hear."""
 
 _TICKS = 5
 _PIECE = bytes(1 << 19)
@@ -24,6 +27,9 @@ _SURELY_FAST_BYTES_PER_S = 1e8
 _TRIES = 3
 # On many nodes behind a slow rank 0 the first few tell enough.
 _MEASURING_S = 4.0
+# Longer than rank 0 waits for the last rank.
+_VERDICT_S = 20.0
+_TELLING_S = 2.0
 _LARGEST = 1 << 24
 _LENGTH = struct.Struct("!I")
 
@@ -40,6 +46,9 @@ class MeetingPoint:
         self._line = threading.Lock()  # one link is measured at a time
         self._all = threading.Event()
         self._measured_s = 0.0
+        self._waiting = 0
+        self._concluded = threading.Event()
+        self._go = False
         self.squatter: Optional[str] = None
         self._socket: Optional[socket.socket] = None
         try:
@@ -57,6 +66,14 @@ class MeetingPoint:
             self._socket.close()
         with self._lock:
             return list(self._came)
+
+    def conclude(self, *, go: bool) -> None:
+        """Tell the ranks that wait for the verdict; back when they have heard it, or do not listen."""
+        self._go = go
+        self._concluded.set()
+        deadline = time.monotonic() + _TELLING_S
+        while self._waiting and time.monotonic() < deadline:
+            time.sleep(0.002)
 
     def _accept(self) -> None:
         while self._socket is not None:
@@ -82,15 +99,30 @@ class MeetingPoint:
                     self._measured_s += time.monotonic() - began
                 rank = _receive(connection)
                 _send(connection, {"heard": True})
+                waits = bool(hello.get("waits"))
+                self._note(rank, link, waits=waits)
+                if waits:
+                    self._tell(connection)
                 connection.recv(1)  # the other side closes first, so that no port of ours stays in use
         except (OSError, ValueError):
             return
+
+    def _note(self, rank: Rank, link: Link, *, waits: bool) -> None:
         rank["link"] = link
         with self._lock:
+            self._waiting += waits
             self._came.append(rank)
             self._missing -= 1
             if self._missing <= 0:
                 self._all.set()
+
+    def _tell(self, connection: socket.socket) -> None:
+        try:
+            self._concluded.wait()
+            _send(connection, {"go": self._go})
+        finally:
+            with self._lock:
+                self._waiting -= 1
 
 
 class Clock:
@@ -103,8 +135,10 @@ class Clock:
         return time.time() + self.ahead_s
 
 
-def meet(address: str, port: int, job: str, rank: Rank, clock: Clock, patience_s: float) -> Optional[str]:
-    """Another rank's side: None where rank 0 has heard it, else why not."""
+def meet(
+    address: str, port: int, job: str, rank: Rank, clock: Clock, patience_s: float, *, waits: bool = False
+) -> Optional[str]:
+    """Another rank's side: None where rank 0 has heard it, else why not. One that waits hears the verdict too."""
     deadline = time.monotonic() + patience_s
     trouble = "no answer"
     while time.monotonic() < deadline:
@@ -112,12 +146,14 @@ def meet(address: str, port: int, job: str, rank: Rank, clock: Clock, patience_s
             with socket.create_connection((address, port), timeout=max(0.5, deadline - time.monotonic())) as connection:
                 connection.settimeout(max(0.5, deadline - time.monotonic()))
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                _send(connection, {"muster": job, "first": rank["local_rank"] == 0})
+                _send(connection, {"muster": job, "first": rank["local_rank"] == 0, "waits": waits})
                 if _receive(connection) != {"muster": job}:
                     return "another program answers there"
                 _answer(connection, clock)
                 _send(connection, rank)
-                return None if _receive(connection) == {"heard": True} else "rank 0 did not hear it"
+                if _receive(connection) != {"heard": True}:
+                    return "rank 0 did not hear it"
+                return _verdict(connection) if waits else None
         except ValueError:
             return "another program answers there"
         except socket.gaierror as error:
@@ -126,6 +162,15 @@ def meet(address: str, port: int, job: str, rank: Rank, clock: Clock, patience_s
             trouble = error.strerror or str(error)
             time.sleep(0.05)
     return trouble
+
+
+def _verdict(connection: socket.socket) -> Optional[str]:
+    """Rank 0 tells it when the last rank has come, or been waited for in vain."""
+    connection.settimeout(_VERDICT_S)
+    try:
+        return None if _receive(connection).get("go") is True else STOP
+    except OSError:
+        return "rank 0 has gone before it told what it found"
 
 
 def _listening(port: int) -> socket.socket:

@@ -3,7 +3,7 @@
 from typing import Dict, Iterator, List, Sequence, Set
 
 from .facts import Interface, Node, World
-from .finding import BROKEN, WARNING, Finding, hosts_in_words
+from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["chosen_by", "judge_cards", "judge_interfaces", "judge_links", "judge_sizes"]
 
@@ -86,7 +86,7 @@ def judge_sizes(world: World) -> Iterator[Finding]:
     for name, found in sizes.items():
         if len(found) > 1:
             told = "; ".join(f"{size} on {hosts_in_words(hosts)}" for size, hosts in sorted(found.items()))
-            fewest = min(found.values(), key=len)
+            fewest = odd_hosts(found.values())
             yield Finding(
                 "interfaces", WARNING, f"the packet size (MTU) of {name} differs: {told}", _REMEDY_SOME, tuple(fewest)
             )

@@ -1,8 +1,8 @@
 """One thing that a check has to say."""
 
-from typing import NamedTuple, Sequence, Tuple
+from typing import Iterable, List, NamedTuple, Sequence, Tuple
 
-__all__ = ["BROKEN", "NOTE", "WARNING", "Finding", "hosts_in_words"]
+__all__ = ["BROKEN", "NOTE", "WARNING", "Finding", "hosts_in_words", "odd_hosts"]
 
 BROKEN = "broken"
 WARNING = "warning"
@@ -30,3 +30,8 @@ def hosts_in_words(hosts: Sequence[str], most: int = 4) -> str:
     if len(named) <= most:
         return ", ".join(named)
     return "{} and {} more".format(", ".join(named[:most]), len(named) - most)
+
+
+def odd_hosts(groups: Iterable[List[str]]) -> List[str]:
+    """The hosts of the smallest group; of groups of one size the last: what rank 0 says is the measure."""
+    return min(reversed(list(groups)), key=len)

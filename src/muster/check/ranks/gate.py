@@ -1,12 +1,14 @@
 """What runs in every rank: gather, meet rank 0, and there tell (`facts`) or judge and stop (`gate`).
 
-    python check.pyz facts|gate '{"nodes": 2, …}'
+    python check.pyz facts '{"gpus": 4, …}'
+    python check.pyz gate '{"gpus": 4, …}' COMMAND …      becomes the command where nothing is broken
 
 It ends within 20 seconds whatever hangs: nothing here waits without a patience of its own.
 """
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +18,7 @@ from typing import Dict, Iterable, List, Mapping, NoReturn, Optional, Sequence
 from muster.rank.errors import HostlistError
 from muster.rank.hostlist import expand
 
-from .exchange import Clock, MeetingPoint, meet
+from .exchange import STOP, Clock, MeetingPoint, meet
 from .facts import Expected, Node, Rank, world_of
 from .finding import BROKEN, Finding
 from .gather import host_name, node_facts, own_mask, variables_in_force
@@ -27,6 +29,10 @@ __all__ = ["SIMULATE", "main", "rank_facts", "run"]
 
 SIMULATE = "MUSTER_CHECK_SIMULATE"
 """clock:HOST:SECONDS: that host's clock, as the exchange sees it. For tests; the report says that it is simulated."""
+
+# Set by the prologue of an agent, with the names of torch that an agent must not have.
+_AGENT = "MUSTER_CHECKED"
+_OF_AN_AGENT = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 # From a rank's own start; and the launch of a large job takes its time until the last rank has come.
 _OTHERS_WAIT_S = 8.0
@@ -46,8 +52,19 @@ _SMI = {
 
 def main(words: Sequence[str]) -> int:
     """The exit status of one rank: 1 where it is broken."""
-    mode = words[0]
-    expected: Expected = json.loads(words[1])
+    mode, expected, command = words[0], _expected(words[1]), words[2:]
+    status = _look(mode, expected)
+    if mode == "gate" and status == 0:
+        return _become(command)
+    return status
+
+
+def _expected(text: str) -> Expected:
+    found: Expected = json.loads(text)
+    return found
+
+
+def _look(mode: str, expected: Expected) -> int:
     began = time.monotonic()
     environment = os.environ
     rank = rank_facts(environment, os.getcwd())
@@ -60,12 +77,14 @@ def main(words: Sequence[str]) -> int:
         ranks = [rank, *point.wait(_patience(_RANK_0_WAITS_S, others) - (time.monotonic() - began))]
         if point.squatter is not None:
             rank["squatter"] = point.squatter
-        return _conclude(mode, ranks, expected)
+        status = _conclude(mode, ranks, expected)
+        point.conclude(go=status == 0)
+        return status
     _complete(rank, environment)
     patience_s = _patience(_OTHERS_WAIT_S, others) - (time.monotonic() - began)
-    trouble = _meet(environment, job, rank, clock, patience_s)
-    if trouble is None:
-        return 0
+    trouble = _meet(environment, job, rank, clock, patience_s, waits=mode == "gate")
+    if trouble in (None, STOP):
+        return 0 if trouble is None else 1
     rank["trouble"] = trouble
     if mode == "facts":
         _write(lines_of(rank["rank"], rank))
@@ -152,15 +171,17 @@ def _clock(environment: Mapping[str, str], rank: Rank) -> Clock:
     return Clock(float(seconds))
 
 
-def _meet(environment: Mapping[str, str], job: str, rank: Rank, clock: Clock, patience_s: float) -> Optional[str]:
+def _meet(
+    environment: Mapping[str, str], job: str, rank: Rank, clock: Clock, patience_s: float, *, waits: bool
+) -> Optional[str]:
     """Rank 0 is met in a thread of its own: asking for a name cannot be bounded otherwise."""
     answer: List[Optional[str]] = []
     address, port = environment.get("MASTER_ADDR", ""), int(environment.get("MASTER_PORT", 0))
     runner = threading.Thread(
-        target=lambda: answer.append(meet(address, port, job, rank, clock, patience_s)), daemon=True
+        target=lambda: answer.append(meet(address, port, job, rank, clock, patience_s, waits=waits)), daemon=True
     )
     runner.start()
-    runner.join(patience_s + 1)
+    runner.join((_MOST_S if waits else patience_s) + 1)
     return answer[0] if answer else f"no answer within {patience_s:.0f} s"
 
 
@@ -179,6 +200,26 @@ def _conclude(mode: str, ranks: Sequence[Rank], expected: Expected) -> int:
     findings = _findings(ranks, expected)
     _say(findings)
     return 1 if any(finding.status == BROKEN for finding in findings) else 0
+
+
+def _become(command: Sequence[str]) -> int:
+    """The user's command in this process's place, with the signals as they were before Python."""
+    for name in ("SIGPIPE", "SIGXFSZ"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    environment = {name: value for name, value in os.environ.items() if name != _AGENT}
+    if _AGENT in os.environ:
+        for name in _OF_AN_AGENT:
+            environment.pop(name, None)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execvpe(command[0], list(command), environment)  # noqa: S606  # in this very place
+    except FileNotFoundError:
+        print(f"muster: {command[0]}: not found", file=sys.stderr)
+        return 127
+    except OSError as error:
+        print(f"muster: {command[0]}: {error.strerror}", file=sys.stderr)
+        return 126
 
 
 def _say(findings: Sequence[Finding]) -> None:

@@ -3,7 +3,7 @@
 from typing import Dict, Iterator, List, Tuple
 
 from .facts import World
-from .finding import BROKEN, WARNING, Finding, hosts_in_words
+from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["judge_clocks", "judge_names", "judge_port", "judge_presence", "judge_reverse"]
 
@@ -130,7 +130,7 @@ def _differing(world: World) -> Iterator[Finding]:
     for name, answers in told.items():
         groups = list(answers)
         if len(groups) > 1 and not set(groups[0]).intersection(*groups[1:]):
-            odd = min(answers.values(), key=len)
+            odd = odd_hosts(answers.values())
             shown = "; ".join(f"{addresses[0]} on {hosts_in_words(hosts)}" for addresses, hosts in answers.items())
             yield Finding(
                 "names",

@@ -3,7 +3,7 @@
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from .facts import World
-from .finding import BROKEN, WARNING, Finding, hosts_in_words
+from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["judge_leftovers", "judge_limits", "judge_shared", "judge_space"]
 
@@ -102,7 +102,7 @@ def judge_shared(world: World) -> Iterator[Finding]:
         if absent and len(answers) > 1:
             yield _shared(f"{path} is not there on {hosts_in_words(absent)}", absent)
         elif len(answers) > 1:
-            odd = min(answers.values(), key=len)
+            odd = odd_hosts(answers.values())
             yield _shared(f"{path} is another directory on {hosts_in_words(odd)} than on the other nodes", odd)
 
 

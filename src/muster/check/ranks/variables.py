@@ -7,7 +7,7 @@ import re
 from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from .facts import Node, Rank, World, one_of_each_node
-from .finding import BROKEN, WARNING, Finding, hosts_in_words
+from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["OLD_NAMES", "RULES", "differing_variables", "ib_patience_s", "judge_variables", "patience_in_words"]
 
@@ -431,7 +431,7 @@ def differing_variables(world: World) -> Iterator[Finding]:
         if len(holders) < 2:
             continue
         told = "; ".join(f"{value or 'not set'} on {hosts_in_words(hosts)}" for value, hosts in holders.items())
-        fewest = min(holders.values(), key=len)
+        fewest = odd_hosts(holders.values())
         yield Finding(
             "variables that differ",
             BROKEN if name.startswith(("MASTER_", "WORLD_SIZE")) else WARNING,

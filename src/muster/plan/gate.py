@@ -1,0 +1,50 @@
+"""The check before a run: what stands before the user's command, and what the ranks are told to expect. Pure."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from muster.plan.model import Condition, Engine, Reason, Shape
+from muster.sites.load import Site
+
+__all__ = ["REASON", "expected_at", "gate_condition", "gate_file", "gate_words"]
+
+REASON = Reason("set by you: the nodes and the ways between them are looked at first, and a broken one ends the run")
+
+
+def gate_file(directory: str) -> str:
+    """Where `run` and `submit` put the program, beside the runs of a project: compute nodes and images see it."""
+    return f"{directory}/muster-runs/check.pyz"
+
+
+def gate_words(python: str, directory: str, expected: dict[str, Any]) -> tuple[str, ...]:
+    """The start of every rank: look, meet the others, and become the command that follows, or end."""
+    return (python, gate_file(directory), "gate", json.dumps(expected, sort_keys=True))
+
+
+def gate_condition(directory: str) -> Condition:
+    """A script that `plan` printed finds the program only where one has put it."""
+    file = gate_file(directory)
+    return Condition(
+        f"[ -r {shlex.quote(file)} ]",
+        f"{file}, which checks the nodes before the run, is not there",
+        "muster run --check and muster submit --check put it there; without --check the script needs no file",
+        REASON,
+    )
+
+
+def expected_at(site: Site, shape: Shape, engine: Engine) -> dict[str, Any]:
+    """What the site's profile promises of its nodes, for the judges; what is not known is not judged."""
+    node = next((each for each in site.profile.nodes.values() if each.gpu_numa), None)
+    fabric = site.profile.fabric
+    found: dict[str, Any] = {
+        "gpus": shape.gpus_per_node,
+        "gpu_numa": list(node.gpu_numa or ()) if node is not None else [],
+        "fabric": fabric.kind or "",
+    }
+    if engine is Engine.SLURM:  # else all nodes are this machine, which a profile of another says nothing about
+        found["interfaces"] = list(fabric.interfaces or ())
+        found["hcas"] = list(fabric.hcas or ())
+    return {name: value for name, value in found.items() if value}

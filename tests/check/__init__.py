@@ -1,0 +1,1 @@
+"""Checks: facts → findings, the ranks that gather them, and faults made for real."""
