@@ -242,11 +242,13 @@ def _send(connection: socket.socket, value: Mapping[str, Any]) -> None:
     connection.sendall(_LENGTH.pack(len(text)) + text)
 
 
-def _receive(connection: socket.socket) -> Any:
+def _receive(connection: socket.socket) -> Any:  # what each side says is known where it is read
     (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
     if length > _LARGEST:
         raise ValueError("not one of ours")
-    found: Dict[str, Any] = json.loads(_exactly(connection, length))
+    found = json.loads(_exactly(connection, length))
+    if not isinstance(found, dict):
+        raise ValueError("not one of ours")
     return found
 
 

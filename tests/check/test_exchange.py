@@ -1,0 +1,113 @@
+"""The ranks meet over real sockets: facts arrive, clocks are compared, a verdict is heard, strangers are not."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any
+
+import pytest
+
+from muster.check.ranks.exchange import STOP, Clock, MeetingPoint, meet
+from muster.check.ranks.facts import Rank
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def rank(number: int) -> Rank:
+    return Rank(rank=number, local_rank=0, host=f"node{number}")
+
+
+def met(
+    others: int, *, clocks: dict[int, float] | None = None, waits: bool = False, go: bool = True
+) -> tuple[list[Any], dict[int, str | None]]:
+    """(what rank 0 heard, what each rank was told) of that many ranks that meet rank 0."""
+    port = free_port()
+    point = MeetingPoint(port, "job", others, Clock())
+    told: dict[int, str | None] = {}
+
+    def come(number: int) -> None:
+        clock = Clock((clocks or {}).get(number, 0.0))
+        told[number] = meet("127.0.0.1", port, "job", rank(number), clock, 10, waits=waits)
+
+    ranks = [threading.Thread(target=come, args=(number,)) for number in range(1, others + 1)]
+    for each in ranks:
+        each.start()
+    heard = point.wait(10)
+    point.conclude(go=go)
+    for each in ranks:
+        each.join(10)
+    return heard, told
+
+
+def test_every_rank_is_heard_with_its_link() -> None:
+    heard, told = met(5)
+    assert sorted(each["rank"] for each in heard) == [1, 2, 3, 4, 5]
+    assert set(told.values()) == {None}
+    assert all(each["link"]["bytes_per_s"] > 1e7 for each in heard)
+
+
+def test_a_clock_that_is_ahead_is_measured() -> None:
+    heard, _ = met(2, clocks={2: 90.0})
+    offsets = {each["rank"]: each["link"]["offset_s"] for each in heard}
+    assert abs(offsets[1]) < 1
+    assert abs(offsets[2] - 90) < 1
+
+
+@pytest.mark.parametrize("go", [True, False])
+def test_ranks_that_wait_hear_the_verdict(*, go: bool) -> None:
+    _, told = met(4, waits=True, go=go)
+    assert set(told.values()) == {None if go else STOP}
+
+
+def test_rank_0_waits_for_nobody_longer_than_its_patience() -> None:
+    point = MeetingPoint(free_port(), "job", 3, Clock())
+    assert point.wait(0.2) == []
+    point.conclude(go=False)
+
+
+def test_a_stranger_is_no_rank() -> None:
+    """Whatever it says: garbage, a length that would fill the memory, another job's rank, or nothing."""
+    port = free_port()
+    point = MeetingPoint(port, "job", 1, Clock())
+    for said in (b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff", b"\x00\x00\x00\x02[]", b""):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+            stranger.sendall(said)
+    assert meet("127.0.0.1", port, "another job", rank(1), Clock(), 2) is not None
+    assert meet("127.0.0.1", port, "job", rank(1), Clock(), 10) is None
+    assert [each["rank"] for each in point.wait(5)] == [1]
+
+
+def test_another_program_at_the_port_is_told_from_rank_0() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"220 ready\r\n" * 10)
+                connection.recv(1 << 16)
+
+        threading.Thread(target=answer, daemon=True).start()
+        said = meet("127.0.0.1", server.getsockname()[1], "job", rank(1), Clock(), 5)
+    assert said == "another program answers there"
+
+
+def test_a_port_that_is_taken_is_said_by_rank_0() -> None:
+    with socket.create_server(("", 0)) as server:
+        point = MeetingPoint(server.getsockname()[1], "job", 0, Clock())
+    assert point.squatter == "Address already in use"
+    assert point.wait(1) == []
+
+
+def test_a_name_that_is_not_known_is_said() -> None:
+    said = meet("no-such-host.invalid", 1, "job", rank(1), Clock(), 2)
+    assert said is not None
+    assert "no-such-host.invalid is not known" in said
+
+
+def test_nobody_at_the_port_is_no_answer_in_time() -> None:
+    assert meet("127.0.0.1", free_port(), "job", rank(1), Clock(), 0.3) == "Connection refused"
