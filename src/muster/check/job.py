@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 from muster.act.runner import PIPE, end_group, start
 from muster.check.pack import place_check
 from muster.check.ranks.facts import Expected
-from muster.check.ranks.finding import BROKEN, Finding
+from muster.check.ranks.finding import BROKEN, Finding, hosts_in_words
 from muster.check.ranks.lines import LineReader
 from muster.errors import RequestError, SiteError
 from muster.plan.model import Plan
@@ -30,6 +30,11 @@ _LONGEST_LINE = 1 << 16
 _REFUSAL = re.compile(r"muster: error: (?P<what>.*)\n(?:\n(?:.*: )?hint: (?P<hint>.*))?")
 _OF_A_RANK = re.compile(r"^(?:srun|mpirun|slurmstepd|prterun|torchrun)[^:]*: ")
 _QUEUE = re.compile(r"^(?:srun|salloc): (?:job|Pending|Granted|Nodes|Waiting|Relinquishing)")
+
+
+# Of Python, about the file that was put beside the project; and of srun, about its tasks.
+_NOT_THERE = "check.pyz': [Errno 2]"
+_ENDED = re.compile(r"^srun: error: ([^:]+): tasks? [^:]*: Exited with exit code 2$", re.MULTILINE)
 
 
 class Looked(NamedTuple):
@@ -132,8 +137,15 @@ def _of_launch(said: str, status: int, documents: Sequence[Any], *, in_time: boo
 
         report = read_log([line.encode() for line in said.splitlines()])
         found = [Finding("start", BROKEN, each.evidence, each.remedy) for each in report.causes[:2]]
+    lines = [line for line in said.splitlines() if line.strip()]
+    if not found and any(_NOT_THERE in line for line in lines):
+        hosts = tuple(sorted(set(_ENDED.findall(said))))
+        where = hosts_in_words(hosts) if hosts else "a node"
+        evidence = f"the working directory is another one, or not there, on {where}"
+        found = [Finding("shared directory", BROKEN, evidence, "run from a file system that all nodes share", hosts)]
     if not found:
-        last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
+        own = [line for line in lines if not line.startswith("srun:")]
+        last = next(reversed(own or lines), "")
         how = f"ended with status {status}" if in_time else f"said nothing for {_PATIENCE_S:.0f} s"
         found = [Finding("start", BROKEN, f"the launch {how}: {last}", "muster run -- true shows the same")]
     return found

@@ -2,7 +2,7 @@
 
 from typing import Dict, Iterator, List, Tuple
 
-from .facts import World
+from .facts import Rank, World
 from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["judge_clocks", "judge_names", "judge_port", "judge_presence", "judge_reverse"]
@@ -22,7 +22,7 @@ def judge_presence(world: World) -> Iterator[Finding]:
     first = world.ranks[0]
     heard = {rank["host"] for rank in world.ranks if "trouble" not in rank}
     silent = [host for host in world.hosts if host not in {rank["host"] for rank in world.ranks}]
-    cut = {rank["host"]: rank["trouble"] for rank in world.ranks if "trouble" in rank}
+    cut = {rank["host"]: rank["trouble"] for rank in world.ranks if "trouble" in rank and not _lacks_name(world, rank)}
     address = first["environment"].get("MASTER_ADDR", "rank 0")
     port = first["environment"].get("MASTER_PORT", "")
     if first["rank"] == 0 and silent:
@@ -43,13 +43,20 @@ def judge_presence(world: World) -> Iterator[Finding]:
             tuple(hosts),
         )
     missing = sorted(set(range(first["size"])) - {rank["rank"] for rank in world.ranks})
-    if missing and not silent and not cut and heard:
+    if missing and not silent and not cut and heard == {rank["host"] for rank in world.ranks}:
         yield Finding(
             "meeting",
             BROKEN,
             f"{len(missing)} of {first['size']} ranks did not tell of themselves, rank {missing[0]} among them",
             "look for its own words above, or in the job's output",
         )
+
+
+def _lacks_name(world: World, rank: Rank) -> bool:
+    """Whether the host did not come because it does not know rank 0's name: that is said of the names."""
+    address = rank["environment"].get("MASTER_ADDR", "")
+    asked = [each for node in world.nodes if node["host"] == rank["host"] for each in node.get("names", [])]
+    return any(each["name"] == address and not each["addresses"] for each in asked)
 
 
 def judge_port(world: World) -> Iterator[Finding]:

@@ -1,0 +1,112 @@
+"""Faults made for real on four hosts: each is named, with its host, in seconds; a healthy lab is healthy."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from muster.act.runner import Result
+from plugins.labs import Lab
+
+from .catalogue import FAULTS, Fault
+
+pytestmark = pytest.mark.lab
+
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+QUICK = {
+    "slow-link",
+    "cut-link",
+    "name-only-local",
+    "resolver-silent",
+    "port-taken",
+    "clock-ahead",
+    "one-core-mask",
+    "full-tmp",
+    "two-ranks-on-one-gpu",
+    "variable-on-one-host",
+    "python-broken",
+}
+LIMIT_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def broken_lab(lab_factory: Callable[..., Lab]) -> Lab:
+    """One lab for all faults of this module; each fault is mended."""
+    return lab_factory("-N", "4")
+
+
+@pytest.fixture(scope="module")
+def lab_factory(tester: object, slurm_version: str) -> Iterator[Callable[..., Lab]]:
+    from contextlib import ExitStack
+
+    from plugins.labs import lab_up
+
+    with ExitStack() as stack:
+        yield lambda *words: stack.enter_context(lab_up(tester, "faults", *words, "--slurm", slurm_version))  # type: ignore[arg-type]
+
+
+def check(lab: Lab, directory: Path, *options: str, around: str = "") -> Result:
+    shape = [] if "-N" in options else ["-N", "4"]
+    words = [sys.executable, "-m", "muster", "check", *shape, "--ntasks-per-node", "2", "--quiet", "--json", *options]
+    argv = ["sh", "-c", f'{around} exec "$@"', "sh", *words] if around else words
+    return lab.exec(argv, cwd=directory, env={"PATH": PATH})
+
+
+def at(lab: Lab, steps: tuple[tuple[str, str], ...], shared: Path) -> None:
+    for host, script in steps:
+        done = lab.exec(["sh", "-c", script.replace("{shared}", str(shared))], host=host)
+        assert done.ok, f"{host}: {script}: {done.stderr}"
+
+
+def named(fault: Fault, done: Result) -> str:
+    """What is wrong with the answer; empty: nothing."""
+    try:
+        found = json.loads(done.stdout)["findings"]
+    except ValueError:
+        return f"status {done.status}: {done.stderr}" if fault.says not in done.stderr or done.status != 2 else ""
+    right = [each for each in found if each["what"] == fault.what and fault.says in each["evidence"]]
+    if not right:
+        return f"not found: {found}"
+    if fault.hosts and set(right[0]["hosts"]) != set(fault.hosts):
+        return f"other hosts: {right[0]}"
+    others = [each for each in found if each["status"] == "broken" and each["what"] != fault.what]
+    if right[0]["status"] == "broken" and others:
+        return f"and more is said to be broken: {others}"
+    return ""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.long) for each in FAULTS],
+)
+def test_a_fault_is_named_with_its_host(broken_lab: Lab, shared_directory: Path, fault: Fault) -> None:
+    (shared_directory / "here").mkdir()
+    options = tuple(word.replace("{shared}", str(shared_directory)) for word in fault.options)
+    try:
+        if fault.fault:
+            assert broken_lab.muster("fault", *fault.fault).ok
+        at(broken_lab, fault.make, shared_directory)
+        began = time.monotonic()
+        done = check(broken_lab, shared_directory, *options, around=fault.around)
+        spent_s = time.monotonic() - began
+    finally:
+        at(broken_lab, fault.mend, shared_directory)
+        if fault.fault:
+            assert broken_lab.muster("fault", "restore").ok
+    assert not named(fault, done), named(fault, done)
+    # Bounded by the ranks' own patience, on any machine; how fast it is on a good one is a figure of the benchmark.
+    assert spent_s < 3 * LIMIT_S
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(100, marks=pytest.mark.long)])
+def test_a_healthy_lab_has_no_findings(broken_lab: Lab, shared_directory: Path, times: int) -> None:
+    for _ in range(times):
+        done = check(broken_lab, shared_directory)
+        assert done.ok, done.stderr
+        assert json.loads(done.stdout)["findings"] == []
