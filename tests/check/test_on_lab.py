@@ -110,3 +110,53 @@ def test_a_healthy_lab_has_no_findings(broken_lab: Lab, shared_directory: Path, 
         done = check(broken_lab, shared_directory)
         assert done.ok, done.stderr
         assert json.loads(done.stdout)["findings"] == []
+
+
+def test_the_gate_before_a_run_names_the_host_and_the_command_never_starts(
+    broken_lab: Lab, shared_directory: Path
+) -> None:
+    words = [sys.executable, "-m", "muster", "run", "--check", "--quiet", "-N", "4", "--ntasks-per-node", "2"]
+    run = [*words, "--", "touch", "started"]
+    assert broken_lab.muster("fault", "slow-link", "node3", "20mbit").ok
+    try:
+        stopped = broken_lab.exec(run, cwd=shared_directory, env={"PATH": PATH})
+    finally:
+        assert broken_lab.muster("fault", "restore").ok
+    assert stopped.status == 1, stopped.stderr
+    assert "broken: links: node3: the way to node1 carries" in stopped.stderr
+    assert not (shared_directory / "started").exists()
+    done = broken_lab.exec(run, cwd=shared_directory, env={"PATH": PATH})
+    assert done.ok, done.stderr
+    assert (shared_directory / "started").exists()
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "mpirun+torchrun"])
+@pytest.mark.torch
+def test_every_launcher_checks_before_it_starts(broken_lab: Lab, shared_directory: Path, launcher: str) -> None:
+    words = [sys.executable, "-m", "muster", "run", "--check", "--quiet", "-N", "2", "--ntasks-per-node", "2"]
+    command = ["--", sys.executable, "-c", "import os; os.write(1, f'rank {os.environ[\"RANK\"]}\\n'.encode())"]
+    run = [*words, "--launcher", launcher, "--no-label", *command]
+    done = broken_lab.exec(run, cwd=shared_directory, env={"PATH": PATH})
+    assert done.ok, done.stderr
+    assert sorted(line for line in done.stdout.splitlines() if line.startswith("rank")) == [
+        f"rank {number}" for number in range(4)
+    ]
+    broken = [*words, "--env", "GLOO_SOCKET_IFNAME=none0", "--launcher", launcher, "--no-label", *command]
+    stopped = broken_lab.exec(broken, cwd=shared_directory, env={"PATH": PATH})
+    assert stopped.status == 1, stopped.stderr
+    assert "none0 is not there" in stopped.stderr + stopped.stdout
+    assert "rank 0" not in stopped.stdout
+
+
+def test_a_submitted_job_is_checked_and_its_script_runs_with_sbatch_alone(
+    broken_lab: Lab, shared_directory: Path
+) -> None:
+    words = [sys.executable, "-m", "muster", "submit", "--check", "--quiet", "-N", "2", "--ntasks-per-node", "1"]
+    queued = broken_lab.exec([*words, "--", "hostname"], cwd=shared_directory, env={"PATH": PATH})
+    assert queued.ok, queued.stderr
+    script = next((shared_directory / "muster-runs").glob("*/job.sh"))
+    again = broken_lab.exec(["sbatch", "--wait", str(script)], cwd=shared_directory, env={"PATH": PATH})
+    assert again.ok, again.stderr
+    (shared_directory / "muster-runs" / "check.pyz").unlink()
+    alone = broken_lab.exec(["sbatch", "--wait", str(script)], cwd=shared_directory, env={"PATH": PATH})
+    assert alone.status == 2, alone.stderr
