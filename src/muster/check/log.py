@@ -158,7 +158,7 @@ def read_log(source: IO[bytes] | Iterable[bytes]) -> Report:
 
 
 class _Search:
-    """Which signatures a log holds. A literal of each is looked for first: most of a log is none of our business."""
+    """Which signatures a log holds. Plain words of each are looked for first: most of a log is none of our business."""
 
     def __init__(self) -> None:
         self._signatures = signatures()
@@ -168,12 +168,12 @@ class _Search:
         return tuple(
             each
             for each in self._signatures
-            if each.literal in chunk and (each.id not in self._found or self._found[each.id].times < _MOST_COUNTED)
+            if (each.id not in self._found or self._found[each.id].times < _MOST_COUNTED) and each.may_be_in(chunk)
         )
 
     def look(self, number: int, raw: bytes, wanted: Sequence[Signature] | None = None) -> None:
         for signature in self._signatures if wanted is None else wanted:
-            if signature.literal not in raw:
+            if not signature.may_be_in(raw):
                 continue
             before = self._found.get(signature.id)
             if before is not None and before.times >= _MOST_COUNTED:

@@ -18,16 +18,19 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     family: str
     """Who writes it: NCCL, Slurm, torch …"""
 
+    any_of: tuple[str, ...]
+    """Plain words, one of which every match holds: looked for first, in a mebibyte at once."""
+
     pattern: str
     """Regular expression, searched in one line."""
 
     cause: str
     remedy: str
     source: str
-    """Where `line` was recorded: an address, or the program and version that wrote it for us."""
+    """Where the line was read: an address, or the program and version that writes it."""
 
     line: str
-    """A recorded line that matches."""
+    """A line that matches, as its source writes it."""
 
     miss: str
     """A line that is like it and must not match."""
@@ -40,9 +43,13 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
         return re.compile(self.pattern)
 
     @cached_property
-    def literal(self) -> bytes:
-        """The longest text that every match holds."""
-        return _longest_literal(self.pattern).encode()
+    def words(self) -> tuple[bytes, ...]:
+        """`any_of`, as it stands in a file."""
+        return tuple(word.encode() for word in self.any_of)
+
+    def may_be_in(self, text: bytes) -> bool:
+        """Whether the text holds one of the words without which nothing matches."""
+        return any(word in text for word in self.words)
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,16 +61,3 @@ def signatures() -> tuple[Signature, ...]:
     """All of them, in the order of the file: of two on one line the earlier speaks."""
     text = Path(__file__).with_name("signatures.toml").read_bytes()
     return msgspec.toml.decode(text, type=_File).signature
-
-
-def _longest_literal(pattern: str) -> str:
-    """Plain text of the pattern outside of groups, classes and what may be missing."""
-    parsed = re._parser.parse(pattern)  # type: ignore[attr-defined]  # the one place that knows what is literal
-    best = current = ""
-    for kind, value in parsed:
-        if kind is re._constants.LITERAL:  # type: ignore[attr-defined]
-            current += chr(value)
-            best = max(best, current, key=len)
-        else:
-            current = ""
-    return best
