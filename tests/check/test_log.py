@@ -118,7 +118,7 @@ def test_an_error_across_the_border_of_two_pieces_is_found() -> None:
 
 def test_a_thousand_ranks_that_complain_are_one_line() -> None:
     lines = [b"%d: %s" % (rank, WATCHDOG) for rank in range(1024)]
-    random.Random(4).shuffle(lines)
+    random.Random(4).shuffle(lines)  # noqa: S311
     report = read_log([*lines, b"7: " + ECC])
     assert [each.signature.id for each in report.causes] == ["cuda-ecc", "torch-watchdog"]
     assert "1000+ times" in "\n".join(report.lines())

@@ -1,2 +1,87 @@
-def pictures(world):
-    return ()
+"""The nodes of a job as plain text: cores, NUMA domains, GPUs, network cards, and which rank may run where. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from muster.check.ranks.binding import Seat, seats_of
+from muster.check.ranks.cpulist import cpu_list, cpu_set
+from muster.check.ranks.facts import Cpus, Node, World
+from muster.check.ranks.finding import hosts_in_words
+
+__all__ = ["pictures"]
+
+_SYMBOLS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_NOBODY, _SEVERAL, _OTHER = ".", "*", "+"
+_CORES_IN_A_ROW = 64
+
+
+def pictures(world: World) -> tuple[str, ...]:
+    """One for each kind of node; nodes that look alike are named together."""
+    alike: dict[str, list[str]] = {}
+    for node in world.places():
+        ranks = [rank for rank in world.ranks if rank["host"] == node["host"]]
+        text = "\n".join(_lines(node, seats_of(node, ranks)))
+        alike.setdefault(text, []).append(node["host"])
+    return tuple(f"{hosts_in_words(hosts)}: {text}" for text, hosts in alike.items())
+
+
+def _lines(node: Node, seats: Sequence[Seat]) -> Iterator[str]:
+    cpus = node.get("cpus", Cpus())
+    first_threads = sorted(min(cpu_set(text)) for text in cpus.get("siblings", []))
+    cores = first_threads or sorted(cpu_set(cpus.get("online", "")))
+    yield ", ".join(_counted(node, len(cores)))
+    bound = [seat for seat in seats if seat.bound]
+    for name, domain in sorted(cpus.get("numa", {}).items(), key=lambda item: int(item[0])):
+        here = [core for core in cores if core in cpu_set(domain)]
+        yield f"  NUMA {name:<3} CPUs {domain:<16} {'  '.join(_beside(node, int(name)))}".rstrip()
+        for start in range(0, len(here), _CORES_IN_A_ROW):
+            row = here[start : start + _CORES_IN_A_ROW]
+            yield "    " + "".join(_symbol(core, bound) for core in row)
+    homeless = _beside(node, None)
+    if homeless:
+        yield f"  somewhere: {'  '.join(homeless)}"
+    if bound:
+        yield f"  {_NOBODY} no rank   {_SEVERAL} several ranks   0 the node's first rank, 1 its second, ..."
+    free = [seat for seat in seats if not seat.bound]
+    if free:
+        yield f"  {_some(len(free), 'rank')} may run on all CPUs of the node"
+
+
+def _counted(node: Node, cores: int) -> Iterator[str]:
+    cpus = node.get("cpus", Cpus())
+    threads = len(cpu_set(cpus.get("online", ""))) // cores if cores else 0
+    yield _some(cores, "core") + (f" x {threads} threads" if threads > 1 else "")
+    for things, what in ((cpus.get("numa", {}), "NUMA domain"), (node.get("gpus", []), "GPU"), (_cards(node), "card")):
+        if things:
+            yield _some(len(things), what)
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _cards(node: Node) -> list[tuple[str, int | None]]:
+    """The RDMA devices; where there are none, the network interfaces that hang on a bus."""
+    devices = [(each["name"], each.get("numa")) for each in node.get("devices", [])]
+    return devices or [
+        (each["name"], each.get("numa"))
+        for each in node.get("interfaces", [])
+        if each.get("numa") is not None and each["name"] != "lo"
+    ]
+
+
+def _beside(node: Node, domain: int | None) -> list[str]:
+    """What hangs on a NUMA domain; None: on none that is known."""
+    gpus = [number for number, gpu in enumerate(node.get("gpus", [])) if gpu.get("numa") == domain]
+    cards = [name for name, numa in _cards(node) if numa == domain]
+    return [f"GPU {cpu_list(gpus)}"] * bool(gpus) + cards
+
+
+def _symbol(core: int, seats: Sequence[Seat]) -> str:
+    here = [seat for seat in seats if core in seat.cores]
+    if not here:
+        return _NOBODY
+    if len(here) > 1:
+        return _SEVERAL
+    return _SYMBOLS[here[0].local_rank] if here[0].local_rank < len(_SYMBOLS) else _OTHER

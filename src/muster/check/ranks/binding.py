@@ -117,7 +117,8 @@ def _crowded(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
         return Finding(
             "binding",
             BROKEN,
-            f"rank {lonely[0].rank} on {host} has one core ({cpu_list(lonely[0].cpus)}) for {lonely[0].threads} threads",
+            f"rank {lonely[0].rank} on {host} has one core (CPU {cpu_list(lonely[0].cpus)})"
+            f" and {lonely[0].threads} threads",
             "ask for the cores with -c, and let Muster write the srun line",
             (host,),
         )
@@ -155,7 +156,7 @@ def _shared_cores(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
             return Finding(
                 "binding",
                 WARNING,
-                f"ranks {one.rank} and {other.rank} on {host} run on the two hardware threads of {_count(common, 'core')}"
+                f"ranks {one.rank} and {other.rank} on {host} run on the hardware threads of {_count(common, 'core')}"
                 f" ({cpu_list(common)})",
                 "--srun=--hint=nomultithread, or ask for twice the CPUs with -c",
                 (host,),
@@ -175,7 +176,8 @@ def _threads(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
             return Finding(
                 "threads",
                 WARNING,
-                f"{whose} on {host}: OMP_NUM_THREADS={sharing[0].threads} makes {threads} threads on {_count(cpus, 'CPU')}",
+                f"{whose} on {host}: OMP_NUM_THREADS={sharing[0].threads},"
+                f" so {threads} threads on {_count(cpus, 'CPU')}",
                 "leave OMP_NUM_THREADS to Muster, which counts the cores of the mask",
                 (host,),
             )

@@ -1,0 +1,55 @@
+"""The picture of a node, whole, as a person sees it: nodes of five machines, and ranks that are bound wrongly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster.check.picture import pictures
+from muster.check.ranks.facts import world_of
+
+from .topologies import ALPS, LUMI, MARENOSTRUM5, TOPOLOGIES, Topology
+from .worlds import healthy
+
+GOLDEN = Path(__file__).parent / "pictures"
+
+
+def shown(topology: Topology, masks: tuple[str, ...] | None = None) -> str:
+    (text,) = pictures(world_of(topology.ranks(masks)))
+    return text + "\n"
+
+
+CASES = {
+    **{topology.name.lower().replace(" ", "-"): shown(topology) for topology in TOPOLOGIES},
+    "lumi-in-order": shown(LUMI, tuple(f"{low}-{low + 6}" for low in range(1, 64, 8))),
+    "one-core": shown(MARENOSTRUM5, ("0",) * 4),
+    "unbound": shown(ALPS, ("0-287",) * 4),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_as_a_person_has_looked_at_it(name: str, pytestconfig: pytest.Config) -> None:
+    file = GOLDEN / f"{name}.txt"
+    if pytestconfig.getoption("--update-golden"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(CASES[name], encoding="utf-8")
+    assert CASES[name] == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_fits_a_terminal(name: str) -> None:
+    assert all(len(line) <= 80 for line in CASES[name].splitlines())
+    assert CASES[name].isascii(), "a terminal may know no more"
+
+
+def test_nodes_that_look_alike_are_shown_once() -> None:
+    ranks, login, expected = healthy(nodes=6)
+    (text,) = pictures(world_of(ranks, login, expected))
+    assert text.startswith("node1, node2, node3, node4 and 2 more: 16 cores, 2 NUMA domains, 4 GPUs, 2 cards")
+
+
+def test_without_ranks_the_login_node_is_shown() -> None:
+    _, login, _ = healthy()
+    (text,) = pictures(world_of([], login))
+    assert text.startswith("login1: 16 cores")
