@@ -41,7 +41,7 @@ lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks, shellc
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
-	@$(BIN)/vermin --no-config-file --target=3.8- --no-tips --violations --quiet src/muster/__init__.py src/muster/rank src/muster/bench/ranks
+	@$(BIN)/vermin --no-config-file --target=3.8- --no-tips --violations --quiet src/muster/__init__.py src/muster/rank src/muster/bench/ranks src/muster/check/ranks
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_FILES); \
 	  elif [ "$$CI" = true ]; then echo "lint: shellcheck is missing" >&2; exit 1; fi
 
@@ -53,6 +53,7 @@ bench-lab: packages-test $(TESTS_READY) ## the figures of the lab and of the com
 	@$(BIN)/python benchmarks/life.py
 	@$(BIN)/python benchmarks/sites.py
 	@$(BIN)/python benchmarks/images.py
+	@$(BIN)/python benchmarks/check.py
 
 bench-launch: packages-test $(TORCH_READY) ## what a launch costs, beyond a shell, srun and torchrun; what gloo gives beside a plain loop
 	@$(BIN)/python benchmarks/launch.py

@@ -65,13 +65,14 @@ def _repeats_a_repetition(parsed: Any, *, inside: bool = False) -> bool:
         repeats = str(kind) in {"MAX_REPEAT", "MIN_REPEAT"} and value[1] > 1
         if repeats and inside:
             return True
-        parts = {
+        parts: dict[str, Any] = {
             "MAX_REPEAT": lambda value: [value[2]],
             "MIN_REPEAT": lambda value: [value[2]],
             "SUBPATTERN": lambda value: [value[3]],
             "BRANCH": lambda value: value[1],
-        }.get(str(kind), lambda _: [])
-        if any(_repeats_a_repetition(part, inside=inside or repeats) for part in parts(value)):
+        }
+        within = parts.get(str(kind), lambda _: [])(value)
+        if any(_repeats_a_repetition(part, inside=inside or repeats) for part in within):
             return True
     return False
 
