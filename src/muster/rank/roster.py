@@ -54,11 +54,11 @@ def _local_ranks(members: Sequence[int], places: Sequence[Place], host: str) -> 
     known = [local_rank for local_rank in told if local_rank is not None]
     if len(known) < len(told):
         return list(range(len(members)))
-    for position, local_rank in enumerate(known):
-        if local_rank in known[:position]:
-            one, other = members[known.index(local_rank)], members[position]
+    taken: Dict[int, int] = {}
+    for rank, local_rank in zip(members, known):
+        if taken.setdefault(local_rank, rank) != rank:
             raise WireupError(
-                f"ranks {one} and {other} on {host} both have local rank {local_rank}",
+                f"ranks {taken[local_rank]} and {rank} on {host} both have local rank {local_rank}",
                 "LOCAL_RANK must differ between the ranks of a host: let the launcher set it",
             )
     return known
@@ -74,22 +74,22 @@ def split(everyone: Sequence[Seat], rank: int, instances: int) -> Tuple[Tuple[Se
             f"{len(everyone)} ranks cannot make {instances} worlds of the same size",
             "choose instances so that it divides the number of ranks",
         )
+    if instances == 1:
+        return tuple(everyone), 0
     size = len(everyone) // instances
     number = rank // size
     members = everyone[number * size : (number + 1) * size]
     nodes: Dict[int, List[Seat]] = {}
     for seat in members:
         nodes.setdefault(seat.node_rank, []).append(seat)
-    order = list(nodes)
-    return tuple(
-        seat._replace(
-            rank=position,
-            node_rank=order.index(seat.node_rank),
-            local_rank=nodes[seat.node_rank].index(seat),
-            local_size=len(nodes[seat.node_rank]),
+    counted = {
+        seat.rank: seat._replace(
+            rank=seat.rank - number * size, node_rank=position, local_rank=local_rank, local_size=len(together)
         )
-        for position, seat in enumerate(members)
-    ), number
+        for position, together in enumerate(nodes.values())
+        for local_rank, seat in enumerate(together)
+    }
+    return tuple(counted[seat.rank] for seat in members), number
 
 
 def absent(missing: Sequence[int], places: Sequence[Optional[Place]], identity: Identity) -> str:

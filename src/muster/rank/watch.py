@@ -40,8 +40,7 @@ class Watch:
 
     def abort(self, reason: str) -> None:
         """Tell all ranks that this one fails, and let the watch end with it."""
-        self._over.set()
-        self._thread.join()
+        self._end_thread()
         try:
             self._store.set("aborted", f"rank {self._seat.rank} on {self._seat.host} failed: {reason}")
             self._note("read")
@@ -51,7 +50,12 @@ class Watch:
             return  # the store is gone, and with it rank 0: the others know
 
     def leave(self, patience_s: float) -> None:
-        """Leave well. Rank 0, which keeps the store, stays until all have left, or the world is aborted."""
+        """Leave well. Rank 0, which keeps the store, stays until all have left, or the world is aborted.
+
+        The others' threads ask nothing more once they have said so: the store may be gone at any moment from then on.
+        """
+        if self._seat.rank != 0:
+            self._end_thread()
         try:
             self._store.set(f"left/{self._seat.rank}", "")
             self._note("left")
@@ -59,6 +63,9 @@ class Watch:
                 self._wait_for("all left", patience_s)
         except RuntimeError:
             pass  # rank 0 has ended before: there is nobody left to tell
+        self._end_thread()
+
+    def _end_thread(self) -> None:
         self._over.set()
         self._thread.join()
 
