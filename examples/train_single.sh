@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=1
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:d3c4eb75d18a
+#SBATCH --comment=muster:bd3349e51126
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

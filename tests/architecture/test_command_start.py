@@ -29,6 +29,7 @@ NOT_TO_START = {
     "hashlib",
     "json",
     "tempfile",
+    "inspect",
     "torch",
     "numpy",
     "rich",

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, NoReturn, Protocol
+from typing import IO, TYPE_CHECKING, NoReturn, Protocol
 
 import msgspec
 
 from muster.errors import CommandFailed, MachineLacks, SchedulerSilent
 
-__all__ = ["DEVNULL", "PIPE", "Process", "Result", "Runner", "become", "checked", "end_group", "run", "start"]
+if TYPE_CHECKING:
+    import subprocess
 
-DEVNULL = subprocess.DEVNULL
-PIPE = subprocess.PIPE
+    Process = subprocess.Popen[bytes]
 
-Process = subprocess.Popen[bytes]
+__all__ = ["DEVNULL", "PIPE", "Result", "Runner", "become", "checked", "end_group", "run", "start"]
+
+# subprocess itself is imported where a process is started: a launch that becomes its script starts none.
+DEVNULL = -3
+PIPE = -1
 
 _FILE = int | IO[bytes] | None
 
@@ -66,13 +69,15 @@ def run(
 
     The program's own children are ended with it: it runs in a process group of its own.
     """
+    import subprocess
+
     process = start(
         argv,
         env=env,
         cwd=cwd,
-        stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdin=PIPE if stdin is not None else DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
         own_group=True,
     )
     try:
@@ -106,6 +111,8 @@ def start(
     pass_fds: Sequence[int] = (),
 ) -> Process:
     """Start `argv` and return the running process, which the caller has to end."""
+    import subprocess
+
     try:
         return subprocess.Popen(
             list(argv),
@@ -127,6 +134,8 @@ def start(
 
 def end_group(process: Process, *, grace_s: float = 0.0) -> None:
     """End a process started with `own_group`, and its children: SIGTERM, `grace_s` later SIGKILL."""
+    import subprocess
+
     for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, None)):
         if patience_s == 0.0:
             continue

@@ -11,11 +11,14 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from muster.act.runner import DEVNULL, PIPE, Process, start
+from muster.act.runner import DEVNULL, PIPE, start
+
+if TYPE_CHECKING:
+    from muster.act.runner import Process
 
 __all__ = ["Member", "Outcome", "supervise"]
 

@@ -6,14 +6,18 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from muster.act.runner import Process, checked, run
+from muster.act.runner import checked, run
 from muster.errors import SiteError
 from muster.lab import accounting, config, daemons, host, kernel, paths, state
 from muster.lab.kernel import MountFlag
 from muster.lab.mounts import mount_lab
 from muster.lab.spec import LabSpec
 from muster.lab.versions import SlurmRoot, lay_over
+
+if TYPE_CHECKING:
+    from muster.act.runner import Process
 
 __all__ = ["build"]
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from muster.act import runner
-from muster.act.runner import Process
 from muster.errors import SiteError
 from muster.lab import paths
+
+if TYPE_CHECKING:
+    from muster.act.runner import Process
 
 __all__ = ["ENVIRONMENT", "start", "wait_until"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from typing import Any
 
@@ -21,6 +20,8 @@ def gate_file(directory: str) -> str:
 
 def gate_words(python: str, directory: str, expected: dict[str, Any]) -> tuple[str, ...]:
     """The start of every rank: look, meet the others, and become the command that follows, or end."""
+    import json  # costs as much as three of our modules, and most launches are not checked
+
     return (python, gate_file(directory), "gate", json.dumps(expected, sort_keys=True))
 
 

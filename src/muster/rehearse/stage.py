@@ -7,16 +7,20 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from muster.act.launch import salloc_flags
 from muster.act.place import scheduler_environment
-from muster.act.runner import Process, Result, run, start
+from muster.act.runner import Result, run, start
 from muster.lab import labs
 from muster.lab.spec import LabSpec
 from muster.plan.model import Plan
 from muster.render.script import job_script
+
+if TYPE_CHECKING:
+    from muster.act.runner import Process
 
 __all__ = ["Stage", "stage"]
 
