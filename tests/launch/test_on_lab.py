@@ -58,6 +58,7 @@ class Started:
         "mpirun.mpich",
         pytest.param("torchrun", marks=torch),
         pytest.param("mpirun+torchrun", marks=torch),
+        pytest.param("mpirun+torchrun.mpich", marks=torch),
     ],
 )
 def started(request: pytest.FixtureRequest, lab: Lab, scratch: Path, mpich: Path) -> Started:

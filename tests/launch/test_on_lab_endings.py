@@ -22,6 +22,7 @@ LAUNCHERS = [
     "mpirun.mpich",
     pytest.param("torchrun", marks=torch),
     pytest.param("mpirun+torchrun", marks=torch),
+    pytest.param("mpirun+torchrun.mpich", marks=torch),
 ]
 # One rank fails; the others would sleep for ever.
 FAILS = '[ "$RANK" != 2 ] || { %s; }; exec sleep 300'

@@ -289,7 +289,14 @@ while [ "$muster_rest" -gt 0 ]; do
     shift
     muster_rest=$((muster_rest - 1))
 done
-exec "$@"
+if [ "${MUSTER_LAUNCHER:-}" != mpirun+torchrun ] || [ -n "${OMPI_COMM_WORLD_RANK:-}" ]; then
+    exec "$@"
+fi
+# Hydra waits for the other agents for ever, unless one dies of a signal; what the agent reported is read later.
+"$@"
+muster_status=$?
+[ "$muster_status" -ne 0 ] || exit 0
+kill -KILL "$$"
 MUSTER_TEXT
 )
 muster_worker=$(
