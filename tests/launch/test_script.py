@@ -65,6 +65,8 @@ SCRIPTS: dict[str, Plan] = {
         *("-N", "2", "--engine", "cscs", "--image", "my-edf", "--env", "OUT={run_dir}/$x", "--", "python", "train.py"),
         facts=replace(FACTS, image=ImageFacts(project="/home/ada", package="/opt/venv/muster")),
     ),
+    "srun-check": plan("-N", "2", "-g", "4", "--check", "--chdir", "/scratch/it's", "--", "python", "train.py"),
+    "torchrun-check": plan("-N", "2", "-g", "4", "--check", "--", "python", "train.py", launcher="torchrun"),
     "local": plan("--ntasks-per-node", "2", "--", "python", "train.py", launcher="local"),
 }
 each_script = pytest.mark.parametrize("name", sorted(SCRIPTS))
