@@ -132,17 +132,17 @@ def _of_launch(said: str, status: int, documents: Sequence[Any], *, in_time: boo
         (what, hint), kind = next(iter(refusals.items())), RequestError if status == 2 else SiteError
         raise kind(what, hint=hint)
     found = [Finding("start", BROKEN, what, hint or "see above") for what, hint in refusals.items()]
-    if not found:
-        from muster.check.log import read_log
-
-        report = read_log([line.encode() for line in said.splitlines()])
-        found = [Finding("start", BROKEN, each.evidence, each.remedy) for each in report.causes[:2]]
     lines = [line for line in said.splitlines() if line.strip()]
     if not found and any(_NOT_THERE in line for line in lines):
         hosts = tuple(sorted(set(_ENDED.findall(said))))
         where = hosts_in_words(hosts) if hosts else "a node"
         evidence = f"the working directory is another one, or not there, on {where}"
         found = [Finding("shared directory", BROKEN, evidence, "run from a file system that all nodes share", hosts)]
+    if not found:
+        from muster.check.log import read_log
+
+        causes = [each for each in read_log([line.encode() for line in lines]).causes if not each.signature.echo]
+        found = [Finding("start", BROKEN, each.evidence, each.remedy) for each in causes[:2]]
     if not found:
         own = [line for line in lines if not line.startswith("srun:")]
         last = next(reversed(own or lines), "")
