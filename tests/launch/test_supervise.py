@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import PIPE, Process, Result, run, start
+from muster.act.runner import PIPE, Result, run, start
 
 MUSTER = (sys.executable, "-m", "muster")
 
@@ -86,7 +86,7 @@ def _is_alive(pid: str) -> bool:
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_every_rank_and_its_children(tmp_path: Path, number: signal.Signals, status: int) -> None:
     script = 'sleep 300 & echo $! >"$0/$RANK"; wait'
-    process: Process = start(
+    process = start(
         [*MUSTER, "run", "--here", "--grace", "2", "--ntasks-per-node", "3", "--", "sh", "-c", script, str(tmp_path)],
         stdin=PIPE,
         own_group=True,
