@@ -53,13 +53,18 @@ def facts_and_request(words: Sequence[str]) -> tuple[Facts, Request]:
     from muster.act.probe import load_facts, look, settings_files
     from muster.job.options import parse, request_from
     from muster.job.settings import merge_settings
+    from muster.plan.python_environment import chosen
 
     facts = look()
     values, origins, command = parse(words)
     settings = merge_settings(settings_files(facts), facts.environment)
-    request = request_from(settings, values, origins, command)
+    request = chosen(request_from(settings, values, origins, command))
     if request.facts:
         facts = load_facts(request.facts, facts)
+    if request.conda:
+        from muster.act.conda import find_conda
+
+        request = find_conda(request, facts)
     return facts, request
 
 
@@ -80,6 +85,8 @@ def plan_for(
     from muster.sites.load import choose_site, overrides_from
 
     engine = engine or Engine.SLURM
+    if engine is Engine.HERE:
+        _need_environment(request, facts)
     name = request.site or ("laptop" if engine is Engine.HERE else None)
     site = choose_site(name, facts, overrides_from(request.site_set))
     seen = look_at_nccl(request, site, look_at_image(request, site, facts))
@@ -96,6 +103,18 @@ def plan_for(
     venv = Path(facts.working_directory) / request.venv
     modules = (*(site.profile.modules.load or ()), *request.module)
     return replace(plan, notes=(*plan.notes, *(Note(text, warning=True) for text in differences(venv, modules))))
+
+
+def _need_environment(request: Request, facts: Facts) -> None:
+    """On this machine it can be seen before the start: without it another Python would run, and say nothing."""
+    from pathlib import Path
+
+    from muster.plan.python_environment import environment_of
+
+    named = request.conda or (request.venv and request.venv != "none")
+    environment = environment_of(request, facts) if named else None
+    if environment is not None and not Path(facts.working_directory, environment.python).exists():
+        raise RequestError(f"there is no Python in {environment.folder}", hint="name the folder that holds bin/python")
 
 
 def warn(notes: Sequence[Note], *, quiet: bool) -> None:

@@ -335,6 +335,25 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             help="virtual environment; the active one if not given, 'none': none",
         ),
     ] = None
+    conda: Annotated[
+        str | None,
+        _option(
+            "--conda",
+            metavar="ENV",
+            group="environment",
+            help="conda environment: its folder, or its name where conda keeps it",
+        ),
+    ] = None
+    environment: Annotated[
+        str | None,
+        _option(
+            "--with",
+            metavar="WHICH",
+            group="environment",
+            choices=("image", "venv", "conda", "modules"),
+            help="which of those that a settings file names: image, venv, conda; modules: none of them",
+        ),
+    ] = None
     image: Annotated[
         str | None,
         _option(

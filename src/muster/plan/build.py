@@ -23,6 +23,7 @@ from muster.plan.image import keep_host_outside, use_image
 from muster.plan.image_paths import check_places, image_notes
 from muster.plan.limits import check_limits
 from muster.plan.model import Engine, Flag, Note, Output, Plan, Reason, Rendezvous, Shape, Variable
+from muster.plan.python_environment import as_variables, environment_of
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_terms import node_shape, reason_for, site_notes, situation_of, terms_of
 from muster.plan.terms import Terms
@@ -55,7 +56,10 @@ def make_plan(
     job = situation_of(site, request, shape, started_by(launcher), nccl=facts.nccl)
     terms = terms_of(site, request, shape, job)
     image = use_image(request, site, facts, job, engine)
-    variables = (*keep_host_outside(image), *horovod_variables(launcher), *make_variables(request, terms, facts))
+    # Where no script stands before the ranks; an environment that is active is in their PATH already.
+    here = engine is Engine.HERE and bool(request.conda or request.venv)
+    own = as_variables(environment_of(request, facts), facts) if here else ()
+    variables = (*keep_host_outside(image), *horovod_variables(launcher), *own, *make_variables(request, terms, facts))
     directory = _working_directory(request, facts)
     name = request.job_name or _name_of(command)
     check_places(image, directory, variables)
@@ -125,15 +129,16 @@ def _python(request: Request, facts: Facts) -> str | None:
     """The interpreter of the environment that the ranks will have."""
     if request.image:
         return None
-    if request.venv and request.venv != "none":
-        return f"{request.venv.rstrip('/')}/bin/python"
-    return facts.python
+    asked = request.conda or request.venv
+    environment = environment_of(request, facts) if asked else None
+    return environment.python if environment else facts.python
 
 
 def _python_is_made_in_the_job(request: Request, site: Site, facts: Facts) -> bool:
     """Whether the script itself brings the interpreter: a virtual environment, modules or an image."""
-    venv = request.venv or facts.environment.get("VIRTUAL_ENV") or "none"
-    return venv != "none" or bool(request.module or request.image or site.profile.modules.load)
+    return environment_of(request, facts) is not None or bool(
+        request.module or request.image or site.profile.modules.load
+    )
 
 
 def _last_of_each(variables: Iterable[Variable]) -> tuple[Variable, ...]:

@@ -8,6 +8,7 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.plan.model import ImageUse, Prelude, Reason, Variable
+from muster.plan.python_environment import activation, environment_of
 from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
 from muster.plan.words import Fragment, line, quote, template
@@ -55,7 +56,8 @@ def _resolver() -> Iterator[tuple[str, Variable]]:
 
 def make_prelude(request: Request, site: Site, terms: Terms, facts: Facts, image: ImageUse) -> tuple[Prelude, ...]:
     """Modules, the site's own commands and the virtual environment, in the order in which they must stand."""
-    return (*_modules(request, site, image), *terms.prelude, *_virtual_environment(request, facts))
+    environment = environment_of(request, facts)
+    return (*_modules(request, site, image), *terms.prelude, *activation(environment))
 
 
 def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]:
@@ -106,19 +108,4 @@ def _module_command(init: tuple[str, ...] | None) -> Prelude:
         Reason("a batch shell may not know `module` yet"),
         f"this host has no modules: {', '.join(files)} cannot be read",
         "leave --module away, or correct the site profile",
-    )
-
-
-def _virtual_environment(request: Request, facts: Facts) -> Iterator[Prelude]:
-    venv, origin = request.venv, request.origin("venv")
-    if venv is None:
-        venv, origin = facts.environment.get("VIRTUAL_ENV"), "your active environment"
-    if not venv or venv == "none" or request.image:
-        return
-    activate = f"{venv.rstrip('/')}/bin/activate"
-    yield Prelude(
-        (".", activate),
-        Reason("the ranks run in this virtual environment", origin),
-        f"the virtual environment {venv} is not there",
-        "is it on a file system that the compute nodes see?",
     )

@@ -86,6 +86,8 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
     """What each started process runs before the user's command, kept in shell variables."""
     if any(isinstance(each.hint, Fragment) for each in plan.prelude):
         yield part("modules")
+    if any(each.words[0] == "muster_conda" for each in plan.prelude):
+        yield part("conda")
     if not launcher.prologues(plan):
         yield part("stop")
         return
