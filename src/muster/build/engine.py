@@ -26,6 +26,11 @@ _COMPLAINTS: Sequence[tuple[str, str, str]] = (
         ("--cache DIR names a roomier place; the image itself needs room where -o points"),
     ),
     (
+        r"Miniforge|urlopen error",
+        "Miniforge, which cotainr installs, could not be fetched",
+        "build where there is a way out: a login node, or --job on a node that has one",
+    ),
+    (
         r"unauthorized|authentication required|access denied|incorrect username or password",
         "the registry refuses the user or the password",
         "--login USER with --password-env NAME or --password-stdin",
@@ -72,10 +77,14 @@ class Builder(msgspec.Struct, frozen=True):
 
     def build(self, target: Path, source: str, say: Say, *, flags: Sequence[str] = ()) -> None:
         """Build `target` from `source`, what it says passed on; `target` is whole only when this returns."""
+        self.follow([self.program, "build", *flags, str(target), source], say)
+
+    def follow(self, argv: Sequence[str], say: Say) -> None:
+        """Run a program that builds, with a scratch directory of its own; what it says is passed on."""
         self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
         work = Path(tempfile.mkdtemp(prefix="build-", dir=self.cache))
         try:
-            self._build([self.program, "build", *flags, str(target), source], work, say)
+            self._build(argv, work, say)
         finally:
             remove(work)
 
@@ -96,7 +105,7 @@ class Builder(msgspec.Struct, frozen=True):
         """Cache and scratch off the home directory, under both programs' names for them."""
         places = {"CACHEDIR": str(self.cache), "TMPDIR": str(work)}
         names = {f"{engine}_{name}": value for engine in ("APPTAINER", "SINGULARITY") for name, value in places.items()}
-        return {**self.environment, **names}
+        return {**self.environment, **names, "TMPDIR": str(work)}
 
     def prove(self, image: Path, runner: Runner = run) -> None:
         """The engine reads it and starts something in it; an image without `true` is started and says so."""

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from muster.act.image_facts import look_at_path
+from muster.build.cotainr import CondaOrder, add_conda, judge_conda
 from muster.build.definition import Copy, compose, from_containerfile
 from muster.build.draft import digest_of_inputs, digest_of_path, is_up_to_date, record_of, swapped_in
 from muster.build.engine import Builder
@@ -32,16 +33,21 @@ class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
     definition: Path | None = None
     requirements: Path | None = None
     copies: tuple[Copy, ...] = ()
+    conda: CondaOrder | None = None
     sandbox: bool = False
     replace: bool = False
 
 
 def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login | None = None) -> bool:
     """Build it; False: what is there was built from the same."""
-    if order.source is None and order.definition is None:
+    if order.source is None and order.definition is None and (order.conda is None or order.conda.system is None):
         raise RequestError("there is nothing to build from", hint="--from docker://REGISTRY/NAME:TAG, or --def FILE")
     base, plain_http = _base_of(order.source, login, say)
     text = _definition_of(order, base)
+    if order.conda is not None:
+        if text is not None or order.sandbox:
+            raise RequestError("--conda goes with --from or --system alone", hint="build it, then build on top of it")
+        judge_conda(order.conda, order.source.words if order.source else None, say)
     inputs = _inputs(order, base, text)
     digest = digest_of_inputs(inputs)
     if is_up_to_date(order.output, record_of(order.output), digest, replace=order.replace):
@@ -58,7 +64,10 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
             file = Path(folder) / "image.def"
             file.write_text(text)
             source = str(file)
-        signed_in.build(draft, source, say, flags=flags)
+        if order.conda is not None:
+            add_conda(signed_in, draft, order.conda, base, say)
+        else:
+            signed_in.build(draft, source, say, flags=flags)
         builder.prove(draft)
     _write_record(
         order.output,
@@ -103,6 +112,8 @@ def _definition_of(order: ImageOrder, base: str | None) -> str | None:
         given = from_containerfile(given)
     requirements = str(order.requirements.absolute()) if order.requirements else None
     copies = [Copy(str(Path(each.source).absolute()), each.target) for each in order.copies]
+    if base is None and order.conda is not None and order.definition is None:
+        return None
     if base is None:
         if requirements or copies:
             raise RequestError("--pip and --copy need --from beside --def", hint="or write them into the definition")
@@ -122,6 +133,7 @@ def _read(file: Path) -> str:
 def _inputs(order: ImageOrder, base: str | None, text: str | None) -> Mapping[str, Any]:
     """All that decides what comes out."""
     files = [Path(each.source) for each in order.copies] + ([order.requirements] if order.requirements else [])
+    files += [order.conda.file.absolute()] if order.conda else []
     on_disk = order.source is not None and order.source.path is not None
     return {
         "base": base,
@@ -129,6 +141,7 @@ def _inputs(order: ImageOrder, base: str | None, text: str | None) -> Mapping[st
         "text": digest_of_inputs({"text": text}),
         "files": {str(file): digest_of_path(file) for file in files},
         "sandbox": order.sandbox,
+        "system": order.conda.system if order.conda else None,
     }
 
 

@@ -13,6 +13,7 @@ from muster.cli.output import say
 from muster.errors import RequestError
 
 if TYPE_CHECKING:
+    from muster.build.cotainr import CondaOrder
     from muster.build.registry import Login
     from muster.build.source import Source
 
@@ -65,6 +66,16 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="SRC:DST",
         help="a file or directory to put into it; may be given again",
+    )
+    page.add_argument(
+        "--conda", type=Path, metavar="FILE", help="a conda environment file to install in it, by cotainr"
+    )
+    page.add_argument("--system", metavar="NAME", help="with --conda: cotainr's name of a system, for its base image")
+    page.add_argument(
+        "--gpu-kind", choices=("cpu", "cuda", "rocm"), help="with --conda: packages for others are refused"
+    )
+    page.add_argument(
+        "--accept-licenses", action="store_true", help="you accept the licence of Miniforge, which cotainr installs"
     )
     page.add_argument("--sandbox", action="store_true", help="a directory that can be changed, instead of one file")
     page.add_argument("-o", "--output", type=Path, required=True, metavar="X.sif", help="what is made")
@@ -173,6 +184,7 @@ def _image(options: argparse.Namespace) -> int:
         definition=options.definition,
         requirements=options.requirements,
         copies=tuple(parse_copy(words) for words in options.copy),
+        conda=_conda(options),
         sandbox=options.sandbox,
         replace=options.replace,
     )
@@ -181,6 +193,16 @@ def _image(options: argparse.Namespace) -> int:
     build_image(order, builder, lambda text: say(text, quiet=options.quiet), login=login)
     print(options.output)
     return 0
+
+
+def _conda(options: argparse.Namespace) -> CondaOrder | None:
+    from muster.build.cotainr import CondaOrder
+
+    if options.conda is None:
+        if options.system or options.gpu_kind or options.accept_licenses:
+            raise RequestError("--system, --gpu-kind and --accept-licenses go with --conda", hint="--conda FILE")
+        return None
+    return CondaOrder(options.conda, options.system, options.accept_licenses, options.gpu_kind)
 
 
 def _venv(options: argparse.Namespace) -> int:
