@@ -16,6 +16,7 @@ from muster.build.cotainr import CondaOrder, add_conda, judge_conda
 from muster.build.definition import Copy, compose, from_containerfile
 from muster.build.draft import digest_of_inputs, digest_of_path, is_up_to_date, record_of, swapped_in
 from muster.build.engine import Builder
+from muster.build.enroot import edf_of, import_image, import_words
 from muster.build.registry import Login, digest_of
 from muster.build.source import Source
 from muster.errors import RequestError
@@ -36,6 +37,11 @@ class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
     conda: CondaOrder | None = None
     sandbox: bool = False
     replace: bool = False
+
+    @property
+    def is_squashfs(self) -> bool:
+        """Made by enroot, for Pyxis and the Container Engine."""
+        return self.output.suffix in {".sqsh", ".squashfs"}
 
 
 def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login | None = None) -> bool:
@@ -64,11 +70,16 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
             file = Path(folder) / "image.def"
             file.write_text(text)
             source = str(file)
-        if order.conda is not None:
+        if order.is_squashfs:
+            import_image(signed_in, draft, _words_for_enroot(order, base, text), say)
+        elif order.conda is not None:
             add_conda(signed_in, draft, order.conda, base, say)
         else:
             signed_in.build(draft, source, say, flags=flags)
-        builder.prove(draft)
+        if not order.is_squashfs:
+            builder.prove(draft)
+    if order.is_squashfs:
+        order.output.with_suffix(".toml").write_text(edf_of(order.output))
     _write_record(
         order.output,
         {
@@ -80,6 +91,16 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
         },
     )
     return True
+
+
+def _words_for_enroot(order: ImageOrder, base: str | None, text: str | None) -> str:
+    registry = order.source.registry if order.source else None
+    if registry is None or base is None or text is not None or order.conda is not None or order.sandbox:
+        raise RequestError(
+            f"{order.output.name} is made by enroot, which takes an image of a registry as it is",
+            hint="--from docker://REGISTRY/NAME:TAG alone; anything more goes into a .sif",
+        )
+    return import_words(registry, base.rpartition("@")[2])
 
 
 def _base_of(source: Source | None, login: Login | None, say: Say) -> tuple[str | None, bool]:

@@ -1,0 +1,53 @@
+"""Squashfs images for Pyxis and the Container Engine: enroot fetches and packs them, an EDF beside one names it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from muster.act.image_facts import look_at_path
+from muster.build.engine import Builder
+from muster.build.source import Registry
+from muster.errors import CommandFailed, MachineLacks
+
+__all__ = ["edf_of", "import_image", "import_words"]
+
+Say = Callable[[str], None]
+
+
+def import_words(registry: Registry, digest: str) -> str:
+    """The image as enroot writes it: the registry's host ends with #, the digest says which bytes."""
+    return f"docker://{registry.host}#{registry.name}@{digest}"
+
+
+def import_image(builder: Builder, draft: Path, words: str, say: Say) -> None:
+    """Fetch and pack it as `draft`, which enroot wants to end in .sqsh."""
+    program = shutil.which("enroot", path=builder.environment.get("PATH"))
+    if program is None:
+        raise MachineLacks(
+            "enroot",
+            "enroot is not on PATH, and a .sqsh is made by it",
+            hint="build on a node that has it (--job), or make a .sif, which Pyxis does not read",
+        )
+    made = draft.with_name(f"{draft.name}.sqsh")
+    try:
+        builder.follow([program, "import", "--output", str(made), "--", words], say)
+        seen = look_at_path(made)
+        if seen.kind != "squashfs" or seen.broken is not None:
+            raise CommandFailed(
+                [program],
+                0,
+                "",
+                f"enroot ended well and left no image: {seen.broken or seen.kind}",
+                hint="what it said stands above",
+            )
+        made.rename(draft)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def edf_of(image: Path) -> str:
+    """The smallest environment file that runs it: `muster run --image X.toml` and srun --environment read it."""
+    return f"image = {json.dumps(str(image).replace('$', '$$'), ensure_ascii=False)}\n"
