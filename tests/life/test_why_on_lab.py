@@ -41,6 +41,17 @@ def test_the_rank_that_failed_first_is_named(
     assert told["phase"] == "ended badly"
 
 
+def test_a_known_error_in_its_last_words_is_explained(lab: Lab, shared_directory: Path) -> None:
+    said = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+    argv = [MUSTER, "submit", "--quiet", "-N", "1", "--", "sh", "-c", f"echo '{said}' >&2; exit 1"]
+    job = checked(lab.exec(argv, cwd=shared_directory)).stdout.strip()
+    told = _when_over(lab, job)
+    assert told["known_error"]["id"] == "cuda-ecc"
+    shown = checked(lab.exec([MUSTER, "why", job])).stdout
+    assert "known: the GPU's memory is faulty" in shown
+    assert "hint: leave the node out (--exclude)" in shown
+
+
 def _when_over(lab: Lab, job: str) -> dict[str, Any]:
     """What `why --json` says once the job has ended."""
     for _ in range(300):

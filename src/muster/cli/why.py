@@ -88,6 +88,10 @@ def _ended(case: Case) -> Iterator[str]:
         whose = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
         yield f"  last lines {whose}:"
         yield from (f"    {plain(line)}" for line in lines)
+        known = _known(lines)
+        if known is not None:
+            yield f"  known: {known['cause']}"
+            yield f"    hint: {known['remedy']}"
         yield f"  all of it: muster logs {case.asked}"
 
 
@@ -111,6 +115,16 @@ def _last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
     return [line.text.decode(errors="replace").rstrip("\r") for line in lines]
 
 
+def _known(lines: Sequence[str]) -> dict[str, str] | None:
+    """The known error that explains these lines best."""
+    from muster.check.log import explain
+
+    found = explain(lines)
+    if found is None:
+        return None
+    return {"id": found.signature.id, "cause": found.signature.cause, "remedy": found.remedy}
+
+
 def _as_json(case: Case) -> dict[str, Any]:
     """What `status --json` gives, and the reasons."""
     from muster.slurm.states import Phase
@@ -122,6 +136,7 @@ def _as_json(case: Case) -> dict[str, Any]:
         "waiting": None,
         "first_failure": None,
         "last_lines": [],
+        "known_error": None,
     }
     if job is not None and job.state.phase is Phase.WAITING:
         reason = job.reason
@@ -143,4 +158,5 @@ def _as_json(case: Case) -> dict[str, Any]:
             "line": failure.line,
         }
         found["last_lines"] = _last_words(output, failure)
+        found["known_error"] = _known(found["last_lines"])
     return found
