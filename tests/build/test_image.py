@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from build.small_registry import SmallRegistry, small_registry
 from muster.act.runner import PIPE, Result, run, start
 from muster.build.definition import compose, from_containerfile, parse_copy
+from muster.build.engine import root_lacks_capabilities
 from muster.build.source import parse_source
 from muster.errors import CommandFailed, MachineLacks, MusterError, RequestError
 from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
@@ -232,6 +233,32 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(place: Place, open_regis
     assert refused.status == 3, refused.stderr
     assert "no space is left to build" in refused.stderr
     assert refused.stdout == ""
+
+
+def test_the_commands_of_a_definition_run_in_the_image(place: Place, open_registry: SmallRegistry) -> None:
+    """Also where root has not all capabilities, as in most containers that builds run in."""
+    (place.folder / "more.def").write_text("%post\n    echo made by $(id -u) >/made\n")
+    built = place.muster("image", "--from", open_registry.image, "--def", "more.def", "-o", "x.sif")
+    assert built.ok, built.stderr
+    assert place.inside("x.sif", "cat", "/made").stdout == "made by 0\n"
+
+
+def test_a_command_that_fails_leaves_nothing(place: Place, open_registry: SmallRegistry) -> None:
+    (place.folder / "more.def").write_text("%post\n    exit 3\n")
+    built = place.muster("image", "--from", open_registry.image, "--def", "more.def", "-o", "x.sif")
+    assert built.status == 3
+    assert "a step of the definition failed" in built.stderr
+    assert place.left() == {"more.def"}
+
+
+def test_capabilities_are_read_from_the_kernels_own_words(tmp_path: Path) -> None:
+    status, last = tmp_path / "status", tmp_path / "last"
+    last.write_text("40\n")
+    status.write_text("CapEff:\t000001fffeffffff\n")
+    assert root_lacks_capabilities(status, last) == (os.geteuid() == 0)
+    status.write_text("CapEff:\t000001ffffffffff\n")
+    assert not root_lacks_capabilities(status, last)
+    assert not root_lacks_capabilities(tmp_path / "none", last)
 
 
 def test_a_definition_goes_on_top_of_an_image() -> None:

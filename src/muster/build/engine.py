@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -14,7 +15,7 @@ from muster.act.runner import DEVNULL, PIPE, Runner, end_group, run, start
 from muster.build.draft import remove
 from muster.errors import CommandFailed, MachineLacks, RequestError
 
-__all__ = ["Builder", "find_builder"]
+__all__ = ["Builder", "find_builder", "root_lacks_capabilities"]
 
 Say = Callable[[str], None]
 
@@ -65,6 +66,10 @@ _COMPLAINTS: Sequence[tuple[str, str, str]] = (
     ),
 )
 
+# In a user namespace of its own whoever makes it has all capabilities there.
+_LAST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
+_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
+
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -75,9 +80,14 @@ class Builder(msgspec.Struct, frozen=True):
     cache: Path
     environment: Mapping[str, str]
 
-    def build(self, target: Path, source: str, say: Say, *, flags: Sequence[str] = ()) -> None:
+    def build(
+        self, target: Path, source: str, say: Say, *, flags: Sequence[str] = (), runs_commands: bool = False
+    ) -> None:
         """Build `target` from `source`, what it says passed on; `target` is whole only when this returns."""
-        self.follow([self.program, "build", *flags, str(target), source], say)
+        own = _NAMESPACE if runs_commands and root_lacks_capabilities() else ()
+        if own:
+            say("this root lacks capabilities, as in a container: commands run in a user namespace of their own")
+        self.follow([*own, self.program, "build", *flags, str(target), source], say)
 
     def follow(self, argv: Sequence[str], say: Say) -> None:
         """Run a program that builds, with a scratch directory of its own; what it says is passed on."""
@@ -124,6 +134,16 @@ class Builder(msgspec.Struct, frozen=True):
     def version(self, runner: Runner = run) -> str:
         """As it says itself."""
         return runner([self.program, "--version"], env=self.environment).stdout.strip()
+
+
+def root_lacks_capabilities(status: Path = Path("/proc/self/status"), last: Path = _LAST_CAPABILITY) -> bool:
+    """Whether we are root without all of its powers: Apptainer asks for every one before it runs %post."""
+    try:
+        found = re.search(r"^CapEff:\s*([0-9a-f]+)$.*", status.read_text(), re.MULTILINE)
+        everything = (1 << (int(last.read_text()) + 1)) - 1
+    except (OSError, ValueError):
+        return False
+    return os.geteuid() == 0 and found is not None and int(found[1], 16) != everything
 
 
 def find_builder(environment: Mapping[str, str], cache: Path | None, uid: int) -> Builder:

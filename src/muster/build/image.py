@@ -75,7 +75,7 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
         elif order.conda is not None:
             add_conda(signed_in, draft, order.conda, base, say)
         else:
-            signed_in.build(draft, source, say, flags=flags)
+            signed_in.build(draft, source, say, flags=flags, runs_commands="%post" in (text or ""))
         if not order.is_squashfs:
             builder.prove(draft)
     if order.is_squashfs:
