@@ -165,6 +165,18 @@ GPU 00000000:03:00.0
             Name                              : python
             Used GPU Memory                   : 70000 MiB
 """
+PEERS = """\
+ \tGPU0\tGPU1\tGPU2\tGPU3\t
+ GPU0\tX\tOK\tOK\tOK\t
+ GPU1\tOK\tX\tOK\tCNS\t
+ GPU2\tOK\tOK\tX\tOK\t
+ GPU3\tOK\tCNS\tOK\tX\t
+
+Legend:
+  X    = Self
+  OK   = Status Ok
+  CNS  = Chipset not supported
+"""
 XID = "[12.3] NVRM: Xid (PCI:0000:03:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 CASES = (
@@ -390,6 +402,14 @@ CASES = (
         "does not answer",
         ("node2",),
     ),
+    Case(
+        "a pair of GPUs that is apart",
+        of_node("smi", {"peers": PEERS}),
+        "peer access",
+        WARNING,
+        "GPUs 1 and 3 of node2 do not reach each other's memory (CNS)",
+        ("node2",),
+    ),
     # versions
     Case("drivers differ", of_software("NVIDIA driver", "535.1"), "versions", BROKEN, "NVIDIA driver differs"),
     Case(
@@ -401,6 +421,14 @@ CASES = (
     ),
     Case("NCCL differs", of_software("nccl", "2.20.5"), "versions", BROKEN, "nccl differs"),
     Case("Python differs", of_software("python", "3.9.1"), "versions", WARNING, "python differs"),
+    Case(
+        "a slow shared file system",
+        of_node("import_s", {"/work/venv/lib/python3.11/site-packages": 0.0025}),
+        "import time",
+        WARNING,
+        "takes 2.5 ms on node2: import torch, which looks 20000 times, about 50 s",
+        ("node2",),
+    ),
     # start
     Case("/tmp is full", of_space("/tmp", free_mib=0), "space", BROKEN, "/tmp on node2 has room for 0 MiB", ("node2",)),
     Case(

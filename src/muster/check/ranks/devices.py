@@ -5,9 +5,9 @@ from typing import Dict, Iterator, Optional, Tuple
 from .binding import device_of, visible_of
 from .facts import Node, Rank, World
 from .finding import BROKEN, WARNING, Finding, hosts_in_words
-from .smi import Health, read_nvidia_smi, read_rocm_smi, read_xids
+from .smi import Health, read_nvidia_smi, read_peers, read_rocm_smi, read_xids
 
-__all__ = ["XIDS", "judge_health", "judge_own_device", "judge_present"]
+__all__ = ["XIDS", "judge_health", "judge_own_device", "judge_peers", "judge_present"]
 
 # Events of NVIDIA's driver after which a GPU computes wrongly, slowly or not at all, until somebody resets it.
 XIDS = {
@@ -109,6 +109,23 @@ def judge_health(world: World) -> Iterator[Finding]:
         for place, number in seen:
             if number in XIDS:
                 yield _of_node(node, BROKEN, f"GPU {place}: Xid {number}, {XIDS[number]}", _SUPPORT)
+
+
+def judge_peers(world: World) -> Iterator[Finding]:
+    """Where some GPUs of a node reach each other's memory, all should; a board without peer access has none at all."""
+    for node in world.places():
+        apart = read_peers(node.get("smi", {}).get("peers", ""))
+        count = len(node.get("gpus", []))
+        if apart and len(apart) < count * (count - 1) // 2:
+            one, other, why = apart[0]
+            more = f" and {len(apart) - 1} more pairs" if len(apart) > 1 else ""
+            yield Finding(
+                "peer access",
+                WARNING,
+                f"GPUs {one} and {other}{more} of {node['host']} do not reach each other's memory ({why})",
+                _SUPPORT,
+                (node["host"],),
+            )
 
 
 _SUPPORT = "leave the node out (--exclude) and tell the site's support"

@@ -119,6 +119,8 @@ class Node(TypedDict, total=False):
     """Of the working directory and the run directory: what this node sees there."""
 
     import_s: Dict[str, float]
+    """Folder of Python packages → seconds to look at one file in it."""
+
     egress: Optional[bool]
     gathered_s: float
 

@@ -44,6 +44,7 @@ _SMI_S = 5.0
 _SMI = {
     "cuda": {
         "nvidia-smi": ["nvidia-smi", "-q", "-d", "ECC,ROW_REMAPPER,PERFORMANCE,PIDS,COMPUTE"],
+        "peers": ["nvidia-smi", "topo", "-p2p", "r"],
         "dmesg": ["dmesg", "--level=emerg,alert,crit,err,warn"],
     },
     "rocm": {"rocm-smi": ["rocm-smi", "--showrasinfo", "all", "--showpids", "--showbus"]},

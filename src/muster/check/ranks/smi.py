@@ -3,7 +3,7 @@
 import re
 from typing import Dict, Iterator, List, NamedTuple, Tuple
 
-__all__ = ["Health", "Process", "read_nvidia_smi", "read_rocm_smi", "read_xids"]
+__all__ = ["Health", "Process", "read_nvidia_smi", "read_peers", "read_rocm_smi", "read_xids"]
 
 
 class Process(NamedTuple):
@@ -92,6 +92,22 @@ def _processes(block: str) -> Iterator[Process]:
         memory = re.search(r"^\s*Used GPU Memory\s*: (.*)$", part, re.MULTILINE)
         if pid is not None:
             yield Process(int(pid[0]), name.group(1).strip() if name else "", memory.group(1).strip() if memory else "")
+
+
+def read_peers(text: str) -> List[Tuple[int, int, str]]:
+    """The pairs of GPUs of `nvidia-smi topo -p2p r` that do not reach each other's memory, and the tool's word why."""
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        if not words or not re.fullmatch(r"GPU[0-9]+", words[0]) or words[1:2] == ["GPU1"]:
+            continue
+        number = int(words[0][3:])
+        found += [
+            (number, other, word)
+            for other, word in enumerate(words[1:])
+            if other > number and word not in ("X", "OK", "U")
+        ]
+    return found
 
 
 def read_rocm_smi(text: str) -> List[Health]:

@@ -5,7 +5,7 @@ from typing import Dict, Iterator, List, Optional, Tuple
 from .facts import World
 from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
-__all__ = ["judge_leftovers", "judge_limits", "judge_shared", "judge_space"]
+__all__ = ["judge_imports", "judge_leftovers", "judge_limits", "judge_shared", "judge_space"]
 
 # Below which a rank's own start fails: sockets and caches in /tmp, NCCL's and the data loaders' segments in /dev/shm.
 _LEAST_MIB = {"/tmp": (16, 64), "/dev/shm": (32, 128)}  # looked at, not written
@@ -16,6 +16,9 @@ _LEAST_DESCRIPTORS = (256, 1024)
 _LEAST_LOCKED_BYTES = 16 << 20
 _LEAST_PROCESSES = 1024
 _LEAST_STACK_BYTES = 1 << 20
+# Counted with strace: stat and open of one `import torch` on a file system that is not warm.
+_LOOKS_OF_TORCH = 20_000
+_LONG_IMPORT_S = 30.0
 
 
 def judge_space(world: World) -> Iterator[Finding]:
@@ -73,6 +76,22 @@ def _limits(limits: Dict[str, Optional[int]], *, rdma: bool) -> Iterator[Tuple[s
     memory = limits.get("as")
     if memory is not None and memory < 64 << 30:
         yield WARNING, f"a process may address {memory >> 20} MiB, and CUDA reserves far more than it uses", ask
+
+
+def judge_imports(world: World) -> Iterator[Finding]:
+    """How long `import torch` takes by what one look at a file costs: shared file systems answer in milliseconds."""
+    for node in world.nodes:
+        for folder, seconds in node.get("import_s", {}).items():
+            expected_s = seconds * _LOOKS_OF_TORCH
+            if expected_s > _LONG_IMPORT_S:
+                yield Finding(
+                    "import time",
+                    WARNING,
+                    f"a look at a file in {folder} takes {seconds * 1000:.2g} ms on {node['host']}:"
+                    f" import torch, which looks {_LOOKS_OF_TORCH} times, about {expected_s:.0f} s",
+                    "an image (--image) is one file to the shared file system; muster build image makes it",
+                    (node["host"],),
+                )
 
 
 def judge_leftovers(world: World) -> Iterator[Finding]:

@@ -60,6 +60,7 @@ CHECKS: Tuple[Check, ...] = (
         "ECC, row remap, clocks, Xid, leftovers",
         devices.judge_health,
     ),
+    Check("peer access", "devices", ("node", "ranks"), "GPUs reach each other's memory", devices.judge_peers),
     Check(
         "versions", "devices", ("ranks",), "driver, NCCL, torch and Python agree between nodes", compare.judge_software
     ),
@@ -68,6 +69,7 @@ CHECKS: Tuple[Check, ...] = (
     Check(
         "space", "start", ("login", "node", "ranks"), "room in /tmp, /dev/shm and the run's places", start.judge_space
     ),
+    Check("import time", "start", ("ranks",), "what importing Python packages costs on each node", start.judge_imports),
     Check("limits", "start", ("node", "ranks"), "open files, locked memory, processes", start.judge_limits),
     Check(
         "leftovers", "start", ("login", "node", "ranks"), "locks and memory of ended processes", start.judge_leftovers
