@@ -253,11 +253,17 @@ def test_the_node_prologue_runs_once_and_its_failure_names_the_node() -> None:
     assert f"failed on {here} with status 4" in result.stderr
 
 
-@pytest.mark.parametrize("name", sorted(set(CHOICES) - {"auto"}))
-def test_every_prologue_passes_shellcheck(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        *((name, ()) for name in sorted(set(CHOICES) - {"auto"})),
+        ("horovod", ("--mpi", "pmix", "-N", "2", "--", "true")),
+    ],
+)
+def test_every_prologue_passes_shellcheck(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
     from .plans import plan
 
-    planned = plan(launcher=name)
+    planned = plan(*words, launcher=name)
     for variable, parts in LAUNCHERS[planned.launcher].prologues(planned):
         script = tmp_path / f"{variable}.sh"
         script.write_text("#!/bin/sh\n" + compose(parts))
