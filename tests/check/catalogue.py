@@ -153,8 +153,8 @@ FAULTS: tuple[Fault, ...] = (
         "binding",
         "all 2 ranks of node3 run on one core (CPUs 0)",
         ("node3",),
-        make=(("node3", "taskset -pc 0 $(pidof -s slurmd)"),),
-        mend=(("node3", "taskset -pc 0-63 $(pidof -s slurmd)"),),
+        make=(("node3", "taskset -apc 0 $(pidof -s slurmd)"),),
+        mend=(("node3", "taskset -apc 0-63 $(pidof -s slurmd)"),),
     ),
     _env("too-many-threads", "threads", "OMP_NUM_THREADS", "OMP_NUM_THREADS=64"),
     # --- room, limits, what is left over
