@@ -22,7 +22,7 @@ from muster.rank import contract
 __all__ = ["Looked", "expected_of", "look_at_job"]
 
 # From the first word of a rank, or of srun about one, to the last: the ranks themselves give up before.
-_PATIENCE_S = 20.0
+_PATIENCE_S = 18.0
 # A host that is stopped keeps its step alive for long after everybody else has told.
 _AFTER_THE_END_S = 1.0
 _ENDING_S = 15.0
