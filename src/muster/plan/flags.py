@@ -74,17 +74,18 @@ _REFUSED = {
     "input": ("would give every rank the same input", "muster run … <FILE: rank 0 reads it"),
 }
 
-# What else sbatch takes: `sbatch --help` of 22.05, and its manual's options since. A site's plugins add to it.
+# What else sbatch takes: `sbatch --help` of 22.05, 24.11 and 26.05, and what was taken away between them. A site's
+# plugins add to it.
 _SLURMS = frozenset(
     """
-    array batch bb bbf begin cluster-constraint clusters container container-id contiguous core-spec
+    array batch bb bbf begin cluster-constraint clusters container container-id container-type contiguous core-spec
     cores-per-socket cpu-freq cpus-per-gpu deadline delay-boot dependency extra extra-node-info get-user-env gid
     gpu-bind gpu-freq gpus-per-socket gres-flags hint hold ignore-pbs kill-on-invalid-dep licenses mail-type
     mail-user mcs-label mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill no-requeue nodefile
-    ntasks-per-core ntasks-per-gpu ntasks-per-socket open-mode overcommit oversubscribe power prefer priority
-    profile propagate quiet reboot requeue reservation resv-ports segment signal sockets-per-node spread-job stepmgr
-    switches thread-spec threads-per-core time-min tmp tres-bind tres-per-task uid use-min-nodes verbose
-    wait-all-nodes wckey
+    ntasks-per-core ntasks-per-gpu ntasks-per-socket oom-kill-step open-mode overcommit oversubscribe power prefer
+    priority profile propagate quiet reboot requeue reservation resv-ports segment signal sockets-per-node
+    spread-job spread-segments stepmgr switches thread-spec threads-per-core time-min tmp tres-bind tres-per-task
+    uid use-min-nodes verbose wait-all-nodes wckey
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
 
