@@ -75,7 +75,7 @@ def test_without_cotainr_the_way_to_it_is_said(file: Path, tmp_path: Path) -> No
 def test_the_real_cotainr_unpacks_the_base_and_what_it_cannot_fetch_is_one_sentence(
     place: Place, open_registry: SmallRegistry
 ) -> None:
-    """Its Miniforge lies where this machine does not reach: nothing half-built stays."""
+    """Its download of Miniforge is turned away by a proxy that is not there: nothing half-built stays."""
     (place.folder / "env.yml").write_text(ENVIRONMENT)
     # cotainr asks its base for the machine; the small image has a shell and no more.
     (place.folder / "uname").write_text("#!/bin/sh\necho x86_64\n")

@@ -1,0 +1,1 @@
+"""Staging: packed once, verified on every node, or the shared copy for all."""
