@@ -54,6 +54,7 @@ bench-lab: packages-test $(TESTS_READY) ## the figures of the lab and of the com
 	@$(BIN)/python benchmarks/sites.py
 	@$(BIN)/python benchmarks/images.py
 	@$(BIN)/python benchmarks/check.py
+	@$(BIN)/python benchmarks/stage.py
 
 bench-launch: packages-test $(TORCH_READY) ## what a launch costs, beyond a shell, srun and torchrun; what gloo gives beside a plain loop
 	@$(BIN)/python benchmarks/launch.py
