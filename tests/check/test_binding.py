@@ -129,3 +129,48 @@ def test_a_mask_of_one_core_on_this_machine_is_found(tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stderr
     assert f"run on one core (CPUs {cpu})" in done.stdout
+
+
+def test_ranks_that_each_see_their_own_gpu_as_number_0_are_right() -> None:
+    """Where Slurm closes the other GPUs to a task, all of them count from 0: what a rank may open tells which it is."""
+    ranks = ALPS.ranks()
+    for number, rank in enumerate(ranks):
+        rank["environment"]["CUDA_VISIBLE_DEVICES"] = "0"
+        rank["reach"] = [number]
+    assert judge(world_of(ranks)) == []
+    for rank in ranks:
+        rank["reach"] = [0, 1, 2, 3]
+    assert "use the same GPU (0)" in judge(world_of(ranks))[0].evidence
+
+
+def test_of_two_filters_the_inner_counts_within_the_outer() -> None:
+    ranks = LUMI.ranks()
+    for number, rank in enumerate(ranks):
+        rank["environment"].update(ROCR_VISIBLE_DEVICES=str(number), HIP_VISIBLE_DEVICES="0")
+    assert judge(world_of(ranks)) == []
+
+
+def test_a_gpu_that_is_named_by_its_uuid_is_known() -> None:
+    ranks = ALPS.ranks(("72-143", "0-71", "144-215", "216-287"))
+    for number, gpu in enumerate(ranks[0]["node"]["gpus"]):
+        gpu["uuid"] = f"GPU-{number}a2b"
+    for number, rank in enumerate(ranks):
+        rank["environment"]["CUDA_VISIBLE_DEVICES"] = f"GPU-{number}a"
+    (found,) = judge(world_of(ranks), checks=BINDING)
+    assert "rank 0 on node1 runs on CPUs 72-143, and its GPU 0 hangs on 0-71" in found.evidence
+
+
+def test_some_ranks_on_one_core_are_named_among_others_that_are_right() -> None:
+    (found,) = findings(MARENOSTRUM5, ("5", "5", "40-59", "60-79"))
+    assert found.status == BROKEN
+    assert found.evidence == "ranks 0 and 1 of node1 run on one core (CPU 5)"
+
+
+@pytest.mark.parametrize("threads", ["²", "", "many", "-4", "9" * 5000])
+def test_what_is_no_number_of_threads_is_passed_over(threads: str) -> None:
+    assert findings(MARENOSTRUM5, threads=threads) == []
+
+
+def test_of_nested_threads_the_outer_count() -> None:
+    (found,) = findings(MARENOSTRUM5, threads="400,2")
+    assert "OMP_NUM_THREADS=400" in found.evidence

@@ -53,3 +53,19 @@ def test_without_ranks_the_login_node_is_shown() -> None:
     _, login, _ = healthy()
     (text,) = pictures(world_of([], login))
     assert text.startswith("login1: 16 cores")
+
+
+def test_a_strange_node_still_fits_a_terminal() -> None:
+    """Domains that are numbered in turns, ten cards on one of them; or no domains at all."""
+    node = MARENOSTRUM5.node()
+    node["cpus"]["numa"] = {str(half): ",".join(str(cpu) for cpu in range(half, 80, 2)) for half in (0, 1)}
+    node["devices"] = [{"name": f"mlx5_bond_{number}", "numa": 0, "state": "ACTIVE"} for number in range(10)]
+    ranks = MARENOSTRUM5.ranks()
+    ranks[0]["node"] = node
+    (text,) = pictures(world_of(ranks))
+    assert all(len(line) <= 80 for line in text.splitlines()), text
+    assert "mlx5_bond_9" in text
+    node["cpus"]["numa"] = {}
+    (text,) = pictures(world_of(ranks))
+    assert "0000000000" in text
+    assert "GPU 0-3" in text

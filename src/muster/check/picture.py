@@ -14,6 +14,8 @@ __all__ = ["pictures"]
 _SYMBOLS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NOBODY, _SEVERAL, _OTHER = ".", "*", "+"
 _CORES_IN_A_ROW = 64
+_LONGEST_LIST = 24
+_WIDTH = 80
 
 
 def pictures(world: World) -> tuple[str, ...]:
@@ -34,18 +36,43 @@ def _lines(node: Node, seats: Sequence[Seat]) -> Iterator[str]:
     bound = [seat for seat in seats if seat.bound]
     for name, domain in sorted(cpus.get("numa", {}).items(), key=lambda item: int(item[0])):
         here = [core for core in cores if core in cpu_set(domain)]
-        yield f"  NUMA {name:<3} CPUs {domain:<16} {'  '.join(_beside(node, int(name)))}".rstrip()
-        for start in range(0, len(here), _CORES_IN_A_ROW):
-            row = here[start : start + _CORES_IN_A_ROW]
-            yield "    " + "".join(_symbol(core, bound) for core in row)
-    homeless = _beside(node, None)
-    if homeless:
-        yield f"  somewhere: {'  '.join(homeless)}"
+        shown = domain if len(domain) <= _LONGEST_LIST else f"{domain[: _LONGEST_LIST - 3]}..."
+        yield from _wrapped(f"  NUMA {name:<3} CPUs {shown:<16} ", _beside(node, int(name)))
+        yield from _rows(here, bound)
+    if not cpus.get("numa"):
+        yield from _rows(cores, bound)
+    domains = {int(name) for name in cpus.get("numa", {})}
+    yield from _wrapped("  somewhere: ", _beside(node, None) + _elsewhere(node, domains))
     if bound:
         yield f"  {_NOBODY} no rank   {_SEVERAL} several ranks   0 the node's first rank, 1 its second, ..."
     free = [seat for seat in seats if not seat.bound]
     if free:
         yield f"  {_some(len(free), 'rank')} may run on all CPUs of the node"
+
+
+def _rows(cores: Sequence[int], seats: Sequence[Seat]) -> Iterator[str]:
+    for start in range(0, len(cores), _CORES_IN_A_ROW):
+        yield "    " + "".join(_symbol(core, seats) for core in cores[start : start + _CORES_IN_A_ROW])
+
+
+def _wrapped(head: str, words: Sequence[str]) -> Iterator[str]:
+    """The words behind `head`, over several lines where they are many; a head of "somewhere" needs one."""
+    line = head
+    for word in words:
+        if len(line) + len(word) + 2 > _WIDTH:
+            yield line.rstrip()
+            line = " " * len(head)
+        line += f"{word}  "
+    if words or "NUMA" in head:
+        yield line.rstrip()
+
+
+def _elsewhere(node: Node, domains: set[int]) -> list[str]:
+    """What hangs on a domain that has no CPUs here."""
+    hanging = {gpu.get("numa") for gpu in node.get("gpus", [])} | {numa for _, numa in _cards(node)}
+    return [
+        each for domain in sorted(one for one in hanging - domains if one is not None) for each in _beside(node, domain)
+    ]
 
 
 def _counted(node: Node, cores: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ A mask as wide as the node binds nothing and is no finding by itself: ranks that
 
 from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Sized, Tuple
 
-from .cpulist import cpu_list, cpu_set
+from .cpulist import cpu_list, cpu_set, whole_number
 from .facts import Cpus, Gpu, Node, Rank, World
 from .finding import BROKEN, WARNING, Finding
 
@@ -33,15 +33,15 @@ def seats_of(node: Node, ranks: Sequence[Rank]) -> List[Seat]:
     seats = []
     for rank in sorted(ranks, key=lambda one: one["local_rank"]):
         cpus = cpu_set(rank["mask"])
-        threads = rank["environment"].get("OMP_NUM_THREADS", "")
+        threads = rank["environment"].get("OMP_NUM_THREADS", "").partition(",")[0]  # "8,2": nested regions have 2
         seats.append(
             Seat(
                 rank=rank["rank"],
                 local_rank=rank["local_rank"],
                 cpus=frozenset(cpus),
                 cores=frozenset(core_of.get(cpu, cpu) for cpu in cpus),
-                gpu=device_of(rank),
-                threads=int(threads) if threads.isdigit() else None,
+                gpu=device_of(rank, node.get("gpus", [])),
+                threads=whole_number(threads),
                 bound=bool(online - cpus),
             )
         )
@@ -49,21 +49,41 @@ def seats_of(node: Node, ranks: Sequence[Rank]) -> List[Seat]:
 
 
 def visible_of(environment: Mapping[str, str]) -> Optional[List[str]]:
-    """The devices that a rank sees, in its order; None: all of them."""
-    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
-        if name in environment:
-            return [each.strip() for each in environment[name].split(",") if each.strip()]
-    return None
+    """The devices that a rank sees, in its order; None: all of them. HIP's filter counts within that of ROCR."""
+    outer = _listed(environment.get("ROCR_VISIBLE_DEVICES"))
+    inner = next(
+        (_listed(environment[name]) for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if name in environment),
+        None,
+    )
+    if outer is None or inner is None:
+        return outer if inner is None else inner
+    numbers = [whole_number(each) for each in inner]
+    return [outer[number] for number in numbers if number is not None and number < len(outer)]
 
 
-def device_of(rank: Rank) -> Optional[int]:
+def _listed(text: Optional[str]) -> Optional[List[str]]:
+    return None if text is None else [each.strip() for each in text.split(",") if each.strip()]
+
+
+def device_of(rank: Rank, gpus: Sequence[Gpu] = ()) -> Optional[int]:
     """The node's number of the GPU that a script's set_device(LOCAL_RANK) takes; None: not known by number."""
     visible = visible_of(rank["environment"])
     if visible is None:
-        return rank["local_rank"]
-    # One device for each rank: whatever the script says, it gets that one.
-    place = 0 if len(visible) == 1 else rank["local_rank"]
-    return int(visible[place]) if place < len(visible) and visible[place].isdigit() else None
+        number: Optional[int] = rank["local_rank"]
+    else:
+        # One device for each rank: whatever the script says, it gets that one.
+        place = 0 if len(visible) == 1 else rank["local_rank"]
+        if place >= len(visible):
+            return None
+        named = [index for index, gpu in enumerate(gpus) if gpu.get("uuid", "").startswith(visible[place])]
+        if visible[place].startswith("GPU-"):
+            return named[0] if len(named) == 1 else None
+        number = whole_number(visible[place])
+    # The numbers count what this process may open.
+    reach = rank.get("reach", [])
+    if number is None or not reach:
+        return number
+    return reach[number] if number < len(reach) else None
 
 
 def _cores(cpus: Cpus) -> Dict[int, int]:
@@ -94,7 +114,7 @@ def judge_binding(world: World) -> Iterator[Finding]:
     for host, node, ranks in _by_host(world):
         seats = seats_of(node, ranks)
         for finding in (
-            _crowded(host, seats),
+            _crowded(host, seats) or _crammed(host, seats),
             _overlap(host, seats),
             _shared_cores(host, seats),
             _far_from_gpu(host, node, seats, world),
@@ -131,6 +151,26 @@ def _crowded(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
         "let Muster write the srun line (--cpus-per-task is on it), or give -c; under mpirun --bind-to none",
         (host,),
     )
+
+
+def _crammed(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+    """Some ranks with one mask, and fewer cores in it than ranks; the others of the node are elsewhere."""
+    sharing: Dict[FrozenSet[int], List[Seat]] = {}
+    for seat in seats:
+        if seat.bound:
+            sharing.setdefault(seat.cores, []).append(seat)
+    for cores, together in sharing.items():
+        if len(together) > len(cores) > 0:
+            ranks = " and ".join(str(seat.rank) for seat in together[:2]) + (" and others" if len(together) > 2 else "")
+            return Finding(
+                "binding",
+                BROKEN,
+                f"ranks {ranks} of {host} run on {'one core' if len(cores) == 1 else f'{len(cores)} cores'}"
+                f" (CPU {cpu_list(together[0].cpus)})",
+                "correct the CPU masks: each core belongs to one rank",
+                (host,),
+            )
+    return None
 
 
 def _overlap(host: str, seats: Sequence[Seat]) -> Optional[Finding]:

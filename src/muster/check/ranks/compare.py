@@ -77,7 +77,7 @@ def _glibc(login: Node, node: Node) -> Optional[Finding]:
 
 
 def _numbers(version: str) -> List[int]:
-    return [int(part) for part in version.split(".") if part.isdigit()]
+    return [int(part) for part in version.split(".") if part.isdecimal()]
 
 
 def _python(login: Node, node: Node) -> Optional[Finding]:

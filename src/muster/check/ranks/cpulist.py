@@ -1,8 +1,13 @@
 """Lists of CPUs as the kernel writes them: "0-3,8"."""
 
-from typing import Iterable, List, Set
+from typing import Iterable, List, Optional, Set
 
-__all__ = ["cpu_list", "cpu_set"]
+__all__ = ["cpu_list", "cpu_set", "whole_number"]
+
+
+def whole_number(text: str) -> Optional[int]:
+    """The number that a variable holds; None: something else. str.isdigit also knows digits that int does not."""
+    return int(text) if text.isdecimal() and len(text) < 20 else None
 
 
 def cpu_set(text: str) -> Set[int]:
@@ -10,8 +15,9 @@ def cpu_set(text: str) -> Set[int]:
     found: Set[int] = set()
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
-        if low.isdigit() and (not dash or high.isdigit()):
-            found.update(range(int(low), int(high if dash else low) + 1))
+        first, last = whole_number(low), whole_number(high if dash else low)
+        if first is not None and last is not None:
+            found.update(range(first, last + 1))
     return found
 
 

@@ -1,9 +1,9 @@
 """GPUs: each rank its own, all of them there, none of them ill, the same software on every node. Pure."""
 
-from typing import Dict, Iterator, Optional, Tuple
+from typing import Dict, Iterator, Optional, Sequence, Tuple
 
 from .binding import device_of, visible_of
-from .facts import Node, Rank, World
+from .facts import Gpu, Node, Rank, World
 from .finding import BROKEN, WARNING, Finding, hosts_in_words
 from .smi import Health, read_nvidia_smi, read_peers, read_rocm_smi, read_xids
 
@@ -30,10 +30,11 @@ def judge_own_device(world: World) -> Iterator[Finding]:
     """No two ranks of a node on one GPU, and every rank one that is there."""
     if not _uses_gpus(world):
         return
+    gpus = {node["host"]: node.get("gpus", []) for node in world.nodes}
     for host in dict.fromkeys(rank["host"] for rank in world.ranks):
         taken: Dict[Tuple[str, ...], int] = {}
         for rank in (one for one in world.ranks if one["host"] == host):
-            finding = _device_of_rank(rank, taken)
+            finding = _device_of_rank(rank, gpus.get(host, []), taken)
             if finding is not None:
                 yield finding
                 break
@@ -43,7 +44,7 @@ def _uses_gpus(world: World) -> bool:
     return bool(world.expected.get("gpus")) or any(node.get("gpus") for node in world.nodes)
 
 
-def _device_of_rank(rank: Rank, taken: Dict[Tuple[str, ...], int]) -> Optional[Finding]:
+def _device_of_rank(rank: Rank, gpus: Sequence[Gpu], taken: Dict[Tuple[str, ...], int]) -> Optional[Finding]:
     visible = visible_of(rank["environment"])
     if visible is None:
         return None
@@ -65,8 +66,8 @@ def _device_of_rank(rank: Rank, taken: Dict[Tuple[str, ...], int]) -> Optional[F
             "ask for them with -g; in an image, let it see them",
             (rank["host"],),
         )
-    number = device_of(rank)
-    own = (visible[0],) if len(visible) == 1 else (str(number),)
+    number = device_of(rank, gpus)
+    own = (visible[0],) if number is None else (str(number),)
     if own in taken and rank["local_size"] > 1:
         return Finding(
             "devices",

@@ -145,6 +145,9 @@ class Rank(TypedDict, total=False):
     host: str
     hosts: List[str]
     mask: str
+    reach: List[int]
+    """The GPUs of the node that this process may open; a missing key: nobody could tell."""
+
     environment: Dict[str, str]
     node: Node
     """Told by the first rank of each node."""

@@ -21,7 +21,7 @@ from muster.rank.hostlist import expand
 from .exchange import STOP, Clock, MeetingPoint, meet
 from .facts import Expected, Node, Rank, world_of
 from .finding import BROKEN, Finding
-from .gather import host_name, node_facts, own_mask, variables_in_force
+from .gather import host_name, node_facts, own_mask, own_reach, variables_in_force
 from .lines import END, lines_of
 from .lookups import look_up, some_of
 
@@ -119,6 +119,7 @@ def rank_facts(environment: Mapping[str, str], directory: str) -> Rank:
         host=environment.get("SLURMD_NODENAME") or host_name(),
         hosts=_hosts(environment),
         mask=own_mask(),
+        reach=own_reach(),
         environment=variables_in_force(environment),
     )
     if rank["local_rank"] == 0:

@@ -12,7 +12,16 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 from .cpulist import cpu_list
 from .facts import Cpus, Device, Gpu, Interface, Node, Space
 
-__all__ = ["cpus_of", "devices_of", "gpus_of", "interfaces_of", "node_facts", "own_mask", "variables_in_force"]
+__all__ = [
+    "cpus_of",
+    "devices_of",
+    "gpus_of",
+    "interfaces_of",
+    "node_facts",
+    "own_mask",
+    "own_reach",
+    "variables_in_force",
+]
 
 _PREFIXES = ("FI_", "GLOO_", "HSA_", "MASTER_", "MPICH_", "NCCL_", "OMP_", "OMPI_MCA_", "RCCL_", "TORCH_", "UCX_")
 _NAMES = frozenset(
@@ -116,6 +125,22 @@ def own_mask(root: str = "/") -> str:
     return found.group(1) if found else cpu_list(os.sched_getaffinity(0))
 
 
+def own_reach(root: str = "/") -> List[int]:
+    """The GPUs that this process may open, by the node's numbers: Slurm may close the others to a task."""
+    found = []
+    for pattern, first in (("dev/nvidia{}", 0), ("dev/dri/renderD{}", 128)):
+        for number in range(64):
+            path = os.path.join(root, pattern.format(first + number))
+            try:
+                os.close(os.open(path, os.O_RDWR))
+            except OSError:
+                continue
+            found.append(number)
+        if found:
+            break
+    return found
+
+
 # --- GPUs and network cards -----------------------------------------------------------------------------------------
 
 
@@ -200,7 +225,7 @@ def interfaces_of(root: str = "/") -> List[Interface]:
                 up=bool(flags & 1) and carrier,
                 addresses=_addresses(name, root),
                 mtu=int(_read(os.path.join(place, "mtu")) or 0),
-                speed_mbit=int(speed) if speed.isdigit() else None,
+                speed_mbit=int(speed) if speed.isdecimal() else None,
                 numa=_numa(os.path.join(place, "device")),
             )
         )
@@ -229,7 +254,7 @@ def _addresses(name: str, root: str) -> List[str]:
 
 def _numa(place: str) -> Optional[int]:
     text = _read(os.path.join(place, "numa_node"))
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 # --- software and files ---------------------------------------------------------------------------------------------
@@ -381,7 +406,7 @@ def _is_old(path: str, user: int, before: float) -> bool:
 def _is_open(path: str) -> bool:
     """Whether a process of ours has it mapped or open."""
     for pid in _names("/proc"):
-        if not pid.isdigit():
+        if not pid.isdecimal():
             continue
         try:
             with open(f"/proc/{pid}/maps", "rb") as file:
@@ -438,4 +463,4 @@ def _names(folder: str) -> List[str]:
 
 def _numbered(folder: str, prefix: str) -> List[int]:
     rests = (name[len(prefix) :] for name in _names(folder) if name.startswith(prefix))
-    return sorted(int(rest) for rest in rests if rest.isdigit())
+    return sorted(int(rest) for rest in rests if rest.isdecimal())

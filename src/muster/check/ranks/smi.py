@@ -46,7 +46,7 @@ def _nvidia(place: str, block: str) -> Health:
     volatile = [
         value
         for path, value in values.items()
-        if "Volatile" in path and "Uncorrectable" in path[-1] and value.isdigit()
+        if "Volatile" in path and "Uncorrectable" in path[-1] and value.isdecimal()
     ]
     slowed = [
         path[-1]

@@ -6,6 +6,7 @@ A rule looks at one rank's variables; what it says is said once for all ranks th
 import re
 from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from .cpulist import whole_number
 from .facts import Node, Rank, World, one_of_each_node
 from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
@@ -245,13 +246,14 @@ def _errors_not_handled(environment: Environment, place: Place) -> Optional[Said
 
 def _ib_patience(environment: Environment, place: Place) -> Optional[Said]:
     text = environment.get("NCCL_IB_TIMEOUT", "")
-    if not text.isdigit():
+    exponent, retries = whole_number(text), whole_number(environment.get("NCCL_IB_RETRY_CNT", "7"))
+    if exponent is None:
         return None
-    retries = environment.get("NCCL_IB_RETRY_CNT", "7")
-    patience = ib_patience_s(int(text), int(retries) if retries.isdigit() else 7)
+    retries = 7 if retries is None else retries
+    patience = ib_patience_s(exponent, retries)
     if patience is not None and patience <= 600:
         return None
-    beyond = " (the card's field ends at 31)" if int(text) > 31 else ""
+    beyond = " (the card's field ends at 31)" if exponent > 31 else ""
     return Said(
         BROKEN if patience is None else WARNING,
         f"NCCL_IB_TIMEOUT={text}{beyond}: a dead link is given up {patience_in_words(patience)}"
@@ -280,7 +282,8 @@ def patience_in_words(seconds: Optional[float]) -> str:
 
 def _channels(environment: Environment, place: Place) -> Optional[Said]:
     least, most = environment.get("NCCL_MIN_NCHANNELS", ""), environment.get("NCCL_MAX_NCHANNELS", "")
-    if not (least.isdigit() and most.isdigit() and int(least) > int(most)):
+    low, high = whole_number(least), whole_number(most)
+    if low is None or high is None or low <= high:
         return None
     return Said(
         WARNING,
@@ -334,7 +337,7 @@ def _two_filters(environment: Environment, place: Place) -> Optional[Said]:
         if rocr is None or inner is None:
             continue
         count = len([each for each in rocr.split(",") if each])
-        beyond = [each for each in inner.split(",") if each.isdigit() and int(each) >= count]
+        beyond = [each for each in inner.split(",") if (whole_number(each) or 0) >= max(count, 1)]
         if beyond:
             return Said(
                 BROKEN,
@@ -376,7 +379,8 @@ def _interface_is_loopback(environment: Environment, place: Place) -> Optional[S
 
 def _numbers_of_ranks(environment: Environment, place: Place) -> Optional[Said]:
     text = environment.get("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "")
-    if not text.isdigit() or int(text) >= 60:
+    seconds = whole_number(text)
+    if seconds is None or seconds >= 60:
         return None
     return Said(
         WARNING,
@@ -453,9 +457,10 @@ def gid_index(world: World) -> Iterator[Finding]:
     for rank in one_of_each_node(world):
         text = rank["environment"].get("NCCL_IB_GID_INDEX", "")
         cards = [card for card in rank.get("node", Node()).get("devices", []) if card.get("layer") == "Ethernet"]
-        if not text.isdigit() or not cards:
+        index = whole_number(text)
+        if index is None or not cards:
             continue
-        wrong = [card for card in cards if card.get("state") == "ACTIVE" and int(text) not in card.get("roce_v2", [])]
+        wrong = [card for card in cards if card.get("state") == "ACTIVE" and index not in card.get("roce_v2", [])]
         if wrong:
             right = ", ".join(f"{card['name']}: {card.get('roce_v2') or 'none'}" for card in wrong)
             yield Finding(
