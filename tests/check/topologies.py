@@ -1,6 +1,7 @@
 """Nodes as their sites describe them, as facts of a check: where the cores, GPUs and network cards are.
 
-What a page does not say is left out (LUMI: on which domain each hsn interface hangs; MareNostrum 5: each GPU).
+What a page does not say is left out (LUMI: on which domain each hsn interface hangs; MareNostrum 5: each GPU, and
+its cards; that its 80 cores are two sockets is what such processors are).
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ ALPS = Topology(
 )
 JUPITER = ALPS._replace(
     name="JUPITER GH200",
-    source="https://apps.fz-juelich.de/jsc/hps/jupiter/",
+    source="https://apps.fz-juelich.de/jsc/hps/jupiter/configuration.html",
     cards=(("mlx5_0", 0), ("mlx5_1", 1), ("mlx5_2", 2), ("mlx5_3", 3)),
 )
 MARENOSTRUM5 = Topology(
@@ -108,7 +109,7 @@ MARENOSTRUM5 = Topology(
     numa=("0-39", "40-79"),
     threads_per_core=1,
     gpu_numa=(None, None, None, None),
-    cards=(("mlx5_0", None), ("mlx5_1", None), ("mlx5_4", None), ("mlx5_5", None)),
+    cards=(),
     right=("0-19", "20-39", "40-59", "60-79"),
 )
 TOPOLOGIES = (LUMI, FRONTIER, ALPS, JUPITER, MARENOSTRUM5)
