@@ -112,6 +112,7 @@ def test_one_ctrl_c_ends_every_rank(lab: Lab, shared_directory: Path, launcher: 
         (("-N", "99", "--", "hostname"), 3, "Slurm refuses"),
         (("--", "./not-there.sh"), 2, "there is no file"),
         (("--nodez", "2", "--", "hostname"), 2, "did you mean"),
+        (("--mpi", "pmi9", "--", "hostname"), 2, "this Slurm offers no --mpi pmi9"),
     ],
 )
 def test_a_refusal_is_a_sentence_a_hint_and_a_status(

@@ -14,7 +14,7 @@ import pytest
 
 from .ranks import free_port
 
-pytestmark = [pytest.mark.torch, pytest.mark.long]
+pytestmark = pytest.mark.torch
 
 # Forks its ranks from one that has torch, and becomes one of them; says how the others ended.
 _PROGRAM = """\
@@ -74,13 +74,15 @@ def _end(how: str, size: int = 4) -> tuple[int, list[int], str]:
     return ended.returncode, [int(word) for word in ended.stdout.split()], ended.stderr
 
 
-def test_a_world_is_left_25_times_without_a_word() -> None:
-    for _ in range(25):
+@pytest.mark.parametrize("times", [2, pytest.param(25, marks=pytest.mark.long)])
+def test_a_world_is_left_without_a_word(times: int) -> None:
+    for _ in range(times):
         assert _end("well") == (0, [0, 0, 0], "")
 
 
-def test_no_rank_aborts_when_one_fails_10_times() -> None:
-    for _ in range(10):
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.long)])
+def test_no_rank_aborts_when_one_fails(times: int) -> None:
+    for _ in range(times):
         first, others, said = _end("fails")
         assert others[-1] == 7, said
         assert {first, *others[:-1]} <= {0, 1}, said

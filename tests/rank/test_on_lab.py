@@ -134,7 +134,7 @@ def test_ranks_on_both_hosts_end_when_one_fails(lab: Lab, shared_directory: Path
     assert "rank 0 leaves, because rank 3 on node2 failed: ValueError: the data are gone" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["hello", "train_ddp"])
+@pytest.mark.parametrize("name", ["hello", "pi", "train_ddp"])
 def test_an_example_and_its_batch_script_run_copied_out_with_sbatch_alone(
     lab: Lab, shared_directory: Path, name: str
 ) -> None:
@@ -146,4 +146,5 @@ def test_an_example_and_its_batch_script_run_copied_out_with_sbatch_alone(
 
     logs = "\n".join(path.read_text() for path in shared_directory.glob("muster-runs/*/logs/node*.log"))
     assert ended.ok, logs
-    assert {"hello": "(ranks: 4, hosts: 2)", "train_ddp": "right on the test images"}[name] in logs
+    told = {"hello": "(ranks: 4, hosts: 2)", "pi": "pi is about 3.14159265", "train_ddp": "right on the test images"}
+    assert told[name] in logs

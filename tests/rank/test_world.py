@@ -284,6 +284,24 @@ def test_a_second_process_group_is_refused() -> None:
     well(together(1, body))
 
 
+def test_a_torch_that_is_too_old_is_named_and_the_way_without_the_library() -> None:
+    def body() -> None:
+        import torch
+
+        import muster
+
+        torch.__version__ = "2.2.2+cpu"
+        refused = pytest.raises(muster.WireupError, match=r"needs torch 2\.3 or newer, and this is 2\.2\.2")
+        with refused as told, muster.world():
+            pass
+        assert "without it the wire-up still works" in str(told.value)
+        torch.__version__ = "2.3.0+cpu"
+        with muster.world() as world:
+            assert world.size == 1
+
+    well(together(1, body))
+
+
 def test_one_world_can_follow_another() -> None:
     def body() -> None:
         import muster

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from muster.act.runner import Runner, run
 from muster.errors import MachineLacks, RequestError
 from muster.plan.model import Engine, Note, Plan
 
@@ -16,7 +18,11 @@ __all__ = ["check_before_start"]
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108  # named, not used
 
 
-def check_before_start(plan: Plan, environment: Mapping[str, str]) -> list[Note]:
+_MPI_TYPE = re.compile(r"^\s*(?:srun: )?([a-z0-9_]+)\s*$", re.MULTILINE)
+_MPI_VERSIONS = re.compile(r"versions available: (\S+)")
+
+
+def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runner = run) -> list[Note]:
     """Refuse what cannot work; return what may not."""
     directory = Path(plan.working_directory)
     if not directory.is_dir():
@@ -26,8 +32,21 @@ def check_before_start(plan: Plan, environment: Mapping[str, str]) -> list[Note]
     if plan.image.image is None:
         _check_command([str(word) for word in plan.command], directory, plan, environment)
     if plan.engine is Engine.SLURM:
+        if plan.mpi and plan.launcher.startswith("srun"):
+            _check_mpi(plan.mpi, runner)
         return _private_paths(plan)
     return []
+
+
+def _check_mpi(asked: str, runner: Runner) -> None:
+    """Only what this Slurm was built with; it would say so after the wait in the queue. None is of Slurm itself."""
+    done = runner(["srun", "--mpi=list"])
+    said = done.stdout + done.stderr  # 22.05 speaks on stderr
+    offered = [*_MPI_TYPE.findall(said), *(name for line in _MPI_VERSIONS.findall(said) for name in line.split(","))]
+    if done.ok and offered and asked not in {*offered, "none"}:
+        raise RequestError(
+            f"this Slurm offers no --mpi {asked}", hint=f"it has {', '.join(dict.fromkeys(offered))}: srun --mpi=list"
+        )
 
 
 def _check_command(words: list[str], directory: Path, plan: Plan, environment: Mapping[str, str]) -> None:
