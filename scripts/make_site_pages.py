@@ -3,6 +3,7 @@
 docs/sites/*.md                     a page for each site
 docs/by-hand/*.md                   what a document says to do by hand, and what does it now
 docs/reference/profile.schema.json  JSON Schema of a profile, for editors
+src/muster/sites/data/index.json    the top of each profile, by which a site is recognised
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import msgspec
 
 from muster.sites import schema
 from muster.sites.documents import Document, documents
-from muster.sites.heads import BUNDLED, SearchPath
+from muster.sites.heads import BUNDLED, INDEX, SearchPath, heads_in
 from muster.sites.load import Site, load
 from muster.sites.masks import gpu_cores, spell_cores
 from muster.sites.schema import Node, Queue
@@ -44,6 +45,8 @@ def made() -> dict[Path, str]:
     files[DOCS / "sites" / "README.md"] = _index(sites)
     files |= {DOCS / "by-hand" / f"{paper.name}.md": _paper_page(paper) for paper in papers}
     files[DOCS / "reference" / "profile.schema.json"] = json.dumps(json_schema(), indent=2) + "\n"
+    found = [msgspec.structs.replace(head, path=None) for head in heads_in(BUNDLED, "bundled")]
+    files[INDEX] = msgspec.json.format(msgspec.json.encode(found), indent=1).decode() + "\n"
     return files
 
 

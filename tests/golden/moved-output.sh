@@ -84,18 +84,28 @@ muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
 }
 
-# Whether something on this host already listens on port $1 (state 0A in the kernel's tables).
+# Whether something on this host already listens on port $1.
 muster_port_is_taken() {
+    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
+    [ -n "$muster_listening" ]
+}
+
+# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
+# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
+muster_listening_in_tables() {
     muster_hex=$(printf '%04X' "$1")
+    if command -v grep >/dev/null; then
+        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
+        return
+    fi
     for muster_table in /proc/net/tcp /proc/net/tcp6; do
         [ -r "$muster_table" ] || continue
         while read -r _ muster_local _ muster_state _; do
             case $muster_state:$muster_local in
-            0A:*:"$muster_hex") return 0 ;;
+            0A:*:"$muster_hex") echo "$muster_local" && return ;;
             esac
         done <"$muster_table"
     done
-    return 1
 }
 
 # How many tasks node $2 has, by Slurm's "4(x2),3". Result in $muster_tasks.
@@ -304,18 +314,28 @@ muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
 }
 
-# Whether something on this host already listens on port $1 (state 0A in the kernel's tables).
+# Whether something on this host already listens on port $1.
 muster_port_is_taken() {
+    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
+    [ -n "$muster_listening" ]
+}
+
+# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
+# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
+muster_listening_in_tables() {
     muster_hex=$(printf '%04X' "$1")
+    if command -v grep >/dev/null; then
+        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
+        return
+    fi
     for muster_table in /proc/net/tcp /proc/net/tcp6; do
         [ -r "$muster_table" ] || continue
         while read -r _ muster_local _ muster_state _; do
             case $muster_state:$muster_local in
-            0A:*:"$muster_hex") return 0 ;;
+            0A:*:"$muster_hex") echo "$muster_local" && return ;;
             esac
         done <"$muster_table"
     done
-    return 1
 }
 
 # A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.

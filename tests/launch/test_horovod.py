@@ -9,7 +9,7 @@ import pytest
 from muster.act.runner import run
 from muster.errors import RequestError
 from muster.job.request import Request
-from muster.launchers import LAUNCHERS
+from muster.launchers import launcher_named
 from muster.plan.horovod import pmi_of
 from muster.plan.model import Engine, Plan
 from muster.render.parts import compose
@@ -38,7 +38,7 @@ def test_a_pmi_that_is_named_is_sruns() -> None:
     made = planned(*PAIR, "--mpi", "pmix")
 
     assert (made.launcher, made.mpi) == ("srun+horovod", "pmix")
-    assert "--mpi=pmix" in [flag.word for flag in LAUNCHERS[made.launcher].flags(made)]
+    assert "--mpi=pmix" in [flag.word for flag in launcher_named(made.launcher).flags(made)]
 
 
 def test_a_site_without_mpirun_starts_them_with_srun() -> None:
@@ -72,7 +72,7 @@ def test_nobody_chooses_it_but_the_user() -> None:
 
 def test_every_other_word_is_its_starters() -> None:
     made = planned(*PAIR)
-    ours, theirs = LAUNCHERS["mpirun+horovod"], LAUNCHERS["mpirun"]
+    ours, theirs = launcher_named("mpirun+horovod"), launcher_named("mpirun")
 
     assert ours.words(made, tuple) == theirs.words(made, tuple)
     assert ours.flags(made) == theirs.flags(made)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 
 from muster.act.runner import run
 from muster.job.request import LAUNCHERS as CHOICES
-from muster.launchers import LAUNCHERS
+from muster.launchers import launcher_named
 from muster.rank import contract
 from muster.rank.hostlist import compress, first
 from muster.render.parts import compose
@@ -138,17 +141,40 @@ def test_visibility_one_leaves_each_rank_its_own_device() -> None:
     assert (seen["CUDA_VISIBLE_DEVICES"], seen["LOCAL_RANK"]) == ("6", "2")
 
 
-def test_a_port_that_is_taken_is_refused_by_rank_0_and_by_nobody_else() -> None:
-    with socket.socket() as squatter:
-        squatter.bind(("", 0))
+@pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
+@pytest.mark.parametrize("tools", [("ss", "grep"), ("grep",), ()], ids=["ss", "grep", "no tool"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_port_that_is_taken_is_refused_by_rank_0_and_by_nobody_else(
+    tmp_path: Path, address: str, tools: tuple[str, ...], shell: tuple[str, ...]
+) -> None:
+    for tool in (*tools, "env"):
+        found = shutil.which(tool, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+        assert found is not None, tool
+        (tmp_path / tool).symlink_to(found)
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as squatter:
+        squatter.bind((address, 0))
         squatter.listen()
-        taken = {"MUSTER_PORT": str(squatter.getsockname()[1])}
-        refused = start(SLURM_RANK, step(more=taken))
-        other = start(SLURM_RANK, step(rank=1, local_rank=1, more=taken))
+        port = squatter.getsockname()[1]
+        taken = {"MUSTER_PORT": str(port), "PATH": str(tmp_path)}
+        refused = start(SLURM_RANK, step(more=taken), shell=shell)
+        other = start(SLURM_RANK, step(rank=1, local_rank=1, more=taken), shell=shell)
+    after = start(SLURM_RANK, step(more=taken), shell=shell)
 
     assert refused.status == 2
     assert "is taken by another program" in refused.stderr
     assert other.ok
+    assert told(after)["MASTER_PORT"] == str(port)
+
+
+def test_looking_for_a_free_port_reads_no_table_line_by_line(tmp_path: Path) -> None:
+    """bash goes back in the kernel's table after each line: 24 s where 4,000 sockets are open."""
+    trace = tmp_path / "trace"
+    text = f"{compose(('meeting',))}\nmuster_port_is_taken 1"
+    with ExitStack() as opened:
+        for _ in range(100):
+            opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        run(["strace", "-f", "-qq", "-e", "trace=lseek", "-o", str(trace), "bash", "-c", text])
+    assert len(trace.read_text().splitlines()) < 50
 
 
 def test_ports_that_slurm_reserved_for_the_step_come_before_the_ids() -> None:
@@ -264,7 +290,7 @@ def test_every_prologue_passes_shellcheck(name: str, words: tuple[str, ...], tmp
     from .plans import plan
 
     planned = plan(*words, launcher=name)
-    for variable, parts in LAUNCHERS[planned.launcher].prologues(planned):
+    for variable, parts in launcher_named(planned.launcher).prologues(planned):
         script = tmp_path / f"{variable}.sh"
         script.write_text("#!/bin/sh\n" + compose(parts))
         # SC2034: not every prologue uses all that is known; SC2153: MUSTER_PORT and MASTER_PORT are both meant.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from muster.act.place import scheduler_environment
 from muster.act.runner import Runner, become, run
 from muster.errors import RequestError
-from muster.launchers import LAUNCHERS
+from muster.launchers import launcher_named
 from muster.plan.model import Plan
 from muster.plan.words import Fragment, Template
 from muster.rank import contract
@@ -60,7 +60,7 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     if plan.launcher.startswith("mpirun"):
         port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}
         become(["bash", "-c", job_script(plan)], {**clean, **port})
-    launcher = LAUNCHERS[plan.launcher]
+    launcher = launcher_named(plan.launcher)
     count = launcher.processes_here(plan)
     shared = _shared_environment(plan, clean)
     texts = {Fragment(f'"${variable}"'): prologue_text(plan, variable) for variable, _ in launcher.prologues(plan)}

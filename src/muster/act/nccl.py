@@ -14,8 +14,8 @@ from muster.sites.load import Site
 
 __all__ = ["look_at_nccl", "nccl_of_environment", "nccl_of_modules"]
 
-_WHEEL = re.compile(r"nvidia_nccl_cu\d+-(\d+(?:\.\d+)+)")
-_MODULE = re.compile(r"nccl/(\d+(?:\.\d+)+)", re.IGNORECASE)
+_WHEEL = r"nvidia_nccl_cu\d+-(\d+(?:\.\d+)+)"
+_MODULE = r"(?i)nccl/(\d+(?:\.\d+)+)"
 
 
 def look_at_nccl(request: Request, site: Site, facts: Facts) -> Facts:
@@ -32,11 +32,11 @@ def nccl_of_environment(python: str | None) -> str | None:
     if python is None:
         return None
     folders = (Path(python).parent.parent / "lib").glob("python3*/site-packages/nvidia_nccl_cu*.dist-info")
-    found = (_WHEEL.match(folder.name) for folder in sorted(folders))
+    found = (re.match(_WHEEL, folder.name) for folder in sorted(folders))
     return next((match[1] for match in found if match), None)
 
 
 def nccl_of_modules(names: Iterable[str]) -> str | None:
     """The version in the last module that is called NCCL."""
-    found = [match[1] for match in map(_MODULE.match, names) if match]
+    found = [match[1] for name in names if (match := re.match(_MODULE, name))]
     return found[-1] if found else None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from muster.act.programs import on_path
 from muster.act.runner import Runner, run
 from muster.errors import MachineLacks, RequestError
 from muster.plan.model import Engine, Note, Plan
@@ -17,9 +17,8 @@ __all__ = ["check_before_start"]
 # Directories that every host has for itself: what lies there is not there on another node.
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108  # named, not used
 
-
-_MPI_TYPE = re.compile(r"^\s*(?:srun: )?([a-z0-9_]+)\s*$", re.MULTILINE)
-_MPI_VERSIONS = re.compile(r"versions available: (\S+)")
+_MPI_TYPE = r"(?m)^\s*(?:srun: )?([a-z0-9_]+)\s*$"
+_MPI_VERSIONS = r"versions available: (\S+)"
 
 
 def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runner = run) -> list[Note]:
@@ -42,7 +41,8 @@ def _check_mpi(asked: str, runner: Runner) -> None:
     """Only what this Slurm was built with; it would say so after the wait in the queue. None is of Slurm itself."""
     done = runner(["srun", "--mpi=list"])
     said = done.stdout + done.stderr  # 22.05 speaks on stderr
-    offered = [*_MPI_TYPE.findall(said), *(name for line in _MPI_VERSIONS.findall(said) for name in line.split(","))]
+    versions = re.findall(_MPI_VERSIONS, said)
+    offered = [*re.findall(_MPI_TYPE, said), *(name for line in versions for name in line.split(","))]
     if done.ok and offered and asked not in {*offered, "none"}:
         raise RequestError(
             f"this Slurm offers no --mpi {asked}", hint=f"it has {', '.join(dict.fromkeys(offered))}: srun --mpi=list"
@@ -53,7 +53,7 @@ def _check_command(words: list[str], directory: Path, plan: Plan, environment: M
     program = words[0]
     if "/" in program:
         _check_file(directory / program, program, executable=True)
-    elif plan.engine is Engine.HERE and shutil.which(program, path=environment.get("PATH")) is None:
+    elif plan.engine is Engine.HERE and on_path(program, environment) is None:
         raise MachineLacks(program, f"the program {program!r} is not on PATH", hint="give its path, or install it")
     if Path(program).name.startswith("python"):
         script = next((word for word in words[1:] if not word.startswith("-")), None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pwd
 import re
-import shutil
 import sys
 import zlib
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from muster.act.programs import on_path
 from muster.act.runner import Runner, run
 from muster.errors import RequestError, SchedulerSilent
 from muster.facts import Facts
@@ -72,7 +72,7 @@ def _active_python(variables: Mapping[str, str]) -> str | None:
         candidate = Path(variables.get(name, "/nowhere")) / "bin" / "python"
         if variables.get(name) and candidate.exists():
             return str(candidate)
-    return shutil.which("python", path=variables.get("PATH")) or shutil.which("python3", path=variables.get("PATH"))
+    return on_path("python", variables) or on_path("python3", variables)
 
 
 def _count_gpus(devices: Path, kfd_nodes: Path) -> int:
@@ -117,7 +117,7 @@ def _project_file(start: Path) -> list[Path]:
 
 def controller_answers(runner: Runner = run) -> bool:
     """Whether a Slurm controller answers here; no client on PATH means there is no Slurm."""
-    if shutil.which("scontrol") is None:
+    if on_path("scontrol", os.environ) is None:
         return False
     try:
         return runner(["scontrol", "ping"], timeout_s=5).ok

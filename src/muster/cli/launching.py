@@ -78,7 +78,6 @@ def plan_for(
     stream: bool = False,
 ) -> Plan:
     """The plan under the terms of the site; the engine is Slurm unless another is given."""
-    from muster.act.image_facts import look_at_image
     from muster.act.nccl import look_at_nccl
     from muster.plan.build import make_plan
     from muster.plan.model import Engine
@@ -89,8 +88,13 @@ def plan_for(
         _need_environment(request, facts)
     name = request.site or ("laptop" if engine is Engine.HERE else None)
     site = choose_site(name, facts, overrides_from(request.site_set))
-    seen = look_at_nccl(request, site, look_at_image(request, site, facts))
-    plan = make_plan(request, site, seen, typed=typed, engine=engine, within=within, stream=stream)
+    if request.image:
+        from muster.act.image_facts import look_at_image
+
+        facts = look_at_image(request, site, facts)
+    plan = make_plan(
+        request, site, look_at_nccl(request, site, facts), typed=typed, engine=engine, within=within, stream=stream
+    )
     if not request.venv or request.venv == "none" or request.image:
         return plan
     from pathlib import Path

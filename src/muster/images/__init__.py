@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from muster.images.apptainer import Apptainer
 from muster.images.base import ImageEngine
-from muster.images.cscs import ContainerEngine
-from muster.images.none import NoImage
-from muster.images.pyxis import Pyxis
 
-__all__ = ["ENGINES", "ImageEngine"]
+__all__ = ["ImageEngine", "engine_named"]
 
-_ALL: tuple[ImageEngine, ...] = (
-    NoImage(),
-    Apptainer("apptainer", "APPTAINER"),
-    Apptainer("singularity", "SINGULARITY"),
-    Pyxis(),
-    ContainerEngine(),
-)
 
-ENGINES: dict[str, ImageEngine] = {engine.name: engine for engine in _ALL}
+def engine_named(name: str) -> ImageEngine:
+    """The engine of a plan, loaded when it is used."""
+    match name:
+        case "none":
+            from muster.images.none import NoImage
+
+            return NoImage()
+        case "apptainer" | "singularity":
+            from muster.images.apptainer import Apptainer
+
+            return Apptainer(name, name.upper())
+        case "pyxis":
+            from muster.images.pyxis import Pyxis
+
+            return Pyxis()
+        case "cscs":
+            from muster.images.cscs import ContainerEngine
+
+            return ContainerEngine()
+    raise KeyError(name)

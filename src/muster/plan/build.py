@@ -17,17 +17,15 @@ from muster.plan.conditions import make_conditions
 from muster.plan.environment import make_prelude, make_variables
 from muster.plan.flags import absorb_flags, gpus_in_gres, unknown_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
-from muster.plan.header import make_directives
 from muster.plan.horovod import HOROVOD, horovod_variables, pmi_of, started_by, starter_of
-from muster.plan.image import keep_host_outside, use_image
-from muster.plan.image_paths import check_places, image_notes
-from muster.plan.limits import check_limits
-from muster.plan.model import Engine, Flag, Note, Output, Plan, Reason, Rendezvous, Shape, Variable
+from muster.plan.model import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape, Variable
 from muster.plan.python_environment import as_variables, environment_of
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_terms import node_shape, reason_for, site_notes, situation_of, terms_of
 from muster.plan.terms import Terms
+from muster.plan.words import Word
 from muster.sites.load import Site
+from muster.sites.when import Situation
 from muster.units import parse_walltime_s
 
 __all__ = ["digest_of", "make_plan"]
@@ -55,20 +53,20 @@ def make_plan(
     launcher, launcher_reason = _launcher(request, site, engine)
     job = situation_of(site, request, shape, started_by(launcher), nccl=facts.nccl)
     terms = terms_of(site, request, shape, job)
-    image = use_image(request, site, facts, job, engine)
+    image = _image(request, site, facts, job, engine)
     # Where no script stands before the ranks; an environment that is active is in their PATH already.
     here = engine is Engine.HERE and bool(request.conda or request.venv)
     own = as_variables(environment_of(request, facts), facts) if here else ()
-    variables = (*keep_host_outside(image), *horovod_variables(launcher), *own, *make_variables(request, terms, facts))
+    variables = (*_kept_outside(image), *horovod_variables(launcher), *own, *make_variables(request, terms, facts))
     directory = _working_directory(request, facts)
     name = request.job_name or _name_of(command)
-    check_places(image, directory, variables)
+    _check_places(image, directory, variables)
     queued = engine is Engine.SLURM and not (within or stream)
     notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
     notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
     if request.snapshot and not queued:
         notes.append(Note("--snapshot is for jobs that wait: this one starts now, from the files as they are"))
-    notes += image_notes(image, facts.image, (*command, *request.env))
+    notes += _image_notes(image, facts, (*command, *request.env))
     plan = Plan(
         version=__version__,
         site=terms.site,
@@ -107,6 +105,9 @@ def make_plan(
         notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, shape, launcher, node, engine)),
     )
     if engine is Engine.SLURM and not within:
+        from muster.plan.header import make_directives
+        from muster.plan.limits import check_limits
+
         plan = replace(plan, directives=make_directives(request, terms, plan, more_flags))
         check_limits(site, request, shape, started_by(launcher), plan.directives)
         comment = replace(plan.directives[0], name="comment", value=f"muster:{digest_of(plan)}", reason=_COMMENT)
@@ -123,6 +124,38 @@ def digest_of(plan: Plan) -> str:
 
     bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
     return hashlib.sha256(repr(bare).encode()).hexdigest()[:12]
+
+
+def _image(request: Request, site: Site, facts: Facts, job: Situation, engine: Engine) -> ImageUse:
+    """Most launches have none, and do not load what knows of them."""
+    if request.image is None and not request.bind and request.engine in {None, "none"}:
+        return ImageUse("none", None, Reason("no image was asked for"))
+    from muster.plan.image import use_image
+
+    return use_image(request, site, facts, job, engine)
+
+
+def _kept_outside(image: ImageUse) -> Iterable[Variable]:
+    if image.image is None:
+        return ()
+    from muster.plan.image import keep_host_outside
+
+    return keep_host_outside(image)
+
+
+def _image_notes(image: ImageUse, facts: Facts, words: Sequence[Word]) -> Iterable[Note]:
+    if image.image is None:
+        return ()
+    from muster.plan.image_paths import image_notes
+
+    return image_notes(image, facts.image, words)
+
+
+def _check_places(image: ImageUse, directory: str, variables: Sequence[Variable]) -> None:
+    if image.image is not None:
+        from muster.plan.image_paths import check_places
+
+        check_places(image, directory, variables)
 
 
 def _python(request: Request, facts: Facts) -> str | None:

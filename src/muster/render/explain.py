@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from muster.launchers import LAUNCHERS
+from muster.launchers import launcher_named
 from muster.plan.gate import REASON
 from muster.plan.model import Plan, Reason
 from muster.plan.words import Fragment, quote
@@ -27,7 +27,7 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
         text = f"--{directive.name}" + (f"={directive.value}" if directive.value is not None else "")
         yield "header", f"#SBATCH {text}", directive.reason
     yield "launcher", plan.launcher, plan.launcher_reason
-    for flag in LAUNCHERS[plan.launcher].flags(with_step_flags(plan)):
+    for flag in launcher_named(plan.launcher).flags(with_step_flags(plan)):
         yield "step", quote(flag.word), flag.reason
     for flag in plan.mpirun_flags if plan.launcher in {"mpirun", "mpirun+horovod"} else ():
         yield "step", quote(flag.word), flag.reason

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from muster.images import ENGINES
-from muster.launchers import LAUNCHERS
+from muster.images import engine_named
+from muster.launchers import launcher_named
 from muster.launchers.base import RANK
 from muster.plan.model import Plan
 from muster.plan.words import Word, quote
@@ -19,21 +19,21 @@ __all__ = ["definition_lines", "prologue_end", "step_words", "with_step_flags"]
 
 def with_step_flags(plan: Plan) -> Plan:
     """The plan, its step's flags with those of the image."""
-    return replace(plan, step_flags=(*plan.step_flags, *ENGINES[plan.image.engine].step_flags(plan)))
+    return replace(plan, step_flags=(*plan.step_flags, *engine_named(plan.image.engine).step_flags(plan)))
 
 
 def step_words(plan: Plan) -> tuple[Word, ...]:
     """The line that starts the ranks, in their image."""
 
     def wrap(command: Sequence[Word]) -> tuple[Word, ...]:
-        return ENGINES[plan.image.engine].wrap(plan, command)
+        return engine_named(plan.image.engine).wrap(plan, command)
 
-    return LAUNCHERS[plan.launcher].words(plan, wrap)
+    return launcher_named(plan.launcher).words(plan, wrap)
 
 
 def prologue_end(plan: Plan, variable: str) -> str:
     """What stands before the last part of a prologue: only what the launcher itself starts meets the image."""
-    engine = ENGINES[plan.image.engine]
+    engine = engine_named(plan.image.engine)
     lines = engine.prologue(plan)
     if variable != RANK or not lines:
         return ""
@@ -50,7 +50,7 @@ def definition_lines(plan: Plan) -> Iterator[str]:
         'mkdir -p "$muster_run_dir" || muster_stop "the directory $muster_run_dir cannot be made" '
         "'submit from a directory that the compute nodes can write'"
     )
-    lines = ENGINES[plan.image.engine].definition(plan)
+    lines = engine_named(plan.image.engine).definition(plan)
     if lines is not None:
         yield "printf '%s\\n' \\"
         yield from (f"    {quote(each)} \\" for each in lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from muster.launchers import LAUNCHERS, Launcher
+from muster.launchers import Launcher, launcher_named
 from muster.launchers.base import RANK
 from muster.plan.model import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Variable
 from muster.plan.words import Fragment, Word, line, quote
@@ -43,7 +43,7 @@ STALE = (*contract.PUBLISHED, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "P
 def job_script(asked: Plan) -> str:
     """The whole script."""
     plan = with_step_flags(asked)
-    launcher = LAUNCHERS[plan.launcher]
+    launcher = launcher_named(plan.launcher)
     runs_with, verb = ("bash", "run") if plan.engine is Engine.HERE or plan.within else ("sbatch", "submit")
     lines = [
         "#!/bin/bash",
@@ -114,7 +114,7 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
 
 def prologue_text(plan: Plan, variable: str) -> str:
     """The text that the script keeps in `variable`; the once-per-node command stands right after identity is known."""
-    names = dict(LAUNCHERS[plan.launcher].prologues(plan))[variable]
+    names = dict(launcher_named(plan.launcher).prologues(plan))[variable]
     end = prologue_end(plan, variable)
     if variable != RANK or not (plan.node_prologue or end):
         return compose(names)
