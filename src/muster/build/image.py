@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from muster.act.image_facts import look_at_path
+from muster.build.archive import check_archive
 from muster.build.cotainr import CondaOrder, add_conda, judge_conda
 from muster.build.definition import Copy, compose, from_containerfile
 from muster.build.draft import digest_of_inputs, digest_of_path, is_up_to_date, record_of, swapped_in
@@ -113,8 +114,7 @@ def _base_of(source: Source | None, login: Login | None, say: Say) -> tuple[str 
         return source.registry.pinned(digest_of(source.registry, login)), source.registry.is_plain_http
     path = Path(source.path or "").absolute()
     if source.archive is not None:
-        if not path.exists():
-            raise RequestError(f"{path} is not there", hint="docker save NAME -o FILE makes it")
+        check_archive(source.archive, path)
         return f"{source.archive}:{path}", False
     seen = look_at_path(path)
     if seen.kind == "missing":

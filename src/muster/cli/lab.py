@@ -93,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument(
         "--slurm", default="system", metavar="V", help=f"which Slurm: {', '.join(SLURM_VERSIONS)} (default: system)"
     )
+    page.add_argument("--internet", action="store_true", help="its hosts reach what this machine reaches")
     page.add_argument("--like", metavar="SITE", help="queues, nodes, accounts and rules of a site's profile")
     page.add_argument("--json", action="store_true", help="say what is up as one JSON document")
 
@@ -161,7 +162,8 @@ def _spec(options: argparse.Namespace) -> LabSpec:
         from muster.sites.load import choose_site
 
         site = choose_site(options.like, look())
-        return lab_like(site.profile, name=options.name, nodes=options.nodes, slurm=options.slurm)
+        like = lab_like(site.profile, name=options.name, nodes=options.nodes, slurm=options.slurm)
+        return replace(like, internet=options.internet)
     group = HostGroup(
         count=options.nodes,
         cpus=options.cpus_per_node,
@@ -169,7 +171,13 @@ def _spec(options: argparse.Namespace) -> LabSpec:
         gpu_type=options.gpu_type,
         memory_mib=parse_memory_mib(options.memory),
     )
-    spec = LabSpec(name=options.name, groups=(group,), accounting=options.accounting, slurm=options.slurm)
+    spec = LabSpec(
+        name=options.name,
+        groups=(group,),
+        accounting=options.accounting,
+        slurm=options.slurm,
+        internet=options.internet,
+    )
     if options.partition:
         spec = replace(spec, partitions=tuple(parse_partition(text, spec.hosts) for text in options.partition))
     return spec

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from muster.act.runner import checked, run
 from muster.errors import SiteError
 from muster.lab import accounting, config, daemons, host, kernel, paths, state
+from muster.lab.internet import RESOLVER, names_through
 from muster.lab.kernel import MountFlag
 from muster.lab.mounts import mount_lab
 from muster.lab.spec import LabSpec
@@ -33,6 +34,8 @@ def build(spec: LabSpec, home: str, version: str, root: SlurmRoot | None, say: S
     if root is not None:
         lay_over(root)
     write_files(spec, home, release(version))
+    if spec.internet:
+        names_through(f"nameserver {RESOLVER}\n")
     connect(spec)
     start_munge()
     if spec.accounting:

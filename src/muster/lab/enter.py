@@ -23,15 +23,18 @@ from typing import Any
 from muster.act.runner import become
 from muster.errors import MachineLacks, MusterError, RequestError, SiteError, UnknownName
 from muster.lab import config, host, kernel, paths
-from muster.lab.kernel import Namespace
+from muster.lab.kernel import EVERY_KIND, Namespace
 
 __all__ = ["Command", "execute", "inside"]
 
 
-def inside(pid: int, function: Callable[[], Any]) -> Any:
-    """What `function` returns (as JSON brings it) or raises, called inside the lab whose first process is `pid`."""
+def inside(pid: int, function: Callable[[], Any], *, kinds: Namespace = EVERY_KIND) -> Any:
+    """What `function` returns (as JSON brings it) or raises, called inside the lab whose first process is `pid`.
+
+    `kinds`: of which namespaces; those of the others are the machine's own.
+    """
     answer, answer_end = os.pipe()
-    visitor = kernel.fork(lambda: _visit(pid, function, answer_end))
+    visitor = kernel.fork(lambda: _visit(pid, function, answer_end, kinds))
     os.close(answer_end)
     with os.fdopen(answer) as text:
         said = text.read()
@@ -56,10 +59,10 @@ def _described(error: Exception) -> dict[str, Any]:
     return {"kind": "bug", "said": [f"inside the lab: {error!r} ({Path(where.filename).name}:{where.lineno})"]}
 
 
-def _visit(pid: int, function: Callable[[], Any], answer: int) -> int:
+def _visit(pid: int, function: Callable[[], Any], answer: int, kinds: Namespace) -> int:
     os.setsid()
     kernel.close_files(keep=[answer])
-    kernel.enter(pid)
+    kernel.enter(pid, kinds)
     os.chdir("/")
     return os.waitstatus_to_exitcode(os.waitpid(kernel.fork(lambda: _answer(function, answer)), 0)[1])
 

@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 __all__ = [
+    "EVERY_KIND",
     "MountFlag",
     "Namespace",
     "become_subreaper",

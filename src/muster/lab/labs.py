@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from muster.lab import build, config, faults, first, requirements, versions
+from muster.lab import build, config, faults, first, internet, requirements, versions
 from muster.lab.enter import inside
 from muster.lab.first import IdRanges
 from muster.lab.registry import Registry
@@ -25,6 +25,8 @@ def up(spec: LabSpec, environment: Mapping[str, str], say: Say) -> None:
     """Make the lab; returns when it takes jobs. Whatever goes wrong, nothing of it is left."""
     ordinary_user = os.geteuid() != 0
     requirements.check_programs(spec, ordinary_user=ordinary_user)
+    if spec.internet:
+        internet.check_way_out()
     ranges = _id_ranges() if ordinary_user else None
     registry = Registry(environment)
     registry.reserve(spec.name)
@@ -44,6 +46,8 @@ def _make(spec: LabSpec, ranges: IdRanges | None, registry: Registry, environmen
     process = first.begin(ranges)
     try:
         inside(process.pid, lambda: build.build(spec, home, version, root, say))
+        if spec.internet:
+            internet.connect(process.pid)
         registry.record(spec.name, process.pid, version)
         process.commit()
     except BaseException:
@@ -70,7 +74,10 @@ def stop_controller(name: str, environment: Mapping[str, str]) -> None:
 
 def restore(name: str, environment: Mapping[str, str], target: str) -> None:
     """Undo the faults of a host, of the controller, or all of them."""
-    inside(Registry(environment).find(name).pid, partial(faults.restore, target))
+    pid = Registry(environment).find(name).pid
+    inside(pid, partial(faults.restore, target))
+    if inside(pid, lambda: read_spec().internet):
+        internet.connect(pid)  # a host that was started again has none
 
 
 def _id_ranges() -> IdRanges:
@@ -93,7 +100,8 @@ def status(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
     """What is up, what holds on each host, what is real and what is faked: the keys of `--json`."""
     entry = Registry(environment).find(name)
     seen = inside(entry.pid, _look)
-    return {"name": entry.name, "pid": entry.pid, "slurm": entry.version, **seen, "real": _REAL, "faked": _FAKED}
+    faked = [*_FAKED, _OPEN if seen["internet"] else _CLOSED]
+    return {"name": entry.name, "pid": entry.pid, "slurm": entry.version, **seen, "real": _REAL, "faked": faked}
 
 
 def _look() -> dict[str, Any]:
@@ -103,6 +111,7 @@ def _look() -> dict[str, Any]:
     conditions = faults.conditions(spec)
     return {
         "accounting": spec.accounting,
+        "internet": spec.internet,
         "controller": "up" if answers else "stopped",
         "hosts": [
             {
@@ -124,6 +133,11 @@ _FAKED = [
     "GPUs are declared: their device files are /dev/null, so CUDA_VISIBLE_DEVICES is right and nothing computes",
     "CPUs and memory are declared, not owned: all hosts share this machine's",
     "no cgroups and no binding of tasks to CPUs (TaskPlugin=task/none)",
-    "the login host sees this machine's /tmp; no host reaches any network but the lab's",
+    "the login host sees this machine's /tmp",
     "root in the lab is bound by no rule of Slurm: use --user alice or --user bob for that",
 ]
+_CLOSED = "no host reaches any network but the lab's"
+_OPEN = (
+    f"every host reaches what this machine reaches, and what listens on its loopback as {internet.MACHINE}; "
+    "nobody out there reaches a host"
+)

@@ -53,6 +53,7 @@ def which(program: str) -> str | None:
 def check_programs(spec: LabSpec, *, ordinary_user: bool, find: Which = which) -> None:
     """Raise `MachineLacks`, naming all that is missing and the one command that installs it."""
     needed = _ALWAYS | (_ORDINARY_USER if ordinary_user else {}) | (_ACCOUNTING if spec.accounting else {})
+    needed |= {"slirp4netns": "slirp4netns"} if spec.internet else {}
     if spec.slurm != "system":
         needed = {program: package for program, package in needed.items() if not package.startswith("slurm")}
     missing = [program for program in needed if find(program) is None]

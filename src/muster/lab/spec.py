@@ -89,6 +89,8 @@ class LabSpec:
     job_submit_lua: str | None = None
     options: Options = ()
     """Further lines of slurm.conf; they stand last, so they win."""
+    internet: bool = False
+    """Whether its hosts reach what this machine reaches."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
