@@ -1,4 +1,4 @@
-"""Debian's docker-registry on loopback: open, with a password (htpasswd), or with tokens that a server of ours signs."""
+"""Debian's docker-registry on loopback: open, with a password (htpasswd), or with tokens that a server here signs."""
 
 from __future__ import annotations
 
@@ -46,12 +46,14 @@ class RealRegistry:
 
     def push(self, archive: str, name: str = "real/small:1") -> None:
         """What a person with skopeo would do."""
-        words = ["copy", "--dest-tls-verify=false", f"--dest-creds={USER}:{PASSWORD}"]
+        words = ["copy", "--src-tls-verify=false", "--dest-tls-verify=false", f"--dest-creds={USER}:{PASSWORD}"]
         checked(run(["skopeo", "--insecure-policy", *words, archive, f"docker://{self.host}/{name}"]))
 
 
 @contextmanager
-def real_registry(folder: Path, *, password: bool = False, token: bool = False, tls: bool = False) -> Iterator[RealRegistry]:
+def real_registry(
+    folder: Path, *, password: bool = False, token: bool = False, tls: bool = False
+) -> Iterator[RealRegistry]:
     """One of its own, with its storage in `folder`."""
     folder.mkdir()
     with ExitStack() as stack:

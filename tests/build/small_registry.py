@@ -57,8 +57,8 @@ class SmallRegistry:
 
 
 @contextmanager
-def small_registry(busybox: Path, password: str | None = None) -> Iterator[SmallRegistry]:
-    registry = SmallRegistry(_system(busybox), password)
+def small_registry(busybox: Path, password: str | None = None, ballast: bytes = b"") -> Iterator[SmallRegistry]:
+    registry = SmallRegistry(_system(busybox, ballast), password)
 
     class Answers(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -113,7 +113,7 @@ def small_registry(busybox: Path, password: str | None = None) -> Iterator[Small
         thread.join()
 
 
-def _system(busybox: Path) -> bytes:
+def _system(busybox: Path, ballast: bytes) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name in ("bin", "etc", "tmp", "proc", "sys", "dev", "usr", "var", "var/tmp", "opt", "root", "home"):
@@ -128,6 +128,10 @@ def _system(busybox: Path) -> bytes:
             link = tarfile.TarInfo(f"bin/{name}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             archive.addfile(link)
+        if ballast:
+            load = tarfile.TarInfo("opt/ballast")
+            load.size = len(ballast)
+            archive.addfile(load, io.BytesIO(ballast))
         for name in ("passwd", "group", "hosts", "resolv.conf"):
             archive.addfile(tarfile.TarInfo(f"etc/{name}"))
     return packed.getvalue()

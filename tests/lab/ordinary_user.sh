@@ -25,6 +25,12 @@ for file in passwd group subuid subgid; do
   mount --bind "$hidden/$file" "/etc/$file"
 done
 
+# Distributions open this device to everybody; the machine, or the container that it is, may not.
+if [ -c /dev/net/tun ] && ! setpriv --reuid 20001 --regid 20001 --clear-groups test -w /dev/net/tun; then
+  [ -c "$hidden/tun" ] || mknod -m 666 "$hidden/tun" c 10 200 2>/dev/null || [ -c "$hidden/tun" ]
+  mount --bind "$hidden/tun" /dev/net/tun
+fi
+
 # The first directory on the way to $1 that is closed to the user, if any.
 closed_above() {
   path=

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
+import platform
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +24,8 @@ def swapped_in(target: Path) -> Iterator[Path]:
     """A name beside `target` to build under; it becomes `target` when the block ends well, and is gone otherwise."""
     if not target.parent.is_dir():
         raise RequestError(f"the directory {target.parent} is not there", hint="make it, or give another place")
-    draft = target.with_name(f".{target.name}.part-{os.getpid()}")
+    _clear(target)
+    draft = target.with_name(f".{target.name}.part-{platform.node()}-{os.getpid()}")
     old = target.with_name(f".{target.name}.old-{os.getpid()}")
     try:
         yield draft
@@ -34,6 +37,14 @@ def swapped_in(target: Path) -> Iterator[Path]:
             old.rename(target)
         for leftover in (draft, old):
             remove(leftover)
+
+
+def _clear(target: Path) -> None:
+    """Take away what builds of this host left that were killed; those of others may still be at work."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.part-{glob.escape(platform.node())}-*"):
+        number = left.name.rpartition("-")[2]
+        if number.isdigit() and not Path("/proc", number).exists():
+            remove(left)
 
 
 def remove(path: Path) -> None:

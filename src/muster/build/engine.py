@@ -47,6 +47,11 @@ _COMPLAINTS: Sequence[tuple[str, str, str]] = (
         "build again: what is in the cache already is not fetched again",
     ),
     (
+        r"certificate signed by unknown authority|x509: ",
+        "the certificate of the registry is signed by nobody whom this machine trusts",
+        "SSL_CERT_FILE names a file with the certificate of who signed it, where your site has its own",
+    ),
+    (
         r"no such host|connection refused|TLS handshake",
         "the registry does not answer",
         ("without a way out, carry the image here: docker save, then --from docker-archive:FILE"),
@@ -69,6 +74,12 @@ _COMPLAINTS: Sequence[tuple[str, str, str]] = (
 # In a user namespace of its own whoever makes it has all capabilities there.
 _LAST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
 _NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
+
+_ENGINES = ("APPTAINER", "SINGULARITY")
+# What a module or a user sets for images that run: paths which the image to be built need not have yet.
+_OF_A_RUN = re.compile(
+    r"(?:APPTAINER|SINGULARITY)_(?:BIND|BINDPATH|MOUNT|CONTAINLIBS|NV|NVCCLI|ROCM|OVERLAY\w*|FUSEMOUNT)"
+)
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -114,7 +125,7 @@ class Builder(msgspec.Struct, frozen=True):
     def _environment(self, work: Path) -> dict[str, str]:
         """Cache and scratch off the home directory, under both programs' names for them."""
         places = {"CACHEDIR": str(self.cache), "TMPDIR": str(work)}
-        names = {f"{engine}_{name}": value for engine in ("APPTAINER", "SINGULARITY") for name, value in places.items()}
+        names = {f"{engine}_{name}": value for engine in _ENGINES for name, value in places.items()}
         return {**self.environment, **names, "TMPDIR": str(work)}
 
     def prove(self, image: Path, runner: Runner = run) -> None:
@@ -153,7 +164,8 @@ def find_builder(environment: Mapping[str, str], cache: Path | None, uid: int) -
         if program is not None:
             kept = environment.get(f"{name.upper()}_CACHEDIR")
             node = Path(environment.get("TMPDIR") or "/tmp") / f"muster-{uid}"  # noqa: S108  # the node's own
-            return Builder(program, cache or (Path(kept) if kept else node / name), dict(environment))
+            own = {word: value for word, value in environment.items() if not _OF_A_RUN.fullmatch(word)}
+            return Builder(program, cache or (Path(kept) if kept else node / name), own)
     raise MachineLacks(
         "apptainer",
         "this machine has no program that builds images: neither apptainer nor singularity is on PATH",

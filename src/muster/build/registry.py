@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 import re
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -100,6 +101,11 @@ def _ask(url: str, headers: Mapping[str, str], *, method: str = "HEAD") -> Any:
     except (OSError, HTTPException, ValueError) as error:
         host = urllib.parse.urlsplit(url).netloc
         reason = getattr(error, "reason", error)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            raise SiteError(
+                f"the certificate of the registry {host} is signed by nobody whom this machine trusts",
+                hint="SSL_CERT_FILE names a file with the certificate of who signed it, where your site has its own",
+            ) from None
         raise SiteError(
             f"the registry {host} does not answer: {reason}",
             hint="without a way out, carry the image here: docker save, then --from docker-archive:FILE",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from muster.cli.output import say
 from muster.errors import RequestError
@@ -30,6 +31,9 @@ Environments, made once and proved; nothing half-built ever has the finished nam
 class _Parser(argparse.ArgumentParser):
     """An argparse parser whose complaints are ours."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "allow_abbrev": False})
+
     def error(self, message: str) -> NoReturn:
         raise RequestError(message, hint=f"{self.prog} --help")
 
@@ -37,6 +41,11 @@ class _Parser(argparse.ArgumentParser):
 def main(words: list[str]) -> int:
     """Run one verb of `muster build`; returns its exit status."""
     options = _parser().parse_args(words)
+    if options.given is not None:
+        from muster.build.job import take_over
+
+        os.environ.update(take_over(options.given))
+    _end_in_order()
     if getattr(options, "job", False):
         return _as_job(options, words)
     verb: Callable[[argparse.Namespace], int] = options.verb
@@ -45,7 +54,8 @@ def main(words: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     layout = argparse.RawDescriptionHelpFormatter
-    top = _Parser(prog="muster build", description=_DESCRIPTION, formatter_class=layout, allow_abbrev=False)
+    top = _Parser(prog="muster build", description=_DESCRIPTION, formatter_class=layout)
+    top.add_argument("--given", type=Path, help=argparse.SUPPRESS)
     verbs = top.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
 
     page = verbs.add_parser("image", help="an image, from a registry, an archive, an image or a definition")
@@ -162,15 +172,31 @@ def _common(page: argparse.ArgumentParser, verb: Callable[[argparse.Namespace], 
 
 def _as_job(options: argparse.Namespace, words: list[str]) -> int:
     """The same words as the one rank of a job; its output is followed as that of every run."""
-    if getattr(options, "password_stdin", False):
-        raise RequestError("a job has no stdin to read a password from", hint="--password-env NAME")
-    from muster.cli.run import main as run
+    from muster.build.job import PASSWORD, follow, handed_over, words_for_job
 
-    kept = [word for word in words if word != "--job" and not word.startswith("--job-option")]
-    hidden = getattr(options, "password_env", None)
-    passed_on = [] if hidden is None else ["--env", hidden]
-    own = [*options.job_option, *passed_on]
-    return run(["-N", "1", "--ntasks-per-node", "1", *own, "--", sys.executable, "-m", "muster", "build", *kept])
+    secret = {}
+    if getattr(options, "password_stdin", False):
+        secret = {PASSWORD: sys.stdin.readline().rstrip("\n")}
+    elif getattr(options, "password_env", None):
+        secret = {options.password_env: os.environ.get(options.password_env, "")}
+    target: Path = options.output if hasattr(options, "output") else options.directory
+    name = ["--job-name", f"build-{target.name}"]
+    with handed_over(target.absolute(), os.environ, secret) as file:
+        muster = [sys.executable, "-m", "muster"]
+        job = [*muster, "run", "-N", "1", "--ntasks-per-node", "1", *name, *options.job_option, "--"]
+        return follow([*job, *muster, "build", "--given", str(file), *words_for_job(words)])
+
+
+def _end_in_order() -> None:
+    """Whoever ends us lets us clear up: a cancelled job, a closed terminal."""
+
+    def leave(number: int, frame: object) -> NoReturn:
+        del frame
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, leave)
 
 
 def _image(options: argparse.Namespace) -> int:
