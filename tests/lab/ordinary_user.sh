@@ -2,6 +2,7 @@
 # Run a command as an ordinary user whom the machine does not have: `rehearsal`, uid 20001, with subordinate ids.
 # Nothing of the machine changes: the user exists in this process's own mount namespace only.
 # usage (as root): ordinary_user.sh HOME PYTHON_FOLDER COMMAND…
+# WITHOUT_IDS=1 in the environment: the user has no subordinate ids.
 set -eu
 
 if [ "${REHEARSAL_INSIDE-}" != 1 ]; then
@@ -21,7 +22,12 @@ if [ ! -d "$hidden" ]; then
   chown 20001:20001 "$home"
   mv -T "$hidden.$$" "$hidden" 2>/dev/null || [ -d "$hidden" ]
 fi
-for file in passwd group subuid subgid; do
+[ "${WITHOUT_IDS-}" != 1 ] || : >"$hidden/none"
+for file in passwd group; do
+  mount --bind "$hidden/$file" "/etc/$file"
+done
+for file in subuid subgid; do
+  [ "${WITHOUT_IDS-}" != 1 ] || { mount --bind "$hidden/none" "/etc/$file"; continue; }
   mount --bind "$hidden/$file" "/etc/$file"
 done
 

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     Process = subprocess.Popen[bytes]
 
-__all__ = ["DEVNULL", "PIPE", "Result", "Runner", "become", "checked", "end_group", "run", "start"]
+__all__ = ["DEVNULL", "PIPE", "STDOUT", "Result", "Runner", "become", "checked", "end_group", "run", "start"]
 
 # subprocess itself is imported where a process is started: a launch that becomes its script starts none.
 DEVNULL = -3
 PIPE = -1
+STDOUT = -2
 
 _FILE = int | IO[bytes] | None
 

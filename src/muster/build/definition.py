@@ -13,6 +13,9 @@ __all__ = ["Copy", "compose", "from_containerfile", "parse_copy"]
 
 _HEADER = re.compile(r"\s*(?:[A-Za-z]+\s*:.*|#.*)?$")
 _INSIDE = "/opt/muster-build"
+_WHEELS = f"{_INSIDE}/wheels"
+# An image is nobody's system: its Python may be the distribution's, and who installs is root. Older pips know neither.
+_SETTINGS = "export PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore"
 
 
 class Copy(msgspec.Struct, frozen=True):
@@ -32,17 +35,30 @@ def parse_copy(words: str) -> Copy:
     return Copy(source, target)
 
 
-def compose(base: str, *, copies: Sequence[Copy] = (), requirements: str | None = None, definition: str = "") -> str:
+def compose(
+    base: str,
+    *,
+    copies: Sequence[Copy] = (),
+    requirements: str | None = None,
+    wheelhouse: str | None = None,
+    offline: bool = False,
+    definition: str = "",
+) -> str:
     """A definition that starts from `base`, which is an image's path or a transport and what it names."""
     transport, name = _transport(base)
     parts = [f"Bootstrap: {transport}\nFrom: {name}\n"]
     files = list(copies)
     if requirements is not None:
         files.append(Copy(requirements, f"{_INSIDE}/requirements.txt"))
+    if wheelhouse is not None:
+        files.append(Copy(wheelhouse, _WHEELS))
     if files:
         parts.append("%files\n" + "".join(f"    {each.source} {each.target}\n" for each in files))
     if requirements is not None:
-        parts.append(f"%post\n    python3 -m pip install --no-cache-dir -r {_INSIDE}/requirements.txt\n")
+        where = [*(["--no-index"] if offline else []), *([f"--find-links {_WHEELS}"] if wheelhouse else [])]
+        words = ["python3 -m pip install --no-cache-dir", *where, f"-r {_INSIDE}/requirements.txt"]
+        removed = f"    rm -rf {_WHEELS}\n" if wheelhouse else ""
+        parts.append(f"%post\n    set -e\n    {_SETTINGS}\n    {' '.join(words)}\n{removed}")
     parts.append(_without_header(definition))
     return "\n".join(part for part in parts if part)
 

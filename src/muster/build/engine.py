@@ -11,8 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.runner import DEVNULL, PIPE, Runner, end_group, run, start
+from muster.act.runner import DEVNULL, PIPE, STDOUT, Runner, end_group, run, start
+from muster.build.commands import Way, choose_way, look_for_means, without_commands
 from muster.build.draft import remove
+from muster.build.proot import proot_words
 from muster.errors import CommandFailed, MachineLacks, RequestError
 
 __all__ = ["Builder", "find_builder", "root_lacks_capabilities"]
@@ -62,14 +64,22 @@ _COMPLAINTS: Sequence[tuple[str, str, str]] = (
         "pull, copy or build it again",
     ),
     (
-        r"while running %post|%post section|--fakeroot|user namespace|operation not permitted",
-        "a step of the definition failed",
-        (
-            "what it said stands above; without root, %post needs user namespaces "
-            "or fakeroot: try it on a compute node with --job"
-        ),
+        r"failed to lchown",
+        "the directory to build from has files of other users, and you have no subordinate ids to copy them with",
+        "build from a .sif, or from a directory whose files are yours",
+    ),
+    (
+        r"--fakeroot|user namespace|operation not permitted",
+        "the engine may not do here what the definition asks for",
+        "what it said stands above; try it on a compute node: --job",
     ),
 )
+
+_STEP_FAILED = (
+    "a step of the definition failed",
+    "what it said stands above; --job tries it on a compute node, which may allow more",
+)
+_FAKEROOT_DOES_NOT_FIT = re.compile(r"faked|libfakeroot|fakeroot: error|fakeroot bindpoints")
 
 # In a user namespace of its own whoever makes it has all capabilities there.
 _LAST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
@@ -95,25 +105,65 @@ class Builder(msgspec.Struct, frozen=True):
         self, target: Path, source: str, say: Say, *, flags: Sequence[str] = (), runs_commands: bool = False
     ) -> None:
         """Build `target` from `source`, what it says passed on; `target` is whole only when this returns."""
-        own = _NAMESPACE if runs_commands and root_lacks_capabilities() else ()
-        if own:
-            say("this root lacks capabilities, as in a container: commands run in a user namespace of their own")
-        self.follow([*own, self.program, "build", *flags, str(target), source], say)
+        if not runs_commands:
+            self.follow([self.program, "build", *flags, str(target), source], say)
+            return
+        lacks = root_lacks_capabilities()
+        means = look_for_means(self.environment, version=self.version(), lacks_capabilities=lacks)
+        way = choose_way(means)
+        if way is not Way.ROOT:
+            say(f"the commands of the definition run as root of the image by {way.value}")
+        if way is Way.PROOT and not means.is_singularity_ce:  # which calls it itself
+            self._build_by_proot(target, Path(source), say, flags)
+            return
+        own = _NAMESPACE if way is Way.OWN_NAMESPACE else ()
+        more = ["--fakeroot"] if way is Way.SUBORDINATE_IDS and means.is_singularity_ce else []
+        more += ["--ignore-fakeroot-command"] if way is Way.ROOT_ALONE else []
+        try:
+            self.follow([*own, self.program, "build", *more, *flags, str(target), source], say)
+        except CommandFailed as error:
+            if way is not Way.FAKEROOT or not means.proot or not _FAKEROOT_DOES_NOT_FIT.search(error.stderr):
+                raise
+            remove(target)
+            say("the image cannot run this machine's fakeroot: its commands run under proot instead")
+            self._build_by_proot(target, Path(source), say, flags)
 
-    def follow(self, argv: Sequence[str], say: Say) -> None:
+    def _build_by_proot(self, target: Path, definition: Path, say: Say, flags: Sequence[str]) -> None:
+        """All but the commands into a directory, the commands there, and the directory into an image."""
+        rest, shell, text = without_commands(definition.read_text())
+        (definition.parent / "rest.def").write_text(rest)
+        script = definition.parent / "post.sh"
+        script.write_text(text)
+        box = target if "--sandbox" in flags else definition.parent / "box"
+        fetch = [flag for flag in flags if flag != "--sandbox"]
+        self.follow([self.program, "build", "--sandbox", *fetch, str(box), str(definition.parent / "rest.def")], say)
+        argv, environment = proot_words(self.environment, box, shell, script)
+        self.follow(argv, say, environment=environment)
+        if box != target:
+            self.follow([self.program, "build", str(target), str(box)], say)
+            remove(box)
+
+    def follow(
+        self,
+        argv: Sequence[str],
+        say: Say,
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """Run a program that builds, with a scratch directory of its own; what it says is passed on."""
         self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
         work = Path(tempfile.mkdtemp(prefix="build-", dir=self.cache))
         try:
-            self._build(argv, work, say)
+            self._build(argv, self._environment(work) if environment is None else environment, say)
         finally:
             remove(work)
 
-    def _build(self, argv: Sequence[str], work: Path, say: Say) -> None:
+    def _build(self, argv: Sequence[str], environment: Mapping[str, str], say: Say) -> None:
         said: list[str] = []
-        process = start(argv, env=self._environment(work), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, own_group=True)
+        # Together, in their order: what the commands of a definition say is on both.
+        process = start(argv, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, own_group=True)
         try:
-            for line in process.stderr or ():
+            for line in process.stdout or ():
                 said.append(_COLOURS.sub("", line.decode(errors="replace")).rstrip())
                 say(said[-1])
             status = process.wait()
@@ -130,8 +180,13 @@ class Builder(msgspec.Struct, frozen=True):
 
     def prove(self, image: Path, runner: Runner = run) -> None:
         """The engine reads it and starts something in it; an image without `true` is started and says so."""
-        for words in (["inspect", str(image)], ["exec", "--no-home", "--cleanenv", str(image), "true"]):
+        start_it = ["--no-home", "--cleanenv", str(image), "true"]
+        for words in (["inspect", str(image)], ["exec", *start_it]):
             done = runner([self.program, *words], env=self.environment, cwd="/", timeout_s=600)
+            if words[0] == "exec" and not done.ok and "/dev/fuse" in done.stderr:  # closed to users here
+                done = runner(
+                    [self.program, "exec", "--unsquash", *start_it], env=self.environment, cwd="/", timeout_s=600
+                )
             if not done.ok and "executable file not found" not in done.stderr:
                 last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
                 raise CommandFailed(
@@ -173,13 +228,38 @@ def find_builder(environment: Mapping[str, str], cache: Path | None, uid: int) -
     )
 
 
+def _failed_step(said: str) -> tuple[str, str]:
+    """What a command of a definition could not do, where it is one of ours or says so plainly."""
+    missing = re.search(r"No matching distribution found for (\S+)", said)
+    if missing:
+        return (
+            f"pip finds no {missing[1]} for the image's Python and machine",
+            "muster build lock --wheelhouse on a connected machine brings it; else look at name and version",
+        )
+    if re.search(r"No module named pip|python3: (?:not found|command not found)", said):
+        return (
+            "the image has no python3 with pip, which --pip needs",
+            "start from an image that has, or bring pip by --def",
+        )
+    if re.search(r"no space left on device|disk quota exceeded", said, re.IGNORECASE):
+        return (
+            "no space is left to build",
+            "--cache DIR names a roomier place; the image itself needs room where -o points",
+        )
+    return _STEP_FAILED
+
+
 def _failure(program: str, status: int, said: Sequence[str]) -> CommandFailed | RequestError:
-    text = "\n".join(said[-40:])
+    whole = "\n".join(said[-40:])
+    # What commands in the image say is theirs: of an engine's own complaint only its own lines count.
+    text = "\n".join(line for line in said[-40:] if re.search("FATAL|ERROR", line)) or whole
+    if Path(program).name == "proot" or "while running %post" in text:
+        return CommandFailed([program], status, whole, *_failed_step(whole))
     for pattern, sentence, hint in _COMPLAINTS:
         if re.search(pattern, text, re.IGNORECASE):
-            return CommandFailed([program], status, "", sentence, hint)
+            return CommandFailed([program], status, whole, sentence, hint)
     fatal = [line.partition("FATAL:")[2].strip() for line in said if "FATAL:" in line]
-    last = fatal[-1] if fatal else (said[-1] if said else "it said nothing")
+    words = fatal[-1] if fatal else (said[-1] if said else "it said nothing")
     return CommandFailed(
-        [program], status, "", f"{Path(program).name} built nothing: {last}", "what it said stands above"
+        [program], status, whole, f"{Path(program).name} built nothing: {words}", "what it said stands above"
     )

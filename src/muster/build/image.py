@@ -18,6 +18,8 @@ from muster.build.definition import Copy, compose, from_containerfile
 from muster.build.draft import digest_of_inputs, digest_of_path, is_up_to_date, record_of, swapped_in
 from muster.build.engine import Builder
 from muster.build.enroot import edf_of, import_image, import_words
+from muster.build.pins import pins_of_requirements
+from muster.build.pip import offline_words
 from muster.build.registry import Login, digest_of
 from muster.build.source import Source
 from muster.errors import RequestError
@@ -34,6 +36,8 @@ class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
     source: Source | None = None
     definition: Path | None = None
     requirements: Path | None = None
+    wheelhouse: Path | None = None
+    offline: bool = False
     copies: tuple[Copy, ...] = ()
     conda: CondaOrder | None = None
     sandbox: bool = False
@@ -49,6 +53,7 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
     """Build it; False: what is there was built from the same."""
     if order.source is None and order.definition is None and (order.conda is None or order.conda.system is None):
         raise RequestError("there is nothing to build from", hint="--from docker://REGISTRY/NAME:TAG, or --def FILE")
+    _judge_packages(order, say)
     base, plain_http = _base_of(order.source, login, say)
     text = _definition_of(order, base)
     if order.conda is not None:
@@ -65,7 +70,8 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
     )
     flags = [*(["--sandbox"] if order.sandbox else []), *(["--no-https"] if plain_http else [])]
     say(f"building {order.output}; what is fetched is kept in {builder.cache}")
-    with swapped_in(order.output) as draft, tempfile.TemporaryDirectory(prefix="muster-build-") as folder:
+    builder.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with swapped_in(order.output) as draft, tempfile.TemporaryDirectory(prefix="build-", dir=builder.cache) as folder:
         source = base or ""
         if text is not None:
             file = Path(folder) / "image.def"
@@ -92,6 +98,19 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
         },
     )
     return True
+
+
+def _judge_packages(order: ImageOrder, say: Say) -> None:
+    """Where --pip looks, and what it is not told firmly."""
+    offline_words(order.wheelhouse, offline=order.offline)
+    if order.wheelhouse is not None and order.requirements is None:
+        raise RequestError("--wheelhouse goes with --pip", hint="--pip requirements.txt --wheelhouse DIR")
+    if order.requirements is None:
+        return
+    pins = pins_of_requirements(_read(order.requirements, "--pip"))
+    loose = [pin.name for pin in pins if pin.level == "unpinned"]
+    if loose:
+        say(f"warning: not pinned, so the next build may have others: {', '.join(loose)}")
 
 
 def _words_for_enroot(order: ImageOrder, base: str | None, text: str | None) -> str:
@@ -141,20 +160,28 @@ def _definition_of(order: ImageOrder, base: str | None) -> str | None:
         return given
     if not (given or requirements or copies):
         return None
-    return compose(base, copies=copies, requirements=requirements, definition=given)
+    return compose(
+        base,
+        copies=copies,
+        requirements=requirements,
+        wheelhouse=str(order.wheelhouse.absolute()) if order.wheelhouse else None,
+        offline=order.offline,
+        definition=given,
+    )
 
 
-def _read(file: Path) -> str:
+def _read(file: Path, option: str = "--def") -> str:
     try:
         return file.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"{file} cannot be read: {error}", hint="--def names a definition file") from None
+        raise RequestError(f"{file} cannot be read: {error}", hint=f"{option} names a text file") from None
 
 
 def _inputs(order: ImageOrder, base: str | None, text: str | None) -> Mapping[str, Any]:
     """All that decides what comes out."""
     files = [Path(each.source) for each in order.copies] + ([order.requirements] if order.requirements else [])
     files += [order.conda.file.absolute()] if order.conda else []
+    files += [order.wheelhouse] if order.wheelhouse else []
     on_disk = order.source is not None and order.source.path is not None
     return {
         "base": base,

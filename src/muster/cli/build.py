@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         help="a definition, on top of --from if both are given; or a simple Containerfile",
     )
     page.add_argument("--pip", dest="requirements", type=Path, metavar="FILE", help="requirements to install in it")
+    _packages(page)
     page.add_argument(
         "--copy",
         action="append",
@@ -122,8 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     page.add_argument("--nccl", type=Path, metavar="DIR", help="the NCCL to compile against, if not the modules'")
     page.add_argument("--site", metavar="NAME", help="whose modules are loaded first; detected if not given")
-    page.add_argument("--wheelhouse", type=Path, metavar="DIR", help="wheels that build lock has fetched")
-    page.add_argument("--offline", action="store_true", help="take packages from the wheelhouse only")
+    _packages(page)
     _common(page, _venv)
 
     page = verbs.add_parser("lock", help="which wheels a target needs, to the byte; and a wheelhouse that holds them")
@@ -151,6 +151,11 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument("sandbox", type=Path, metavar="DIR")
     page.set_defaults(verb=_shell)
     return top
+
+
+def _packages(page: argparse.ArgumentParser) -> None:
+    page.add_argument("--wheelhouse", type=Path, metavar="DIR", help="wheels that build lock has fetched")
+    page.add_argument("--offline", action="store_true", help="take packages from the wheelhouse only")
 
 
 def _common(page: argparse.ArgumentParser, verb: Callable[[argparse.Namespace], int]) -> None:
@@ -209,6 +214,8 @@ def _image(options: argparse.Namespace) -> int:
         source=_source(options),
         definition=options.definition,
         requirements=options.requirements,
+        wheelhouse=options.wheelhouse,
+        offline=options.offline,
         copies=tuple(parse_copy(words) for words in options.copy),
         conda=_conda(options),
         sandbox=options.sandbox,
