@@ -5,6 +5,8 @@ public names are looked up when they are first used. The module must stay valid 
 because training images still carry it and `import muster` has to work in a rank.
 """
 
+import sys
+
 __version__ = "0.1.0"
 
 __all__ = ["WireupError", "World", "__version__", "world"]
@@ -22,6 +24,8 @@ def __getattr__(name):  # type: ignore[no-untyped-def]  # annotations would cost
         raise AttributeError(message)
     from importlib import import_module
 
+    if name != "WireupError":  # an exception can be named beside any torch
+        import_module("muster.rank.torch_range").refuse_old_torch()
     value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
@@ -37,3 +41,10 @@ if __path__[0] == _IN_IMAGES:
     from importlib import import_module
 
     import_module("muster.rank.behind").give_way(_IN_IMAGES)
+
+# An import looks at no file, so it can tell of a torch that is too old only where that is loaded; else the first name
+# that is taken tells it, from the torch that stands on the path. The command line never has torch loaded.
+if "torch" in sys.modules and sys.modules[__name__].__dict__ is globals():
+    from importlib import import_module
+
+    import_module("muster.rank.torch_range").refuse_old_torch()

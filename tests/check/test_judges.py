@@ -48,6 +48,17 @@ def of_software(name: str, value: str) -> Break:
     return change
 
 
+def of_kernel(kernel: str, **variables: str) -> Break:
+    """Both nodes have it, and these variables."""
+
+    def change(ranks: Ranks, expected: dict[str, Any]) -> None:
+        for host in ("node1", "node2"):
+            node(ranks, host)["software"]["kernel"] = kernel
+        env(NCCL_PROTO="^LL128", **variables)(ranks, expected)
+
+    return change
+
+
 def of_space(path: str, **values: int) -> Break:
     def change(ranks: Ranks, _expected: dict[str, Any]) -> None:
         next(each for each in node(ranks)["space"] if each["path"] == path).update(values)
@@ -306,6 +317,15 @@ CASES = (
         "is not the provider of slingshot",
         fabric="slingshot",
     ),
+    Case(
+        "workers that fork under an old kernel",
+        of_kernel("4.18.0-305.el8.x86_64"),
+        "forked workers",
+        WARNING,
+        "crashes beside an open Slingshot card under kernel 4.18.0-305.el8.x86_64, on node1, node2",
+        ("node1", "node2"),
+        fabric="slingshot",
+    ),
     Case("LL128 over Slingshot", env(NCCL_PROTO="LL128"), "variables", BROKEN, "wrong sums", fabric="slingshot"),
     Case(
         "a name of an old torch",
@@ -496,6 +516,27 @@ def test_a_fault_is_named(case: Case) -> None:
     others = [each for each in found if each.status == BROKEN and each.what not in {case.what, *case.also}]
     assert case.status != BROKEN or not others, others
     assert named[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("kernel", "warned"),
+    [
+        ("5.3.18-150300.59.87-default", True),
+        ("5.14.21-150400.24.81-default", False),
+        ("4.18.0-348.23.1.el8_5.x86_64", True),
+        ("4.18.0-372.9.1.el8.x86_64", False),
+        ("4.18.0-553.el8_10.x86_64", False),
+        ("6.4.0", False),
+        ("", False),
+    ],
+)
+def test_only_an_old_kernel_forbids_workers_to_fork(kernel: str, *, warned: bool) -> None:
+    def said(change: Break, fabric: str) -> bool:
+        return any(each.what == "forked workers" for each in findings(change, fabric=fabric))
+
+    assert said(of_kernel(kernel), "slingshot") == warned
+    assert not said(of_kernel(kernel), "infiniband")
+    assert not said(of_kernel(kernel, CXI_FORK_SAFE="1"), "slingshot")
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 64])

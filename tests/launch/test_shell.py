@@ -6,15 +6,20 @@ import os
 import pty
 import re
 import select
+import shlex
 import time
+from collections.abc import Callable
 
 import pytest
 
 from muster.job.request import Request
+from muster.plan.build import make_plan
 from muster.plan.interactive import for_a_shell
 from muster.sites.heads import heads
 from muster.sites.load import load
 from plugins.labs import MUSTER, Lab
+
+from .plans import FACTS
 
 PROMPT = "ready> "
 
@@ -42,27 +47,16 @@ def converse(argv: list[str], environment: dict[str, str], lines: list[str]) -> 
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), screen
 
 
+def shell(*options: str) -> list[str]:
+    """`muster shell`, with a prompt that can be waited for."""
+    words = ["--export", "ALL", "--env", f"PS1={PROMPT}", "--", "sh", "-i"]
+    return [MUSTER, "shell", "--quiet", *options, *words]
+
+
 @pytest.mark.lab
 def test_a_shell_has_a_terminal_on_a_node_and_the_gpus_and_cores_it_asked_for(lab: Lab) -> None:
-    command = [
-        MUSTER,
-        "shell",
-        "--quiet",
-        "-g",
-        "2",
-        "-c",
-        "3",
-        "--export",
-        "ALL",
-        "--env",
-        f"PS1={PROMPT}",
-        "--",
-        "sh",
-        "-i",
-    ]
-
     status, screen = converse(
-        lab.argv(command),
+        lab.argv(shell("-g", "2", "-c", "3")),
         lab.person.environment(),
         ["hostname; tty\n", "echo gpus=$CUDA_VISIBLE_DEVICES cpus=$SLURM_CPUS_PER_TASK\n", "exit 5\n"],
     )
@@ -70,7 +64,69 @@ def test_a_shell_has_a_terminal_on_a_node_and_the_gpus_and_cores_it_asked_for(la
     assert re.search(r"^node[1-4]\r?$", screen, re.MULTILINE), screen
     assert re.search(r"^/dev/pts/[0-9]+\r?$", screen, re.MULTILINE), screen
     assert "gpus=0,1 cpus=3" in screen
+    assert screen.partition("exit 5")[2].split(":")[0].strip() == "srun", "nothing of ours is said when it ends"
     assert status == 5
+
+
+@pytest.mark.lab
+def test_a_shell_opens_in_the_allocation_it_stands_in_and_leaves_it_standing(lab: Lab) -> None:
+    """Typed in salloc's shell on the login host: on the first of its nodes, twice, in one job, whose GPUs it has."""
+    inner = shlex.join(shell())
+    looks = f"{inner}; echo status=$?; {inner}; scontrol show --oneliner job $SLURM_JOB_ID; exit 4"
+    salloc = ["salloc", "--quiet", "-N2", "--nodelist=node2,node3", "--gpus-per-node=3", "sh", "-c", looks]
+
+    status, screen = converse(
+        lab.argv(salloc),
+        lab.person.environment(),
+        [
+            "hostname; tty; echo job=$SLURM_JOB_ID gpus=$CUDA_VISIBLE_DEVICES\n",
+            "exit 5\n",
+            "echo again=$SLURM_JOB_ID on $SLURM_JOB_NUM_NODES; srun --overlap -N2 -n2 hostname\n",
+            "exit\n",
+        ],
+    )
+
+    (job,) = re.findall(r"^job=([0-9]+) gpus=0,1,2\r?$", screen, re.MULTILINE)
+    assert re.search(r"^node2\r?$", screen, re.MULTILINE), screen
+    assert re.search(r"^/dev/pts/[0-9]+\r?$", screen, re.MULTILINE), screen
+    assert "status=5" in screen
+    assert f"again={job} on 2" in screen
+    assert re.search(r"^node3\r?$", screen, re.MULTILINE), "the rest of the allocation is within reach"
+    assert f"JobId={job} " in screen
+    assert "JobState=RUNNING" in screen
+    assert status == 4
+
+
+@pytest.mark.lab
+def test_a_shell_for_half_a_node_on_the_sites_interactive_queue_has_the_cores_of_its_gpus(
+    new_lab: Callable[..., Lab], slurm_version: str
+) -> None:
+    """MareNostrum 5's: 4 GPUs and 80 cores a node; its queue for this is a QOS."""
+    lab = new_lab("--like", "marenostrum5", "-N", "1", "--slurm", slurm_version)
+    options = ("--site", "marenostrum5", "-A", "bsc98", "-t", "10", "-g", "2")
+    ask = "squeue --noheader --job=$SLURM_JOB_ID --format=qos=%q:cpus=%C:nodes=%D\n"
+
+    status, screen = converse(
+        lab.argv(shell(*options)),
+        lab.person.environment(),
+        ["tty; echo gpus=$CUDA_VISIBLE_DEVICES task=$SLURM_CPUS_PER_TASK\n", ask, "exit\n"],
+    )
+
+    assert re.search(r"^/dev/pts/[0-9]+\r?$", screen, re.MULTILINE), screen
+    assert "gpus=0,1 task=40" in screen
+    assert "qos=acc_interactive:cpus=80:nodes=1" in screen, "40 cores, of two threads each, and not the other 40"
+    assert status == 0
+
+
+def test_half_a_node_has_half_its_cores_wherever_they_are_known() -> None:
+    for name in ("snellius", "juwels-booster", "karolina", "supercloud"):
+        site = load(name)
+        given = Request(command=(), gpus_per_node=2, account="phys", time="10", origins={"gpus_per_node": "-g"})
+        plan = make_plan(for_a_shell(given, site, "/bin/bash"), site, FACTS, typed=())
+        node = next(each for each in site.profile.nodes.values() if each.cores_per_gpu)
+        assert plan.shape.ntasks == 1, name
+        assert plan.shape.gpus_per_node == 2, name
+        assert plan.shape.cpus_per_task == 2 * (node.cores_per_gpu or 0), name
 
 
 def test_the_queue_is_the_sites_interactive_or_debug_one_unless_one_is_named() -> None:

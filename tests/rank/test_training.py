@@ -142,9 +142,14 @@ def test_a_loader_gives_each_rank_its_part() -> None:
             os.environ["MUSTER_START_METHOD"] = "spawn"
             spawning = world.loader(data, 2, num_workers=1)
             assert spawning.multiprocessing_context.get_start_method() == "spawn"
+            chosen = world.loader(data, 2, num_workers=1, multiprocessing_context="fork")
+            assert chosen.multiprocessing_context.get_start_method() == "fork"
             assert world.loader(data, 4, num_workers=0, drop_last=True).drop_last
 
-    well(together(2, body))
+    ended = together(2, body)
+    well(ended)
+    assert ended[0].err.count("data loading workers start by spawn") == 1
+    assert ended[1].err == ""
 
 
 def test_workers_are_spawned_beside_an_open_cxi_device(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -300,6 +301,72 @@ def test_a_torch_that_is_too_old_is_named_and_the_way_without_the_library() -> N
             assert world.size == 1
 
     well(together(1, body))
+
+
+def test_a_wrong_sum_after_joining_is_told_of_with_rank_and_host_by_all() -> None:
+    """What one rank receives is falsified, as a bad card would; the other ranks' own sums are right."""
+
+    def body() -> None:
+        import torch.distributed as dist
+
+        import muster
+
+        rightly = dist.all_reduce
+
+        def wrongly(tensor: Any, *words: Any, **options: Any) -> None:
+            rightly(tensor, *words, **options)
+            tensor += 1
+
+        if os.environ["RANK"] == "1":
+            dist.all_reduce = wrongly
+        with muster.world():
+            time.sleep(50)
+
+    ended = together(3, body)
+    host = os.uname().nodename
+    sentence = f"the sum of ones over 3 ranks is 4 on rank 1 ({host}): the fabric errs"
+    assert [one.status for one in ended] == [1, 1, 1]
+    assert f"WireupError: {sentence}\n\nhint: start once more with NCCL_DEBUG=WARN" in ended[1].err
+    assert f"muster: rank 0 leaves, because rank 1 on {host} failed: WireupError: {sentence}" in ended[0].err
+
+
+def test_a_local_rank_that_two_ranks_have_is_named_on_every_rank() -> None:
+    def body() -> None:
+        import muster
+
+        with pytest.raises(muster.WireupError) as refused, muster.world(timeout=20):
+            pass
+        print(refused.value)
+
+    twice = together(
+        3, body, environment=lambda rank, size: {**torch_variables(rank, size), "LOCAL_RANK": "012"[rank // 2]}
+    )
+    for said in well(twice):
+        assert said.startswith(
+            f"ranks 0 and 1 on {os.uname().nodename} both have local rank 0\n\nhint: LOCAL_RANK must"
+        )
+
+
+def test_a_gpu_that_two_ranks_have_is_named_on_every_rank() -> None:
+    """Real ranks that tell each other of their GPUs; the GPUs themselves are simulated."""
+
+    def body() -> None:
+        import muster
+        from muster.rank import join
+        from muster.rank.devices import Torch
+
+        names: Any = join
+        names.this_torch = lambda: Torch("2.13.0+cu126", "CUDA 12.6", 2, nccl=True, mpi=False)
+        names._device = lambda chosen, seat, gpus: seat.local_rank % 2
+        names.name_of = lambda device: f"GPU-{device}"
+        with pytest.raises(muster.WireupError) as refused, muster.world(timeout=20):
+            pass
+        print(refused.value)
+
+    for said in well(together(3, body)):
+        assert said.startswith(
+            f"ranks 0 and 2 on {os.uname().nodename} use the same GPU (GPU-0)\n\nhint: give each rank"
+        )
 
 
 def test_one_world_can_follow_another() -> None:

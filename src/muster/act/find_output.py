@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from glob import glob
 from pathlib import Path
@@ -12,7 +13,7 @@ from muster.act.watch import JobOutput, output_of_files, output_of_run
 from muster.slurm.filenames import glob_of
 from muster.slurm.jobs import Job
 
-__all__ = ["find_output"]
+__all__ = ["closed_output", "find_output"]
 
 
 def find_output(job: Job | None, run: Run | None) -> JobOutput | None:
@@ -22,6 +23,21 @@ def find_output(job: Job | None, run: Run | None) -> JobOutput | None:
     if job is None or job.stdout is None:
         return None
     return output_of_files(_matching(job.stdout, job.id, job))
+
+
+def closed_output(job: Job | None) -> Path | None:
+    """Where the output of a job lies that you may not read: the file, or the first directory on its way."""
+    if job is None or job.stdout is None:
+        return None
+    for file in _matching(job.stdout, job.id, job):
+        if not os.access(file, os.R_OK):
+            return file
+    for folder in reversed(Path(job.stdout).parents):
+        if not os.access(folder, os.F_OK):
+            return None
+        if not os.access(folder, os.X_OK):
+            return folder
+    return None
 
 
 def _moved(run: Run, job: Job | None) -> Iterator[Path]:

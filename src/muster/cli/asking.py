@@ -23,6 +23,7 @@ __all__ = [
     "cases",
     "ended_how",
     "expected_start",
+    "other_owner",
     "parse_words",
     "plain",
     "scheduler",
@@ -212,6 +213,17 @@ def ended_how(job: Job) -> str:
     from muster.slurm.srun_messages import exit_words
 
     return exit_words(job.status) if job.state.phase.is_over and job.status and job.node_list else ""
+
+
+def other_owner(job: Job) -> str:
+    """Whose job it is, where it is somebody else's."""
+    import pwd
+
+    try:
+        mine = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a user whom this machine does not list
+        mine = os.environ.get("USER", "")
+    return "" if job.user in {None, "", mine} else plain(str(job.user))
 
 
 def when(seconds: int | None) -> str:

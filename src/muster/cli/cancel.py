@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, cases, parse_words, scheduler
+from muster.cli.asking import Case, cases, other_owner, parse_words, scheduler
 from muster.cli.output import print_json, say
+from muster.errors import CommandFailed, SiteError
+
+if TYPE_CHECKING:
+    from muster.act.scheduler import Scheduler
 
 _PAGE = """\
 usage: muster cancel JOB… [--json]
@@ -29,16 +34,33 @@ def main(words: Sequence[str]) -> int:
     # Of an array, some may be over while others live.
     living = [asked for asked in typed.ids if any(case.asked == asked and _lives(case) for case in found)]
     over = [asked for asked in typed.ids if asked not in living]
-    if living:
-        slurm.cancel(living)
-    if "--json" in typed.switches:
-        print_json({"cancelled": living, "over": over})
-        return 0
+    others = {case.asked: owner for case in found if case.job and (owner := other_owner(case.job))}
+    quiet = "--json" in typed.switches
     for asked in over:
-        say(f"job {asked} is over already")
+        say(f"job {asked} is over already", quiet=quiet)
+    own = [asked for asked in living if asked not in others]
+    if own:  # before what may be refused
+        slurm.cancel(own)
+        for asked in own:
+            say(f"job {asked} is cancelled", quiet=quiet)
     for asked in living:
-        say(f"job {asked} is cancelled")
+        if asked in others:
+            _cancel_anothers(slurm, asked, others[asked])
+            say(f"job {asked} of {others[asked]} is cancelled", quiet=quiet)
+    if quiet:
+        print_json({"cancelled": living, "over": over})
     return 0
+
+
+def _cancel_anothers(slurm: Scheduler, asked: str, owner: str) -> None:
+    """A job of somebody else's: the cluster's operators may."""
+    try:
+        slurm.cancel([asked])
+    except CommandFailed as refused:
+        raise SiteError(
+            f"job {asked} is {owner}'s, and Slurm does not let you cancel it",
+            hint="its owner can, and the cluster's operators; muster jobs lists yours",
+        ) from refused
 
 
 def _lives(case: Case) -> bool:

@@ -38,7 +38,10 @@ def main(words: Sequence[str]) -> int:
     if not jobs:
         say("you have no jobs")
         return 0
-    print_table("your jobs", ("job", "", "name", "state", "nodes", "partition", "what"), [_row(job) for job in jobs])
+    # One account needs no column of its own.
+    accounts = len({job.account for job in jobs}) > 1
+    columns = ("job", "", "name", "state", "nodes", "partition", *(["account"] if accounts else []), "what")
+    print_table("your jobs", columns, [_row(job, accounts=accounts) for job in jobs])
     return 0
 
 
@@ -47,7 +50,7 @@ def _order(job: Job) -> tuple[bool, int]:
     return job.state.phase.is_over, int(job.id)
 
 
-def _row(job: Job) -> tuple[object, ...]:
+def _row(job: Job, *, accounts: bool) -> tuple[object, ...]:
     mark = "*" if job.is_ours else ""
     return (
         job.shown_id,
@@ -56,6 +59,7 @@ def _row(job: Job) -> tuple[object, ...]:
         job.state.name,
         job.nodes if job.nodes is not None else "?",
         job.partition or "?",
+        *([job.account or "?"] if accounts else []),
         _what(job),
     )
 

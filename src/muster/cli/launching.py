@@ -10,7 +10,6 @@ from muster.errors import RequestError
 from muster.job.request import Request, options_of
 
 if TYPE_CHECKING:
-    from muster.act.venv_record import RunsOn
     from muster.facts import Facts
     from muster.plan.model import Engine, Note, Plan
     from muster.sites.load import Site
@@ -97,40 +96,35 @@ def plan_for(
     plan = make_plan(
         request, site, look_at_nccl(request, site, facts), typed=typed, engine=engine, within=within, stream=stream
     )
-    if not request.venv or request.venv == "none":
+    if site.profile.fabric.kind == "slingshot" and engine is Engine.SLURM and "fork" not in request.workload:
+        plan = _told_of_forks(plan, site)
+    if not request.venv or request.venv == "none" or request.image:
         return plan
     from pathlib import Path
 
     from msgspec.structs import replace
 
-    from muster.act.venv_record import cpu_flags_needed, differences
+    from muster.act.venv_record import differences
     from muster.plan.model import Note
 
     venv = Path(facts.working_directory) / request.venv
-    found = differences(venv, _nodes_of(request, site, plan))
-    return replace(
-        plan,
-        notes=(*plan.notes, *(Note(text, warning=True) for text in found)),
-        cpu_flags=() if request.image else cpu_flags_needed(venv),
-    )
+    modules = (*(site.profile.modules.load or ()), *request.module)
+    return replace(plan, notes=(*plan.notes, *(Note(text, warning=True) for text in differences(venv, modules))))
 
 
-def _nodes_of(request: Request, site: Site, plan: Plan) -> RunsOn:
-    """What is known of the nodes of a plan: by the profile, and on this machine by a look."""
-    from muster.act.venv_record import RunsOn
-    from muster.plan.model import Engine
-    from muster.plan.site_terms import node_kind
+def _told_of_forks(plan: Plan, site: Site) -> Plan:
+    """Where the network's card must not meet a forked process: does the script fork its data loaders?"""
+    from pathlib import Path
 
-    of_site = () if request.image else site.profile.modules.load or ()
-    modules, gpus = (*of_site, *request.module), bool(plan.shape.gpus_per_node)
-    if plan.engine is Engine.HERE:
-        import os
+    from msgspec.structs import replace
 
-        from muster.act.image_facts import gpu_kind_here
+    from muster.act.forks import fork_warning
+    from muster.plan.model import Note
+    from muster.sites.when import workloads_of
 
-        return RunsOn(modules, os.uname().machine, gpu_kind_here(), gpus)
-    node = node_kind(site, request)[1]
-    return RunsOn(modules, node.arch, node.gpu_kind, gpus)
+    script = next((str(word) for word in plan.command if str(word).endswith(".py")), None)
+    said = script and fork_warning(Path(plan.working_directory, script), workloads_of(site.profile))
+    return replace(plan, notes=(*plan.notes, Note(said, warning=True))) if said else plan
 
 
 def _need_environment(request: Request, facts: Facts) -> None:

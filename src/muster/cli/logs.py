@@ -51,6 +51,7 @@ def main(words: Sequence[str]) -> int:
         output.check_rank(rank)
     shown = _show(Follower(output).new_lines(final=True), rank, as_json=as_json)
     if not shown:
+        _refuse_closed(case)
         say(f"{'it' if rank is None else f'rank {rank}'} has written nothing yet: muster status {case.asked}")
     return 0
 
@@ -106,6 +107,18 @@ def _output(case: Case) -> JobOutput:
     return output
 
 
+def _refuse_closed(case: Case) -> None:
+    """Silence is no answer where the output may be there, and may not be read."""
+    from muster.act.find_output import closed_output
+
+    closed = None if case.run is not None else closed_output(case.job)
+    if closed is not None:
+        raise RequestError(
+            f"the output of job {case.asked} may not be read by you: {closed}",
+            hint="only the job's owner reads its output, unless they open it",
+        )
+
+
 def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) -> int:
     """Print what is new until the job is over; then once more, as its last words may have come in between."""
     from msgspec.structs import replace
@@ -130,6 +143,7 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
                 follower.output = _output(case)
         _show(follower.new_lines(final=over), rank, as_json=as_json)
         if over:
+            _refuse_closed(case)
             return 0
         time.sleep(_LOOK_S)
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, as_json, cases, ended_how, expected_start, parse_words, plain, scheduler, when
+from muster.cli.asking import (
+    Case,
+    as_json,
+    cases,
+    ended_how,
+    expected_start,
+    other_owner,
+    parse_words,
+    plain,
+    scheduler,
+    when,
+)
 from muster.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -52,9 +63,11 @@ def headline(case: Case) -> str:
     if job is None:
         name = plain(case.run.name) if case.run else ""
         return f"job {case.asked} ({name}): Slurm does not know it any more, and accounting does not have it"
-    how = ended_how(job)
+    how, owner = ended_how(job), other_owner(job)
+    whose = f" of {owner}" if owner else ""
     return (
-        f"job {job.shown_id} ({plain(job.name)}) is {job.state.name}: {job.state.sentence}{f' ({how})' if how else ''}"
+        f"job {job.shown_id} ({plain(job.name)}){whose} is {job.state.name}: "
+        f"{job.state.sentence}{f' ({how})' if how else ''}"
     )
 
 

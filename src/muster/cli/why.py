@@ -93,6 +93,12 @@ def _ended(case: Case) -> Iterator[str]:
             yield f"  known: {known['cause']}"
             yield f"    hint: {known['remedy']}"
         yield f"  all of it: muster logs {case.asked}"
+        return
+    from muster.act.find_output import closed_output
+
+    closed = None if case.run is not None else closed_output(job)
+    if closed is not None:
+        yield f"  what it wrote may not be read by you: {closed}"
 
 
 def _failure(case: Case) -> tuple[JobOutput | None, Failure | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from muster.images.base import activated, lines_inside, parts_inside
+from muster.images.base import activated, library_lines
 from muster.images.registry import enroot_name
 from muster.plan.model import Flag, ImageUse, Mount, Plan, Reason, Variable
 from muster.plan.words import Fragment, Template, Word
@@ -21,9 +21,7 @@ class ContainerEngine:
     """An EDF and the flag that names it."""
 
     name = "cscs"
-
-    def parts(self, plan: Plan) -> tuple[str, ...]:
-        return parts_inside(plan)
+    parts = ("library",)
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
         where = Flag(
@@ -36,7 +34,7 @@ class ContainerEngine:
         return activated(plan, command)
 
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
-        return lines_inside(plan)
+        return library_lines(plan)
 
     def definition(self, plan: Plan) -> tuple[Word, ...] | None:
         image = plan.image

@@ -14,10 +14,7 @@ class NoImage:
     """The engine that changes nothing."""
 
     name = "none"
-
-    def parts(self, plan: Plan) -> tuple[str, ...]:
-        del plan
-        return ()
+    parts: tuple[str, ...] = ()
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan

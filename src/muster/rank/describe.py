@@ -13,7 +13,20 @@ if TYPE_CHECKING:
 __all__ = ["describe", "differing", "logger", "ranks_in_words", "variables_in_force"]
 
 # What changes how ranks speak to each other; of everything else not even the name is shown.
-_PREFIXES = ("FI_", "GLOO_", "HSA_", "MASTER_", "MPICH_", "NCCL_", "OMP_", "OMPI_MCA_", "RCCL_", "TORCH_", "UCX_")
+_PREFIXES = (
+    "CXI_",
+    "FI_",
+    "GLOO_",
+    "HSA_",
+    "MASTER_",
+    "MPICH_",
+    "NCCL_",
+    "OMP_",
+    "OMPI_MCA_",
+    "RCCL_",
+    "TORCH_",
+    "UCX_",
+)
 _NAMES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "RES_OPTIONS")
 # Open MPI's own wiring, made anew for each start.
 _WIRING = ("OMPI_MCA_ess_", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir")

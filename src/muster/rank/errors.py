@@ -2,13 +2,14 @@
 
 MusterError                 something to tell the user, with a hint
 ├── WireupError             a rank cannot learn who it is, or cannot join
+│   └── TorchTooOld         the library needs a newer torch; an ImportError too
 ├── HostlistError           a node list cannot be read
 └── (the login side's branches: see muster/errors.py)
 """
 
 from typing import Optional
 
-__all__ = ["HostlistError", "MusterError", "WireupError"]
+__all__ = ["HostlistError", "MusterError", "TorchTooOld", "WireupError"]
 
 
 class MusterError(Exception):
@@ -25,6 +26,10 @@ class WireupError(MusterError):
 
     def __str__(self) -> str:  # in a rank nobody else prints the hint
         return f"{self.message}\n\nhint: {self.hint}" if self.hint else self.message
+
+
+class TorchTooOld(WireupError, ImportError):
+    """This torch is older than the library; `except ImportError` then takes the way that needs no library."""
 
 
 class HostlistError(MusterError):

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import socket
 import sys
 import time
@@ -18,11 +17,10 @@ from .methods import Method
 from .rendezvous import prefixed, rendezvous
 from .roster import Place, Seat, absent, seats, split
 from .store import MissingRanks, Store, exchange, files_only, linger, numeric
+from .torch_range import refuse_old_torch
 from .watch import Watch, started_at
 
-__all__ = ["OLDEST_TORCH", "Joined", "abort", "first_line", "join", "leave"]
-
-OLDEST_TORCH = (2, 3)  # its store can be asked whether a key is there without waiting for it
+__all__ = ["Joined", "abort", "first_line", "join", "leave"]
 
 # Ranks start minutes apart where thousands of them read torch from one file system (50 s to 236 s for 8 nodes).
 _JOIN_S, _JOIN_S_PER_RANK, _LONGEST_JOIN_S = 300.0, 0.1, 1800.0
@@ -242,13 +240,7 @@ def _usable_torch() -> Torch:
             f"this Python ({sys.executable}) has no torch", "activate the environment that has it, or use an image"
         ) from None
     facts = this_torch()
-    version = re.match(r"(\d+)\.(\d+)", facts.version)
-    if version and (int(version.group(1)), int(version.group(2))) < OLDEST_TORCH:
-        oldest = ".".join(map(str, OLDEST_TORCH))
-        raise WireupError(
-            f"muster.world() needs torch {oldest} or newer, and this is {facts.version}",
-            "without it the wire-up still works: muster run sets RANK, WORLD_SIZE and the rest for env://",
-        )
+    refuse_old_torch(facts.version)
     if dist.is_initialized():
         raise WireupError(
             "this process is in a process group already, and muster.world() makes its own",

@@ -121,8 +121,15 @@ def loader(world: "World", dataset: Any, batch_size: int, train: bool, **options
         "pin_memory": world.device.type == "cuda",
     }
     if settings["num_workers"]:
-        settings["multiprocessing_context"] = start_method(os.environ)
+        method = start_method(os.environ)
+        settings["multiprocessing_context"] = method
         settings["persistent_workers"] = True
+        if method and "multiprocessing_context" not in options:
+            world.logger.info(
+                "data loading workers start by %s, as this fabric's card must not meet a forked one: keep what starts "
+                "them under if __name__ == '__main__'",
+                method,
+            )
     return DataLoader(dataset, **{**settings, **options})
 
 

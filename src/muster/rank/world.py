@@ -247,7 +247,8 @@ class World:
         dist.all_reduce(ones)
         if int(ones.item()) != self.size:
             raise WireupError(
-                f"the sum of ones over {self.size} ranks is {ones.item():g} on rank {self.rank}: the fabric errs",
+                f"the sum of ones over {self.size} ranks is {ones.item():g} on rank {self.rank} "
+                f"({self.joined.seat.host}): the fabric errs",
                 "start once more with NCCL_DEBUG=WARN, and read the backend's first error",
             )
 

@@ -23,7 +23,20 @@ __all__ = [
     "variables_in_force",
 ]
 
-_PREFIXES = ("FI_", "GLOO_", "HSA_", "MASTER_", "MPICH_", "NCCL_", "OMP_", "OMPI_MCA_", "RCCL_", "TORCH_", "UCX_")
+_PREFIXES = (
+    "CXI_",
+    "FI_",
+    "GLOO_",
+    "HSA_",
+    "MASTER_",
+    "MPICH_",
+    "NCCL_",
+    "OMP_",
+    "OMPI_MCA_",
+    "RCCL_",
+    "TORCH_",
+    "UCX_",
+)
 _NAMES = frozenset(
     (
         "CUDA_VISIBLE_DEVICES",

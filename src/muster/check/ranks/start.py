@@ -1,11 +1,12 @@
 """What a start needs of a node: room, limits, files that all see, nothing left over. Pure."""
 
+import re
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from .facts import World
 from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
-__all__ = ["judge_imports", "judge_leftovers", "judge_limits", "judge_shared", "judge_space"]
+__all__ = ["judge_forks", "judge_imports", "judge_leftovers", "judge_limits", "judge_shared", "judge_space"]
 
 # Below which a rank's own start fails: sockets and caches in /tmp, NCCL's and the data loaders' segments in /dev/shm.
 _LEAST_MIB = {"/tmp": (16, 64), "/dev/shm": (32, 128)}  # looked at, not written
@@ -92,6 +93,40 @@ def judge_imports(world: World) -> Iterator[Finding]:
                     "an image (--image) is one file to the shared file system; muster build image makes it",
                     (node["host"],),
                 )
+
+
+def judge_forks(world: World) -> Iterator[Finding]:
+    """Whether a process that has opened a Slingshot card may fork: data loaders' workers are forked by default.
+
+    Since Linux 5.12, and Red Hat's 4.18 of 8.6, a fork copies the memory that a card has registered.
+    """
+    if world.expected.get("fabric") != "slingshot":
+        return
+    old: Dict[str, List[str]] = {}
+    for rank in world.ranks:
+        kernel = rank.get("node", {}).get("software", {}).get("kernel", "")
+        if _leaves_registered_memory(kernel) and rank["environment"].get("CXI_FORK_SAFE") != "1":
+            old.setdefault(kernel, []).append(rank["host"])
+    for kernel, hosts in old.items():
+        yield Finding(
+            "forked workers",
+            WARNING,
+            f"a data loader's forked worker crashes beside an open Slingshot card under kernel {kernel}, "
+            f"on {hosts_in_words(hosts)}",
+            "two lines mend it, first under if __name__ == '__main__': import torch.multiprocessing and "
+            "torch.multiprocessing.set_start_method('forkserver'); the script unchanged: "
+            "--env CXI_FORK_SAFE=1 --env CXI_FORK_SAFE_HP=1",
+            tuple(hosts),
+        )
+
+
+def _leaves_registered_memory(kernel: str) -> bool:
+    found = re.match(r"(\d+)\.(\d+)\.\d+(?:-(\d+)\S*\.el8)?", kernel)
+    if found is None:
+        return False  # nobody can tell
+    if found.group(3):
+        return int(found.group(3)) < 372
+    return (int(found.group(1)), int(found.group(2))) < (5, 12)
 
 
 def judge_leftovers(world: World) -> Iterator[Finding]:

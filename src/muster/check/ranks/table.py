@@ -70,6 +70,7 @@ CHECKS: Tuple[Check, ...] = (
         "space", "start", ("login", "node", "ranks"), "room in /tmp, /dev/shm and the run's places", start.judge_space
     ),
     Check("import time", "start", ("ranks",), "what importing Python packages costs on each node", start.judge_imports),
+    Check("forked workers", "start", ("ranks",), "data loaders may fork beside the fabric's card", start.judge_forks),
     Check("limits", "start", ("node", "ranks"), "open files, locked memory, processes", start.judge_limits),
     Check(
         "leftovers", "start", ("login", "node", "ranks"), "locks and memory of ended processes", start.judge_leftovers

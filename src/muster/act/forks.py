@@ -1,0 +1,98 @@
+"""Data loaders in a script whose workers would be forked: read in its source, before anything runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["fork_warning", "forking_loaders"]
+
+# A project's own modules that a script imports; its loaders often lie in one of them.
+_MOST_FILES = 50
+
+
+def fork_warning(script: Path, workloads: tuple[str, ...]) -> str | None:
+    """What to say of this script on a fabric whose card must not meet a forked process; None: nothing.
+
+    `workloads` are those of the site that --workload takes.
+    """
+    found = forking_loaders(script)
+    if not found:
+        return None
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    unchanged = "; the script unchanged: --workload fork" if "fork" in workloads else ""
+    return (
+        f"{found[0]}{more}: its workers are forked (before Python 3.14), and beside an open Slingshot card a forked "
+        "worker may crash (pytorch #119845)\n\n"
+        "hint: two lines mend it, first under if __name__ == '__main__': import torch.multiprocessing and "
+        f"torch.multiprocessing.set_start_method('forkserver'); world.loader() does it by itself{unchanged}"
+    )
+
+
+def forking_loaders(script: Path) -> list[str]:
+    """The data loaders of a script, and of the modules beside it that it imports, as "train.py, line 12: …".
+
+    What cannot be told from the source is not claimed: options in a dictionary, a start method in a variable.
+    """
+    found: list[str] = []
+    waiting, seen = [script], {script}
+    while waiting and len(seen) <= _MOST_FILES:
+        file = waiting.pop(0)
+        tree = _tree(file)
+        if tree is None:
+            continue
+        if _chooses_a_start(tree):
+            return []
+        shown = file.relative_to(script.parent)
+        found += [f"{shown}, line {line}: {words}" for line, words in _loaders(tree)]
+        for module in _imported(tree):
+            beside = script.parent.joinpath(*module.split("."))
+            for each in (beside.with_suffix(".py"), beside / "__init__.py"):
+                if each not in seen and each.is_file():
+                    seen.add(each)
+                    waiting.append(each)
+    return found
+
+
+def _tree(file: Path) -> ast.Module | None:
+    try:
+        return ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):  # whoever runs it will be told
+        return None
+
+
+def _chooses_a_start(tree: ast.Module) -> bool:
+    """Whether a start method is chosen for all workers, unless it is plainly fork."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node) == "set_start_method")
+    return any(not (call.args and _literal(call.args[0]) == "fork") for call in calls)
+
+
+def _loaders(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or _name(node) != "DataLoader":
+            continue
+        given = {word.arg: word.value for word in node.keywords}
+        workers = given.get("num_workers")
+        if workers is None or None in given or _literal(workers) == 0:
+            continue
+        context = given.get("multiprocessing_context")
+        if context is None or (isinstance(context, ast.Constant) and context.value in {None, "fork"}):
+            yield node.lineno, f"DataLoader(num_workers={ast.unparse(workers)})"
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def _name(call: ast.Call) -> str:
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _literal(node: ast.expr) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
