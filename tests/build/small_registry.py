@@ -30,6 +30,7 @@ class SmallRegistry:
             "architecture": "amd64",
             "os": "linux",
             "config": {"Env": ["PATH=/bin"]},
+            "history": [{"created_by": "tests"}],
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
         }
         self.layer = self._keep(packed)

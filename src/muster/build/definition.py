@@ -87,7 +87,7 @@ def from_containerfile(text: str) -> str:
         word, _, rest = line.partition(" ")
         rest = rest.strip()
         match word.upper():
-            case "FROM" if base is None and not re.search(r"\s|\$", rest):
+            case "FROM" if base is None and not re.search(r"\s|\$|^scratch$", rest):
                 base = rest
             case "RUN" if not rest.startswith(("--", "[", "<<")):
                 post.append(rest)

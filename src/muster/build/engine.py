@@ -199,7 +199,8 @@ class Builder(msgspec.Struct, frozen=True):
 
     def version(self, runner: Runner = run) -> str:
         """As it says itself."""
-        return runner([self.program, "--version"], env=self.environment).stdout.strip()
+        word = "version" if Path(self.program).name == "enroot" else "--version"
+        return runner([self.program, word], env=self.environment).stdout.strip()
 
 
 def root_lacks_capabilities(status: Path = Path("/proc/self/status"), last: Path = _LAST_CAPABILITY) -> bool:
@@ -212,15 +213,23 @@ def root_lacks_capabilities(status: Path = Path("/proc/self/status"), last: Path
     return os.geteuid() == 0 and found is not None and int(found[1], 16) != everything
 
 
-def find_builder(environment: Mapping[str, str], cache: Path | None, uid: int) -> Builder:
+def find_builder(
+    environment: Mapping[str, str], cache: Path | None, uid: int, *, names: Sequence[str] = ("apptainer", "singularity")
+) -> Builder:
     """The engine on PATH; the cache is as asked, else as the engine's own variable says, else the node's own disk."""
-    for name in ("apptainer", "singularity"):
+    for name in names:
         program = shutil.which(name, path=environment.get("PATH"))
         if program is not None:
             kept = environment.get(f"{name.upper()}_CACHEDIR")
             node = Path(environment.get("TMPDIR") or "/tmp") / f"muster-{uid}"  # noqa: S108  # the node's own
             own = {word: value for word, value in environment.items() if not _OF_A_RUN.fullmatch(word)}
             return Builder(program, cache or (Path(kept) if kept else node / name), own)
+    if "enroot" in names:
+        raise MachineLacks(
+            "enroot",
+            "enroot is not on PATH, and a .sqsh is made by it",
+            hint="build on a node that has it (--job), or make a .sif, which Pyxis does not read",
+        )
     raise MachineLacks(
         "apptainer",
         "this machine has no program that builds images: neither apptainer nor singularity is on PATH",
@@ -252,8 +261,8 @@ def _failed_step(said: str) -> tuple[str, str]:
 def _failure(program: str, status: int, said: Sequence[str]) -> CommandFailed | RequestError:
     whole = "\n".join(said[-40:])
     # What commands in the image say is theirs: of an engine's own complaint only its own lines count.
-    text = "\n".join(line for line in said[-40:] if re.search("FATAL|ERROR", line)) or whole
-    if Path(program).name == "proot" or "while running %post" in text:
+    text = "\n".join(line for line in said[-40:] if re.search("FATAL|ERROR|^Error:", line)) or whole
+    if Path(program).name == "proot" or re.search("while running %post|building at STEP .RUN", text):
         return CommandFailed([program], status, whole, *_failed_step(whole))
     for pattern, sentence, hint in _COMPLAINTS:
         if re.search(pattern, text, re.IGNORECASE):

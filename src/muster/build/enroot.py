@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from muster.act.image_facts import look_at_path
@@ -22,7 +22,9 @@ def import_words(registry: Registry, digest: str) -> str:
     return f"docker://{registry.host}#{registry.name}@{digest}"
 
 
-def import_image(builder: Builder, draft: Path, words: str, say: Say) -> None:
+def import_image(
+    builder: Builder, draft: Path, words: str, say: Say, *, environment: Mapping[str, str] | None = None
+) -> None:
     """Fetch and pack it as `draft`, which enroot wants to end in .sqsh."""
     program = shutil.which("enroot", path=builder.environment.get("PATH"))
     if program is None:
@@ -33,7 +35,7 @@ def import_image(builder: Builder, draft: Path, words: str, say: Say) -> None:
         )
     made = draft.with_name(f"{draft.name}.sqsh")
     try:
-        builder.follow([program, "import", "--output", str(made), "--", words], say)
+        builder.follow([program, "import", "--output", str(made), "--", words], say, environment=environment)
         seen = look_at_path(made)
         if seen.kind != "squashfs" or seen.broken is not None:
             raise CommandFailed(

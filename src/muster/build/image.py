@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,26 @@ from muster.build.engine import Builder
 from muster.build.enroot import edf_of, import_image, import_words
 from muster.build.pins import pins_of_requirements
 from muster.build.pip import offline_words
+from muster.build.podman import (
+    Built,
+    bases_of,
+    built_by_podman,
+    digests_of_bases,
+    digests_of_context,
+    finds_podman,
+    is_containerfile,
+)
 from muster.build.registry import Login, digest_of
-from muster.build.source import Source
-from muster.errors import RequestError
+from muster.build.source import Source, parse_source
+from muster.errors import MachineLacks, RequestError
 
 __all__ = ["ImageOrder", "build_image"]
 
 Say = Callable[[str], None]
+
+
+# Stands for what podman is going to make: the same words whenever it is built.
+_BUILT = "docker-archive:/what/podman/built"
 
 
 class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +49,9 @@ class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
     output: Path
     source: Source | None = None
     definition: Path | None = None
+    containerfile: Path | None = None
+    """The definition, where podman builds it."""
+
     requirements: Path | None = None
     wheelhouse: Path | None = None
     offline: bool = False
@@ -54,13 +71,19 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
     if order.source is None and order.definition is None and (order.conda is None or order.conda.system is None):
         raise RequestError("there is nothing to build from", hint="--from docker://REGISTRY/NAME:TAG, or --def FILE")
     _judge_packages(order, say)
+    podman = _podman_for(order, builder)
+    if podman is None:
+        order = _converted(order)
     base, plain_http = _base_of(order.source, login, say)
+    if podman is not None:
+        base = _BUILT
+        order = msgspec.structs.replace(order, definition=None, containerfile=order.definition)
     text = _definition_of(order, base)
     if order.conda is not None:
         if text is not None or order.sandbox:
             raise RequestError("--conda goes with --from or --system alone", hint="build it, then build on top of it")
         judge_conda(order.conda, order.source.words if order.source else None, say)
-    inputs = _inputs(order, base, text)
+    inputs = _inputs(order, base, text, login, say)
     digest = digest_of_inputs(inputs)
     if is_up_to_date(order.output, record_of(order.output), digest, replace=order.replace):
         say(f"{order.output} is up to date")
@@ -71,19 +94,20 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
     flags = [*(["--sandbox"] if order.sandbox else []), *(["--no-https"] if plain_http else [])]
     say(f"building {order.output}; what is fetched is kept in {builder.cache}")
     builder.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with swapped_in(order.output) as draft, tempfile.TemporaryDirectory(prefix="build-", dir=builder.cache) as folder:
-        source = base or ""
-        if text is not None:
-            file = Path(folder) / "image.def"
-            file.write_text(text)
-            source = str(file)
+    with (
+        swapped_in(order.output) as draft,
+        tempfile.TemporaryDirectory(prefix="build-", dir=builder.cache) as folder,
+        _built(order, podman, builder, login, say) as built,
+    ):
         if order.is_squashfs:
-            import_image(signed_in, draft, _words_for_enroot(order, base, text), say)
+            words = f"podman://{built.name}" if built and text is None else _words_for_enroot(order, base, text)
+            import_image(signed_in, draft, words, say, environment=built.environment if built else None)
         elif order.conda is not None:
             add_conda(signed_in, draft, order.conda, base, say)
+            builder.prove(draft)
         else:
+            source = _written(Path(folder), base, text, built.save(builder, say) if built else None)
             signed_in.build(draft, source, say, flags=flags, runs_commands="%post" in (text or ""))
-        if not order.is_squashfs:
             builder.prove(draft)
     if order.is_squashfs:
         order.output.with_suffix(".toml").write_text(edf_of(order.output))
@@ -93,11 +117,59 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
             "from": order.source.words if order.source else None,
             "inputs": digest,
             **inputs,
+            **({"image": built.identity, "pulled": built.bases} if built else {}),
             "engine": builder.version(),
             "definition": text,
         },
     )
     return True
+
+
+def _podman_for(order: ImageOrder, builder: Builder) -> str | None:
+    """podman, where it is the one to build a Containerfile; what is converted instead is Apptainer's to build."""
+    if not is_containerfile(order.definition):
+        return None
+    podman = finds_podman(builder.environment)
+    if order.is_squashfs and podman is None:
+        raise MachineLacks(
+            "podman",
+            "podman is not on PATH, and a .sqsh of a Containerfile is made by it and enroot",
+            hint="build on a node that has both: --job",
+        )
+    on_disk = order.source is not None and order.source.registry is None
+    return None if on_disk else podman
+
+
+def _converted(order: ImageOrder) -> ImageOrder:
+    """A Containerfile for Apptainer: what its FROM names is an image of a registry like any other."""
+    if order.definition is None or not is_containerfile(order.definition) or order.source is not None:
+        return order
+    text = _read(order.definition)
+    from_containerfile(text)  # what cannot be converted is said before anybody is asked for anything
+    return msgspec.structs.replace(order, source=parse_source(f"docker://{bases_of(text)[0]}"))
+
+
+@contextmanager
+def _built(
+    order: ImageOrder, podman: str | None, builder: Builder, login: Login | None, say: Say
+) -> Iterator[Built | None]:
+    """What podman makes of the Containerfile, for as long as it is needed."""
+    if podman is None or order.containerfile is None:
+        yield None
+        return
+    start = order.source.registry if order.source else None
+    with built_by_podman(builder, podman, order.containerfile, say, start=start, login=login) as built:
+        yield built
+
+
+def _written(folder: Path, base: str | None, text: str | None, archive: Path | None) -> str:
+    """What the engine is given: a definition's file, or the base alone."""
+    base = f"docker-archive:{archive}" if archive else base
+    if text is None:
+        return base or ""
+    file = folder / "image.def"
+    file.write_text(text.replace(_BUILT.partition(":")[2], str(archive)) if archive else text)
+    return str(file)
 
 
 def _judge_packages(order: ImageOrder, say: Say) -> None:
@@ -148,10 +220,12 @@ def _base_of(source: Source | None, login: Login | None, say: Say) -> tuple[str 
 def _definition_of(order: ImageOrder, base: str | None) -> str | None:
     """The text to build from; None: the base alone says it all."""
     given = _read(order.definition) if order.definition else ""
-    if order.definition is not None and order.definition.name.startswith(("Containerfile", "Dockerfile")):
+    if is_containerfile(order.definition):
         given = from_containerfile(given)
     requirements = str(order.requirements.absolute()) if order.requirements else None
     copies = [Copy(str(Path(each.source).absolute()), each.target) for each in order.copies]
+    if base == _BUILT and not (requirements or copies):
+        return None
     if base is None and order.conda is not None and order.definition is None:
         return None
     if base is None:
@@ -177,8 +251,21 @@ def _read(file: Path, option: str = "--def") -> str:
         raise RequestError(f"{file} cannot be read: {error}", hint=f"{option} names a text file") from None
 
 
-def _inputs(order: ImageOrder, base: str | None, text: str | None) -> Mapping[str, Any]:
+def _inputs(order: ImageOrder, base: str | None, text: str | None, login: Login | None, say: Say) -> Mapping[str, Any]:
     """All that decides what comes out."""
+    found = dict(_own_inputs(order, base, text))
+    if order.containerfile is not None:
+        content = _read(order.containerfile)
+        start = order.source.registry if order.source else None
+        found |= {
+            "containerfile": digest_of_inputs({"text": content}),
+            "context": digests_of_context(order.containerfile, content),
+            "bases": digests_of_bases(content, start, login, say),
+        }
+    return found
+
+
+def _own_inputs(order: ImageOrder, base: str | None, text: str | None) -> Mapping[str, Any]:
     files = [Path(each.source) for each in order.copies] + ([order.requirements] if order.requirements else [])
     files += [order.conda.file.absolute()] if order.conda else []
     files += [order.wheelhouse] if order.wheelhouse else []

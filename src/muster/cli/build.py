@@ -15,6 +15,7 @@ from muster.errors import RequestError
 
 if TYPE_CHECKING:
     from muster.build.cotainr import CondaOrder
+    from muster.build.image import ImageOrder
     from muster.build.registry import Login
     from muster.build.source import Source
 
@@ -221,8 +222,9 @@ def _image(options: argparse.Namespace) -> int:
         sandbox=options.sandbox,
         replace=options.replace,
     )
-    login = _login(options, order.source)
-    builder = find_builder(os.environ, options.cache and options.cache.absolute(), os.getuid())
+    login = _login(options, order)
+    engines = ("enroot",) if order.is_squashfs else ("apptainer", "singularity")
+    builder = find_builder(os.environ, options.cache and options.cache.absolute(), os.getuid(), names=engines)
     build_image(order, builder, lambda text: say(text, quiet=options.quiet), login=login)
     print(options.output)
     return 0
@@ -307,15 +309,19 @@ def _source(options: argparse.Namespace) -> Source | None:
     return parse_source(found.path or found.text) if found else None
 
 
-def _login(options: argparse.Namespace, source: Source | None) -> Login | None:
+def _login(options: argparse.Namespace, order: ImageOrder) -> Login | None:
+    from muster.build.podman import first_registry, is_containerfile
     from muster.build.registry import Login, login_from_file
 
-    if source is None or source.registry is None:
+    registry = order.source.registry if order.source else None
+    if order.source is None and order.definition and is_containerfile(order.definition) and order.definition.is_file():
+        registry = first_registry(order.definition.read_text(errors="replace"))
+    if registry is None:
         return None
     if options.login is None:
         if options.password_env or options.password_stdin:
             raise RequestError("a password without a user", hint="--login USER")
-        return login_from_file(source.registry, Path.home())
+        return login_from_file(registry, Path.home())
     if options.password_stdin:
         return Login(options.login, sys.stdin.readline().rstrip("\n"))
     password = os.environ.get(options.password_env or "")
