@@ -284,7 +284,17 @@ def test_a_simple_containerfile_becomes_a_definition() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["FROM x AS y", "FROM scratch", "COPY --from=a /b /c", "ADD x /y", "USER me", 'RUN ["a"]', "COPY a b /c", "ENV A 1", "ARG X"],
+    [
+        "FROM x AS y",
+        "FROM scratch",
+        "COPY --from=a /b /c",
+        "ADD x /y",
+        "USER me",
+        'RUN ["a"]',
+        "COPY a b /c",
+        "ENV A 1",
+        "ARG X",
+    ],
 )
 def test_a_containerfile_that_says_more_is_refused_by_its_line(line: str) -> None:
     text = f"FROM a:1\n{line}\n" if not line.startswith("FROM") else line
