@@ -132,6 +132,13 @@ def test_a_command_that_fails_under_proot_leaves_nothing(user: Ordinary) -> None
     assert {path.name for path in user.folder.iterdir()} == {"more.def", "programs"}
 
 
+def test_a_place_that_is_not_the_users_is_named(user: Ordinary) -> None:
+    refused = user.muster("image", "--from", user.registry.image, "-o", "/usr/x.sif", ids=True)
+    if os.access("/usr", os.W_OK) and os.geteuid() != 0:
+        pytest.skip("by design: this user may write everywhere")
+    assert (refused.status, "nothing can be written in /usr: " in refused.stderr) == (2, True), refused.stderr
+
+
 def wheel(folder: Path) -> None:
     """smallpackage 1.2, which says a word."""
     folder.mkdir()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import shutil
 import signal
 import struct
 import sys
@@ -213,6 +215,83 @@ def test_what_cannot_be_built_is_one_sentence_and_leaves_nothing(
     assert (refused.status, sentence in refused.stderr) == (2, True), refused.stderr
     assert "bug of ours" not in refused.stderr
     assert place.left() == before
+
+
+def test_an_image_that_is_damaged_inside_is_one_sentence(place: Place, open_registry: SmallRegistry) -> None:
+    assert place.muster("image", "--from", open_registry.image, "-o", "good.sif").status == 0
+    content = bytearray((place.folder / "good.sif").read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 100_000] = bytes(100_000)
+    (place.folder / "bad.sif").write_bytes(content)
+    before = place.left()
+    refused = place.muster("image", "--from", "bad.sif", "--sandbox", "-o", "box")
+    assert refused.status == 3
+    assert "muster: error: the image to build from cannot be read\n\nhint: " in refused.stderr
+    assert place.left() == before
+
+
+def test_an_image_without_a_shell_is_built_and_no_command_runs_in_it(place: Place, apptainer: Path) -> None:
+    for name in ("bin", "etc", "tmp", "proc", "sys", "dev", "var/tmp", "root"):
+        (place.folder / "bare" / name).mkdir(parents=True)
+    for name in ("passwd", "group", "hosts", "resolv.conf"):
+        (place.folder / "bare/etc" / name).touch()
+    shutil.copy2(apptainer.with_name("busybox"), place.folder / "bare/bin/echo")
+    (place.folder / "more.def").write_text("%post\n    true\n")
+    refused = place.muster("image", "--from", "bare", "--def", "more.def", "-o", "x.sif")
+    assert refused.status == 3
+    assert "muster: error: the image has no shell, so no command of a definition runs in it" in refused.stderr
+    assert place.left() == {"bare", "more.def"}
+    assert place.muster("image", "--from", "bare", "-o", "x.sif").status == 0
+    assert place.inside("x.sif", "/bin/echo", "inside").stdout == "inside\n"
+
+
+def test_what_a_killed_build_left_the_next_one_takes_away(place: Place, open_registry: SmallRegistry) -> None:
+    argv = place.argv("image", "--from", open_registry.image, "--sandbox", "-o", "box")
+    process = start(argv, env=place.environment(), cwd=place.folder, stdout=PIPE, stderr=PIPE, own_group=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if b"Creating sandbox" in line or b"Inserting" in line:
+            break
+    process.kill()
+    process.communicate(timeout=30)
+    (place.folder / f".box.part-{platform.node()}-{process.pid}").mkdir(exist_ok=True)
+    assert not (place.folder / "box").exists()
+    assert place.muster("image", "--from", open_registry.image, "--sandbox", "-o", "box").status == 0
+    assert place.left() == {"box", "box.json"}
+
+
+def test_a_build_that_is_told_to_end_leaves_nothing(place: Place, open_registry: SmallRegistry) -> None:
+    """As a cancelled job is."""
+    argv = place.argv("image", "--from", open_registry.image, "-o", "x.sif")
+    process = start(argv, env=place.environment(), cwd=place.folder, stdout=PIPE, stderr=PIPE)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if b"Fetching OCI image" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert place.left() == set()
+
+
+def test_what_a_module_binds_into_images_that_run_is_not_for_builds(place: Place, open_registry: SmallRegistry) -> None:
+    (place.folder / "more.def").write_text("%post\n    true\n")
+    binds = {"APPTAINER_BIND": "/usr:/no/such/place", "APPTAINER_BINDPATH": "/usr:/none", "SINGULARITY_BIND": "/x:/y"}
+    built = place.muster("image", "--from", open_registry.image, "--def", "more.def", "-o", "x.sif", **binds)
+    assert built.ok, built.stderr
+
+
+def test_another_that_cannot_be_proved_does_not_take_the_place(place: Place, open_registry: SmallRegistry) -> None:
+    words = ("image", "--from", open_registry.image, "-o", "x.sif")
+    assert place.muster(*words).status == 0
+    before = (place.folder / "x.sif").read_bytes()
+    # Its program is there and cannot run: only starting it shows that.
+    (place.folder / "more.def").write_text("%post\n    rm /bin/true; echo broken >/bin/true; chmod 755 /bin/true\n")
+    refused = place.muster(*words, "--def", "more.def", "--replace")
+    assert refused.status == 3
+    assert "the image was built and cannot be used" in refused.stderr
+    assert (place.folder / "x.sif").read_bytes() == before
+    assert place.left() == {"x.sif", "x.sif.json", "more.def"}
 
 
 def test_a_missing_engine_is_named(place: Place, open_registry: SmallRegistry) -> None:

@@ -105,6 +105,12 @@ def test_ctrl_c_cancels_the_job_and_the_next_build_goes_on_from_what_was_fetched
     assert PASSWORD not in record + built.stderr
     said = site.lab.exec([str(site.program), "exec", str(site.folder / "x.sif"), "echo", "inside"], host="node1")
     assert checked(said).stdout == "inside\n"
+    # What is submitted with it remembers which bytes it ran.
+    words = [MUSTER, "submit", "-N", "1", "--image", str(site.folder / "x.sif"), "--", "echo", "ran"]
+    queued = site.lab.exec(words, cwd=site.folder.parent, env={"PATH": site.environment["PATH"]})
+    assert queued.ok, queued.stderr
+    kept = [json.loads(file.read_text()) for file in site.folder.parent.glob("*runs/*/record.json")]
+    assert [each["image"]["base"] for each in kept] == [json.loads(record)["base"]]
     again = run(site.argv(), env=site.environment, timeout_s=120)
     assert "is up to date" in again.stderr
 

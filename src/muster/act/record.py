@@ -106,7 +106,12 @@ def _take_name(building: Path, parent: Path, name: str) -> Path:
 
 
 def record_of(
-    typed: tuple[str, ...], environment: Mapping[str, str], working_directory: str, *, runner: Runner = run
+    typed: tuple[str, ...],
+    environment: Mapping[str, str],
+    working_directory: str,
+    *,
+    image: str | None = None,
+    runner: Runner = run,
 ) -> tuple[dict[str, Any], str]:
     """What is kept of how a job was made, and the difference to the commit."""
     commit, changes = _git(working_directory, runner)
@@ -120,9 +125,24 @@ def record_of(
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "working_directory": working_directory,
         "git_commit": commit,
+        **({"image": _image(image)} if image else {}),
         "environment": kept,
         "environment_names": sorted(environment),
     }, changes
+
+
+# What `muster build image` wrote beside it that says which bytes it is.
+_OF_AN_IMAGE = ("from", "base", "bases", "image", "pulled", "built", "engine", "inputs")
+
+
+def _image(path: str) -> dict[str, Any]:
+    """Which image it is: its path, and what stands in the record beside it."""
+    try:
+        beside = json.loads(Path(f"{path.rstrip('/')}.json").read_text())
+        found = {name: beside[name] for name in _OF_AN_IMAGE if beside.get(name)}
+    except (OSError, ValueError, TypeError, AttributeError):
+        found = {}
+    return {"path": path, **found}
 
 
 def _git(directory: str, runner: Runner) -> tuple[str | None, str]:

@@ -56,7 +56,7 @@ def submit(
         if job is not None:
             say(f"an earlier submission of this very job had no answer, and the controller has it: job {job}")
             return _remember(Submitted(job, unanswered, adopted=True), plan, state, digest)
-    record, changes = record_of(plan.typed, environment, plan.working_directory, runner=runner)
+    record, changes = record_of(plan.typed, environment, plan.working_directory, image=plan.image.image, runner=runner)
     files = {
         "plan.json": plan_as_json(plan),
         "job.sh": job_script(plan),

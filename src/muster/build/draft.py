@@ -21,21 +21,27 @@ __all__ = ["digest_of_inputs", "digest_of_path", "is_up_to_date", "read_record",
 
 @contextmanager
 def swapped_in(target: Path) -> Iterator[Path]:
-    """A name beside `target` to build under; it becomes `target` when the block ends well, and is gone otherwise."""
+    """A name in a directory beside `target`; it becomes `target` when the block ends well, and is gone otherwise."""
     if not target.parent.is_dir():
         raise RequestError(f"the directory {target.parent} is not there", hint="make it, or give another place")
     _clear(target)
-    draft = target.with_name(f".{target.name}.part-{platform.node()}-{os.getpid()}")
+    place = target.with_name(f".{target.name}.part-{platform.node()}-{os.getpid()}")
     old = target.with_name(f".{target.name}.old-{os.getpid()}")
     try:
-        yield draft
+        place.mkdir()
+    except OSError as error:
+        raise RequestError(
+            f"nothing can be written in {target.parent}: {error.strerror}", hint="-o names a place that is yours"
+        ) from None
+    try:
+        yield place / target.name  # engines put things of their own beside what they build
         if target.is_dir() and not target.is_symlink():
             target.rename(old)
-        draft.rename(target)
+        (place / target.name).rename(target)
     finally:
         if old.exists() and not target.exists():
             old.rename(target)
-        for leftover in (draft, old):
+        for leftover in (place, old):
             remove(leftover)
 
 

@@ -59,7 +59,7 @@ _COMPLAINTS: Sequence[tuple[str, str, str]] = (
         ("without a way out, carry the image here: docker save, then --from docker-archive:FILE"),
     ),
     (
-        r"image format not recognized|could not open image|corrupt|bad superblock|unable to read SIF",
+        r"image format not recognized|could not open image|corrupt|bad superblock|unable to read SIF|uncompress",
         "the image to build from cannot be read",
         "pull, copy or build it again",
     ),
@@ -170,7 +170,7 @@ class Builder(msgspec.Struct, frozen=True):
         finally:
             end_group(process, grace_s=5.0)
         if status != 0:
-            raise _failure(argv[0], status, said)
+            raise _failure(self.program if argv[0] == _NAMESPACE[0] else argv[0], status, said)
 
     def _environment(self, work: Path) -> dict[str, str]:
         """Cache and scratch off the home directory, under both programs' names for them."""
@@ -249,6 +249,11 @@ def _failed_step(said: str) -> tuple[str, str]:
         return (
             "the image has no python3 with pip, which --pip needs",
             "start from an image that has, or bring pip by --def",
+        )
+    if re.search(r"(?:stat|exec) \S*/(?:sh|bash)\b.*(?:no such file|not found)", said, re.IGNORECASE):
+        return (
+            "the image has no shell, so no command of a definition runs in it",
+            "start from an image that has one, or add files alone: --copy",
         )
     if re.search(r"no space left on device|disk quota exceeded", said, re.IGNORECASE):
         return (

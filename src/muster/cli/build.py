@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from muster.cli.output import say
-from muster.errors import RequestError
+from muster.errors import RequestError, SiteError
 
 if TYPE_CHECKING:
     from muster.build.cotainr import CondaOrder
@@ -50,7 +51,15 @@ def main(words: list[str]) -> int:
     if getattr(options, "job", False):
         return _as_job(options, words)
     verb: Callable[[argparse.Namespace], int] = options.verb
-    return verb(options)
+    try:
+        return verb(options)
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        raise SiteError(
+            f"no space is left to build: {error.filename or error.strerror}",
+            hint="--cache DIR names a roomier place; what is built needs room where it is to be",
+        ) from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -339,6 +348,10 @@ def _shell(options: argparse.Namespace) -> int:
     from muster.build.engine import find_builder
 
     seen = look_at_path(options.sandbox)
+    if seen.kind == "missing":
+        raise RequestError(
+            f"there is no sandbox {options.sandbox}", hint="look at its name; --sandbox -o DIR makes one"
+        )
     if seen.kind != "sandbox":
         raise RequestError(
             f"{options.sandbox} is no sandbox, and only a sandbox can be changed",
