@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,7 +20,7 @@ OCI = "application/vnd.oci.image"
 class SmallRegistry:
     """name:tag `small:1` and `small:latest`; `cut_after` ends every answer with a layer after so many bytes."""
 
-    def __init__(self, layer: bytes, password: str | None) -> None:
+    def __init__(self, layer: bytes, password: str | None, environment: Sequence[str]) -> None:
         self.password = password
         self.cut_after: int | None = None
         self.blobs: dict[str, bytes] = {}
@@ -29,7 +29,7 @@ class SmallRegistry:
         config = {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Env": ["PATH=/bin"]},
+            "config": {"Env": list(environment)},
             "history": [{"created_by": "tests"}],
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
         }
@@ -58,8 +58,10 @@ class SmallRegistry:
 
 
 @contextmanager
-def small_registry(busybox: Path, password: str | None = None, ballast: bytes = b"") -> Iterator[SmallRegistry]:
-    registry = SmallRegistry(_system(busybox, ballast), password)
+def small_registry(
+    busybox: Path, password: str | None = None, ballast: bytes = b"", environment: Sequence[str] = ("PATH=/bin",)
+) -> Iterator[SmallRegistry]:
+    registry = SmallRegistry(_system(busybox, ballast), password, environment)
 
     class Answers(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from build.small_registry import SmallRegistry
+from build.small_registry import SmallRegistry, small_registry
 from build.test_image import Place, apptainer, open_registry, place
 from muster.build.cotainr import CondaOrder, add_conda, judge_conda
 from muster.build.engine import Builder
@@ -89,6 +89,33 @@ def test_the_real_cotainr_unpacks_the_base_and_what_it_cannot_fetch_is_one_sente
     assert built.status == 3, built.stderr
     assert "muster: error: Miniforge, which cotainr installs, could not be fetched" in built.stderr
     assert "urlopen error" in built.stderr, "it came as far as its download"
+    assert place.left() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("docker://{host}/small:2", "the registry has no image {host}/small:2"),
+        ("docker://{host}/small:1", "has a conda of its own (CONDA_PREFIX=/opt/conda)"),
+        ("box", "has a conda of its own (/opt/conda/bin/conda)"),
+    ],
+)
+def test_a_base_that_is_gone_or_has_a_conda_is_named_before_anything_is_pulled(
+    place: Place, words: str, sentence: str
+) -> None:
+    (place.folder / "env.yml").write_text(ENVIRONMENT)
+    (place.folder / "box/opt/conda/bin").mkdir(parents=True)
+    (place.folder / "box/opt/conda/bin/conda").touch()
+    (place.folder / "box/bin").mkdir()
+    before = place.left()
+    busybox = place.program.with_name("busybox")
+    with small_registry(busybox, environment=("PATH=/bin", "CONDA_PREFIX=/opt/conda")) as registry:
+        source = words.format(host=registry.host)
+        order = ("--conda", "env.yml", "--accept-licenses", "-o", "x.sif")
+        refused = place.muster("image", "--from", source, *order)
+        assert not any(registry.layer in path for path in registry.asked)
+    assert refused.status == 2, refused.stderr
+    assert sentence.format(host=registry.host) in refused.stderr
     assert place.left() == before
 
 

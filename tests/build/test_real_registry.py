@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -12,6 +14,8 @@ from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import SmallRegistry
 from build.test_image import Place, apptainer, open_registry, place
 from muster.act.runner import checked, run
+from muster.build.registry import Login, digest_of, environment_of
+from muster.build.source import parse_source
 
 __all__ = ["apptainer", "open_registry", "place"]
 
@@ -116,3 +120,40 @@ def test_an_archive_of_the_other_kind_is_named(place: Place, archive: Path) -> N
     assert refused.status == 2
     assert "is no oci-archive: there is no index.json in it" in refused.stderr
     assert place.left() == set()
+
+
+def test_what_an_image_sets_is_read_before_it_is_pulled(registry: RealRegistry) -> None:
+    asked = parse_source(registry.image).registry
+    assert asked is not None
+    assert environment_of(asked, Login(USER, PASSWORD), "x86_64") == ("PATH=/bin",)
+
+
+def test_a_store_that_one_is_sent_on_to_sees_no_password() -> None:
+    seen: list[str | None] = []
+    digest = f"sha256:{'0' * 64}"
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            seen.append(self.headers.get("Authorization"))
+            self.send_response(307 if len(seen) == 1 else 200)
+            self.send_header("Location", f"http://127.0.0.1:{store.server_port}/stored")
+            self.send_header("Docker-Content-Digest", digest)
+            self.end_headers()
+
+        do_GET = do_HEAD  # what urllib asks for after a redirection, in some versions of Python
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the library's own name for it
+            pass
+
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), Answers) as front,
+        ThreadingHTTPServer(("127.0.0.1", 0), Answers) as store,
+    ):
+        threads = [Thread(target=server.handle_request, daemon=True) for server in (front, store)]
+        for thread in threads:
+            thread.start()
+        asked = parse_source(f"docker://127.0.0.1:{front.server_port}/a/b:1").registry
+        assert asked is not None
+        assert digest_of(asked, Login(USER, PASSWORD)) == digest
+    assert seen[0] is not None
+    assert seen[1:] == [None]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from muster.build.engine import Builder
 from muster.build.pins import for_other_gpus, pins_of_conda
 from muster.errors import MachineLacks, RequestError
 
-__all__ = ["CondaOrder", "add_conda", "judge_conda"]
+__all__ = ["CondaOrder", "add_conda", "judge_conda", "signs_of_conda"]
 
 Say = Callable[[str], None]
 
@@ -32,8 +33,10 @@ class CondaOrder(msgspec.Struct, frozen=True):
     gpu_kind: str | None = None
 
 
-def judge_conda(order: CondaOrder, base: str | None, say: Say) -> None:
-    """Refuse what cannot work, and say what is not pinned."""
+def judge_conda(
+    order: CondaOrder, base: str | None, say: Say, *, look_inside: Callable[[], Sequence[str]] = tuple
+) -> None:
+    """Refuse what cannot work, and say what is not pinned. `look_inside`: what says of a base that it has conda."""
     if (order.system is None) == (base is None):
         raise RequestError(
             "--conda needs one base image", hint="--from docker://…, or --system NAME (cotainr info lists its systems)"
@@ -56,6 +59,11 @@ def judge_conda(order: CondaOrder, base: str | None, say: Say) -> None:
             f"the base image {base} has a conda of its own, and cotainr puts a second one beside it",
             hint="a base image without conda, or --from with --def and the conda that is there",
         )
+    for sign in look_inside():
+        raise RequestError(
+            f"the base image {base} has a conda of its own ({sign}), and cotainr puts a second one beside it",
+            hint="a base image without conda, or --from with --def and the conda that is there",
+        )
     if not order.accepts_licenses:
         raise RequestError(
             "cotainr installs Miniforge, whose licence is yours to accept", hint="--accept-licenses says that you do"
@@ -63,6 +71,15 @@ def judge_conda(order: CondaOrder, base: str | None, say: Say) -> None:
     loose = [pin.name for pin in pins if pin.level == "unpinned"]
     if loose:
         say(f"warning: not pinned, so the next build may have others: {', '.join(loose)}")
+
+
+def signs_of_conda(environment: Iterable[str], box: Path | None) -> list[str]:
+    """In the environment that an image sets, or in a directory that is one."""
+    found = [text for text in environment if re.match(r"(?:CONDA_\w+|MAMBA_\w+)=|PATH=.*(?:conda|mamba)", text)]
+    places = ("opt/conda", "opt/miniconda3", "opt/miniforge3", "opt/mambaforge", "usr/local")
+    if box is not None:
+        found += [f"/{place}/bin/conda" for place in places if (box / place / "bin/conda").exists()]
+    return found
 
 
 def add_conda(builder: Builder, draft: Path, order: CondaOrder, base: str | None, say: Say) -> None:

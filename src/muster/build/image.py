@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import platform
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import msgspec
 
 from muster.act.image_facts import look_at_path
 from muster.build.archive import check_archive
-from muster.build.cotainr import CondaOrder, add_conda, judge_conda
+from muster.build.cotainr import CondaOrder, add_conda, judge_conda, signs_of_conda
 from muster.build.definition import Copy, compose, from_containerfile
 from muster.build.draft import digest_of_inputs, digest_of_path, is_up_to_date, record_of, swapped_in
 from muster.build.engine import Builder
@@ -30,7 +32,7 @@ from muster.build.podman import (
     finds_podman,
     is_containerfile,
 )
-from muster.build.registry import Login, digest_of
+from muster.build.registry import Login, digest_of, environment_of
 from muster.build.source import Source, parse_source
 from muster.errors import MachineLacks, RequestError
 
@@ -82,7 +84,8 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
     if order.conda is not None:
         if text is not None or order.sandbox:
             raise RequestError("--conda goes with --from or --system alone", hint="build it, then build on top of it")
-        judge_conda(order.conda, order.source.words if order.source else None, say)
+        words = order.source.words if order.source else None
+        judge_conda(order.conda, words, say, look_inside=partial(_signs_of_conda, order.source, login))
     inputs = _inputs(order, base, text, login, say)
     digest = digest_of_inputs(inputs)
     if is_up_to_date(order.output, record_of(order.output), digest, replace=order.replace):
@@ -123,6 +126,14 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
         },
     )
     return True
+
+
+def _signs_of_conda(source: Source | None, login: Login | None) -> list[str]:
+    if source is None:
+        return []
+    if source.registry is not None:
+        return signs_of_conda(environment_of(source.registry, login, platform.machine()), None)
+    return signs_of_conda((), Path(source.path) if source.path and source.archive is None else None)
 
 
 def _podman_for(order: ImageOrder, builder: Builder) -> str | None:

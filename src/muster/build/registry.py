@@ -23,7 +23,7 @@ import msgspec
 from muster.build.source import Registry
 from muster.errors import RequestError, SiteError
 
-__all__ = ["Login", "digest_of", "login_from_file"]
+__all__ = ["Login", "digest_of", "environment_of", "login_from_file"]
 
 _PATIENCE_S = 30.0
 _MANIFESTS = (
@@ -74,27 +74,59 @@ def digest_of(registry: Registry, login: Login | None) -> str:
     """The digest that the registry gives to this name now."""
     if registry.digest is not None:
         return registry.digest
-    url = f"{registry.url}/manifests/{registry.tag}"
-    headers = {"Accept": ", ".join(_MANIFESTS)}
-    if login is not None and registry.is_plain_http:
-        headers["Authorization"] = login.header
-    try:
-        answer = _ask(url, headers)
-    except urllib.error.HTTPError as error:
-        challenge = error.headers.get("WWW-Authenticate", "")
-        if error.code != 401 or not challenge:
-            raise _refusal(registry, login, error.code) from None
-        answer = _ask_again(registry, login, url, headers, challenge)
+    answer = _answer(registry, login, f"manifests/{registry.tag}")
     found = answer.get("Docker-Content-Digest")
     if not found or not found.startswith("sha256:"):
         raise SiteError(f"{registry.host} does not say which image {registry.name} is", hint="is it a registry?")
     return str(found)
 
 
+def environment_of(registry: Registry, login: Login | None, machine: str) -> tuple[str, ...]:
+    """NAME=VALUE that the image sets, from its configuration: a few kilobytes, read before anything is pulled."""
+    manifest = _answer(registry, login, f"manifests/{registry.digest or registry.tag}", method="GET")
+    for entry in manifest.get("manifests", ()):
+        if entry.get("platform", {}).get("architecture") == _ARCHITECTURES.get(machine, machine):
+            manifest = _answer(registry, login, f"manifests/{entry['digest']}", method="GET")
+            break
+    digest = manifest.get("config", {}).get("digest")
+    if digest is None:
+        return ()
+    found = _answer(registry, login, f"blobs/{digest}", method="GET").get("config", {}).get("Env") or ()
+    return tuple(map(str, found))
+
+
+# As the machine says it → as registries do.
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def _answer(registry: Registry, login: Login | None, path: str, *, method: str = "HEAD") -> Any:
+    url = f"{registry.url}/{path}"
+    headers = {"Accept": ", ".join(_MANIFESTS)}
+    if login is not None and registry.is_plain_http:
+        headers["Authorization"] = login.header
+    try:
+        return _ask(url, headers, method=method)
+    except urllib.error.HTTPError as error:
+        challenge = error.headers.get("WWW-Authenticate", "")
+        if error.code != 401 or not challenge:
+            raise _refusal(registry, login, error.code) from None
+        return _ask_again(registry, login, url, headers, challenge, method)
+
+
+class _ForgetsWhoAsks(urllib.request.HTTPRedirectHandler):
+    """Registries send one on to a store of somebody else's, who is to see no password and no token."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if following is not None and following.host != req.host:
+            following.remove_header("Authorization")
+        return following
+
+
 def _ask(url: str, headers: Mapping[str, str], *, method: str = "HEAD") -> Any:
     request = urllib.request.Request(url, headers=dict(headers), method=method)  # noqa: S310  # http or https only
     try:
-        with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:  # noqa: S310
+        with urllib.request.build_opener(_ForgetsWhoAsks).open(request, timeout=_PATIENCE_S) as answer:
             return json.load(answer) if method == "GET" else answer.headers
     except urllib.error.HTTPError:
         raise
@@ -112,15 +144,17 @@ def _ask(url: str, headers: Mapping[str, str], *, method: str = "HEAD") -> Any:
         ) from None
 
 
-def _ask_again(registry: Registry, login: Login | None, url: str, headers: Mapping[str, str], challenge: str) -> Any:
+def _ask_again(
+    registry: Registry, login: Login | None, url: str, headers: Mapping[str, str], challenge: str, method: str
+) -> Any:
     """With what the registry asked for: a password, or a token that a password or nobody's name gets."""
     try:
         if challenge.lower().startswith("basic"):
             if login is None:
                 raise _refusal(registry, login, 401)
-            return _ask(url, {**headers, "Authorization": login.header})
+            return _ask(url, {**headers, "Authorization": login.header}, method=method)
         token = _token(challenge, login)
-        return _ask(url, {**headers, "Authorization": f"Bearer {token}"})
+        return _ask(url, {**headers, "Authorization": f"Bearer {token}"}, method=method)
     except urllib.error.HTTPError as error:
         raise _refusal(registry, login, error.code) from None
 
