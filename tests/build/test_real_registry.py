@@ -140,7 +140,8 @@ def test_a_store_that_one_is_sent_on_to_sees_no_password() -> None:
             self.send_header("Docker-Content-Digest", digest)
             self.end_headers()
 
-        do_GET = do_HEAD  # what urllib asks for after a redirection, in some versions of Python
+        def do_GET(self) -> None:
+            self.do_HEAD()  # what urllib asks for after a redirection, in some versions of Python
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the library's own name for it
             pass
