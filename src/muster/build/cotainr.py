@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from muster.build.engine import Builder
+from muster.build.lock import notes_on
 from muster.build.pins import for_other_gpus, pins_of_conda
 from muster.errors import MachineLacks, RequestError
 
@@ -68,9 +69,8 @@ def judge_conda(
         raise RequestError(
             "cotainr installs Miniforge, whose licence is yours to accept", hint="--accept-licenses says that you do"
         )
-    loose = [pin.name for pin in pins if pin.level == "unpinned"]
-    if loose:
-        say(f"warning: not pinned, so the next build may have others: {', '.join(loose)}")
+    for note in notes_on(pins):
+        say(note)
 
 
 def signs_of_conda(environment: Iterable[str], box: Path | None) -> list[str]:

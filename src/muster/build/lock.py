@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from muster.act.runner import Runner, run
-from muster.build.pins import Pin, for_other_gpus, pins_of_conda, pins_of_requirements
+from muster.build.conda_names import conda_has, conda_names
+from muster.build.pins import Pin, for_other_gpus, of_no_kind, pins_of_conda, pins_of_requirements
 from muster.build.pip import offline_words, pip
 from muster.errors import RequestError
 
-__all__ = ["LockOrder", "build_lock", "read_pins"]
+__all__ = ["LockOrder", "build_lock", "look_at_pins", "notes_on", "read_pins"]
 
 Say = Callable[[str], None]
 
@@ -35,22 +36,47 @@ class LockOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_pins(order: LockOrder) -> list[Pin]:
     """Every package of the file, and how firmly it is named; one for other GPUs than the target's is refused."""
-    try:
-        text = order.requirements.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(
-            f"{order.requirements} cannot be read: {error}", hint="a requirements or environment file"
-        ) from None
-    conda = order.requirements.suffix in {".yml", ".yaml"}
-    pins = list(pins_of_conda(text) if conda else pins_of_requirements(text))
+    pins = look_at_pins(order.requirements, order.gpu_kind)
     if not pins:
         raise RequestError(f"{order.requirements} names no package", hint="a requirements or environment file")
-    if order.gpu_kind is not None and (wrong := for_other_gpus(pins, order.gpu_kind)):
-        raise RequestError(
-            f"{', '.join(pin.words.split(' --hash')[0] for pin in wrong)}: made for other GPUs than {order.gpu_kind}",
-            hint=f"name the build for {order.gpu_kind}: examples/environments has one",
-        )
     return pins
+
+
+def look_at_pins(file: Path, gpu_kind: str | None) -> list[Pin]:
+    """The same; a file may also do no more than point to others."""
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{file} cannot be read: {error}", hint="a requirements or environment file") from None
+    pins = list(pins_of_conda(text) if file.suffix in {".yml", ".yaml"} else pins_of_requirements(text))
+    if gpu_kind is not None:
+        _check_kind(pins, text, gpu_kind)
+    return pins
+
+
+def _check_kind(pins: list[Pin], text: str, kind: str) -> None:
+    hint = f"name the build for {kind}: examples/environments has one"
+    if wrong := for_other_gpus(pins, kind):
+        raise RequestError(f"{_shown(wrong)}: made for other GPUs than {kind}", hint=hint)
+    if kind == "rocm" and (silent := of_no_kind(pins, text, kind)):
+        raise RequestError(
+            f"{_shown(silent)}: no build for ROCm is named, and without one the package index gives another", hint=hint
+        )
+
+
+def _shown(pins: list[Pin]) -> str:
+    return ", ".join(pin.words.split(" --hash")[0] for pin in pins)
+
+
+def notes_on(pins: Sequence[Pin]) -> Iterator[str]:
+    """What to know of a file before anything is built from it, a sentence each."""
+    loose = [pin.name for pin in pins if pin.level == "unpinned"]
+    if loose:
+        yield f"warning: not pinned, so the next build may have others: {', '.join(loose)}"
+    if any(not pin.from_pip for pin in pins) and (twice := list(conda_has(pins))):
+        known = conda_names()
+        names = ", ".join(pin.name if pin.name == name else f"{pin.name} (as {name})" for pin, name in twice)
+        yield f"from pip, and conda-forge has it too, by its list of {known.checked}: {names}"
 
 
 def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], say: Say, runner: Runner = run) -> int:

@@ -7,15 +7,20 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-__all__ = ["Pin", "for_other_gpus", "pins_of_conda", "pins_of_requirements"]
+__all__ = ["Pin", "for_other_gpus", "of_no_kind", "pins_of_conda", "pins_of_requirements"]
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
-_LIST_ITEM = re.compile(r"^(\s*)-\s+['\"]?([^'\"#]+?)['\"]?\s*(?:#.*)?$")
+# A comment of YAML's begins behind a blank: in an address, # stands before a hash.
+_LIST_ITEM = re.compile(r"^(\s*)-\s+['\"]?([^'\"]+?)['\"]?\s*(?:\s#.*)?$")
 _OF_GPUS = {
-    "cuda": re.compile(r"\+cu\d|^nvidia-|^cupy-cuda|^cudatoolkit|^pytorch-cuda|^nccl\b"),
-    "rocm": re.compile(r"\+rocm|^cupy-rocm|^pytorch-triton-rocm"),
-    "cpu": re.compile(r"\+cpu\b|^cpuonly\b"),
+    "cuda": re.compile(
+        r"(\+|%2B)cu\d|=cuda\d|^nvidia-(?!ml-py)|^cupy-cuda|^cudatoolkit|^cuda-|^(py|lib)?torch-(cuda|gpu)|^nccl\b|/whl/cu\d"
+    ),
+    "rocm": re.compile(r"(\+|%2B)rocm|^cupy-rocm|^pytorch-triton-rocm|/whl/rocm"),
+    "cpu": re.compile(r"(\+|%2B)cpu\b|=cpu_|^cpuonly\b|^pytorch-cpu|/whl/cpu"),
 }
+# Packages of which there is one build for each kind of GPU.
+_BUILT_BY_KIND = frozenset({"torch", "torchvision", "torchaudio", "pytorch", "jaxlib"})
 
 
 class Pin(msgspec.Struct, frozen=True):
@@ -76,3 +81,18 @@ def for_other_gpus(pins: Iterable[Pin], kind: str) -> list[Pin]:
     if kind != "cpu":
         others.append(_OF_GPUS["cpu"])
     return [pin for pin in pins if any(pattern.search(pin.words) for pattern in others)]
+
+
+def of_no_kind(pins: Iterable[Pin], text: str, kind: str) -> list[Pin]:
+    """Packages that are built once for each kind of GPU, of which neither they nor the file's index say which.
+
+    For ROCm that is an error: what PyPI has of them is built for CUDA or for CPUs.
+    """
+    said = any(_OF_GPUS[kind].search(line) for line in text.splitlines() if "index-url" in line or "find-links" in line)
+    return [
+        pin
+        for pin in pins
+        if pin.name in _BUILT_BY_KIND
+        and not (pin.from_pip and said)
+        and not any(pattern.search(pin.words) for pattern in _OF_GPUS.values())
+    ]

@@ -19,6 +19,7 @@ import msgspec
 
 from muster.act.runner import Runner, checked, run
 from muster.build.draft import digest_of_inputs, digest_of_path, is_up_to_date, remove
+from muster.build.lock import look_at_pins, notes_on
 from muster.build.pip import offline_words, pip
 from muster.errors import CommandFailed, RequestError, UnknownName
 
@@ -56,6 +57,8 @@ class VenvOrder(msgspec.Struct, frozen=True, kw_only=True):
     wheelhouse: Path | None = None
     offline: bool = False
     replace: bool = False
+    gpu_kind: str | None = None
+    """Of the nodes that it is for: packages for others are refused."""
 
 
 def _horovod(order: VenvOrder, python: Path, environment: Mapping[str, str], say: Say) -> None:
@@ -79,6 +82,9 @@ def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, ru
     if program is None:
         raise RequestError(f"there is no Python {order.python}", hint="--module with the one of the site, or its path")
     inputs = _inputs(order, program)
+    for file in order.requirements:
+        for note in notes_on(look_at_pins(file, order.gpu_kind)):
+            say(f"{file}: {note}")
     record = order.directory / RECORD
     if (order.directory / _BUILDING).exists():
         say(f"{order.directory} was left half-built, and is built anew")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from muster.build.image import ImageOrder
     from muster.build.registry import Login
     from muster.build.source import Source
+    from muster.sites.load import Site
 
 _DESCRIPTION = """\
 Environments, made once and proved; nothing half-built ever has the finished name.
@@ -132,6 +133,11 @@ def _parser() -> argparse.ArgumentParser:
         help="software that is compiled against what is there: horovod",
     )
     page.add_argument("--nccl", type=Path, metavar="DIR", help="the NCCL to compile against, if not the modules'")
+    page.add_argument(
+        "--gpu-kind",
+        choices=("cpu", "cuda", "rocm"),
+        help="its GPUs, if not the site's; others are refused",
+    )
     page.add_argument("--site", metavar="NAME", help="whose modules are loaded first; detected if not given")
     _packages(page)
     _common(page, _venv)
@@ -148,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--output", type=Path, metavar="LOCK", help="where the lock goes; without it, the file is only judged"
     )
     page.add_argument("--wheelhouse", type=Path, metavar="DIR", help="fetch the wheels too")
+    page.add_argument("--site", metavar="NAME", help="the target is a node of this site: its machine and its GPUs")
     page.add_argument("--arch", metavar="A", help="machine of the target: x86_64, aarch64")
     page.add_argument("--glibc", default="2.28", metavar="V", help="its C library (default: 2.28)")
     page.add_argument("--python-version", metavar="V", help="its Python, 3.11")
@@ -254,7 +261,8 @@ def _venv(options: argparse.Namespace) -> int:
     from muster.build.venv import VenvOrder, build_venv
     from muster.sites.load import choose_site
 
-    modules = choose_site(options.site, look()).profile.modules  # as the jobs that will run in it load them
+    site = choose_site(options.site, look())
+    modules = site.profile.modules  # as the jobs that will run in it load them
     order = VenvOrder(
         directory=options.directory.absolute(),
         python=options.python,
@@ -266,14 +274,25 @@ def _venv(options: argparse.Namespace) -> int:
         wheelhouse=options.wheelhouse,
         offline=options.offline,
         replace=options.replace,
+        gpu_kind=options.gpu_kind or _target(site)[1],
     )
     build_venv(order, os.environ, lambda text: say(text, quiet=options.quiet))
     print(options.directory)
     return 0
 
 
+def _target(site: Site) -> tuple[str | None, str | None]:
+    """Machine and GPUs of the nodes that a site's jobs get if they name no partition."""
+    from muster.job.request import Request
+    from muster.plan.site_terms import node_kind
+
+    node = node_kind(site, Request(command=()))[1]
+    return node.arch, node.gpu_kind
+
+
 def _lock(options: argparse.Namespace) -> int:
-    from muster.build.lock import LockOrder, build_lock, read_pins
+    from muster.build.conda_names import conda_has
+    from muster.build.lock import LockOrder, build_lock, notes_on, read_pins
     from muster.cli.output import print_json, print_table
 
     names = (
@@ -287,13 +306,33 @@ def _lock(options: argparse.Namespace) -> int:
         "find_links",
         "offline",
     )
-    order = LockOrder(**{name: getattr(options, name) for name in names})
+    values = {name: getattr(options, name) for name in names}
+    if options.site is not None:
+        from muster.act.probe import look
+        from muster.sites.load import choose_site
+
+        arch, gpu_kind = _target(choose_site(options.site, look()))
+        values |= {"arch": options.arch or arch, "gpu_kind": options.gpu_kind or gpu_kind}
+    order = LockOrder(**values)
     pins = read_pins(order)
     if options.json:
-        print_json([{"name": pin.name, "level": pin.level, "from": "pip" if pin.from_pip else "conda"} for pin in pins])
+        conda = dict(conda_has(pins))
+        print_json(
+            [
+                {
+                    "name": pin.name,
+                    "level": pin.level,
+                    "from": "pip" if pin.from_pip else "conda",
+                    "conda": conda.get(pin),
+                }
+                for pin in pins
+            ]
+        )
     else:
         rows = [(pin.name, pin.level, "pip" if pin.from_pip else "conda") for pin in pins]
         print_table("packages", ("package", "pinned", "from"), rows)
+        for note in notes_on(pins):
+            say(note)
     if options.output is not None:
         count = build_lock(order, Path(sys.executable), os.environ, say)
         say(f"{options.output} holds {count} packages")
