@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.act.runner import start
 from plugins.labs import MUSTER, Lab
 
 from .lab_runs import muster_run, path_with
@@ -151,3 +152,17 @@ def test_the_output_of_one_rank_is_byte_exact(lab: Lab, shared_directory: Path) 
 
     assert (shared_directory / "got").read_bytes() == (shared_directory / "wanted").read_bytes() != b""
     assert result.stderr.count("err") == 2
+
+
+def test_nothing_that_was_said_is_lost_where_stderr_is_a_file(lab: Lab, shared_directory: Path) -> None:
+    """srun opens it once more for the ranks: neither the script's lines nor the caller's may lie over theirs."""
+    script = f"{MUSTER} run -N 1 --ntasks-per-node 2 -- sh -c 'echo of a rank >&2; exit 3'; echo of the caller >&2"
+    for _ in range(3):
+        file = shared_directory / "errors"
+        with file.open("wb") as errors:
+            argv = lab.argv(["sh", "-c", script])
+            assert start(argv, env=lab.person.environment(), stderr=errors).wait(60) == 0
+        said = file.read_text()
+        assert said.count("of a rank\n") == 2, said
+        assert "Exited with exit code 3\n" in said
+        assert said.endswith("of the caller\n")

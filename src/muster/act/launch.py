@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NoReturn
@@ -27,6 +28,7 @@ _NOT_FOR_SALLOC = frozenset({"export", "output", "error", "open-mode", "requeue"
 
 def run_within(plan: Plan, environment: Mapping[str, str]) -> NoReturn:
     """Over the allocation this process stands in: nothing of Muster stays but the script's shell."""
+    _append_errors()
     become(["bash", "-c", job_script(plan)], environment)
 
 
@@ -40,7 +42,23 @@ def run_allocated(plan: Plan, environment: Mapping[str, str], runner: Runner = r
     clean = scheduler_environment(environment)
     script = job_script(plan)
     accepted(runner(["sbatch", "--test-only"], env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30))
+    _append_errors()
     become(["salloc", "--quiet", *salloc_flags(plan), "bash", "-c", script], clean)
+
+
+def _append_errors() -> None:
+    """Where stderr is a file, let all who write to it do so at its end.
+
+    srun opens it once more for the ranks and appends; the script's own lines, at the place where they were before,
+    would overwrite what ranks said.
+    """
+    try:
+        if stat.S_ISREG(os.fstat(2).st_mode):
+            import fcntl
+
+            fcntl.fcntl(2, fcntl.F_SETFL, fcntl.fcntl(2, fcntl.F_GETFL) | os.O_APPEND)
+    except OSError:  # it is closed, or of a kind that knows no flags
+        return
 
 
 def salloc_flags(plan: Plan) -> list[str]:
