@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:781ae89b8b99
+#SBATCH --comment=muster:9510fd0ee96b
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

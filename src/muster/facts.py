@@ -9,7 +9,27 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["Facts", "ImageFacts"]
+__all__ = ["Facts", "ImageFacts", "VenvFacts"]
+
+
+class VenvFacts(msgspec.Struct, frozen=True):
+    """A virtual environment that is to be used in an image."""
+
+    folder: str
+    version: str | None = None
+    """Of its Python: 3.12; None: there is no such environment on this host."""
+
+    base: str | None = None
+    """The Python that it stands on, which the image has to have."""
+
+    base_in_image: bool = False
+    """Whether the image has that Python, of that version."""
+
+    in_image: bool = False
+    """Whether the environment itself lies in the image."""
+
+    glibc: tuple[int, int] | None = None
+    """The C library that its packages were built for."""
 
 
 class ImageFacts(msgspec.Struct, frozen=True):
@@ -27,7 +47,10 @@ class ImageFacts(msgspec.Struct, frozen=True):
     has_sh: bool | None = None
     has_rank_library: bool = False
     made_for: str | None = None
-    """The kind of GPUs that its software is made for: cuda or rocm."""
+    """The kind of GPUs that its torch, or its other software, is made for: cuda, rocm, or cpu for none."""
+
+    looked_inside: bool = False
+    """Whether its files could be looked at; what is packed in a rare way shows nothing before it is mounted."""
 
     glibc: tuple[int, int] | None = None
     """Version of the C library in it; None: not to be seen from outside, or another kind."""
@@ -43,6 +66,12 @@ class ImageFacts(msgspec.Struct, frozen=True):
 
     project: str | None = None
     """Top of the project that the working directory belongs to."""
+
+    venv: VenvFacts | None = None
+    """The virtual environment that is to be used in it."""
+
+    activation: tuple[str, ...] = ()
+    """Shell words by which it says that its environment is made ready."""
 
     programs: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Container engines on PATH here → the path to start them by."""

@@ -59,6 +59,7 @@ muster_main() {
         --bind /data:/set:ro \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project '/images/it'"'"'s.sif' python train.py
+    muster_remove_unpacked
     exit "${muster_interrupted:-$muster_status}"
 }
 
@@ -319,7 +320,8 @@ muster_image_needs() {
     esac
 }
 
-# A file is mounted by a setuid helper or by FUSE; where users have neither it is unpacked, by every rank.
+# A file, the image $3, is mounted by a setuid helper or by FUSE. Where users have neither, the engine unpacks it for
+# every rank (--unsquash); of several ranks on a node, or with an engine that cannot, one unpacks it for all of them.
 muster_image_opens() {
     [ ! -w /dev/fuse ] || return 0
     muster_program=$(command -v "$1")
@@ -328,10 +330,15 @@ muster_image_opens() {
         "$muster_base"/lib/*/*/bin/starter-suid; do
         [ ! -u "$muster_starter" ] || return 0
     done
-    export "$2_UNSQUASH=1"
+    if [ "${muster_local_size:-1}" -eq 1 ] && "$1" exec --help 2>/dev/null | grep -q -e --unsquash; then
+        export "$2_UNSQUASH=1"
+        muster_how='the image is unpacked when its rank starts (--unsquash); a sandbox directory needs no unpacking'
+    else
+        muster_image_unpack "$1" "$2" "$3"
+        muster_how="every node unpacks the image once, to $muster_unpacked, until the end of the job"
+    fi
     # shellcheck disable=SC2154  # of the part that tells who this is
-    [ "$muster_rank" -ne 0 ] || printf 'muster: /dev/fuse is closed to users on %s: %s\n' "$muster_here" \
-        'every rank unpacks the image (--unsquash); a sandbox directory needs no unpacking' >&2
+    [ "$muster_rank" -ne 0 ] || printf 'muster: /dev/fuse is closed to users on %s: %s\n' "$muster_here" "$muster_how" >&2
 }
 
 # Where ranks are started inside, by torchrun, the image has to have sh. An image that has to be unpacked is not asked.
@@ -426,13 +433,21 @@ muster_image_library() {
     fi
 }
 
+# (the part image_unpack)
+
+# (the part stack)
+
+# (the part image_asks)
+
 muster_image_needs apptainer '/images/it'"'"'s.sif'
-muster_image_opens apptainer APPTAINER
+muster_image_opens apptainer APPTAINER '/images/it'"'"'s.sif'
+muster_image_made_for apptainer '/images/it'"'"'s.sif' APPTAINER node
 muster_image_gpus APPTAINER
 muster_image_sees /tmp /home/ada /data /opt/venv/muster
 muster_image_takes APPTAINER /tmp /home/ada
 muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE RES_OPTIONS A
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
+eval 'eval "$muster_image_words"'
 
 # The user's command, untouched; only rank 0 reads the standard input.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
@@ -595,5 +610,7 @@ muster_step() {
         }
     )
 } 8>&1 9>&2
+
+# (the part unpacked)
 
 muster_main

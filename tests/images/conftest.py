@@ -75,6 +75,19 @@ def _system(folder: Path, busybox: Path, programs: tuple[str, ...]) -> Path:
     return folder
 
 
+def with_version_of_torch(images: Images, folder: Path, text: str, packing: str = "gzip") -> Path:
+    """A .sif whose torch is no more than its version.py, packed in one of the ways of squashfs."""
+    box = folder / "box"
+    shutil.copytree(images.sandbox, box, symlinks=True)
+    place = box / "usr/local/lib/python3.12/dist-packages/torch"
+    place.mkdir(parents=True)
+    (place / "version.py").write_text(text)
+    words = ("--quiet", "build", "--mksquashfs-args", f"-comp {packing}", str(folder / "torch.sif"), str(box))
+    checked(run([str(images.program), *words]))
+    shutil.rmtree(box)
+    return folder / "torch.sif"
+
+
 @pytest.fixture(scope="session")
 def image_with_torch(images: Images, scratch: Path) -> tuple[str, ...]:
     """Words for an image whose programs are this machine's: a system of torch's size is not built for a test."""

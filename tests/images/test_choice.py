@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
 from muster.errors import MusterError
-from muster.facts import Facts, ImageFacts
+from muster.facts import Facts, ImageFacts, VenvFacts
 from muster.plan.model import Engine, Plan
 
 HERE = ImageFacts(
@@ -172,7 +172,66 @@ def test_paths_that_the_image_does_not_see_are_named() -> None:
     ]
 
 
+VENV = VenvFacts("/work/venv", "3.12", "/usr/bin/python3.12", base_in_image=True, glibc=(2, 28))
+
+
+def in_image(venv: VenvFacts | None) -> Facts:
+    """An image that could be looked into, and a virtual environment for it."""
+    return facts(looked_inside=True, glibc=(2, 31), venv=venv)
+
+
+def test_a_virtual_environment_in_an_image_is_bound_and_brings_its_python() -> None:
+    made = planned("--image", "x.sif", "--venv", "/work/venv", "--", "train.py", seen=in_image(VENV))
+
+    assert made.command == ("/work/venv/bin/python", "train.py")
+    assert (made.image.venv, made.image.venv_python) == ("/work/venv", None)
+    assert "/work/venv" in {mount.target for mount in made.image.mounts}
+    assert not [each for each in made.prelude if "activate" in str(each.words)]
+    unseen = planned("--image", "x.sif", "--venv", "/work/venv", seen=facts(venv=replace(VENV, base_in_image=False)))
+    assert unseen.image.venv_python == "3.12", "what cannot be seen from here is looked at on the nodes"
+
+
+def test_one_that_lies_in_the_image_itself_is_not_bound() -> None:
+    seen = in_image(VenvFacts("/opt/venv", in_image=True))
+    made = planned("--image", "x.sif", "--venv", "/opt/venv", seen=seen)
+
+    assert made.image.venv == "/opt/venv"
+    assert "/opt/venv" not in {mount.target for mount in made.image.mounts}
+
+
+def test_a_torch_for_cpus_is_named_where_gpus_are_asked_for() -> None:
+    words = ("--image", "x.sif", "-g", "4")
+    seen = facts(looked_inside=True, made_for="cpu")
+
+    assert [note for note in planned(*words, seen=seen).notes if "built for CPUs" in note.text and note.warning]
+    assert not [note for note in planned("--image", "x.sif", "-g", "0", seen=seen).notes if "for CPUs" in note.text]
+
+
+def test_a_node_compares_only_what_could_not_be_seen_before() -> None:
+    assert planned("--image", "x.sif", "-g", "4").image.compare_gpus == "node"
+    assert planned("--image", "x.sif").image.compare_gpus == ""
+    assert planned("--image", "x.sif", "-g", "4", seen=facts(looked_inside=True)).image.compare_gpus == ""
+    asked = ("--image", "x.sif", *REQUIRED["horeka"])
+    assert planned(*asked, site="horeka").image.compare_gpus == "cuda"
+
+
+def test_an_image_that_wants_to_be_made_ready_first_is() -> None:
+    made = planned("--image", "x.sif", seen=facts(activation=("$WITH_CONDA",)))
+    assert made.image.activation == ("$WITH_CONDA",)
+
+
 REFUSED = (
+    (
+        ("--image", "x.sif", "--venv", "/work/venv"),
+        in_image(replace(VENV, base_in_image=False)),
+        "stands on /usr/bin/python3.12 of Python 3.12, which the image /home/ada/project/x.sif does not have",
+    ),
+    (
+        ("--image", "x.sif", "--venv", "/work/venv"),
+        in_image(replace(VENV, glibc=(2, 34))),
+        "packages of the virtual environment /work/venv need 2.34",
+    ),
+    (("--image", "x.sif", "--venv", "/no/venv"), in_image(VenvFacts("/no/venv")), "there is no Python in /no/venv"),
     (("--image", "gone.sif"), facts("missing"), "there is no image gone.sif"),
     (("--image", "x.sif"), facts("sif", broken="it is shorter than it says"), "cannot be used: it is shorter"),
     (("--image", "notes.txt"), facts("file"), "no image that we know"),

@@ -18,7 +18,8 @@ from muster.act.runner import Result, checked, run
 from muster.rank import contract
 from plugins.labs import MUSTER, Lab
 
-from .conftest import Images
+from .conftest import Images, with_version_of_torch
+from .test_prologue import SAID
 
 pytestmark = pytest.mark.lab
 
@@ -166,13 +167,18 @@ def test_an_image_needs_no_sh(lab: Lab, images: Images, folder: Path) -> None:
 
 
 def test_torchrun_in_an_image_without_sh_is_a_sentence(lab: Lab, images: Images, folder: Path) -> None:
-    closed = folder / "without_sh.sif"
-    checked(run([str(images.program), "--quiet", "build", str(closed), str(images.without_sh)]))
-    words = ("--launcher", "torchrun", "-N", "1", "--image", str(closed))
-    result = muster_run(lab, images, folder, *words, "--", "hostname")
+    for packing, sentence in (
+        ("gzip", "has no sh, and torchrun starts its ranks in the image"),
+        ("zstd", "does not start sh on node1, which torchrun's ranks need"),
+    ):
+        closed = folder / f"{packing}.sif"
+        packed = ("--mksquashfs-args", f"-comp {packing}", str(closed), str(images.without_sh))
+        checked(run([str(images.program), "--quiet", "build", *packed]))
+        words = ("--launcher", "torchrun", "-N", "1", "--image", str(closed))
+        result = muster_run(lab, images, folder, *words, "--", "hostname")
 
-    assert result.status == 2
-    assert "does not start sh on node1, which torchrun's ranks need" in result.stderr
+        assert result.status == 2
+        assert sentence in result.stderr
 
 
 def test_the_status_is_that_of_the_rank_that_failed(lab: Lab, images: Images, folder: Path) -> None:
@@ -239,12 +245,74 @@ def test_an_image_on_the_login_hosts_own_disk_is_a_sentence(lab: Lab, images: Im
 
 
 def test_a_closed_fuse_is_said_and_the_image_unpacked(either_lab: Lab, images: Images, folder: Path) -> None:
-    result = muster_run(either_lab, images, folder, "-N", "2", "--image", str(images.sif), "--", "hostname")
-    said = result.stderr.count("every rank unpacks the image")
+    """One rank on a node: the engine unpacks. Several: one unpacks for all, and nothing stays."""
+    closed = either_lab.person.ordinary and not Path("/dev/fuse").stat().st_mode & 0o002
+    for ranks, how in (("1", "unpacked when its rank starts (--unsquash)"), ("3", "every node unpacks the image once")):
+        words = ("-N", "2", "--ntasks-per-node", ranks, "--no-label", "--image", str(images.sif))
+        result = muster_run(either_lab, images, folder, *words, "--", "hostname")
 
-    assert result.status == 0, result.stderr
-    closed = not Path("/dev/fuse").stat().st_mode & 0o002
-    assert said == (1 if either_lab.person.ordinary and closed else 0)
+        assert result.status == 0, result.stderr
+        assert sorted(result.stdout.split()) == ["node1"] * int(ranks) + ["node2"] * int(ranks)
+        assert result.stderr.count(how) == closed
+    left = [either_lab.exec(["sh", "-c", "ls -a /tmp"], host=each).stdout for each in ("node1", "node2")]
+    assert ".muster-image" not in "".join(left)
+    assert not list(folder.iterdir())
+
+
+def test_an_unpacked_image_goes_also_when_a_rank_fails(ordinary_lab: Lab, images: Images, folder: Path) -> None:
+    if Path("/dev/fuse").stat().st_mode & 0o002:
+        pytest.skip("by design: /dev/fuse is open to users here")
+    words = ("-N", "2", "--ntasks-per-node", "2", "--image", str(images.sif))
+    result = muster_run(ordinary_lab, images, folder, *words, "--", "sh", "-c", '[ "$RANK" -ne 2 ] || exit 7; sleep 20')
+
+    assert result.status == 7
+    assert ".muster-image" not in ordinary_lab.exec(["sh", "-c", "ls -a /tmp"], host="node2").stdout
+
+
+def test_a_full_disk_under_an_image_that_has_to_be_unpacked_is_a_sentence(
+    ordinary_lab: Lab, images: Images, folder: Path
+) -> None:
+    if Path("/dev/fuse").stat().st_mode & 0o002:
+        pytest.skip("by design: /dev/fuse is open to users here")
+    full = ["sh", "-c", "head -c 300M /dev/zero >/tmp/full"]
+    ordinary_lab.exec(full, host="node1")
+    words = ("-N", "2", "--ntasks-per-node", "2", "--image", str(images.sif))
+    result = muster_run(ordinary_lab, images, folder, *words, "--", "hostname")
+    ordinary_lab.exec(["rm", "/tmp/full"], host="node1")
+
+    assert result.status == 2
+    assert "cannot be unpacked on node1: " in result.stderr
+    assert "hint: " in result.stderr
+    assert ".muster-image" not in ordinary_lab.exec(["sh", "-c", "ls -a /tmp"], host="node2").stdout
+
+
+_CUDA_SITE = """\
+name = "here"
+title = "Here"
+[nodes.any]
+gpu_kind = "cuda"
+gpus = 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("packing", "where"), [("gzip", "the nodes have CUDA GPUs"), ("zstd", "this node has cuda GPUs")]
+)
+def test_an_image_for_other_gpus_is_named_before_queueing_or_at_the_start(
+    lab: Lab, images: Images, folder: Path, packing: str, where: str
+) -> None:
+    """What Python can unpack is seen before; what it cannot, the first rank of each node asks."""
+    (folder / "site.toml").write_text(_CUDA_SITE)
+    (folder / "image").mkdir()
+    image = with_version_of_torch(images, folder / "image", SAID["rocm"], packing)
+    words = ("--site", str(folder / "site.toml"), "-N", "2", "-g", "2", "--image", str(image))
+    planned = lab.exec([MUSTER, "plan", "--quiet", *words, "--", "hostname"], cwd=folder, env={"PATH": images.path})
+    result = muster_run(lab, images, folder, *words, "--", "hostname")
+
+    assert (planned.status, result.status) == (2 if packing == "gzip" else 0, 2)
+    assert where in result.stderr
+    assert "hint: " in result.stderr
+    assert muster_run(lab, images, folder, *words, "-g", "0", "--", "hostname").status == 0
 
 
 def test_the_script_runs_with_sbatch_alone(lab: Lab, images: Images, folder: Path) -> None:

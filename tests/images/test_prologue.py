@@ -4,6 +4,7 @@ node lacks something.
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launch.shells import SHELLS
+from muster.act.image_facts import kind_of_torch
 from muster.act.runner import Result, run
 from muster.render.parts import compose
 
@@ -108,23 +110,125 @@ def test_a_library_that_the_image_cannot_load_is_a_sentence(shell: tuple[str, ..
     assert started("glibc 2.31", APPTAINER_UNSQUASH="1").ok, "an image that has to be unpacked is not asked"
 
 
+CLOSED = compose(("stop", "image", "image_unpack")).replace("[ ! -w /dev/fuse ] || return 0", ":")
+
+
+def engine_in(folder: Path, *, unsquash: bool = True, status: int = 0) -> Path:
+    """A program that says of itself what an engine says, and unpacks as one does."""
+    program = folder / "bin/apptainer"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(
+        f"""#!/bin/sh
+case "$1 $2" in
+'exec --help') echo "{"  --unsquash" if unsquash else ""}" ;;
+'build --sandbox') echo x >>{folder}/unpacked; mkdir -p "$3/closed" && chmod 555 "$3/closed"
+    echo "FATAL: no space left on device"; exit {status} ;;
+esac
+"""
+    )
+    program.chmod(0o755)
+    return program
+
+
+def opened(shell: tuple[str, ...], program: Path, *, of: int, rank: int = 0, then: str = "exec env -0") -> Result:
+    """What one of the ranks of a node does with a file, where /dev/fuse is closed."""
+    who = f"muster_here=here muster_port=9 muster_rank={rank} muster_local_rank={rank} muster_local_size={of}"
+    lines = f"{who}\nmuster_image_opens {program} APPTAINER /x.sif"
+    places = {"TMPDIR": str(program.parents[1]), "MUSTER_RUN_DIR": f"{program.parents[1]}/run"}
+    environment = {"PATH": "/usr/bin:/bin", **places, "MUSTER_JOB": "1"}
+    return run(
+        [*shell, "-c", f"{CLOSED}\n{lines}\n{then}", "muster", "--pwd", "/w", "/x.sif", "/x.sif"], env=environment
+    )
+
+
 @each_shell
 def test_a_setuid_helper_mounts_what_fuse_may_not(shell: tuple[str, ...], tmp_path: Path) -> None:
-    program = tmp_path / "bin/apptainer"
+    program = engine_in(tmp_path)
     starter = tmp_path / "libexec/apptainer/bin/starter-suid"
-    for file in (program, starter):
-        file.parent.mkdir(parents=True)
-        file.touch(mode=0o755)
-    lines = f"muster_here=here\nmuster_image_opens {program} APPTAINER".replace("[ ! -w /dev/fuse ]", "false")
-    closed = compose(("stop", "image")).replace("[ ! -w /dev/fuse ] || return 0", ":")
+    starter.parent.mkdir(parents=True)
+    starter.touch(mode=0o755)
 
-    def opened() -> dict[str, str]:
-        text = f"{closed.replace('[ ! -w /dev/fuse ]', 'true')}\nmuster_rank=0\n{lines}\nexec env -0"
-        return told(run([*shell, "-c", text], env={"PATH": "/usr/bin:/bin"}))
-
-    assert opened()["APPTAINER_UNSQUASH"] == "1"
+    assert told(opened(shell, program, of=1))["APPTAINER_UNSQUASH"] == "1"
     starter.chmod(0o4755)
-    assert "APPTAINER_UNSQUASH" not in opened()
+    assert "APPTAINER_UNSQUASH" not in told(opened(shell, program, of=1))
+
+
+@each_shell
+@pytest.mark.parametrize(("of", "unsquash"), [(2, True), (1, False)])
+def test_one_rank_of_a_node_unpacks_for_all(shell: tuple[str, ...], tmp_path: Path, of: int, unsquash: bool) -> None:
+    program = engine_in(tmp_path, unsquash=unsquash)
+    then = 'eval "$muster_image_words"; printf "%s " "${APPTAINER_UNSQUASH:-packed}" "$@"'
+    for rank in range(of):
+        done = opened(shell, program, of=of, rank=rank, then=then)
+        assert done.ok, done.stderr
+        assert done.stdout.split() == ["packed", "--pwd", "/w", f"{tmp_path}/.muster-image-1.9.here/image", "/x.sif"]
+        assert done.stderr.count("every node unpacks the image once") == (rank == 0)
+
+    assert (tmp_path / "unpacked").read_text() == "x\n"
+    assert (tmp_path / "run/.muster-image-1").exists(), "the script is told what to remove"
+    assert (tmp_path / ".muster-image-1.9.here").stat().st_mode & 0o077 == 0
+
+
+@each_shell
+def test_an_image_that_cannot_be_unpacked_is_a_sentence_and_leaves_nothing(
+    shell: tuple[str, ...], tmp_path: Path
+) -> None:
+    refused = opened(shell, engine_in(tmp_path, status=1), of=2)
+
+    assert refused.status == 2
+    assert "the image /x.sif cannot be unpacked on here: FATAL: no space left on device" in refused.stderr
+    assert "\nhint: " in refused.stderr
+    assert not (tmp_path / ".muster-image-1.9.here").exists()
+
+
+@each_shell
+def test_what_a_killed_job_left_is_removed_by_the_next(shell: tuple[str, ...], tmp_path: Path) -> None:
+    for name, owner in (("dead", "999999999"), ("alive", str(os.getpid()))):
+        (tmp_path / f".muster-image-{name}.here").mkdir()
+        (tmp_path / f".muster-image-{name}.here/owner").write_text(f"{owner}\n")
+
+    assert opened(shell, engine_in(tmp_path), of=2).ok
+    assert not (tmp_path / ".muster-image-dead.here").exists()
+    assert (tmp_path / ".muster-image-alive.here").exists()
+
+
+SAID = {
+    "cuda": "__version__ = '2.9.0+cu128'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n",
+    "rocm": "cuda: Optional[str] = None\nhip: Optional[str] = '6.4.43482'\n",
+    "cpu": "cuda: Optional[str] = None\nhip: Optional[str] = None\nxpu = None\n",
+}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_the_kind_of_torch_is_the_same_for_sh_and_for_python(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "usr/local/lib/python3.12/dist-packages/torch"
+    place.mkdir(parents=True)
+    (place / "version.py").write_text(SAID[kind])
+    text = compose(("stop", "stack")).replace(" /usr/local/", f" {tmp_path}/usr/local/")
+
+    assert kind_of_torch(SAID[kind].encode()) == kind
+    for shell in SHELLS:
+        assert run([*shell, "-c", f'{text}\neval "$muster_stack_text"']).stdout == f"stack={kind}\n", shell
+
+
+@each_shell
+@pytest.mark.parametrize(
+    ("node", "torch", "says"),
+    [
+        ("cuda", "rocm", "is built for rocm, and this node has cuda GPUs"),
+        ("rocm", "cuda", "is built for cuda, and this node has rocm GPUs"),
+        ("cuda", "cuda", ""),
+        ("cuda", "several", ""),
+        ("cuda", "", ""),
+        ("cuda", "cpu", "warning: the torch in the image /x.sif is built for CPUs"),
+    ],
+)
+def test_a_torch_for_other_gpus_is_a_sentence(shell: tuple[str, ...], node: str, torch: str, says: str) -> None:
+    text = compose(("stop", "stack"))
+    done = run([*shell, "-c", f"{text}\nmuster_rank=0\nmuster_stack_fits /x.sif {node} '{torch}'"])
+
+    assert says in done.stderr if says else done.stderr == ""
+    assert done.status == (2 if "this node has" in says else 0)
 
 
 @each_shell

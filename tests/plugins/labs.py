@@ -2,6 +2,7 @@
 
 `lab`               4 hosts × 8 CPUs × 4 GPUs, made by whoever runs the tests (root in CI)
 `accounting_lab`    the same with accounts, QOS and limits
+`ordinary_lab`      the same, made by an ordinary user
 `either_lab`        each test twice: a lab made by root, and one made by an ordinary user
 `new_lab`           a function that makes a lab for one test only
 `shared_directory`  a folder that every host sees (their /tmp are their own) and every user may write
@@ -172,9 +173,14 @@ def either_lab(request: pytest.FixtureRequest, slurm_version: str) -> Iterator[L
             pytest.skip("by design: only root can make root's lab")
         yield request.getfixturevalue("lab")
     else:
-        person = request.getfixturevalue("ordinary_person")
-        with lab_up(person, "ordinary", "--slurm", slurm_version) as made:
-            yield made
+        yield request.getfixturevalue("ordinary_lab")
+
+
+@pytest.fixture(scope="session")
+def ordinary_lab(ordinary_person: Person, slurm_version: str) -> Iterator[Lab]:
+    """The same as `lab`, made by an ordinary user."""
+    with lab_up(ordinary_person, "ordinary", "--slurm", slurm_version) as made:
+        yield made
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from launch.plans import FACTS, plan
 from muster.errors import MusterError
 from muster.facts import ImageFacts
 from muster.plan.model import Plan
+from muster.render.parts import part
 from muster.render.script import job_script
 
 from .profiles import SIXTEEN, bundled
@@ -111,11 +112,22 @@ def plan_of(case: Case) -> Plan | MusterError:
 
 
 def script_of(case: Case) -> str:
-    """The whole script; the digest of the plan, which follows every field, is not part of it."""
+    """The whole script, as it is kept."""
     made = plan_of(case)
     if isinstance(made, MusterError):
         return f"# refused: {made.message}\n# hint: {made.hint}\n"
-    return re.sub(r"comment=muster:[0-9a-f]{12}", "comment=muster:DIGEST", job_script(made))
+    return as_kept(job_script(made))
+
+
+# Parts of render/shell that have tests of their own and stand in many scripts: kept by their names.
+_BY_NAME = ("image_unpack", "image_asks", "stack", "stack_inside", "venv_inside", "unpacked")
+
+
+def as_kept(script: str) -> str:
+    """A script without the digest of its plan, which follows every field; of some parts only the name."""
+    for name in _BY_NAME:
+        script = script.replace(part(name), f"# (the part {name})\n")
+    return re.sub(r"comment=muster:[0-9a-f]{12}", "comment=muster:DIGEST", script)
 
 
 def split(script: str) -> tuple[str, str]:

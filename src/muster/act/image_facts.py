@@ -7,19 +7,21 @@ import re
 import shutil
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import BinaryIO
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Protocol
 
 from msgspec.structs import replace
 
-from muster.facts import Facts, ImageFacts
+from muster.act.venv_record import version_of_venv
+from muster.facts import Facts, ImageFacts, VenvFacts
 from muster.job.request import Request
 from muster.plan.image_engine import reference_of
 from muster.plan.image_paths import absolute_paths
 from muster.plan.mounts import without_tilde
+from muster.plan.python_environment import venv_in_image
 from muster.sites.load import Site
 
-__all__ = ["look_at_image", "look_at_path"]
+__all__ = ["gpu_kind_here", "kind_of_torch", "look_at_image", "look_at_path"]
 
 _SIF_ARCH = {b"01": "i386", b"02": "x86_64", b"03": "arm", b"04": "aarch64", b"05": "ppc64", b"06": "ppc64le"}
 _ELF_ARCH = {0x3E: "x86_64", 0xB7: "aarch64", 0x15: "ppc64le", 0x03: "i386", 0xF3: "riscv64"}
@@ -35,67 +37,157 @@ def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
         return facts
     project = _project_of(Path(facts.working_directory))
     package = Path(__file__).resolve().parent.parent
-    found = look_at_path(Path(reference.path)) if reference.path is not None else ImageFacts()
+    found, tree = _look(Path(reference.path)) if reference.path is not None else (ImageFacts(), None)
     wanted = list(absolute_paths([*request.command, *request.env]))
-    image = reference.path if found.kind == "sandbox" else None
     return replace(
         facts,
         image=replace(
             found,
             glibc_needed=_glibc_needed(site),
-            inside=frozenset(path for path in wanted if image and _is_inside(Path(image), path)),
+            inside=frozenset(path for path in wanted if tree is not None and _has(tree, path)),
             real_paths=_real_paths([*wanted, *_bound(request, site, facts, project)]),
             project=str(project) if project else None,
             programs=_programs(facts.environment),
             package=str(package),
             machine=os.uname().machine,
-            gpu_kind=_gpu_kind(),
+            gpu_kind=gpu_kind_here(),
+            venv=_look_at_venv(request, facts, tree),
         ),
     )
 
 
 def look_at_path(path: Path) -> ImageFacts:
     """What lies there, by its content: a name may say anything."""
+    return _look(path)[0]
+
+
+def _look(path: Path) -> tuple[ImageFacts, Tree | None]:
+    """What lies there, and its files where they can be looked at."""
     try:
         if path.is_dir():
             return _look_at_directory(path)
         with path.open("rb") as file:
             return _look_at_file(path, file)
     except (FileNotFoundError, NotADirectoryError):
-        return ImageFacts(kind="missing")
+        return ImageFacts(kind="missing"), None
     except OSError as error:
-        return ImageFacts(kind="file", broken=f"it cannot be read: {error.strerror}")
+        return ImageFacts(kind="file", broken=f"it cannot be read: {error.strerror}"), None
 
 
-def _look_at_directory(path: Path) -> ImageFacts:
+class Tree(Protocol):
+    """The files of an image: a sandbox's, or those in a squashfs. Links count from its own root."""
+
+    def glob(self, pattern: str) -> Iterable[str]:
+        """Paths that fit, without the first slash."""
+        ...
+
+    def has(self, path: str) -> bool:
+        """Whether the path is there."""
+        ...
+
+    def read(self, path: str, most_bytes: int = ...) -> bytes:
+        """The beginning of a file; nothing where there is none."""
+        ...
+
+
+class _Sandbox:
+    """The files of a directory."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+
+    def glob(self, pattern: str) -> Iterable[str]:
+        return (str(each.relative_to(self._top)) for each in sorted(self._top.glob(pattern)))
+
+    def has(self, path: str) -> bool:
+        return _place_in(self._top, path) is not None
+
+    def read(self, path: str, most_bytes: int = 1 << 22) -> bytes:
+        place = _place_in(self._top, path)
+        if place is None:
+            return b""
+        try:
+            with place.open("rb") as file:
+                return file.read(most_bytes)
+        except OSError:
+            return b""
+
+
+def _look_at_directory(path: Path) -> tuple[ImageFacts, Tree | None]:
     if not any((path / name).is_dir() for name in ("bin", "usr", ".singularity.d")):
-        return ImageFacts(kind="directory")
-    return ImageFacts(
-        kind="sandbox",
-        arch=next(_elf_architectures(path), None),
-        has_sh=any(_is_inside(path, name) for name in _SHELLS),
-        has_rank_library=any(path.glob("usr/**/python3*/*-packages/muster/rank/contract.py")),
-        made_for=_made_for(path),
-        glibc=next(_glibc_of(path), None),
+        return ImageFacts(kind="directory"), None
+    tree = _Sandbox(path)
+    return _look_inside(tree, ImageFacts(kind="sandbox")), tree
+
+
+def _look_inside(tree: Tree, known: ImageFacts) -> ImageFacts:
+    """The facts, with those that only the image's own files tell."""
+    return replace(
+        known,
+        arch=known.arch or next(_elf_architectures(tree), None),
+        has_sh=any(tree.has(name) for name in _SHELLS),
+        has_rank_library=any(tree.has(f"{each}/muster/rank/contract.py") for each in _packages(tree)),
+        made_for=_made_for(tree),
+        glibc=next(_glibc_of(tree), None),
+        activation=_activation(tree),
+        looked_inside=True,
     )
 
 
+def _activation(tree: Tree) -> tuple[str, ...]:
+    """Some keep in WITH_CONDA the words that make their environment ready."""
+    files = tree.glob(".singularity.d/env/*.sh")
+    return ("$WITH_CONDA",) if any(_SETS_WITH_CONDA.search(tree.read(file)) for file in files) else ()
+
+
+_SETS_WITH_CONDA = re.compile(rb"^\s*(?:export\s+)?WITH_CONDA=", re.MULTILINE)
+# Where images keep Python's packages: a distribution's, one compiled beside it, conda's, a virtual environment's.
+_PACKAGES = (
+    *("usr/lib/python3*/*-packages", "usr/lib64/python3*/*-packages", "usr/local/lib*/python3*/*-packages"),
+    *("opt/*/lib/python3*/site-packages", "opt/*/envs/*/lib/python3*/site-packages"),
+    *("*/.venv/lib/python3*/site-packages", "*venv/lib/python3*/site-packages"),
+)
 # Where the makers of GPUs put their software.
 _STACKS = {"cuda": "usr/local/cuda*", "rocm": "opt/rocm*"}
+_TORCH_SAYS = re.compile(rb"^(cuda|hip)\b[^=\n]*=[ \t]*['\"]", re.MULTILINE)
 _GLIBC_SAYS = re.compile(rb"GNU C Library [^\n]*version (\d+)\.(\d+)")
 _GLIBC_WANTS = re.compile(rb"GLIBC_(\d+)\.(\d+)")
 
 
-def _made_for(image: Path) -> str | None:
-    """The one kind of GPU whose software the image holds; None: it has none, or both."""
-    found = [kind for kind, places in _STACKS.items() if any(image.glob(places))]
-    return found[0] if len(found) == 1 else None
+def _has(tree: Tree, path: str) -> bool:
+    from muster.act.squashfs import CannotBeRead
+
+    try:
+        return tree.has(path)
+    except CannotBeRead:
+        return False
 
 
-def _glibc_of(image: Path) -> Iterator[tuple[int, int]]:
+def _packages(tree: Tree) -> Iterator[str]:
+    for pattern in _PACKAGES:
+        yield from tree.glob(pattern)
+
+
+def _made_for(tree: Tree) -> str | None:
+    """The kind that its torch was built for: cuda, rocm or cpu; without torch, the one whose software it holds.
+
+    None: there is no sign of any, or of several.
+    """
+    said = {kind_of_torch(text) for each in _packages(tree) if (text := tree.read(f"{each}/torch/version.py"))}
+    found = said or {kind for kind, places in _STACKS.items() if any(tree.glob(places))}
+    return found.pop() if len(found) == 1 else None
+
+
+def kind_of_torch(version: bytes) -> str:
+    """By its version.py: which of CUDA's and HIP's versions is not None."""
+    said = {match[1] for match in _TORCH_SAYS.finditer(version)}
+    return "cuda" if b"cuda" in said else "rocm" if b"hip" in said else "cpu"
+
+
+def _glibc_of(tree: Tree) -> Iterator[tuple[int, int]]:
     for place in ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib64", "usr/lib64"):
-        for library in image.glob(f"{place}/libc.so.6"):
-            said = _GLIBC_SAYS.search(_content(library))
+        for library in tree.glob(f"{place}/libc.so.6"):
+            said = _GLIBC_SAYS.search(tree.read(library))
             if said is not None:
                 yield int(said[1]), int(said[2])
 
@@ -114,13 +206,13 @@ def _content(file: Path) -> bytes:
         return b""
 
 
-def _is_inside(image: Path, path: str) -> bool:
-    """Whether a sandbox has this path; its links count from its own root."""
+def _place_in(image: Path, path: str) -> Path | None:
+    """Where a sandbox has this path; its links count from its own root. None: it has none."""
     rest = path.split("/")
     place: list[str] = []
     for _ in range(256):
         if not rest:
-            return True
+            return image.joinpath(*place)
         name = rest.pop(0)
         here = image.joinpath(*place, name)
         if name == "..":
@@ -134,50 +226,114 @@ def _is_inside(image: Path, path: str) -> bool:
         elif here.exists():
             place.append(name)
         else:
-            return False
-    return False
+            return None
+    return None
 
 
-def _elf_architectures(image: Path) -> Iterator[str]:
+def _elf_architectures(tree: Tree) -> Iterator[str]:
     for name in _PROGRAMS:
-        try:
-            with (image / name).open("rb") as file:
-                head = file.read(20)
-        except OSError:
-            continue
+        head = tree.read(name, 20)
         if len(head) == 20 and head[:4] == b"\x7fELF":
             (machine,) = struct.unpack("<H" if head[5] == 1 else ">H", head[18:20])
             if machine in _ELF_ARCH:
                 yield _ELF_ARCH[machine]
 
 
-def _look_at_file(path: Path, file: BinaryIO) -> ImageFacts:
+def _look_at_file(path: Path, file: BinaryIO) -> tuple[ImageFacts, Tree | None]:
     head = file.read(128)
     if head[32:41] == b"SIF_MAGIC":
-        return _look_at_sif(path, head)
+        return _look_at_sif(path, file, head)
     if head[:4] == b"hsqs":
         used = int.from_bytes(head[40:48], "little")
         short = len(head) < 48 or path.stat().st_size < used
-        return ImageFacts(kind="squashfs", broken=_TRUNCATED if short else None)
+        return _look_at_squashfs(path, 0, ImageFacts(kind="squashfs", broken=_TRUNCATED if short else None))
     if path.suffix == ".toml":
-        return ImageFacts(kind="edf", broken=_toml_error(path))
+        return ImageFacts(kind="edf", broken=_toml_error(path)), None
     if path.suffix in {".sif", ".sqsh"}:
         kind = "sif" if path.suffix == ".sif" else "squashfs"
         what = "it is empty" if not head else f"its first bytes are not those of a {path.suffix} file"
-        return ImageFacts(kind=kind, broken=what)
-    return ImageFacts(kind="file")
+        return ImageFacts(kind=kind, broken=what), None
+    return ImageFacts(kind="file"), None
 
 
 _TRUNCATED = "it is shorter than it says: a copy or a download was cut off"
+# What the format calls a partition, a squashfs, and the partition that is the root file system.
+_PARTITION, _SQUASHFS, _PRIMARY = 0x4004, 1, 2
+_DESCRIPTOR = struct.Struct("<i?IIIqq")
+_DESCRIPTOR_BYTES, _ABOUT_PARTITION = 585, 201
 
 
-def _look_at_sif(path: Path, head: bytes) -> ImageFacts:
-    """The header of the format: architecture at byte 45, and at 112 where the data begins and how long it is."""
+def _look_at_sif(path: Path, file: BinaryIO, head: bytes) -> tuple[ImageFacts, Tree | None]:
+    """The header of the format: architecture at byte 45; from 80 where its list of parts and its data lie."""
     if len(head) < 128:
-        return ImageFacts(kind="sif", broken=_TRUNCATED)
-    begin, length = struct.unpack("<qq", head[112:128])
+        return ImageFacts(kind="sif", broken=_TRUNCATED), None
+    count, listed, _, begin, length = struct.unpack("<qqqqq", head[88:128])
     short = path.stat().st_size < begin + length
-    return ImageFacts(kind="sif", arch=_SIF_ARCH.get(head[45:47]), broken=_TRUNCATED if short else None)
+    facts = ImageFacts(kind="sif", arch=_SIF_ARCH.get(head[45:47]), broken=_TRUNCATED if short else None)
+    if short or not 0 <= listed <= begin or not 0 <= count <= 1024:
+        return facts, None
+    file.seek(listed)
+    parts = file.read(count * _DESCRIPTOR_BYTES)
+    for place in range(0, len(parts) - _DESCRIPTOR_BYTES + 1, _DESCRIPTOR_BYTES):
+        kind, used, _, _, _, offset, _ = _DESCRIPTOR.unpack_from(parts, place)
+        if kind == _PARTITION and used:
+            system, role = struct.unpack_from("<ii", parts, place + _ABOUT_PARTITION)
+            if (system, role) == (_SQUASHFS, _PRIMARY):
+                return _look_at_squashfs(path, offset, facts)
+    return facts, None
+
+
+def _look_at_squashfs(path: Path, offset: int, facts: ImageFacts) -> tuple[ImageFacts, Tree | None]:
+    """What is packed in a way that Python does not unpack keeps its secrets until a node has mounted it."""
+    if facts.broken is not None:
+        return facts, None
+    from muster.act.squashfs import CannotBeRead, Packed
+
+    try:
+        tree = Packed(path, offset)
+        return _look_inside(tree, facts), tree
+    except CannotBeRead:
+        return facts, None
+
+
+def _look_at_venv(request: Request, facts: Facts, tree: Tree | None) -> VenvFacts | None:
+    """The virtual environment that the ranks are to have in the image."""
+    folder = venv_in_image(request, facts)
+    if folder is None:
+        return None
+    if not Path(folder).exists() and tree is not None and _has(tree, f"{folder}/bin/python"):
+        return VenvFacts(folder, in_image=True)
+    version, base = version_of_venv(Path(folder)), _base_of_venv(Path(folder))
+    if version is None or base is None:
+        return VenvFacts(folder)
+    library = f"{PurePosixPath(base).parent.parent}/lib/python{version}/os.py"
+    there = tree is not None and _has(tree, base) and _has(tree, library)
+    return VenvFacts(folder, version, base, base_in_image=there, glibc=_glibc_of_venv(Path(folder), version))
+
+
+def _base_of_venv(folder: Path) -> str | None:
+    """The first Python outside it to which its own leads."""
+    place = folder / "bin/python"
+    for _ in range(16):
+        if not place.is_symlink():
+            return None
+        target = place.readlink()
+        place = target if target.is_absolute() else Path(os.path.normpath(place.parent / target))
+        if not place.is_relative_to(folder):
+            return str(place)
+    return None
+
+
+_WHEEL_WANTS = re.compile(r"^Tag: .*manylinux_(\d+)_(\d+)_", re.MULTILINE)
+
+
+def _glibc_of_venv(folder: Path, version: str) -> tuple[int, int] | None:
+    """The newest C library that the wheels in it were made for, each by its oldest tag."""
+    found = []
+    for file in (folder / f"lib/python{version}/site-packages").glob("*.dist-info/WHEEL"):
+        tags = [(int(one), int(two)) for one, two in _WHEEL_WANTS.findall(file.read_text(errors="replace"))]
+        found += [min(tags)] if tags else []
+    return max(found, default=None)
 
 
 def _toml_error(path: Path) -> str | None:
@@ -223,7 +379,8 @@ def _programs(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: path for name, path in found.items() if path is not None}
 
 
-def _gpu_kind() -> str | None:
+def gpu_kind_here() -> str | None:
+    """Of this machine, by the files of its driver."""
     if Path("/dev/nvidiactl").exists():
         return "cuda"
     return "rocm" if Path("/dev/kfd").exists() else None

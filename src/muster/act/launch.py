@@ -16,6 +16,7 @@ from muster.plan.model import Plan
 from muster.plan.words import Fragment, Template
 from muster.rank import contract
 from muster.render.image import step_words
+from muster.render.parts import part
 from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
 
 if TYPE_CHECKING:
@@ -85,7 +86,18 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     argv = tuple(texts[word] if isinstance(word, Fragment) else str(word) for word in step_words(plan))
     members = [Member(index, argv, {**shared, **_place_of(index, plan, count)}) for index in range(count)]
     labelled = plan.label and plan.launcher == "local"
-    return supervise(members, label=labelled, grace_s=plan.grace_s, working_directory=plan.working_directory)
+    try:
+        return supervise(members, label=labelled, grace_s=plan.grace_s, working_directory=plan.working_directory)
+    finally:
+        if plan.image.may_be_unpacked:
+            _remove_unpacked(shared)
+
+
+def _remove_unpacked(shared: Mapping[str, str]) -> None:
+    """The directory of an image that had to be unpacked here, and what says that it was."""
+    here = {name: value for name, value in shared.items() if name != "SLURM_JOB_ID"}
+    told = "muster_run_dir=$MUSTER_RUN_DIR muster_job=$MUSTER_JOB"
+    run(["bash", "-c", f"{part('unpacked')}\n{told}\nmuster_remove_unpacked"], env=here)
 
 
 def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str, str]:

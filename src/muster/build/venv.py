@@ -29,9 +29,21 @@ Say = Callable[[str], None]
 RECORD = "muster.json"
 _BUILDING = "muster-is-building"
 
-_ASK = """
+# What compilers use of a CPU where they are told to use what is there: by these, nodes of a cluster differ.
+_FLAGS = ("avx", "avx2", "fma", "avx512f", "avx512_bf16", "amx_tile", "asimd", "sve", "sve2")
+_ASK = f"""
 import json, os, platform, sys
-found = {"python": platform.python_version(), "arch": platform.machine(), "glibc": " ".join(platform.libc_ver())}
+FLAGS = {_FLAGS}
+"""
+_ASK += """
+found = {"cpu_flags": []}
+try:
+    with open("/proc/cpuinfo") as file:
+        said = next((line for line in file if line.startswith(("flags", "Features"))), "").split()
+    found["cpu_flags"] = [each for each in FLAGS if each in said]
+except OSError:
+    pass
+found |= {"python": platform.python_version(), "arch": platform.machine(), "glibc": " ".join(platform.libc_ver())}
 try:
     import torch
     found.update(torch=torch.__version__, cuda=torch.version.cuda, hip=torch.version.hip)
@@ -162,11 +174,11 @@ def _inputs(order: VenvOrder, program: str) -> str:
     )
 
 
-def _look(python: Path, environment: Mapping[str, str], runner: Runner) -> dict[str, str | None]:
+def _look(python: Path, environment: Mapping[str, str], runner: Runner) -> dict[str, str | list[str] | None]:
     """What it turned out to be; a torch that cannot be loaded shows here."""
     done = checked(
         runner([str(python), "-c", _ASK], env=environment, timeout_s=300),
         hint="what was installed cannot be loaded: nothing was put in place",
     )
-    found: dict[str, str | None] = json.loads(done.stdout.strip().splitlines()[-1])
+    found: dict[str, str | list[str] | None] = json.loads(done.stdout.strip().splitlines()[-1])
     return found

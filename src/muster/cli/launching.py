@@ -10,6 +10,7 @@ from muster.errors import RequestError
 from muster.job.request import Request, options_of
 
 if TYPE_CHECKING:
+    from muster.act.venv_record import RunsOn
     from muster.facts import Facts
     from muster.plan.model import Engine, Note, Plan
     from muster.sites.load import Site
@@ -98,18 +99,40 @@ def plan_for(
     )
     if site.profile.fabric.kind == "slingshot" and engine is Engine.SLURM and "fork" not in request.workload:
         plan = _told_of_forks(plan, site)
-    if not request.venv or request.venv == "none" or request.image:
+    if not request.venv or request.venv == "none":
         return plan
     from pathlib import Path
 
     from msgspec.structs import replace
 
-    from muster.act.venv_record import differences
+    from muster.act.venv_record import cpu_flags_needed, differences
     from muster.plan.model import Note
 
     venv = Path(facts.working_directory) / request.venv
-    modules = (*(site.profile.modules.load or ()), *request.module)
-    return replace(plan, notes=(*plan.notes, *(Note(text, warning=True) for text in differences(venv, modules))))
+    found = differences(venv, _nodes_of(request, site, plan))
+    return replace(
+        plan,
+        notes=(*plan.notes, *(Note(text, warning=True) for text in found)),
+        cpu_flags=() if request.image else cpu_flags_needed(venv),
+    )
+
+
+def _nodes_of(request: Request, site: Site, plan: Plan) -> RunsOn:
+    """What is known of the nodes of a plan: by the profile, and on this machine by a look."""
+    from muster.act.venv_record import RunsOn
+    from muster.plan.model import Engine
+    from muster.plan.site_terms import node_kind
+
+    of_site = () if request.image else site.profile.modules.load or ()
+    modules, gpus = (*of_site, *request.module), bool(plan.shape.gpus_per_node)
+    if plan.engine is Engine.HERE:
+        import os
+
+        from muster.act.image_facts import gpu_kind_here
+
+        return RunsOn(modules, os.uname().machine, gpu_kind_here(), gpus)
+    node = node_kind(site, request)[1]
+    return RunsOn(modules, node.arch, node.gpu_kind, gpus)
 
 
 def _told_of_forks(plan: Plan, site: Site) -> Plan:

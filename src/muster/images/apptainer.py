@@ -31,7 +31,15 @@ class Apptainer(msgspec.Struct, frozen=True):
 
     name: str
     prefix: str
-    parts: tuple[str, ...] = ("image",)
+
+    def parts(self, plan: Plan) -> tuple[str, ...]:
+        image = plan.image
+        wanted = (
+            ("image_unpack", image.may_be_unpacked),
+            ("stack", image.compare_gpus),
+            ("image_asks", image.compare_gpus or image.venv),
+        )
+        return ("image", *(name for name, why in wanted if why))
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan
@@ -48,10 +56,12 @@ class Apptainer(msgspec.Struct, frozen=True):
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         image = plan.image
         lines: list[tuple[str, ...]] = [("muster_image_needs", image.program, image.image or "")]
-        if image.kind in {"sif", "squashfs"}:
-            lines.append(("muster_image_opens", image.program, self.prefix))
+        if image.may_be_unpacked:
+            lines.append(("muster_image_opens", image.program, self.prefix, image.image or ""))
         if plan.launcher.endswith("torchrun"):
             lines.append(("muster_image_has_sh", image.program, image.image or "", self.prefix))
+        if image.compare_gpus:
+            lines.append(("muster_image_made_for", image.program, image.image or "", self.prefix, image.compare_gpus))
         if image.asks_for_gpus:
             lines.append(("muster_image_gpus", self.prefix))
         lines += [
@@ -64,8 +74,15 @@ class Apptainer(msgspec.Struct, frozen=True):
             lines.append(("muster_image_loads", image.program, image.image or "", self.prefix, *libraries))
         if plan.launcher.endswith("horovod"):
             lines.append(("muster_image_joins", f"{self.prefix}ENV_"))
+        if image.venv is not None:
+            if image.venv_python is not None:
+                asked = (image.program, image.image or "", image.venv, image.venv_python, self.prefix)
+                lines.append(("muster_image_runs_venv", *asked))
+            lines.append(("muster_image_venv", f"{self.prefix}ENV_", image.venv))
         if image.library:
             lines.append(("muster_image_library", f"{self.prefix}ENV_PYTHONPATH", image.library))
+        if image.may_be_unpacked:
+            lines.append(("eval", 'eval "$muster_image_words"'))
         return tuple(lines)
 
     def definition(self, plan: Plan) -> tuple[Word, ...] | None:

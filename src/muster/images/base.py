@@ -8,7 +8,7 @@ from typing import Protocol
 from muster.plan.model import Flag, Plan
 from muster.plan.words import Word
 
-__all__ = ["ImageEngine", "activated", "library_lines", "names_set"]
+__all__ = ["ImageEngine", "activated", "lines_inside", "names_set", "parts_inside"]
 
 
 class ImageEngine(Protocol):
@@ -19,8 +19,7 @@ class ImageEngine(Protocol):
         """The word for it in --engine and in profiles."""
         ...
 
-    @property
-    def parts(self) -> tuple[str, ...]:
+    def parts(self, plan: Plan) -> tuple[str, ...]:
         """The parts of render/shell that `prologue` calls."""
         ...
 
@@ -53,6 +52,17 @@ def names_set(plan: Plan) -> tuple[str, ...]:
     return tuple(each.name for each in plan.variables if each.value is not None or each.pass_on)
 
 
-def library_lines(plan: Plan) -> tuple[tuple[str, ...], ...]:
-    """Where the prologue itself runs in the image: what puts the rank library last on PYTHONPATH."""
-    return (("muster_add_library", plan.image.library),) if plan.image.library else ()
+def parts_inside(plan: Plan) -> tuple[str, ...]:
+    """The parts that `lines_inside` calls."""
+    image = plan.image
+    wanted = (("stack", image.compare_gpus), ("stack_inside", image.compare_gpus), ("venv_inside", image.venv))
+    return (*(name for name, why in wanted if why), "library")
+
+
+def lines_inside(plan: Plan) -> tuple[tuple[str, ...], ...]:
+    """Where the prologue itself runs in the image: what it compares there, and what it puts on the paths of Python."""
+    image = plan.image
+    fits = (("muster_stack_here", image.image or "", image.compare_gpus),) if image.compare_gpus else ()
+    venv = (("muster_venv_inside", image.image or "", image.venv),) if image.venv else ()
+    library = (("muster_add_library", image.library),) if image.library else ()
+    return (*fits, *venv, *library)

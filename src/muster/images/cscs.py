@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from muster.images.base import activated, library_lines
+from muster.images.base import activated, lines_inside, parts_inside
 from muster.images.registry import enroot_name
 from muster.plan.model import Flag, ImageUse, Mount, Plan, Reason, Variable
 from muster.plan.words import Fragment, Template, Word
@@ -21,7 +21,9 @@ class ContainerEngine:
     """An EDF and the flag that names it."""
 
     name = "cscs"
-    parts = ("library",)
+
+    def parts(self, plan: Plan) -> tuple[str, ...]:
+        return parts_inside(plan)
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
         where = Flag(
@@ -34,7 +36,7 @@ class ContainerEngine:
         return activated(plan, command)
 
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
-        return library_lines(plan)
+        return lines_inside(plan)
 
     def definition(self, plan: Plan) -> tuple[Word, ...] | None:
         image = plan.image

@@ -14,7 +14,10 @@ class NoImage:
     """The engine that changes nothing."""
 
     name = "none"
-    parts: tuple[str, ...] = ()
+
+    def parts(self, plan: Plan) -> tuple[str, ...]:
+        del plan
+        return ()
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan

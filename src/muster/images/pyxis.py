@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from muster.images.base import activated, library_lines, names_set
+from muster.images.base import activated, lines_inside, names_set, parts_inside
 from muster.images.registry import enroot_name
 from muster.plan.model import Flag, Mount, Plan, Reason
 from muster.plan.words import Fragment, Word
@@ -17,7 +17,9 @@ class Pyxis:
     """Flags of srun."""
 
     name = "pyxis"
-    parts = ("library",)
+
+    def parts(self, plan: Plan) -> tuple[str, ...]:
+        return parts_inside(plan)
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
         image = plan.image
@@ -40,7 +42,7 @@ class Pyxis:
         return activated(plan, command)
 
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
-        return library_lines(plan)
+        return lines_inside(plan)
 
     def definition(self, plan: Plan) -> tuple[Word, ...] | None:
         del plan

@@ -350,8 +350,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--with",
             metavar="WHICH",
             group="environment",
-            choices=("image", "venv", "conda", "modules"),
-            help="which of those that a settings file names: image, venv, conda; modules: none of them",
+            choices=("image", "venv", "image+venv", "conda", "modules"),
+            help="which of those that are named: image, venv, image+venv (this in that), conda; modules: none",
         ),
     ] = None
     image: Annotated[

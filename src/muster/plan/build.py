@@ -19,7 +19,7 @@ from muster.plan.flags import absorb_flags, gpus_in_gres, unknown_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.horovod import HOROVOD, horovod_variables, pmi_of, started_by, starter_of
 from muster.plan.model import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape, Variable
-from muster.plan.python_environment import as_variables, environment_of
+from muster.plan.python_environment import as_variables, environment_of, venv_in_image
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_terms import node_shape, reason_for, site_notes, situation_of, terms_of
 from muster.plan.terms import Terms
@@ -66,7 +66,7 @@ def make_plan(
     notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
     if request.snapshot and not queued:
         notes.append(Note("--snapshot is for jobs that wait: this one starts now, from the files as they are"))
-    notes += _image_notes(image, facts, (*command, *request.env))
+    notes += _image_notes(image, facts, (*command, *request.env), gpus=shape.gpus_per_node)
     plan = Plan(
         version=__version__,
         site=terms.site,
@@ -143,12 +143,12 @@ def _kept_outside(image: ImageUse) -> Iterable[Variable]:
     return keep_host_outside(image)
 
 
-def _image_notes(image: ImageUse, facts: Facts, words: Sequence[Word]) -> Iterable[Note]:
+def _image_notes(image: ImageUse, facts: Facts, words: Sequence[Word], *, gpus: int) -> Iterable[Note]:
     if image.image is None:
         return ()
     from muster.plan.image_paths import image_notes
 
-    return image_notes(image, facts.image, words)
+    return image_notes(image, facts.image, words, gpus=gpus)
 
 
 def _check_places(image: ImageUse, directory: str, variables: Sequence[Variable]) -> None:
@@ -161,7 +161,8 @@ def _check_places(image: ImageUse, directory: str, variables: Sequence[Variable]
 def _python(request: Request, facts: Facts) -> str | None:
     """The interpreter of the environment that the ranks will have."""
     if request.image:
-        return None
+        venv = venv_in_image(request, facts)
+        return f"{venv}/bin/python" if venv else None
     asked = request.conda or request.venv
     environment = environment_of(request, facts) if asked else None
     return environment.python if environment else facts.python

@@ -10,7 +10,8 @@ from muster.facts import Facts, ImageFacts
 from muster.job.request import Request
 from muster.plan.image_engine import PROGRAMS, Reference, choose_engine, find_image, reference_of
 from muster.plan.model import Engine, Flag, ImageUse, Reason, Variable
-from muster.plan.mounts import LIBRARY, make_mounts
+from muster.plan.mounts import LIBRARY, covered, make_mounts
+from muster.plan.python_environment import venv_in_image
 from muster.plan.site_terms import node_kind, reason_for
 from muster.sites.load import Site
 from muster.sites.schema import Container
@@ -49,18 +50,33 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
         kind=found.kind,
         flags=tuple(_flags(site, container_name, name, gpu_kind, job)),
         mounts=make_mounts(request, site, facts, job, container_name, library=library),
-        activation=(reference.of_site.activation or ()) if reference.of_site else (),
+        activation=_activation(reference, seen),
         annotations=tuple(_annotations(container, job.stack)),
         library=LIBRARY if library else None,
         container=container_name,
         asks_for_gpus=bool(job.gpus_per_node) and gpu_kind is None,
+        compare_gpus=(gpu_kind or "node") if _has_to_ask(name, found.kind, seen, job) else "",
+        venv=venv_in_image(request, facts),
+        venv_python=seen.venv.version if seen.venv and not (seen.looked_inside or seen.venv.in_image) else None,
     )
     _check_launch(use, job, engine, seen)
     _check_names(use)
     _check_machine(use, site, request, seen, engine, reference)
     _check_gpus(use, seen, reference, gpu_kind, job)
     _check_libraries(use, seen)
+    _check_venv(use, seen)
     return use
+
+
+def _has_to_ask(engine: str, kind: str, seen: ImageFacts, job: Situation) -> bool:
+    """Whether the nodes compare the image's torch with their GPUs; nothing is pulled for a question."""
+    return bool(job.gpus_per_node) and not seen.looked_inside and not (engine in PROGRAMS and kind == "registry")
+
+
+def _activation(reference: Reference, seen: ImageFacts) -> tuple[str, ...]:
+    """What makes the image's environment ready: the site says it of its own images, others say it themselves."""
+    told = reference.of_site.activation if reference.of_site else None
+    return seen.activation if told is None else told
 
 
 def _container_of(site: Site, engine: str, request: Request, reference: Reference) -> str | None:
@@ -141,12 +157,40 @@ _GPU_NAMES = {"cuda": "CUDA", "rocm": "ROCm"}
 
 
 def _check_gpus(use: ImageUse, seen: ImageFacts, reference: Reference, gpu_kind: str | None, job: Situation) -> None:
-    told = ((reference.of_site.gpu_library or "") if reference.of_site else "").partition(" ")[0].lower()
-    made_for = seen.made_for or (told if told in _GPU_NAMES else None)
-    if job.gpus_per_node and made_for and gpu_kind in _GPU_NAMES and made_for != gpu_kind:
+    made_for = _made_for(use, seen, reference)
+    if job.gpus_per_node and made_for in _GPU_NAMES and gpu_kind in _GPU_NAMES and made_for != gpu_kind:
         raise RequestError(
             f"the image {use.image} is made for {_GPU_NAMES[made_for]}, and the nodes have {_GPU_NAMES[gpu_kind]} GPUs",
             hint=f"an image with torch for {_GPU_NAMES[gpu_kind]}, or -g 0 to run without GPUs",
+        )
+
+
+def _made_for(use: ImageUse, seen: ImageFacts, reference: Reference) -> str | None:
+    """By its torch, else by the site's word; the torch of a virtual environment in it is not the image's."""
+    if use.venv is not None:
+        return None
+    told = ((reference.of_site.gpu_library or "") if reference.of_site else "").partition(" ")[0].lower()
+    return seen.made_for or (told if told in _GPU_NAMES else None)
+
+
+def _check_venv(use: ImageUse, seen: ImageFacts) -> None:
+    """Its Python is a link to one that the image has to have, of the same version."""
+    found = seen.venv
+    if use.venv is None or found is None or found.in_image:
+        return
+    if found.version is None or found.base is None:
+        raise RequestError(f"there is no Python in {use.venv}", hint="name the folder that holds bin/python")
+    if seen.looked_inside and not found.base_in_image and not covered(found.base, use.mounts):
+        raise RequestError(
+            f"the virtual environment {use.venv} stands on {found.base} of Python {found.version}, "
+            f"which the image {use.image} does not have",
+            hint="make it with the Python of the image, or --bind the Python that it was made with",
+        )
+    if seen.glibc is not None and found.glibc is not None and found.glibc > seen.glibc:
+        raise RequestError(
+            f"the image {use.image} has glibc {_dotted(seen.glibc)}, and packages of the virtual environment "
+            f"{use.venv} need {_dotted(found.glibc)}",
+            hint="make it in the image, or with --glibc of muster build lock",
         )
 
 

@@ -51,7 +51,7 @@ def check_places(use: ImageUse, working_directory: str, variables: Sequence[Vari
             )
 
 
-def image_notes(use: ImageUse, seen: ImageFacts | None, words: Sequence[Word]) -> Iterator[Note]:
+def image_notes(use: ImageUse, seen: ImageFacts | None, words: Sequence[Word], *, gpus: int) -> Iterator[Note]:
     """What to know before pressing return: paths that the image does not see, and what starting it costs."""
     if use.image is None:
         return
@@ -60,6 +60,8 @@ def image_notes(use: ImageUse, seen: ImageFacts | None, words: Sequence[Word]) -
     for mount in use.mounts if seen.machine else ():
         if mount.reason.origin.startswith("--bind") and mount.source not in seen.real_paths:
             yield Note(f"{mount.source} is not there on this host: each node looks before it starts", warning=True)
+    if gpus and use.venv is None and seen.made_for == "cpu":
+        yield Note(f"the torch in the image {use.image} is built for CPUs, and GPUs are asked for", warning=True)
     if use.kind == "registry" and use.program:
         yield Note("every node pulls the image when its first rank starts; a .sif is pulled once", warning=True)
 

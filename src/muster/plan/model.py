@@ -176,6 +176,20 @@ class ImageUse(msgspec.Struct, frozen=True):
     asks_for_gpus: bool = False
     """GPUs are asked for and nobody knows of which kind: the node says it."""
 
+    compare_gpus: str = ""
+    """Each node compares its image's torch with these GPUs (cuda, rocm; node: its own); empty: that is done."""
+
+    venv: str | None = None
+    """The virtual environment that the command has in the image."""
+
+    venv_python: str | None = None
+    """Its Python, 3.12, where each node has to see whether the image runs it; None: that is done."""
+
+    @property
+    def may_be_unpacked(self) -> bool:
+        """Whether a node that may not mount it would unpack it."""
+        return bool(self.program) and self.kind in {"sif", "squashfs"}
+
 
 class Note(msgspec.Struct, frozen=True):
     """Something the user should know before pressing return; `warning` goes to stderr also without --as why."""
@@ -231,3 +245,6 @@ class Plan(msgspec.Struct, frozen=True):
     """Stands before the command in every process that we start: the check, which becomes the command or ends."""
 
     notes: tuple[Note, ...] = ()
+
+    cpu_flags: tuple[str, ...] = ()
+    """What a CPU has to be able to do for what was compiled into the virtual environment, as /proc/cpuinfo says it."""

@@ -9,6 +9,7 @@ from muster.errors import RequestError
 from muster.facts import Facts, ImageFacts
 from muster.job.request import Request
 from muster.plan.model import Mount, Reason
+from muster.plan.python_environment import venv_in_image
 from muster.plan.site_terms import reason_for
 from muster.sites.load import Site
 from muster.sites.schema import Container
@@ -55,10 +56,15 @@ def _places_of_the_run(request: Request, facts: Facts, seen: ImageFacts) -> Iter
         (seen.project, "the project that the working directory belongs to"),
         (working, "the working directory of the ranks"),
         (here, "run directories are made here"),
+        (_venv(request, facts, seen), "the virtual environment of the ranks"),
         (_NODE_TMP, "the node's own temporary files"),
     ):
         if path is not None and path != "/":
             yield Mount(path, path, Reason(text))
+
+
+def _venv(request: Request, facts: Facts, seen: ImageFacts) -> str | None:
+    return None if seen.venv is not None and seen.venv.in_image else venv_in_image(request, facts)
 
 
 def _of_site(site: Site, name: str, container: Container, job: Situation) -> Iterator[Mount]:

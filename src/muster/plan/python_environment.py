@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 import msgspec
 from msgspec.structs import replace
@@ -12,9 +13,10 @@ from muster.facts import Facts
 from muster.job.request import Request
 from muster.plan.model import Prelude, Reason, Variable
 
-__all__ = ["PythonEnvironment", "activation", "as_variables", "chosen", "environment_of"]
+__all__ = ["PythonEnvironment", "activation", "as_variables", "chosen", "environment_of", "venv_in_image"]
 
 _NOTHING = {"venv": "none", "conda": None, "image": None}
+_IN_WORDS = {"image": "image", "venv": "virtual environment", "conda": "conda environment"}
 
 
 class PythonEnvironment(msgspec.Struct, frozen=True):
@@ -36,22 +38,38 @@ def chosen(request: Request) -> Request:
     kind = request.environment
     if kind is None:
         return _typed_before_found(request)
-    if kind != "modules" and getattr(request, kind) in {None, "none"}:
-        what = {"image": "image", "venv": "virtual environment", "conda": "conda environment"}[kind]
-        raise RequestError(f"--with {kind}, and no {what} is named", hint=f"--{kind}, or {kind} = … in muster.toml")
-    return replace(request, **{name: value for name, value in _NOTHING.items() if name != kind})
+    wanted = set(kind.split("+")) - {"modules"}
+    for name in sorted(wanted):
+        if getattr(request, name) in {None, "none"}:
+            hint = f"--{name}, or {name} = … in muster.toml"
+            raise RequestError(f"--with {kind}, and no {_IN_WORDS[name]} is named", hint=hint)
+    return replace(request, **{name: value for name, value in _NOTHING.items() if name not in wanted})
 
 
 def _typed_before_found(request: Request) -> Request:
-    venv = None if request.venv == "none" else request.venv
-    if not (request.conda and venv):
-        return request
-    typed = [name for name in ("venv", "conda") if request.origin(name).startswith("--")]
+    named = [name for name in _IN_WORDS if getattr(request, name) not in {None, "none"}]
+    typed = [name for name in named if request.origin(name).startswith("--")]
+    if len(named) < 2 or typed == ["image", "venv"]:
+        return replace(request, conda=None) if typed == ["image", "venv"] else request
     if len(typed) == 1:
-        return replace(request, **({"venv": "none"} if typed == ["conda"] else {"conda": None}))
+        return replace(request, **{name: value for name, value in _NOTHING.items() if name not in typed})
+    first, second = (typed if len(typed) == 2 else named)[:2]
+    inside = ", or --with image+venv for both" if {first, second} == {"image", "venv"} else ""
     raise RequestError(
-        "a virtual environment and a conda environment are both named", hint="--with venv, or --with conda"
+        f"{_with_article(first)} and {_with_article(second)} are both named",
+        hint=f"--with {first}, or --with {second}{inside}",
     )
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name == 'image' else 'a'} {_IN_WORDS[name]}"
+
+
+def venv_in_image(request: Request, facts: Facts) -> str | None:
+    """The folder of a virtual environment that the command is to have in its image; None: the image's own."""
+    if not request.image or request.venv in {None, "none"}:
+        return None
+    return str(PurePosixPath(facts.working_directory) / (request.venv or ""))
 
 
 def environment_of(request: Request, facts: Facts) -> PythonEnvironment | None:
@@ -65,9 +83,6 @@ def environment_of(request: Request, facts: Facts) -> PythonEnvironment | None:
     else:
         folder, origin = facts.environment.get("VIRTUAL_ENV", ""), "your active environment"
     return PythonEnvironment("venv", folder.rstrip("/"), origin) if folder and folder != "none" else None
-
-
-_IN_WORDS = {"venv": "virtual environment", "conda": "conda environment"}
 
 
 def activation(environment: PythonEnvironment | None) -> Iterator[Prelude]:

@@ -38,7 +38,7 @@ def prologue_end(plan: Plan, variable: str) -> str:
     if variable != RANK or not lines:
         return ""
     calls = "\n".join(shlex.join(line) for line in lines)
-    return f"{compose(engine.parts)}\n{calls}\n\n"
+    return f"{compose(engine.parts(plan))}\n{calls}\n\n"
 
 
 def definition_lines(plan: Plan) -> Iterator[str]:

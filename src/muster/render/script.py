@@ -102,25 +102,32 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield part("port")
     if _chooses_address(plan):
         yield part("address")
+    yield from map(part, _parts_of_the_end(plan))
+
+
+def _parts_of_the_end(plan: Plan) -> Iterator[str]:
+    """How the ranks' end is seen, and what is cleared away then."""
     if _by_srun(plan):
-        yield part("watch")
+        yield "watch"
+    if plan.image.may_be_unpacked:
+        yield "unpacked"
     if plan.launcher == "mpirun+torchrun" or (plan.launcher == "torchrun" and plan.engine is Engine.SLURM):
-        yield part("torchrun_status")
+        yield "torchrun_status"
     if plan.launcher.startswith("mpirun"):
-        yield part("mpirun")
+        yield "mpirun"
     if plan.launcher in {"mpirun", "mpirun+horovod"}:
-        yield part("hydra_status")
+        yield "hydra_status"
 
 
 def prologue_text(plan: Plan, variable: str) -> str:
     """The text that the script keeps in `variable`; the once-per-node command stands right after identity is known."""
     names = dict(launcher_named(plan.launcher).prologues(plan))[variable]
     end = prologue_end(plan, variable)
-    if variable != RANK or not (plan.node_prologue or end):
+    if variable != RANK or not (plan.node_prologue or end or plan.cpu_flags):
         return compose(names)
-    once = ""
+    once = f"{part('cpu_flags')}muster_cpu_has {shlex.join(plan.cpu_flags)}\n\n" if plan.cpu_flags else ""
     if plan.node_prologue:
-        once = f"{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n\n"
+        once += f"{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n\n"
     middle = compose(names[3:-1])
     return f"{compose(names[:3])}\n{once}{middle}{middle and chr(10)}{end}{part(names[-1])}"
 
@@ -290,13 +297,20 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
             yield 'wait "$!"'
         if plan.launcher == "torchrun":
             yield "muster_torchrun_status " + ('"$muster_report"' if keep else '"$muster_run_dir"/logs/*.log')
-        yield 'exit "${muster_interrupted:-$muster_status}"'
+        yield from _last(plan)
     elif plan.engine is Engine.HERE and not plan.launcher.startswith("mpirun"):
         yield from _started_here(plan, launcher, words)
     elif plan.launcher == "shell":  # nothing of ours stands between it and its terminal
         yield f"exec {_folded(words)}"
     else:
         yield from _started_by_mpirun(plan, words)
+
+
+def _last(plan: Plan) -> Iterator[str]:
+    """What is left on the nodes goes; the script ends as its ranks did."""
+    if plan.image.may_be_unpacked:
+        yield "muster_remove_unpacked"
+    yield 'exit "${muster_interrupted:-$muster_status}"'
 
 
 # torchrun's own status says nothing of its ranks: its report does, and passes through here.
@@ -319,7 +333,7 @@ def _started_by_mpirun(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         yield 'for _ in {1..20}; do kill -0 "$!" 2>/dev/null && sleep 0.05; done'
     agents = plan.launcher == "mpirun+torchrun"
     yield f"muster_{'torchrun' if agents else 'hydra'}_status {report}"
-    yield 'exit "${muster_interrupted:-$muster_status}"'
+    yield from _last(plan)
 
 
 def _started_here(plan: Plan, launcher: Launcher, words: tuple[Word, ...]) -> Iterator[str]:
@@ -333,6 +347,8 @@ def _started_here(plan: Plan, launcher: Launcher, words: tuple[Word, ...]) -> It
     yield f"    {line(words)} &"
     yield "done"
     yield "wait"
+    if plan.image.may_be_unpacked:
+        yield "muster_remove_unpacked"
 
 
 def _folded(words: tuple[Word, ...]) -> str:

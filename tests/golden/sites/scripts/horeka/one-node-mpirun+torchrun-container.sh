@@ -67,6 +67,7 @@ muster_main() {
         sh -c "$muster_worker" muster python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_run_dir/logs/ranks.log"
+    muster_remove_unpacked
     exit "${muster_interrupted:-$muster_status}"
 }
 

@@ -67,6 +67,7 @@ muster_main() {
         --bind /home/ada \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project /images/train.sif python train.py
+    muster_remove_unpacked
     exit "${muster_interrupted:-$muster_status}"
 }
 

@@ -80,6 +80,7 @@ muster_main() {
         --tee=3 \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
+    muster_remove_unpacked
     exit "${muster_interrupted:-$muster_status}"
 }
 

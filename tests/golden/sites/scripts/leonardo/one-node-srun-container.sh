@@ -69,6 +69,7 @@ muster_main() {
         --bind /leonardo_scratch \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project /images/train.sif python train.py
+    muster_remove_unpacked
     exit "${muster_interrupted:-$muster_status}"
 }
 

@@ -89,6 +89,7 @@ muster_main() {
         --bind /usr/lib64/libcxi.so.1 \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif python train.py
+    muster_remove_unpacked
     exit "${muster_interrupted:-$muster_status}"
 }
 

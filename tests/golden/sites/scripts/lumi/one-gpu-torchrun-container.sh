@@ -86,6 +86,7 @@ muster_main() {
         --pwd /home/ada/project /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif python3 \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
+    muster_remove_unpacked
     exit "${muster_interrupted:-$muster_status}"
 }
 

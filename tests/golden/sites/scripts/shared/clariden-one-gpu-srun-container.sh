@@ -225,11 +225,16 @@ if [ "${MUSTER_VISIBILITY:-all}" = one ]; then
     done
 fi
 
+# (the part stack)
+
+# (the part stack_inside)
+
 # The rank library comes last: an environment's own `muster`, and everything else, is found first.
 muster_add_library() {
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$1"
 }
 
+muster_stack_here docker://jfrog.svc.cscs.ch/docker-group-csstaff/alps-images/ngc-pytorch:26.02-py3-alps6 cuda
 muster_add_library /opt/muster-ranks
 
 # The user's command, untouched; only rank 0 reads the standard input.

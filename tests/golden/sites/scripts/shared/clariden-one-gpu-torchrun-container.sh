@@ -121,11 +121,16 @@ export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${MUSTER_GRACE:-10}"
 [ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS=1 MUSTER_OMP=own
 export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="\${rank}: "
 
+# (the part stack)
+
+# (the part stack_inside)
+
 # The rank library comes last: an environment's own `muster`, and everything else, is found first.
 muster_add_library() {
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$1"
 }
 
+muster_stack_here docker://jfrog.svc.cscs.ch/docker-group-csstaff/alps-images/ngc-pytorch:26.02-py3-alps6 cuda
 muster_add_library /opt/muster-ranks
 
 # $1 with each $ doubled: torchrun reads $$ and ${local_rank} in every word as its own. Result in $muster_word.

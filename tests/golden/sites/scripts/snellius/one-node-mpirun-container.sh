@@ -61,6 +61,7 @@ muster_main() {
         --pwd /home/ada/project /images/train.sif python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
     muster_status=$?
     muster_hydra_status "$muster_run_dir/logs/ranks.log"
+    muster_remove_unpacked
     exit "${muster_interrupted:-$muster_status}"
 }
 

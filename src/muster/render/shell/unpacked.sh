@@ -1,0 +1,22 @@
+# An image that the ranks had to unpack is removed from every node: a step of its own, and only where rank 0 said so.
+# What another step of this job still uses stays for its own end.
+muster_remove_unpacked() {
+    # shellcheck disable=SC2154  # of the script
+    local name=.muster-image-$muster_job mark=$muster_run_dir/.muster-image-$muster_job
+    [ -e "$mark" ] || return 0
+    # shellcheck disable=SC2016  # for the nodes
+    local words=(sh -c 'for place in "${TMPDIR:-/tmp}/$1".*; do
+        [ -d "$place" ] || continue
+        read -r owner <"$place/owner" && kill -0 "$owner" 2>/dev/null && exit 1
+        chmod -R u+rwX "$place"
+        rm -rf "$place" || exit 1
+    done' muster "$name")
+    if [ -n "${SLURM_JOB_ID:-}" ]; then
+        words=(srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1
+            --mpi=none --export=ALL --cpus-per-task=1 --input=none "${words[@]}")
+    fi
+    "${words[@]}" >/dev/null 2>&1 || return 0
+    rm -f "$mark"
+    rmdir "$muster_run_dir" "${muster_run_dir%/*}" 2>/dev/null
+    return 0
+}
