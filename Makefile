@@ -56,9 +56,10 @@ bench-lab: packages-test $(TESTS_READY) ## the figures of the lab and of the com
 	@$(BIN)/python benchmarks/check.py
 	@$(BIN)/python benchmarks/stage.py
 
-bench-launch: packages-test $(TORCH_READY) ## what a launch costs, beyond a shell, srun and torchrun; what gloo gives beside a plain loop
+bench-launch: packages-test $(TORCH_READY) ## what a launch and joining cost, beyond a shell, srun and torchrun; what gloo gives beside a plain loop
 	@$(BIN)/python benchmarks/launch.py
 	@$(BIN)/python benchmarks/collectives.py
+	@$(BIN)/python benchmarks/library.py
 
 clean: ## remove the environment and everything that was made here
 	rm -rf $(ENVIRONMENT) dist build/lib .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

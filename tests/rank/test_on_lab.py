@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from muster.act.runner import Result
-from plugins.labs import Lab
+from muster.act.runner import Result, checked, run
+from plugins.labs import MUSTER, Lab
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.lab, pytest.mark.torch]
@@ -34,6 +36,7 @@ with muster.world(sys.argv[1], timeout=90) as world:
 """
 SEATS = [("node1", 0, 0, 2), ("node1", 0, 1, 2), ("node2", 1, 0, 2), ("node2", 1, 1, 2)]
 SRUN = ["srun", "-N2", "--ntasks-per-node=2"]
+RUN = [MUSTER, "run", "--quiet", "--no-label", "-N", "2", "--ntasks-per-node", "2"]
 MPIRUN = ["salloc", "-N2", "--ntasks-per-node=2", "mpirun", "--allow-run-as-root"]
 
 # method, the words that start it, where the identity comes from
@@ -46,6 +49,7 @@ METHODS = [
     ("nccl-file", SRUN, "slurm"),
     ("nccl-openmpi", MPIRUN, "openmpi"),
     ("auto", MPIRUN, "openmpi"),
+    ("env", [*RUN, "--"], "env"),
     ("nccl-mpi", MPIRUN, "mpi4py"),
 ]
 
@@ -79,6 +83,30 @@ def test_every_method_joins_over_several_hosts(
     assert done.status == 0, done.stderr
     assert f"{method} {family} 2 node1 node2 gloo {SEATS}" in done.stdout
     assert ("gloo takes the place of nccl" in done.stderr) == method.startswith("nccl")
+
+
+def test_dummy_is_a_world_of_one_where_no_launcher_stands(lab: Lab, shared_directory: Path) -> None:
+    """In a job of four tasks, whose command no srun has started: every other method refuses that."""
+    file = shared_directory / "alone.py"
+    file.write_text(
+        "import muster\nwith muster.world('dummy') as world: print(world.size, world.mean(3), world.alone)\n"
+    )
+    done = start(lab, ["salloc", "--quiet", "-N2", "--ntasks-per-node=2"], file, "dummy")
+    assert (done.status, done.stdout) == (0, "1 3.0 True\n"), done.stderr
+
+
+def test_the_wire_up_that_was_asked_for_is_taken_and_told(lab: Lab, shared_directory: Path) -> None:
+    """--wireup chooses where the script does not; a method in the script goes before it."""
+    file = shared_directory / "tell.py"
+    file.write_text("import muster, sys\nwith muster.world(*sys.argv[1:]) as world: world.describe()\n")
+    asked = [*RUN[:-1], "1", "--wireup", "nccl-slurm", "--"]
+    for words, told in (
+        ([], "method nccl-slurm, chosen by MUSTER_WIREUP, identity from slurm: rank from SLURM_PROCID"),
+        (["env"], "method env, chosen by muster.world(method=…), identity from env: rank from RANK"),
+    ):
+        done = lab.exec([*asked, sys.executable, str(file), *words], cwd=shared_directory, timeout_s=180)
+        assert done.status == 0, done.stderr
+        assert told in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -136,10 +164,11 @@ def test_ranks_on_both_hosts_end_when_one_fails(lab: Lab, shared_directory: Path
 
 @pytest.mark.parametrize("name", ["hello", "pi", "train_ddp"])
 def test_an_example_and_its_batch_script_run_copied_out_with_sbatch_alone(
-    lab: Lab, shared_directory: Path, name: str
+    lab: Lab, shared_directory: Path, tmp_path: Path, name: str
 ) -> None:
     for suffix in (".py", ".sh"):
         shutil.copy(EXAMPLES / f"{name}{suffix}", shared_directory)
+    shutil.copy(EXAMPLES / f"{name}.py", tmp_path)
     (shared_directory / ".venv").symlink_to(sys.prefix)
 
     ended = lab.exec(["sbatch", "--wait", f"{name}.sh"], cwd=shared_directory, timeout_s=300)
@@ -148,3 +177,12 @@ def test_an_example_and_its_batch_script_run_copied_out_with_sbatch_alone(
     assert ended.ok, logs
     told = {"hello": "(ranks: 4, hosts: 2)", "pi": "pi is about 3.14159265", "train_ddp": "right on the test images"}
     assert told[name] in logs
+    if name == "train_ddp":
+        alone = checked(run([sys.executable, f"{name}.py"], env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=tmp_path))
+        assert losses(logs) == pytest.approx(losses(alone.stdout), abs=2e-3)
+
+
+def losses(said: str) -> list[float]:
+    found = [float(number) for number in re.findall(r"loss ([0-9.]+)", said)]
+    assert found
+    return found

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from muster.rank.errors import WireupError
-from muster.rank.store import _hosts_services, files_only, numeric
+from muster.rank.store import _hosts_services, files_only, numeric, seconds_apart
 
 BENCH = Path(__file__).parents[2] / "benchmarks" / "library.py"
 
@@ -25,6 +25,15 @@ def test_a_name_that_nobody_knows_is_refused() -> None:
     assert numeric("127.0.0.1", 1) == "127.0.0.1"
     assert numeric("::1", 1) == "::1"
     assert numeric("localhost", 1) in ("127.0.0.1", "::1")
+
+
+def test_only_a_large_world_knocks_spread_over_a_while_unless_it_is_asked_for() -> None:
+    assert (seconds_apart({}, 4), seconds_apart({}, 10_000)) == (0.0, 1e-4)
+    assert seconds_apart({"MUSTER_STAGGER": "0.01"}, 4) == 0.01
+    assert seconds_apart({"MUSTER_STAGGER": "0"}, 10_000) == 0.0
+    for wrong in ("a while", "-1", "60", "nan"):
+        with pytest.raises(WireupError, match=f"MUSTER_STAGGER={wrong} is no time between two ranks"):
+            seconds_apart({"MUSTER_STAGGER": wrong}, 4)
 
 
 def test_the_systems_own_line_is_put_back(tmp_path: Path) -> None:

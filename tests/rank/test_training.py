@@ -158,8 +158,19 @@ def test_workers_are_spawned_beside_an_open_cxi_device(tmp_path: Path) -> None:
     (tmp_path / "cxi0").touch()
     assert start_method({}, str(tmp_path)) == "forkserver"
     assert start_method({"MUSTER_START_METHOD": "spawn"}, str(tmp_path)) == "spawn"
-    assert 0 <= workers(1) <= 8
-    assert workers(10_000) == 0
+
+
+@pytest.mark.parametrize(
+    ("mine", "machine", "ranks", "expected"),
+    [(7, 64, 8, 6), (1, 64, 8, 0), (64, 64, 8, 7), (64, 64, 1, 8), (2, 2, 4, 0)],
+    ids=["bound", "bound to one core", "not bound", "not bound, alone", "more ranks than cores"],
+)
+def test_workers_are_as_many_as_the_ranks_own_cores_but_one(
+    monkeypatch: pytest.MonkeyPatch, mine: int, machine: int, ranks: int, expected: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(mine)))
+    monkeypatch.setattr(os, "cpu_count", lambda: machine)
+    assert workers(ranks) == expected
 
 
 def test_a_mean_counts_each_sample_once() -> None:
@@ -245,7 +256,7 @@ def test_a_description_marks_what_differs() -> None:
     said, *silent = well(together(3, body))
     assert silent == ["", ""]
     assert "3 ranks on 1 host (" in said
-    assert "rank from RANK" in said
+    assert "method auto, chosen by what the environment offers, identity from env: rank from RANK" in said
     assert "  NCCL_DEBUG=WARN\n" in said
     assert "! OMP_NUM_THREADS=2 on ranks 0, 2\n" in said
     assert "! OMP_NUM_THREADS=1 on rank 1\n" in said
@@ -255,7 +266,18 @@ def test_a_description_marks_what_differs() -> None:
 def test_ranks_and_differences_in_words() -> None:
     assert ranks_in_words([0, 1, 2, 5]) == "ranks 0-2, 5"
     assert differing("A", ["1", "1"]) == ["  A=1"]
-    assert variables_in_force({"OMPI_MCA_orte_hnp_uri": "x", "NCCL_X": "a\nb", "HOME": "/root"}) == {"NCCL_X": "a\\nb"}
+    told = variables_in_force(
+        {
+            "OMPI_MCA_orte_hnp_uri": "x",
+            "OMPI_COMM_WORLD_RANK": "3",
+            "OMPI_COMM_WORLD_SIZE": "8",
+            "OMPI_MCA_btl": "tcp",
+            "NCCL_X": "a\nb",
+            "FI_PROVIDER": "cxi",
+            "HOME": "/root",
+        }
+    )
+    assert told == {"FI_PROVIDER": "cxi", "NCCL_X": "a\\nb", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_MCA_btl": "tcp"}
 
 
 def test_importing_the_library_is_cheap_and_needs_nothing() -> None:

@@ -5,24 +5,34 @@ for trials, a workload brings what is offered under its name, a proxy comes in b
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
 from muster.act.nccl import look_at_nccl, nccl_of_environment, nccl_of_modules
-from muster.errors import UnknownName
+from muster.errors import RequestError, UnknownName
 from muster.facts import ImageFacts
 from muster.job.options import parse, request_from
+from muster.job.request import WIREUPS, Request
+from muster.plan.build import make_plan
 from muster.plan.model import Engine, Plan
+from muster.rank.methods import METHODS
 from muster.sites.heads import SearchPath
 from muster.sites.load import load
+from muster.sites.schema import Wireup
 from muster.sites.when import OFFLINE, workloads_of
 
-from .profiles import NAMES, bundled, written
+from .profiles import HEAD, NAMES, bundled, written
 
 LUMI = ("-A", "project_465000001", "-t", "30")
 IMAGE = replace(FACTS, image=ImageFacts(project="/home/ada", package="/opt/venv/muster"))
+
+
+def request(*words: str) -> Request:
+    asked, origins, command = parse(words)
+    return request_from({}, asked, origins, command)
 
 
 def values(made: Plan) -> dict[str, str | None]:
@@ -84,6 +94,27 @@ def test_a_wire_up_over_pmi_is_started_with_the_words_of_the_stack() -> None:
     assert plan(*words, "--", "x", site="clariden").mpi == "pmix"
     assert plan(*words, "--stack", "uenv", "--", "x", site="clariden").mpi == "cray_shasta"
     assert plan("-N", "2", "-t", "30", "--", "x", site="clariden").mpi is None  # ranks of torch need none
+
+
+def test_the_profile_names_a_wire_up_where_nobody_else_does(tmp_path: Path) -> None:
+    written(tmp_path, HEAD + '[launch]\nwireup = "nccl-slurm-pmi"\nmpi = "pmi2"\n')
+    mine = load("mine", SearchPath(bundled=tmp_path, site_wide=None))
+    named = make_plan(request("-N", "2", "--", "x"), mine, FACTS, typed=())
+    other = make_plan(request("-N", "2", "--wireup", "gloo", "--", "x"), mine, FACTS, typed=())
+
+    assert (named.wireup, named.mpi) == ("nccl-slurm-pmi", "pmi2")
+    assert any(
+        "muster.world() takes nccl-slurm-pmi, unless the script names another" in each.text for each in named.notes
+    )
+    assert (other.wireup, other.mpi) == ("gloo", None)
+    assert not any("muster.world()" in each.text for each in other.notes)
+
+
+def test_the_methods_of_the_library_are_those_that_can_be_asked_for() -> None:
+    known = tuple(method.name for method in METHODS)
+    assert known == WIREUPS == get_args(Wireup)
+    with pytest.raises(RequestError, match="--wireup: 'telepathy' is none of auto, env"):
+        request("--wireup", "telepathy", "--", "x")
 
 
 # ---------------------------------------------------------------- trials and workloads

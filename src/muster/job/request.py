@@ -11,9 +11,22 @@ import msgspec
 from muster.errors import RequestError
 from muster.units import parse_memory_mib, parse_walltime_s
 
-__all__ = ["LAUNCHERS", "Option", "Request", "options_of"]
+__all__ = ["LAUNCHERS", "WIREUPS", "Option", "Request", "options_of"]
 
 LAUNCHERS = ("auto", "srun", "torchrun", "mpirun", "mpirun+torchrun", "horovod", "local")
+# The methods of muster.world(), which this side does not load.
+WIREUPS = (
+    "auto",
+    "env",
+    "nccl-openmpi",
+    "nccl-slurm",
+    "nccl-slurm-pmi",
+    "nccl-mpi",
+    "nccl-file",
+    "mpi",
+    "gloo",
+    "dummy",
+)
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -198,7 +211,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     wireup: Annotated[
         str | None,
         _option(
-            "--wireup", metavar="METHOD", group="how ranks start", help="where muster.world() takes its identity from"
+            "--wireup",
+            metavar="METHOD",
+            group="how ranks start",
+            choices=WIREUPS,
+            help="where muster.world() takes its identity from: " + "|".join(WIREUPS),
         ),
     ] = None
     visibility: Annotated[

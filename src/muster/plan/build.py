@@ -80,7 +80,7 @@ def make_plan(
         launcher=launcher,
         launcher_reason=launcher_reason,
         mpi=pmi_of(request, site, job.stack) if launcher == "srun+horovod" else request.mpi or terms.mpi,
-        wireup=request.wireup,
+        wireup=terms.wireup,
         directives=(),
         step_flags=_step_flags(request, terms),
         mpirun_flags=terms.mpirun_flags,

@@ -134,6 +134,7 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
         directives=tuple(_directives(site, request, job)),
         step_flags=tuple(_step_flags(site, shape, job, request)),
         mpi=_mpi(site, request, job),
+        wireup=request.wireup or launch.wireup,
         mpirun_flags=tuple(
             Flag(word, reason_for(site, "launch.mpirun", "how this site wants ranks mapped and bound"))
             for word in launch.mpirun or ()
@@ -160,7 +161,7 @@ def _mpi(site: Site, request: Request, job: Situation) -> str | None:
     by_stack = launch.mpi_by_stack.get(job.stack or "")
     if job.launcher.startswith("mpirun"):
         return launch.mpi
-    return by_stack or launch.mpi if request.wireup in _BY_MPI else None
+    return by_stack or launch.mpi if (request.wireup or launch.wireup) in _BY_MPI else None
 
 
 # Methods of muster.world() that ask the launcher's MPI or PMI who a rank is.
@@ -258,6 +259,10 @@ _PROXY_NAMES = frozenset({"http_proxy", "https_proxy", "ftp_proxy", "all_proxy",
 def site_notes(site: Site, request: Request, shape: Shape, job: Situation) -> Iterator[Note]:
     """What the user should know of this site and this job before it is queued."""
     yield from _overruled(site, request, job)
+    method = site.profile.launch.wireup
+    if method is not None and request.wireup is None:
+        reason = reason_for(site, "launch.wireup", "the method of muster.world() that this site's launcher suits")
+        yield Note(f"muster.world() takes {method}, unless the script names another: {reason.text} [{reason.origin}]")
     if job.launcher == "srun" and site.profile.binding.kind in {"mask", "map"}:
         bound = bind_ranks(
             site.profile, node_kind(site, request)[1], ranks=shape.ntasks_per_node, whole_node=job.whole_node

@@ -31,6 +31,7 @@ class Terms(msgspec.Struct, frozen=True):
     gpu_form_reason: Reason = Reason("what every Slurm since 19.05 understands")
     gpu_type: str | None = None
     mpi: str | None = None
+    wireup: str | None = None
     directives: tuple[Directive, ...] = ()
     step_flags: tuple[Flag, ...] = ()
     mpirun_flags: tuple[Flag, ...] = ()

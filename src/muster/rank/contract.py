@@ -58,5 +58,6 @@ LOCAL_LOCALID = "MUSTER_LOCAL_LOCALID"  # its place on its (simulated) node,
 LOCAL_NODEID = "MUSTER_LOCAL_NODEID"  # which node that is,
 LOCAL_NNODES = "MUSTER_LOCAL_NNODES"  # of how many,
 LOCAL_NTASKS = "MUSTER_LOCAL_NTASKS"  # and how many ranks a node has
-METHOD = "MUSTER_WIREUP"  # the wire-up method asked for with --wireup
+METHOD = "MUSTER_WIREUP"  # the wire-up method asked for with --wireup, or the one of the site's profile
+STAGGER = "MUSTER_STAGGER"  # seconds by which each rank's first connection to rank 0 comes after the one before
 START_METHOD = "MUSTER_START_METHOD"  # how data loaders must start workers on this fabric: fork, spawn, forkserver

@@ -14,22 +14,14 @@ __all__ = ["describe", "differing", "logger", "ranks_in_words", "variables_in_fo
 
 # What changes how ranks speak to each other; of everything else not even the name is shown.
 _PREFIXES = (
-    "CXI_",
-    "FI_",
-    "GLOO_",
-    "HSA_",
-    "MASTER_",
-    "MPICH_",
-    "NCCL_",
-    "OMP_",
-    "OMPI_MCA_",
-    "RCCL_",
-    "TORCH_",
-    "UCX_",
+    *("CXI_", "FI_", "GLOO_", "HSA_", "MASTER_", "MPICH_", "NCCL_", "OMP_", "OMPI_", "RCCL_", "TORCH_", "UCX_"),
 )
 _NAMES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "RES_OPTIONS")
-# Open MPI's own wiring, made anew for each start.
-_WIRING = ("OMPI_MCA_ess_", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir")
+# Open MPI's own wiring, made anew for each start, and what differs between its ranks by nature: the seats tell that.
+_WIRING = (
+    *("OMPI_MCA_ess_", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir", "OMPI_ARGV", "OMPI_COMMAND"),
+    *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_NODE_RANK", "OMPI_FILE_LOCATION"),
+)
 
 _LONGEST_VALUE = 120
 
@@ -51,7 +43,8 @@ def describe(world: "World", environment: Mapping[str, str]) -> str:
     size = f"{_counted(world.size, 'rank')} on {_counted(world.nodes, 'host')} ({compress(world.hosts)})"
     lines = [
         f"{size}, {world.backend} on {world.device.type}",
-        f"method {world.method}, identity from {identity.family}" + (f": {sources}" if sources else ""),
+        f"method {world.method}, chosen {world.joined.method.chosen}, identity from {identity.family}"
+        + (f": {sources}" if sources else ""),
     ]
     for seat, device in zip(world.joined.seats, world.gather(str(world.device))):
         lines.append(f"  rank {seat.rank}: {seat.host}, local rank {seat.local_rank} of {seat.local_size}, {device}")

@@ -21,6 +21,7 @@ class Method(NamedTuple):
     meets: str = (
         "store"  # store: rank 0's; file: a shared file; mpi4py: a store announced by MPI; mpi: torch's MPI; alone
     )
+    chosen: str = "by what the environment offers"
 
 
 METHODS = (
@@ -40,10 +41,10 @@ METHODS = (
 def method_named(name: str, environment: Mapping[str, str]) -> Method:
     """The row of that name; `auto` gives way to the one that `muster run --wireup` or the site has chosen."""
     asked = environment.get(contract.METHOD, "") if name == "auto" else name
+    source = contract.METHOD if name == "auto" else "muster.world(method=…)"
     for method in METHODS:
         if method.name == (asked or "auto"):
-            return method
-    source = contract.METHOD if name == "auto" else "muster.world(method=…)"
+            return method if method.name == "auto" else method._replace(chosen=f"by {source}")
     raise WireupError(
         f"{source} names {asked!r}, which is no wire-up method", "known: " + ", ".join(row.name for row in METHODS)
     )

@@ -9,7 +9,7 @@ from .address import meeting, scope
 from .errors import WireupError
 from .identity import Identity
 from .methods import Method
-from .store import Store, connect, numeric, serve
+from .store import Store, connect, numeric, seconds_apart, serve
 
 __all__ = ["prefixed", "rendezvous"]
 
@@ -28,12 +28,15 @@ def rendezvous(
     # torchrun's agent keeps a store at this address; then nobody else opens one.
     serves = identity.rank == 0 and environment.get("TORCHELASTIC_USE_AGENT_STORE") != str(True)
     served: List[Store] = []
+    stagger = seconds_apart(environment, identity.size)
 
     def open_store(wait_s: float) -> Store:
         if serves and not served:
             served.append(serve(address, point.port, wait_s))
             return prefixed(served[0], point.scope)
-        store = connect(address, point.port, rank=identity.rank, size=identity.size, timeout_s=wait_s)
+        store = connect(
+            address, point.port, rank=identity.rank, size=identity.size, timeout_s=wait_s, stagger_s=stagger
+        )
         return prefixed(store, point.scope)
 
     return address, open_store

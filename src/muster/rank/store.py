@@ -15,17 +15,29 @@ import time
 import zlib
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Iterator, List, Optional, Sequence
+from typing import Any, Iterator, List, Mapping, Optional, Sequence
 
+from . import contract
 from .errors import WireupError
 
-__all__ = ["MissingRanks", "Store", "connect", "exchange", "files_only", "linger", "numeric", "serve"]
+__all__ = [
+    "MissingRanks",
+    "Store",
+    "connect",
+    "exchange",
+    "files_only",
+    "linger",
+    "numeric",
+    "seconds_apart",
+    "serve",
+]
 
 Store = Any  # torch.distributed.Store; this module is read before torch is imported
 
 # Above this, ranks knock spread over a while: 0.1 ms each keeps 10,000 ranks within a second.
 _STAGGER_ABOVE = 512
 _STAGGER_S_PER_RANK = 1e-4
+_LONGEST_STAGGER_S = 1.0
 
 # What rank 0 may take, after the deadline, to tell the others who is missing.
 _PUBLISHING_S = 15.0
@@ -106,13 +118,25 @@ def _refuse_foreign_address(address: str) -> None:
             ) from None
 
 
-def connect(address: str, port: int, *, rank: int, size: int, timeout_s: float) -> Store:
+def seconds_apart(environment: Mapping[str, str], size: int) -> float:
+    """By how much each rank's first connection comes after the one before: nothing in a small world, or as asked."""
+    asked = environment.get(contract.STAGGER, "")
+    if not asked:
+        return _STAGGER_S_PER_RANK if size > _STAGGER_ABOVE else 0.0
+    with contextlib.suppress(ValueError):
+        if 0 <= float(asked) <= _LONGEST_STAGGER_S:
+            return float(asked)
+    raise WireupError(
+        f"{contract.STAGGER}={asked} is no time between two ranks", f"seconds, from 0 to {_LONGEST_STAGGER_S:g}"
+    )
+
+
+def connect(address: str, port: int, *, rank: int, size: int, timeout_s: float, stagger_s: float = 0.0) -> Store:
     """A connection to rank 0's store, as soon as it is there. Raises WireupError when it is not within `timeout_s`."""
     from torch.distributed import TCPStore
 
     deadline = time.monotonic() + timeout_s
-    if size > _STAGGER_ABOVE:
-        time.sleep(min(rank * _STAGGER_S_PER_RANK, timeout_s / 10))
+    time.sleep(min(rank * stagger_s, timeout_s / 10))
     _await_listener(address, port, size, deadline)
     patience = timedelta(seconds=max(1.0, deadline - time.monotonic()))
     try:

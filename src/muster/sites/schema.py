@@ -71,6 +71,9 @@ EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="
 Word = Annotated[str, Meta(pattern=r"^[^\x00]*$", description="one word of a command")]
 Text = Annotated[str, Meta(min_length=1, description="a sentence")]
 Launcher = Literal["srun", "torchrun", "mpirun", "mpirun+torchrun", "local"]
+Wireup = Literal[
+    "auto", "env", "nccl-openmpi", "nccl-slurm", "nccl-slurm-pmi", "nccl-mpi", "nccl-file", "mpi", "gloo", "dummy"
+]
 
 
 class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -335,6 +338,9 @@ class Launch(_Part, frozen=True, kw_only=True):
     preferred: Launcher | None = None
     refused: dict[str, Text] = field(default_factory=dict)
     """Launcher → why not here."""
+
+    wireup: Wireup | None = None
+    """The method of muster.world() where neither the script nor --wireup names one."""
 
     mpi: str | None = None
     """srun --mpi for programs that use MPI; ranks of torch need none."""

@@ -113,7 +113,7 @@ _DEPENDS: dict[str, tuple[str, frozenset[Any]]] = {
 }
 
 # What only some sites have: its absence says nothing.
-_OPTIONAL = frozenset({"request.gpu_type", "request.account_suffix"})
+_OPTIONAL = frozenset({"request.gpu_type", "request.account_suffix", "launch.wireup"})
 
 # Parts that a complete profile fills, entry by entry or as a whole.
 _PARTS = (

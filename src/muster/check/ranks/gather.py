@@ -24,18 +24,7 @@ __all__ = [
 ]
 
 _PREFIXES = (
-    "CXI_",
-    "FI_",
-    "GLOO_",
-    "HSA_",
-    "MASTER_",
-    "MPICH_",
-    "NCCL_",
-    "OMP_",
-    "OMPI_MCA_",
-    "RCCL_",
-    "TORCH_",
-    "UCX_",
+    *("CXI_", "FI_", "GLOO_", "HSA_", "MASTER_", "MPICH_", "NCCL_", "OMP_", "OMPI_MCA_", "RCCL_", "TORCH_", "UCX_"),
 )
 _NAMES = frozenset(
     (
