@@ -34,6 +34,7 @@ test-slurm: packages-test $(TORCH_READY) ## the lab's tests over every Slurm ver
 
 test-long: packages-test $(TORCH_READY) ## what takes minutes: before a release, and when its part has changed
 	@$(PYTEST) -m long
+	@$(PYTEST) tests/build/test_horovod.py -m "not long" # with the wheel that was built a moment ago
 	@$(MAKE) test-slurm
 
 lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks, shellcheck

@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:9510fd0ee96b
+#SBATCH --comment=muster:4bb7b3a38bf5
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:ff8e40a987a3
+#SBATCH --comment=muster:e11b2942dfdf
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=1
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:b5635777399e
+#SBATCH --comment=muster:906fe6783c67
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

@@ -15,6 +15,7 @@ from launch.plans import FACTS, plan
 from muster.errors import MusterError
 from muster.facts import Facts, ImageFacts, VenvFacts
 from muster.plan.model import Engine, Plan
+from muster.render.explain import explain
 
 HERE = ImageFacts(
     machine="x86_64",
@@ -82,6 +83,16 @@ def test_the_site_gives_binds_modules_and_the_verb() -> None:
     assert ("module", "load", "lumi-aif-singularity-bindings") in [each.words for each in made.prelude]
     assert made.image.verb == "run"
     assert "--rocm" in [flag.word for flag in made.image.flags]
+
+
+def test_why_says_exec_or_run_with_its_reason() -> None:
+    def line(made: Plan) -> str:
+        return next(f"{text}: {why.text}" for _, text, why in explain(made) if text.endswith((" exec", " run")))
+
+    assert line(planned("--image", "x.sif")).startswith("apptainer exec: the command alone")
+    assert line(planned("--image", "x.sif", *REQUIRED["lumi"], site="lumi")).startswith("singularity run: ")
+    kept = planned("--image", "site:multitorch", *REQUIRED["lumi"], site="lumi", seen=facts("missing"))
+    assert "its run script sets up the environment" in line(kept)
 
 
 def test_a_node_of_unknown_gpus_says_itself_which_they_are() -> None:

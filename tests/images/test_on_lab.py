@@ -209,6 +209,35 @@ def test_what_is_asked_for_does_enter(lab: Lab, images: Images, folder: Path) ->
     assert environment["CONDA_PREFIX"] == "/mine/conda"
 
 
+def test_the_command_may_lie_in_the_image_and_nowhere_else(lab: Lab, images: Images, folder: Path) -> None:
+    tool = images.sandbox / "opt/tools/only-inside"
+    tool.parent.mkdir(exist_ok=True)
+    tool.write_text("#!/bin/sh\necho inside\n")
+    tool.chmod(0o755)
+    result = run_in(lab, images, folder, "--no-label", "--", "/opt/tools/only-inside")
+
+    assert result.status == 0, result.stderr
+    assert result.stdout.split() == ["inside", "inside"]
+    assert not Path("/opt/tools/only-inside").exists()
+
+
+def test_an_image_that_has_to_be_made_ready_first_is(
+    lab: Lab, images: Images, folder: Path, image_with_torch: tuple[str, ...]
+) -> None:
+    """It says so itself, in the variable that holds the words."""
+    _, image, *more = image_with_torch
+    (folder / "ready.sh").write_text("export READY=yes\n")
+    says = Path(image, ".singularity.d/env/90-ready.sh")
+    says.parent.mkdir(parents=True, exist_ok=True)
+    says.write_text(f'export WITH_CONDA="source {folder}/ready.sh"\n')
+    command = ("--", "sh", "-c", 'echo "ready: $READY"')
+    result = muster_run(lab, images, folder, "-N", "2", "--no-label", "--image", image, *more, *command)
+    says.unlink()
+
+    assert result.status == 0, result.stderr
+    assert result.stdout.split("\n")[:2] == ["ready: yes", "ready: yes"]
+
+
 def test_a_bound_path_is_seen_and_read_only_where_asked(lab: Lab, images: Images, folder: Path) -> None:
     data = folder / "data, with: odd 'signs'"
     data.mkdir()

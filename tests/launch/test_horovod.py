@@ -7,19 +7,35 @@ import shutil
 import pytest
 
 from muster.act.runner import run
-from muster.errors import RequestError
+from muster.errors import MusterError, RequestError
 from muster.job.request import Request
 from muster.launchers import launcher_named
 from muster.plan.horovod import pmi_of
 from muster.plan.model import Engine, Plan
 from muster.render.parts import compose
 from muster.sites.load import load
+from sites.golden_scripts import Case, plan_of
+from sites.profiles import SIXTEEN, bundled
 
 from .plans import plan
 from .shells import SHELLS
 
 PAIR = ("-N", "2", "--ntasks-per-node", "2")
 LUMI = ("-N", "2", "-g", "8", "-A", "project_465000001", "-p", "standard-g", "-t", "10:00")
+
+
+@pytest.mark.parametrize("site", SIXTEEN)
+def test_every_site_has_a_way_to_start_horovod_or_says_what_it_needs(site: str) -> None:
+    """No profile lists horovod: what starts its ranks is what the site says of mpirun and of srun's PMI."""
+    case = Case(site, "one-node", "horovod", "venv")
+    made = plan_of(case)
+    allowed = bundled(site).profile.launch.allowed
+
+    if isinstance(made, MusterError):
+        assert made.hint
+        assert "PMI" in made.message
+    else:
+        assert made.launcher == ("mpirun+horovod" if allowed is None or "mpirun" in allowed else "srun+horovod")
 
 
 def planned(*words: str, site: str | None = None, engine: Engine | None = None) -> Plan:

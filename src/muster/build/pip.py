@@ -24,9 +24,11 @@ def pip(python: Path, words: Sequence[str], environment: Mapping[str, str], runn
     if missing:
         offline = "--no-index" in words
         where = "the wheelhouse lacks" if offline else "no package index has, for this Python and machine,"
-        hint = (
-            "muster build lock --wheelhouse on a connected machine brings it" if offline else "look at name and version"
-        )
+        hint = "look at name and version"
+        if any(word.startswith("--platform") for word in words):
+            hint = "look at name and version; a wheel may want a newer --glibc, or another --python-version"
+        if offline:
+            hint = "muster build lock --wheelhouse on a connected machine brings it"
         raise RequestError(f"{where} {missing[1]}", hint=hint)
     errors = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
     said = errors or done.stderr.strip().splitlines() or ["it said nothing"]

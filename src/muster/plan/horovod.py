@@ -35,16 +35,16 @@ def starter_of(request: Request, site: Site, engine: Engine) -> tuple[str, Reaso
 def pmi_of(request: Request, site: Site, stack: str | None) -> str:
     """What srun is told of MPI for Horovod: without a PMI each rank would be a world of its own."""
     launch = site.profile.launch
+    if request.mpi == "none":
+        raise RequestError(
+            "--mpi none starts each of Horovod's ranks as a world of its own",
+            hint="--mpi pmix or --mpi pmi2; where mpirun may be used, leave it away and mpirun starts them",
+        )
     found = request.mpi or launch.mpi_by_stack.get(stack or "") or launch.mpi
-    if found is None:
+    if found is None or found == "none":
         raise RequestError(
             f"the profile of {site.name} does not say by which PMI srun starts ranks of MPI, and Horovod needs one",
             hint="--mpi pmix or --mpi pmi2, whichever your MPI was built with; srun --mpi=list shows what is there",
-        )
-    if found == "none":
-        raise RequestError(
-            "--mpi none starts each of Horovod's ranks as a world of its own",
-            hint="--mpi pmix or --mpi pmi2, or leave it away and mpirun starts them",
         )
     return found
 

@@ -38,6 +38,7 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
     name, why = choose_engine(request, site, seen, reference, found, engine)
     container_name = _container_of(site, name, request, reference)
     container = site.profile.containers.get(container_name or "")
+    verb, verb_reason = _verb(request, site, reference, container_name)
     library = not seen.has_rank_library and seen.package is not None
     gpu_kind = seen.gpu_kind if engine is Engine.HERE else node_kind(site, request)[1].gpu_kind
     use = ImageUse(
@@ -46,7 +47,8 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
         reason=Reason("set by you", request.origin("image")),
         engine_reason=why,
         program=_program(name, seen),
-        verb=(reference.of_site and reference.of_site.verb) or (container and container.verb) or "exec",
+        verb=verb,
+        verb_reason=verb_reason,
         kind=found.kind,
         flags=tuple(_flags(site, container_name, name, gpu_kind, job)),
         mounts=make_mounts(request, site, facts, job, container_name, library=library),
@@ -66,6 +68,17 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
     _check_libraries(use, seen)
     _check_venv(use, seen)
     return use
+
+
+def _verb(request: Request, site: Site, reference: Reference, container: str | None) -> tuple[str, Reason]:
+    """exec or run: a fact of the image that the site keeps, else of how the site runs images."""
+    kept, name = reference.of_site, (request.image or "").removeprefix("site:")
+    if kept is not None and kept.verb is not None:
+        return kept.verb, reason_for(site, f"images.{name}.verb", kept.reason or "so the site says of this image")
+    known = site.profile.containers.get(container or "")
+    if known is not None and known.verb is not None:
+        return known.verb, reason_for(site, f"containers.{container}.verb", f"{site.name} starts its images with it")
+    return "exec", Reason("the command alone: the image's own run script does not start")
 
 
 def _has_to_ask(engine: str, kind: str, seen: ImageFacts, job: Situation) -> bool:

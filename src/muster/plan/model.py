@@ -160,6 +160,7 @@ class ImageUse(msgspec.Struct, frozen=True):
     """What starts an engine that is a program: its name, or its path where only this shell finds it."""
 
     verb: str = "exec"
+    verb_reason: Reason = Reason("the command alone: the image's own run script does not start")
     kind: str | None = None
     flags: tuple[Flag, ...] = ()
     mounts: tuple[Mount, ...] = ()

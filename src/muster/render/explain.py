@@ -69,6 +69,13 @@ def _image(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     if image.image is None:
         return
     yield "image", f"engine {image.engine}", image.engine_reason
+    if image.program:
+        yield "image", f"{image.engine} {image.verb}", image.verb_reason
+    if image.venv is not None:
+        yield "image", f"virtual environment {image.venv}", Reason("its bin comes first on the image's PATH", "--venv")
+    if image.activation:
+        why = Reason("the image's environment is made ready first; the site or the image says so")
+        yield "image", " ".join(image.activation), why
     for flag in image.flags if image.program else ():
         yield "image", quote(flag.word), flag.reason
     for mount in image.mounts:
