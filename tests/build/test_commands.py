@@ -18,9 +18,10 @@ import pytest
 from build.small_python import glibc_system, python_system
 from build.small_registry import SmallRegistry, small_registry
 from build.test_image import Place, apptainer, open_registry, place
-from muster.act.runner import Result, run
+from muster.act.runner import PIPE, Result, end_group, run, start
 from muster.build.commands import Means, Way, choose_way, without_commands
 from muster.build.engine import Builder
+from muster.build.progress import lines_of
 from muster.errors import CommandFailed, MachineLacks, RequestError
 from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
 from plugins.labs import MUSTER, Person
@@ -168,6 +169,18 @@ def test_pip_installs_into_an_image_from_a_wheelhouse(place: Place) -> None:
     assert not (place.folder / "box/opt/muster-build/wheels").exists()
     without = place.muster("image", "--from", "system", "--wheelhouse", "wheels", "-o", "y")
     assert (without.status, "--wheelhouse goes with --pip" in without.stderr) == (2, True)
+
+
+def test_what_says_nothing_for_a_while_is_spoken_for() -> None:
+    script = (
+        "printf 'one\\rtwo\\n\\033[31mthree\\033[0m'; head -c 3000000 /dev/zero >/dev/null; sleep 1; echo; printf four"
+    )
+    process = start(["sh", "-c", script], stdout=PIPE, own_group=True)
+    said: list[str] = []
+    assert list(lines_of(process, said.append, silence_s=0.2)) == ["one", "two", "three", "four"]
+    end_group(process)
+    assert said
+    assert all(line.startswith("still at work after ") for line in said)
 
 
 # What a real Apptainer and a real pip said.

@@ -14,6 +14,7 @@ import msgspec
 from muster.act.runner import DEVNULL, PIPE, STDOUT, Runner, end_group, run, start
 from muster.build.commands import Way, choose_way, look_for_means, without_commands
 from muster.build.draft import remove
+from muster.build.progress import lines_of
 from muster.build.proot import proot_words
 from muster.errors import CommandFailed, MachineLacks, RequestError
 
@@ -91,8 +92,6 @@ _OF_A_RUN = re.compile(
     r"(?:APPTAINER|SINGULARITY)_(?:BIND|BINDPATH|MOUNT|CONTAINLIBS|NV|NVCCLI|ROCM|OVERLAY\w*|FUSEMOUNT)"
 )
 
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-
 
 class Builder(msgspec.Struct, frozen=True):
     """A program that builds images, and where it keeps what it fetches."""
@@ -163,9 +162,9 @@ class Builder(msgspec.Struct, frozen=True):
         # Together, in their order: what the commands of a definition say is on both.
         process = start(argv, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, own_group=True)
         try:
-            for line in process.stdout or ():
-                said.append(_COLOURS.sub("", line.decode(errors="replace")).rstrip())
-                say(said[-1])
+            for line in lines_of(process, say):
+                said.append(line)
+                say(line)
             status = process.wait()
         finally:
             end_group(process, grace_s=5.0)
