@@ -6,81 +6,21 @@ import base64
 import hashlib
 import os
 import re
-import shutil
 import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
 
+from build.places import Ordinary, Place
 from build.small_python import glibc_system, python_system
-from build.small_registry import SmallRegistry, small_registry
-from build.test_image import Place, apptainer, open_registry, place
-from muster.act.runner import PIPE, Result, end_group, run, start
+from build.small_registry import SmallRegistry
+from muster.act.runner import PIPE, end_group, start
 from muster.build.commands import Means, Way, choose_way, without_commands
 from muster.build.engine import Builder
 from muster.build.progress import lines_of
 from muster.errors import CommandFailed, MachineLacks, RequestError
-from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
-from plugins.labs import MUSTER, Person
-
-__all__ = ["apptainer", "open_registry", "place"]
 
 _OWNER = "%post\n    echo made by $(id -u) >/made\n    touch /theirs\n    chown 5:7 /theirs\n    ls -ln /theirs\n"
-
-
-@dataclass(frozen=True)
-class Ordinary:
-    """An ordinary user's own folder, and the engine."""
-
-    person: Person
-    program: Path
-    folder: Path
-    registry: SmallRegistry
-
-    def muster(self, *words: str, ids: bool, hidden: tuple[str, ...] = ()) -> Result:
-        environment = self.person.environment({"WITHOUT_IDS": "" if ids else "1"})
-        argv = [*self.person.prefix(), "/usr/bin/env", f"PATH={self._path(hidden)}", MUSTER, "build", *words]
-        return run(argv, env=environment, cwd=self.folder, timeout_s=180)
-
-    def inside(self, image: str, *words: str) -> str:
-        argv = [*self.person.prefix(), str(self.program), "exec", "--unsquash", image, *words]
-        return run(argv, env=self.person.environment(), cwd=self.folder).stdout
-
-    def _path(self, hidden: tuple[str, ...]) -> str:
-        """PATH, as on a machine where these programs are not installed."""
-        if not hidden:
-            return f"{self.program.parent}:{os.environ['PATH']}"
-        shown = self.folder / "programs"
-        shown.mkdir(exist_ok=True)
-        for name in ("unshare", "sh", "true", "newuidmap", "newgidmap", "proot", "fakeroot", "env"):
-            found = shutil.which(name)
-            (shown / name).unlink(missing_ok=True)
-            if found is not None and name not in hidden:
-                (shown / name).symlink_to(found)
-        return f"{self.program.parent}:{shown}"
-
-
-@pytest.fixture(scope="module")
-def parts(scratch: Path) -> Iterator[tuple[Path, SmallRegistry]]:
-    try:
-        packages = prepared_apptainer(apptainer_cache(os.environ), lambda _: None)
-    except (MachineLacks, CommandFailed) as error:
-        pytest.skip(f"Apptainer is missing: {error.message}")
-    with small_registry(packages / "usr/bin/busybox") as registry:
-        yield relocated(packages, scratch / "commands-engine"), registry
-
-
-@pytest.fixture
-def user(ordinary_person: Person, parts: tuple[Path, SmallRegistry]) -> Ordinary:
-    if shutil.which("proot") is None or shutil.which("fakeroot") is None:
-        pytest.skip("proot or fakeroot is missing")
-    folder = Path(mkdtemp(dir=ordinary_person.home))
-    if os.geteuid() == 0:
-        os.chown(folder, 20001, 20001)
-    return Ordinary(ordinary_person, parts[0], folder, parts[1])
 
 
 def only_root_takes_ids_away(*, ids: bool) -> None:

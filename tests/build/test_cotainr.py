@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from build.places import Place
 from build.small_registry import SmallRegistry, small_registry
-from build.test_image import Place, apptainer, open_registry, place
 from muster.build.cotainr import CondaOrder, add_conda, judge_conda
 from muster.build.engine import Builder
 from muster.errors import CommandFailed, MachineLacks, RequestError
-
-__all__ = ["apptainer", "open_registry", "place"]
 
 ENVIRONMENT = """\
 name: train

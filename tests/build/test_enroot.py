@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from build.places import Place
 from build.small_registry import SmallRegistry
-from build.test_image import Place, apptainer, open_registry, place
 from muster.build.enroot import edf_of, import_words
 from muster.build.source import parse_source
-
-__all__ = ["apptainer", "open_registry", "place"]
 
 # The form with a host and a digest, by enroot 4's doc/cmd/import.md and the expression that reads it in src/docker.sh.
 GRAMMAR = re.compile(r"docker://([^#/@]+)#([a-z0-9/._-]+)@(sha256:[0-9A-Za-z]+)")

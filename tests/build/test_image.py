@@ -9,78 +9,22 @@ import shutil
 import signal
 import struct
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build.places import PASSWORD, Place
 from build.small_registry import SmallRegistry, small_registry
-from muster.act.runner import PIPE, Result, run, start
+from muster.act.runner import PIPE, run, start
 from muster.build.definition import compose, from_containerfile, parse_copy
 from muster.build.engine import root_lacks_capabilities
 from muster.build.source import parse_source
-from muster.errors import CommandFailed, MachineLacks, MusterError, RequestError
-from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
-
-_PASSWORD = "open-sesame"  # noqa: S105  # of a registry that lives as long as its test
+from muster.errors import MusterError, RequestError
 
 # The header of a .sif, whose data lie behind the end of the file.
 _CUT_OFF = bytes(32) + b"SIF_MAGIC" + bytes(71) + struct.pack("<qq", 4096, 1 << 20)
-
-
-@dataclass(frozen=True)
-class Place:
-    """A directory to build in, and the programs that do it."""
-
-    folder: Path
-    program: Path
-
-    def muster(self, *words: str, stdin: str | None = None, **variables: str) -> Result:
-        return run(self.argv(*words), env=self.environment(**variables), cwd=self.folder, stdin=stdin, timeout_s=120)
-
-    def argv(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "muster", "build", *words]
-
-    def environment(self, **variables: str) -> dict[str, str]:
-        path = f"{self.program.parent}:{os.environ['PATH']}"
-        own = {"PATH": path, "HOME": str(self.folder), "APPTAINER_CACHEDIR": str(self.folder / "cache")}
-        return {**os.environ, **own, **variables}
-
-    def inside(self, image: str, *words: str) -> Result:
-        argv = [str(self.program), "exec", image, *words]
-        return run(argv, env=self.environment(), cwd=self.folder)
-
-    def left(self) -> set[str]:
-        return {path.name for path in self.folder.iterdir()} - {"cache", ".apptainer", ".docker"}
-
-
-@pytest.fixture(scope="session")
-def apptainer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        packages = prepared_apptainer(apptainer_cache(os.environ), lambda _: None)
-    except (MachineLacks, CommandFailed) as error:
-        pytest.skip(f"Apptainer is missing: {error.message}")
-    return relocated(packages, tmp_path_factory.mktemp("engine") / "apptainer")
-
-
-@pytest.fixture
-def place(tmp_path: Path, apptainer: Path) -> Place:
-    return Place(tmp_path, apptainer)
-
-
-@pytest.fixture(scope="session")
-def open_registry(apptainer: Path) -> Iterator[SmallRegistry]:
-    with small_registry(apptainer.with_name("busybox")) as registry:
-        yield registry
-
-
-@pytest.fixture(scope="session")
-def closed_registry(apptainer: Path) -> Iterator[SmallRegistry]:
-    with small_registry(apptainer.with_name("busybox"), _PASSWORD) as registry:
-        yield registry
 
 
 def test_an_image_of_a_registry_is_pulled_by_its_digest_and_recorded(
@@ -130,16 +74,16 @@ def test_a_password_comes_in_three_ways_and_is_written_nowhere(
         import base64
 
         (place.folder / ".docker").mkdir()
-        entry = {"auth": base64.b64encode(f"me:{_PASSWORD}".encode()).decode()}
+        entry = {"auth": base64.b64encode(f"me:{PASSWORD}".encode()).decode()}
         (place.folder / ".docker/config.json").write_text(json.dumps({"auths": {closed_registry.host: entry}}))
         built = place.muster(*words)
     elif way == "stdin":
-        built = place.muster(*words, "--login", "me", "--password-stdin", stdin=f"{_PASSWORD}\n")
+        built = place.muster(*words, "--login", "me", "--password-stdin", stdin=f"{PASSWORD}\n")
     else:
-        built = place.muster(*words, "--login", "me", "--password-env", "WORD", WORD=_PASSWORD)
+        built = place.muster(*words, "--login", "me", "--password-env", "WORD", WORD=PASSWORD)
     assert built.status == 0, built.stderr
-    assert _PASSWORD not in built.stderr + built.stdout + (place.folder / "x.sif.json").read_text()
-    assert _PASSWORD not in place.inside("x.sif", "env").stdout
+    assert PASSWORD not in built.stderr + built.stdout + (place.folder / "x.sif.json").read_text()
+    assert PASSWORD not in place.inside("x.sif", "env").stdout
 
 
 @pytest.mark.parametrize(

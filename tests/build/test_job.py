@@ -16,8 +16,7 @@ from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import small_registry
 from muster.act.runner import PIPE, checked, run, start
 from muster.build.job import handed_over, take_over, words_for_job
-from muster.errors import CommandFailed, MachineLacks, RequestError
-from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
+from muster.errors import RequestError
 from muster.lab.internet import MACHINE
 from plugins.labs import MUSTER, Lab, Person, lab_up
 
@@ -53,25 +52,22 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tester: Person, scratch: Path, tmp_path_factory: pytest.TempPathFactory, slurm_version: str) -> Iterator[Site]:
+def site(
+    tester: Person, scratch: Path, engine_for_all: Path, tmp_path_factory: pytest.TempPathFactory, slurm_version: str
+) -> Iterator[Site]:
     folder = scratch / "build-job"
     folder.mkdir()
-    try:
-        packages = prepared_apptainer(apptainer_cache(os.environ), lambda _: None)
-    except (MachineLacks, CommandFailed) as error:
-        pytest.skip(f"Apptainer is missing: {error.message}")
-    program = relocated(packages, scratch / "build-engine")
     # What cannot be packed smaller takes the engine a second, in which it is interrupted.
     ballast = os.urandom(24_000_000)
     with (
-        small_registry(packages / "usr/bin/busybox", ballast=ballast) as small,
+        small_registry(engine_for_all.with_name("busybox"), ballast=ballast) as small,
         real_registry(tmp_path_factory.mktemp("registry") / "real", password=True, tls=True) as registry,
         lab_up(tester, "builds", "-N", "1", "--internet", "--slurm", slurm_version) as lab,
     ):
         registry.push(small.image)
         assert registry.authority is not None
         (folder / "authority.pem").write_bytes(registry.authority.read_bytes())
-        yield Site(lab, registry, program, folder)
+        yield Site(lab, registry, engine_for_all, folder)
 
 
 @pytest.mark.lab

@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from build.places import Ordinary, Place
 from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import SmallRegistry
-from build.test_commands import Ordinary, parts, user
 from build.test_enroot import ENROOT
-from build.test_image import Place, apptainer, open_registry, place
 from muster.build.podman import bases_of, digests_of_context
 from muster.errors import RequestError
-
-__all__ = ["apptainer", "open_registry", "parts", "place", "user"]
 
 # Two stages, a command as a list, a user: nothing of it has a counterpart in a definition.
 MORE = """\

@@ -10,14 +10,12 @@ from threading import Thread
 
 import pytest
 
+from build.places import Place
 from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import SmallRegistry
-from build.test_image import Place, apptainer, open_registry, place
 from muster.act.runner import checked, run
 from muster.build.registry import Login, digest_of, environment_of
 from muster.build.source import parse_source
-
-__all__ = ["apptainer", "open_registry", "place"]
 
 LOGIN = ("--login", USER, "--password-env", "WORD")
 

@@ -12,13 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from build.places import Ordinary, Place
 from build.small_registry import SmallRegistry
-from build.test_commands import Ordinary, parts, user
-from build.test_image import Place, apptainer, open_registry, place
 from muster.act.runner import end_group, start
 from plugins.labs import MUSTER
-
-__all__ = ["apptainer", "open_registry", "parts", "place", "user"]
 
 _PATIENCE_S = 60
 
