@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from build.places import Place
+from build.places import PASSWORD, Place
 from build.small_registry import SmallRegistry
 from muster.build.enroot import edf_of, import_words
 from muster.build.source import parse_source
@@ -19,7 +19,12 @@ GRAMMAR = re.compile(r"docker://([^#/@]+)#([a-z0-9/._-]+)@(sha256:[0-9A-Za-z]+)"
 ENROOT = """\
 #!/bin/sh
 # Stands in for enroot, which is in no distribution that is at hand: makes what it would, or fails as it would.
+[ "$1" != version ] || exit 0
 [ "$1 $2 $4" = "import --output --" ] || exit 64
+if [ -n "$KEEPS" ]; then
+  cp "$ENROOT_CONFIG_PATH/.credentials" "$KEEPS"
+  echo "$ENROOT_CACHE_PATH $ENROOT_TEMP_PATH" >"$KEEPS.places"
+fi
 case $FAILS in
 '') { printf 'hsqs'; head -c 5000 /dev/zero; } >"$3"; echo "[INFO] Fetching image manifest" >&2 ;;
 whole) mksquashfs "$(dirname "$0")" "$3" -quiet -no-progress >/dev/null ;;
@@ -59,6 +64,25 @@ def test_an_image_is_there_with_its_record_and_its_environment_file(place: Place
     assert place.left() == {"bin", "x.sqsh", "x.sqsh.json", "x.toml"}
     assert json.loads((place.folder / "x.sqsh.json").read_text())["base"].endswith(open_registry.digest)
     assert tomllib.loads((place.folder / "x.toml").read_text()) == {"image": str(place.folder / "x.sqsh")}
+
+
+def test_who_pulls_is_told_in_a_file_that_goes_and_what_is_fetched_stays_out_of_the_home(
+    place: Place, closed_registry: SmallRegistry, tmp_path: Path
+) -> None:
+    """By doc/cmd/import.md: netrc's form, in .credentials below ENROOT_CONFIG_PATH."""
+    program = place.folder / "bin" / "enroot"
+    program.parent.mkdir()
+    program.write_text(ENROOT)
+    program.chmod(0o755)
+    path = f"{program.parent}:{place.program.parent}:/usr/bin:/bin"
+    kept = tmp_path.with_name("kept")
+    words = ("image", "--from", closed_registry.image, "-o", "x.sqsh", "--login", "me", "--password-env", "WORD")
+    done = place.muster(*words, "--cache", "cache/ours", PATH=path, FAILS="whole", WORD=PASSWORD, KEEPS=str(kept))
+    assert done.ok, done.stderr
+    assert kept.read_text() == f"machine 127.0.0.1 login me password {PASSWORD}\n"
+    ours = str(place.folder / "cache/ours")
+    assert all(each.startswith(ours) for each in kept.with_name("kept.places").read_text().split())
+    assert not list((place.folder / "cache").rglob(".credentials"))
 
 
 def test_a_half_made_image_is_not_there(place: Place, open_registry: SmallRegistry) -> None:

@@ -100,7 +100,7 @@ def test_a_squashfs_is_imported_out_of_podmans_storage(place: Place, open_regist
     program = place.folder / "bin/enroot"
     program.parent.mkdir()
     asks = 'case $5 in podman://*) podman image exists "${5#podman://}" || exit 65 ;; *) exit 64 ;; esac\n'
-    program.write_text(ENROOT.replace('[ "$1', f'[ "$1" != version ] || exit 0\n{asks}[ "$1', 1))
+    program.write_text(ENROOT.replace('[ "$1 $2', f'{asks}[ "$1 $2', 1))
     program.chmod(0o755)
     # Where enroot is, there often is no Apptainer.
     path = f"{program.parent}:/usr/bin:/bin"

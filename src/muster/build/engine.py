@@ -148,12 +148,17 @@ class Builder(msgspec.Struct, frozen=True):
         say: Say,
         *,
         environment: Mapping[str, str] | None = None,
+        more: Mapping[str, str] | None = None,
     ) -> None:
-        """Run a program that builds, with a scratch directory of its own; what it says is passed on."""
+        """Run a program that builds, with a scratch directory of its own; what it says is passed on.
+
+        `environment` stands in the place of ours, `more` beside it.
+        """
         self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
         work = Path(tempfile.mkdtemp(prefix="build-", dir=self.cache))
         try:
-            self._build(argv, self._environment(work) if environment is None else environment, say)
+            own = self._environment(work) if environment is None else environment
+            self._build(argv, {**own, **(more or {})}, say)
         finally:
             remove(work)
 
@@ -172,10 +177,11 @@ class Builder(msgspec.Struct, frozen=True):
             raise _failure(self.program if argv[0] == _NAMESPACE[0] else argv[0], status, said)
 
     def _environment(self, work: Path) -> dict[str, str]:
-        """Cache and scratch off the home directory, under both programs' names for them."""
+        """Cache and scratch off the home directory, under the programs' names for them."""
         places = {"CACHEDIR": str(self.cache), "TMPDIR": str(work)}
         names = {f"{engine}_{name}": value for engine in _ENGINES for name, value in places.items()}
-        return {**self.environment, **names, "TMPDIR": str(work)}
+        enroot = {"ENROOT_CACHE_PATH": str(self.cache), "ENROOT_TEMP_PATH": str(work)}
+        return {**self.environment, **names, **enroot, "TMPDIR": str(work)}
 
     def prove(self, image: Path, runner: Runner = run) -> None:
         """The engine reads it and starts something in it; an image without `true` is started and says so."""
@@ -219,7 +225,7 @@ def find_builder(
     for name in names:
         program = shutil.which(name, path=environment.get("PATH"))
         if program is not None:
-            kept = environment.get(f"{name.upper()}_CACHEDIR")
+            kept = environment.get("ENROOT_CACHE_PATH" if name == "enroot" else f"{name.upper()}_CACHEDIR")
             node = Path(environment.get("TMPDIR") or "/tmp") / f"muster-{uid}"  # noqa: S108  # the node's own
             own = {word: value for word, value in environment.items() if not _OF_A_RUN.fullmatch(word)}
             return Builder(program, cache or (Path(kept) if kept else node / name), own)

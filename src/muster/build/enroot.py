@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from muster.act.image_facts import look_at_path
+from muster.build.draft import remove
 from muster.build.engine import Builder
+from muster.build.registry import Login, hosts_that_ask
 from muster.build.source import Registry
 from muster.errors import CommandFailed, MachineLacks
 
-__all__ = ["edf_of", "import_image", "import_words"]
+__all__ = ["credentials", "edf_of", "import_image", "import_words"]
 
 Say = Callable[[str], None]
 
@@ -22,9 +26,7 @@ def import_words(registry: Registry, digest: str) -> str:
     return f"docker://{registry.host}#{registry.name}@{digest}"
 
 
-def import_image(
-    builder: Builder, draft: Path, words: str, say: Say, *, environment: Mapping[str, str] | None = None
-) -> None:
+def import_image(builder: Builder, draft: Path, words: str, say: Say, *, more: Mapping[str, str] | None = None) -> None:
     """Fetch and pack it as `draft`, which enroot wants to end in .sqsh."""
     program = shutil.which("enroot", path=builder.environment.get("PATH"))
     if program is None:
@@ -35,7 +37,7 @@ def import_image(
         )
     made = draft.with_name(f"{draft.name}.sqsh")
     try:
-        builder.follow([program, "import", "--output", str(made), "--", words], say, environment=environment)
+        builder.follow([program, "import", "--output", str(made), "--", words], say, more=more)
         seen = look_at_path(made)
         if seen.kind != "squashfs" or seen.broken is not None:
             raise CommandFailed(
@@ -48,6 +50,23 @@ def import_image(
         made.rename(draft)
     finally:
         made.unlink(missing_ok=True)
+
+
+@contextmanager
+def credentials(folder: Path, registry: Registry | None, login: Login | None) -> Iterator[Mapping[str, str]]:
+    """What tells enroot who pulls: a file of netrc's form, which is its owner's alone and goes with the block."""
+    if registry is None or login is None:
+        yield {}
+        return
+    place = folder / "enroot"
+    place.mkdir(mode=0o700)
+    lines = [f"machine {host} login {login.user} password {login.password}\n" for host in hosts_that_ask(registry)]
+    try:
+        with os.fdopen(os.open(place / ".credentials", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as content:
+            content.writelines(lines)
+        yield {"ENROOT_CONFIG_PATH": str(place)}
+    finally:
+        remove(place)
 
 
 def edf_of(image: Path) -> str:

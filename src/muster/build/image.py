@@ -20,7 +20,7 @@ from muster.build.cotainr import CondaOrder, add_conda, judge_conda, signs_of_co
 from muster.build.definition import Copy, compose, from_containerfile
 from muster.build.draft import digest_of_inputs, digest_of_path, is_up_to_date, record_of, swapped_in
 from muster.build.engine import Builder
-from muster.build.enroot import edf_of, import_image, import_words
+from muster.build.enroot import credentials, edf_of, import_image, import_words
 from muster.build.pins import pins_of_requirements
 from muster.build.pip import offline_words
 from muster.build.podman import (
@@ -104,7 +104,9 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
     ):
         if order.is_squashfs:
             words = f"podman://{built.name}" if built and text is None else _words_for_enroot(order, base, text)
-            import_image(signed_in, draft, words, say, environment=built.environment if built else None)
+            registry = order.source.registry if order.source and built is None else None
+            with credentials(Path(folder), registry, login) as known:
+                import_image(builder, draft, words, say, more={**(built.environment if built else {}), **known})
         elif order.conda is not None:
             add_conda(signed_in, draft, order.conda, base, say)
             builder.prove(draft)

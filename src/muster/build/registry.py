@@ -23,7 +23,7 @@ import msgspec
 from muster.build.source import Registry
 from muster.errors import RequestError, SiteError
 
-__all__ = ["Login", "digest_of", "environment_of", "login_from_file"]
+__all__ = ["Login", "digest_of", "environment_of", "hosts_that_ask", "login_from_file"]
 
 _PATIENCE_S = 30.0
 _MANIFESTS = (
@@ -79,6 +79,17 @@ def digest_of(registry: Registry, login: Login | None) -> str:
     if not found or not found.startswith("sha256:"):
         raise SiteError(f"{registry.host} does not say which image {registry.name} is", hint="is it a registry?")
     return str(found)
+
+
+def hosts_that_ask(registry: Registry) -> tuple[str, ...]:
+    """The hosts, without ports, that want to know who pulls: the registry, and who gives out its tokens."""
+    hosts = [registry.host]
+    try:
+        _ask(f"{registry.url.partition('/v2/')[0]}/v2/", {})
+    except urllib.error.HTTPError as error:
+        realm = re.search(r'realm="(https?://[^"]+)"', error.headers.get("WWW-Authenticate", ""))
+        hosts += [urllib.parse.urlsplit(realm[1]).netloc] if realm else []
+    return tuple(dict.fromkeys(host.rpartition(":")[0] if re.search(r":\d+$", host) else host for host in hosts))
 
 
 def environment_of(registry: Registry, login: Login | None, machine: str) -> tuple[str, ...]:

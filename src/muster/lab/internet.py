@@ -55,7 +55,8 @@ def names_through(text: str) -> None:
 
 def connect(pid: int) -> None:
     """Give every host of the lab whose first process is `pid` a way out; one that has it keeps it."""
-    resolver = Path("/etc/resolv.conf").read_text()
+    known = Path("/etc/resolv.conf")
+    resolver = known.read_text() if known.exists() else ""
     inside(pid, partial(_connect, resolver), kinds=_EVERYTHING_BUT_NETWORK)
 
 
