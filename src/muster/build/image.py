@@ -122,7 +122,7 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
             "from": order.source.words if order.source else None,
             "inputs": digest,
             **inputs,
-            **({"image": built.identity, "pulled": built.bases} if built else {}),
+            **({"base": None, "image": built.identity, "pulled": built.bases} if built else {}),
             "engine": builder.version(),
             "definition": text,
         },
