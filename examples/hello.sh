@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:10051d277996
+#SBATCH --comment=muster:fec955bfdd22
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:4bb7b3a38bf5
+#SBATCH --comment=muster:3da02afa2ef8
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:ccb3af2c930b
+#SBATCH --comment=muster:ccec8df7cfb5
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

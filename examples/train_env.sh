@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:bb9319cf586b
+#SBATCH --comment=muster:afc5ddc3584c
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

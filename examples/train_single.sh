@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=1
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:906fe6783c67
+#SBATCH --comment=muster:bfc03fc54793
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

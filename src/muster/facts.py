@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["Facts", "ImageFacts", "VenvFacts"]
+__all__ = ["Facts", "ImageFacts", "StagingFacts", "VenvFacts"]
 
 
 class VenvFacts(msgspec.Struct, frozen=True):
@@ -83,6 +83,31 @@ class ImageFacts(msgspec.Struct, frozen=True):
     gpu_kind: str | None = None
 
 
+class StagingFacts(msgspec.Struct, frozen=True):
+    """What this host shows of what is to be staged: paths as the file system has them, behind links."""
+
+    kinds: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Each path that was named, and the working directory → tree, file or missing."""
+
+    real_paths: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """The same → where they really lie."""
+
+    environment: tuple[str, ...] = ()
+    """The environment's folder, and what of its Python lies outside it and is not the system's."""
+
+    leave_out: tuple[str, ...] = ()
+    """Paths in them that its ranks have no use for."""
+
+    relocatable: bool = False
+    """It was made to work under another name."""
+
+    signs: tuple[str, ...] = ()
+    """Folders whose time changes when something is installed."""
+
+    script: tuple[str, str] | None = None
+    """The word of the command that is a script, and its path."""
+
+
 class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One look at the place where a command was typed."""
 
@@ -113,3 +138,6 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     image: ImageFacts | None = None
     """None: no image was asked for, or nobody has looked."""
+
+    staging: StagingFacts | None = None
+    """None: nothing is to be staged, or nobody has looked."""

@@ -391,3 +391,21 @@ def test_the_status_of_a_rank_under_an_agent_in_the_image(
     words = ("--launcher", "torchrun", "-N", "2", *image_with_torch, "--", "sh", "-c", "exit 9")
 
     assert muster_run(lab, images, folder, *words).status == 9
+
+
+@pytest.mark.parametrize("form", ["sif", "sandbox"])
+def test_an_image_and_its_data_are_staged_under_their_own_names(
+    lab: Lab, images: Images, folder: Path, form: str
+) -> None:
+    (folder / "a b").mkdir()
+    (folder / "a b/a").write_text("staged\n")
+    script = 'read -r line <"a b/a"; echo "$line $APPTAINER_CONTAINER"; echo $RANK >out/$RANK'
+    words = ("-N", "2", "--image", str(images.form(form)), "--stage-env", "--stage", "a b", "--stage-out", "out")
+    away = ("--node-prologue", "sh -c 'echo shared >\"a b/a\"'")
+
+    done = muster_run(lab, images, folder, *words, *away, "--", "sh", "-c", script)
+
+    assert done.ok, done.stderr
+    assert done.stdout.count(f" /tmp/muster-stage-{os.getuid()}/{form if form == 'sandbox' else 'image.sif'}-") == 2
+    assert done.stdout.count("staged") == 2, done.stderr
+    assert {each.name: each.read_text() for each in (folder / "out").iterdir()} == {"0": "0\n", "1": "1\n"}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from muster.act.runner import run
-from muster.facts import ImageFacts
+from muster.facts import ImageFacts, StagingFacts
 from muster.plan.model import Plan
 from muster.render.explain import explain, plan_as_json, plan_as_text
 from muster.render.script import job_script
@@ -25,6 +25,20 @@ from sites.golden_scripts import as_kept
 from .plans import FACTS, plan
 
 GOLDEN = Path(__file__).parent.parent / "golden"
+
+STAGING = StagingFacts(
+    kinds={"/scratch/it's data": "tree", "/home/ada/project": "tree", "out": "missing", "/images/x.sif": "file"},
+    real_paths={
+        "/scratch/it's data": "/pfs/it's data",
+        "/home/ada/project": "/home/ada/project",
+        "out": "/home/ada/project/out",
+        "/images/x.sif": "/images/x.sif",
+    },
+    environment=("/home/ada/env", "/apps/python/bin/python3.11", "/apps/python/lib"),
+    leave_out=("/apps/python/lib/python3.11/site-packages",),
+    signs=("/home/ada/env", "/home/ada/env/lib/python3.11/site-packages"),
+    script=("train.py", "/home/ada/project/train.py"),
+)
 
 SCRIPTS: dict[str, Plan] = {
     "srun": plan("-N", "2", "-g", "4", "-c", "8", "-t", "1:30:00", "-A", "science", "--", "python", "train.py"),
@@ -67,6 +81,17 @@ SCRIPTS: dict[str, Plan] = {
     ),
     "srun-check": plan("-N", "2", "-g", "4", "--check", "--chdir", "/scratch/it's", "--", "python", "train.py"),
     "torchrun-check": plan("-N", "2", "-g", "4", "--check", "--", "python", "train.py", launcher="torchrun"),
+    "srun-stage": plan(
+        *("-N", "2", "-g", "4", "--venv", "/home/ada/env", "--stage-env", "--stage", "/scratch/it's data"),
+        *("--stage-out", "out", "--", "python", "train.py"),
+        facts=replace(FACTS, staging=STAGING, rank_library="/home/ada/.local/share/muster/rank-library/0"),
+    ),
+    "apptainer-stage": plan(
+        *("-N", "2", "--image", "/images/x.sif", "--stage-env", "--stage", "/scratch/it's data"),
+        *("--", "python", "train.py"),
+        launcher="torchrun",
+        facts=replace(FACTS, image=ImageFacts(kind="sif", package="/opt/venv/muster"), staging=STAGING),
+    ),
     "local": plan("--ntasks-per-node", "2", "--", "python", "train.py", launcher="local"),
 }
 each_script = pytest.mark.parametrize("name", sorted(SCRIPTS))
@@ -209,6 +234,23 @@ def test_the_sizes_are_slurms_and_not_literals(tmp_path: Path) -> None:
     assert "--nodes=8" in argv
     assert "--ntasks=32" in argv
     assert seen["MUSTER_NTASKS"] == "32"
+
+
+def test_where_no_node_answers_nothing_is_staged_and_the_ranks_start(tmp_path: Path) -> None:
+    seen = StagingFacts(kinds={"data": "tree"}, real_paths={"data": str(tmp_path / "data")})
+    for launcher in ("srun", "mpirun"):
+        made = plan(
+            *("--stage", "data", "--chdir", str(tmp_path), "--", "x"),
+            launcher=launcher,
+            facts=replace(FACTS, staging=seen),
+        )
+
+        status, argv, told, stderr = execute(made, tmp_path)
+
+        assert status == 0
+        assert argv[-1] == "x"
+        assert "MUSTER_STAGE" not in told
+        assert "muster: warning: nothing is staged: a node does not answer; all ranks use the shared files" in stderr
 
 
 def test_the_status_of_the_launcher_is_the_scripts(tmp_path: Path) -> None:

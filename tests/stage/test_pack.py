@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,22 +13,37 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from muster.errors import CommandFailed, RequestError
-from muster.stage.pack import Packed, pack
+from muster.plan.model import Reason, Staged
+from muster.stage import pack as module
+from muster.stage.pack import Packed, pack, place
 
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
     lambda name: name not in {".", ".."} and len(name.encode()) < 200
 )
 
 
-def packed(source: Path, cache: Path, said: list[str] | None = None) -> Packed:
-    return pack(source, cache, os.environ, (said if said is not None else []).append)
+def whole(made: Packed) -> bytes:
+    """The archive's chunks together, each of them verified."""
+    listed = (made.folder / made.key / "chunks").read_text()
+    assert hashlib.sha256(listed.encode()).hexdigest() == made.digest
+    content = b""
+    for line in listed.splitlines():
+        digest, name = line.split()
+        chunk = (made.folder / made.key / name).read_bytes()
+        assert hashlib.sha256(chunk).hexdigest() == digest
+        content += chunk
+    return content
 
 
 def unpacked(made: Packed, folder: Path) -> Path:
     folder.mkdir()
-    program = ["--use-compress-program=zstd -d"] if made.compressed else []
-    subprocess.run(["tar", "--extract", f"--file={made.archive}", *program, "-C", str(folder)], check=True)
-    return folder / made.source.name
+    program = ["--use-compress-program=zstd -d"] if made.kind == "tree.zst" else []
+    subprocess.run(["tar", "--extract", *program, "-C", str(folder)], input=whole(made), check=True)
+    return folder
+
+
+def below(folder: Path, path: Path) -> Path:
+    return folder / path.relative_to("/")
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -38,7 +54,7 @@ def test_whatever_it_holds_comes_out_again(tmp_path_factory: pytest.TempPathFact
     source.mkdir()
     for name, content in files.items():
         (source / name).write_bytes(content)
-    out = unpacked(packed(source, folder / "cache"), folder / "out")
+    out = below(unpacked(pack([source], folder / "kept"), folder / "out"), source)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == files
 
 
@@ -46,44 +62,79 @@ def test_it_is_made_once_and_again_when_something_changes(tmp_path: Path) -> Non
     source = tmp_path / "data"
     (source / "deep").mkdir(parents=True)
     (source / "deep/a").write_text("1")
-    said: list[str] = []
-    first = packed(source, tmp_path / "cache", said)
-    assert packed(source, tmp_path / "cache", said) == first
+    first = pack([source], tmp_path / "kept")
+    again = pack([source], tmp_path / "kept")
+    assert (first.made_now, again.made_now, again.digest) == (True, False, first.digest)
     (source / "deep/a").write_text("12")
-    second = packed(source, tmp_path / "cache", said)
+    second = pack([source], tmp_path / "kept")
     assert second.key != first.key
     (source / "deep/a").chmod(0o700)
-    assert packed(source, tmp_path / "cache", said).key != second.key
-    assert said == [f"packing {source}"] * 3
+    assert pack([source], tmp_path / "kept").key != second.key
 
 
-def test_the_digest_is_the_archives(tmp_path: Path) -> None:
+def test_several_paths_are_one_archive_and_some_are_left_out(tmp_path: Path) -> None:
+    for name in ("env/keep", "env/envs/other", "base/lib"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_text(name)
+    sources, left = [tmp_path / "env", tmp_path / "base"], [str(tmp_path / "env/envs")]
+    made = pack(sources, tmp_path / "kept", leave_out=left)
+    out = unpacked(made, tmp_path / "out")
+    assert below(out, tmp_path / "env/keep/file").read_text() == "env/keep"
+    assert below(out, tmp_path / "base/lib/file").read_text() == "base/lib"
+    assert not below(out, tmp_path / "env/envs").exists()
+    (tmp_path / "env/envs/other/file").write_text("changed")
+    assert pack(sources, tmp_path / "kept", leave_out=left).key == made.key
+
+
+def test_a_single_file_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "image.sif").write_bytes(os.urandom(1 << 16))
+    made = pack([tmp_path / "image.sif"], tmp_path / "kept")
+    assert made.kind == "file"
+    assert whole(made) == (tmp_path / "image.sif").read_bytes()
+
+
+def test_what_is_large_comes_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CHUNK_BYTES", 1 << 14)
+    (tmp_path / "data").write_bytes(os.urandom(100_000))
+    made = pack([tmp_path / "data"], tmp_path / "kept")
+    assert made.count == 7
+    assert whole(made) == (tmp_path / "data").read_bytes()
+
+
+def test_an_archive_without_its_list_is_not_believed(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("content")
-    made = packed(tmp_path / "file", tmp_path / "cache")
-    assert hashlib.sha256(made.archive.read_bytes()).hexdigest() == made.digest
+    made = pack([tmp_path / "file"], tmp_path / "kept")
+    (made.folder / made.key / "000000").write_bytes(b"half")
+    (made.folder / made.key / "chunks").unlink()
+    assert whole(pack([tmp_path / "file"], tmp_path / "kept")) == b"content"
 
 
-def test_an_archive_without_its_digest_is_not_believed(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("content")
-    made = packed(tmp_path / "file", tmp_path / "cache")
-    made.archive.write_bytes(b"half")
-    made.archive.with_name(f"{made.archive.name}.sha256").unlink()
-    assert packed(tmp_path / "file", tmp_path / "cache").digest == made.digest
-    assert made.archive.read_bytes() != b"half"
+def test_the_latest_one_is_named_and_the_others_are_removed(tmp_path: Path) -> None:
+    source = tmp_path / "data"
+    source.mkdir()
+    (source / "a").write_text("1")
+    thing = Staged("data", "data", (str(source),), str(tmp_path / "kept"), (), Reason("x"))
+    said: list[str] = []
+    first = place(thing, said.append)
+    (source / "b").write_text("2")
+    second = place(thing, said.append)
+    key, kind, count, digest, _ = (tmp_path / "kept/latest").read_text().split("\t")
+    assert (key, kind, int(count), digest) == (second.key, second.kind, second.count, second.digest)
+    assert not (tmp_path / "kept" / first.key).exists()
+    assert [text.partition(":")[0] for text in said] == ["packed data"] * 2
 
 
-def test_what_cannot_be_packed_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [["exit 1"], ["cat >/dev/null", "exit 1"]])
+def test_what_cannot_be_packed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str]
+) -> None:
     with pytest.raises(RequestError, match="is not there"):
-        packed(tmp_path / "none", tmp_path / "cache")
-    (tmp_path / "file").write_text("content")
+        pack([tmp_path / "none"], tmp_path / "kept")
+    (tmp_path / "data").mkdir()
     program = tmp_path / "zstd"
-    program.write_text("#!/bin/sh\nexit 1\n")
+    program.write_text("\n".join(["#!/bin/sh", *words]))
     program.chmod(0o755)
-    before = os.environ["PATH"]
-    os.environ["PATH"] = f"{tmp_path}:{before}"
-    try:
-        with pytest.raises(CommandFailed):
-            packed(tmp_path / "file", tmp_path / "cache")
-    finally:
-        os.environ["PATH"] = before
-    assert list((tmp_path / "cache").iterdir()) == []
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(CommandFailed):
+        pack([tmp_path / "data"], tmp_path / "kept")
+    assert list((tmp_path / "kept").iterdir()) == []

@@ -87,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument("--gpu-type", metavar="T", help="their type, as --gres=gpu:T:n names it")
     page.add_argument("--memory", default="16G", metavar="M", help="memory of each host (default: 16G)")
     page.add_argument(
+        "--tmp", default="256M", metavar="M", help="size of each host's own /tmp, in memory (default: 256M)"
+    )
+    page.add_argument(
         "--partition", action="append", default=[], metavar="SPEC", help="a partition, see below; may be given again"
     )
     page.add_argument("--accounting", action="store_true", help="accounts, QOS, limits and sacct, on a real database")
@@ -163,7 +166,7 @@ def _spec(options: argparse.Namespace) -> LabSpec:
 
         site = choose_site(options.like, look())
         like = lab_like(site.profile, name=options.name, nodes=options.nodes, slurm=options.slurm)
-        return replace(like, internet=options.internet)
+        return replace(like, internet=options.internet, tmp_mib=parse_memory_mib(options.tmp))
     group = HostGroup(
         count=options.nodes,
         cpus=options.cpus_per_node,
@@ -177,6 +180,7 @@ def _spec(options: argparse.Namespace) -> LabSpec:
         accounting=options.accounting,
         slurm=options.slurm,
         internet=options.internet,
+        tmp_mib=parse_memory_mib(options.tmp),
     )
     if options.partition:
         spec = replace(spec, partitions=tuple(parse_partition(text, spec.hosts) for text in options.partition))

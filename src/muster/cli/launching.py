@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from muster.plan.model import Engine, Note, Plan
     from muster.sites.load import Site
 
-__all__ = ["asked_for_help", "facts_and_request", "need_command", "place_gate", "plan_for", "take_own", "warn"]
+__all__ = [
+    "asked_for_help",
+    "facts_and_request",
+    "need_command",
+    "place_gate",
+    "place_staged",
+    "plan_for",
+    "take_own",
+    "warn",
+]
 
 
 def asked_for_help(words: Sequence[str], usage: str, summary: str, *, leave_out: Sequence[str] = ()) -> bool:
@@ -94,6 +103,10 @@ def plan_for(
         from muster.act.image_facts import look_at_image
 
         facts = look_at_image(request, site, facts)
+    if request.stage_env or request.stage or request.stage_out:
+        from muster.act.stage_facts import look_at_staging
+
+        facts = look_at_staging(request, facts)
     plan = make_plan(
         request, site, look_at_nccl(request, site, facts), typed=typed, engine=engine, within=within, stream=stream
     )
@@ -177,6 +190,15 @@ def place_gate(plan: Plan) -> None:
         from muster.check.pack import place_check
 
         place_check(Path(plan.gate[1]))
+
+
+def place_staged(plan: Plan, *, quiet: bool) -> None:
+    """Pack what is to be staged, where the job will look for it: before it waits, and while nobody pays for nodes."""
+    if plan.staging is not None and plan.staging.things:
+        from muster.stage.pack import place
+
+        for thing in plan.staging.things:
+            place(thing, lambda text: say(text, quiet=quiet))
 
 
 def need_command(request: Request) -> None:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from muster.cli.launching import asked_for_help, facts_and_request, need_command, place_gate, plan_for, take_own, warn
+from muster.cli.launching import (
+    asked_for_help,
+    facts_and_request,
+    need_command,
+    place_gate,
+    place_staged,
+    plan_for,
+    take_own,
+    warn,
+)
 from muster.cli.output import say
 
 if TYPE_CHECKING:
@@ -55,6 +64,7 @@ def main(words: Sequence[str]) -> int:
     warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
     make_rank_library(plan.rank_library)
     place_gate(plan)
+    place_staged(plan, quiet=quiet)
     if "--verbose" in own:
         say(f"{place}: {why}; launcher {plan.launcher}: {plan.launcher_reason.text}")
     if place is Place.WITHIN:

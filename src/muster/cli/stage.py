@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,9 +17,10 @@ Bring a folder or file to the nodes of the allocation this is typed in, and prin
   data=$(muster stage /work/me/dataset)
   muster run -- python train.py --data "$data"
 
-It is packed once, sent to each node by sbcast's tree, verified by its hash and unpacked. It stays there: the next job
-on that node finds it, unless the original has changed. Where a node cannot take it, the place that is printed is the
-shared one, for all nodes, and the reason is said.
+It is packed once; each node sends its share of it to the others, verifies what it gets by its hash and unpacks it while
+it comes. It stays there: the next job on that node finds it, unless the original has changed. Where a node cannot take
+it, the place that is printed is the shared one, for all nodes, and the reason is said. `muster run` and `muster submit`
+do the same with --stage DATA and --stage-env, and show the copy to the ranks under the name of the original.
 """
 
 
@@ -32,22 +34,27 @@ class _Parser(argparse.ArgumentParser):
 def main(words: list[str]) -> int:
     """Stage; print the place."""
     options = _parser().parse_args(words)
-    from muster.stage.nodes import clean, stage
-    from muster.stage.pack import pack
+    from muster.plan.model import Reason, Staged
+    from muster.stage.nodes import clean, need_allocation, stage
+    from muster.stage.pack import place
 
-    folder = options.to or Path("/tmp") / f"muster-stage-{os.getuid()}"  # noqa: S108  # the nodes' own
+    folder = options.to or Path("/tmp")  # noqa: S108  # the nodes' own
     if options.clean is not None:
-        hosts = clean(folder, options.clean, os.environ)
-        say(f"{len(hosts)} nodes keep what was used in the last {options.clean} days", quiet=options.quiet)
+        count = clean(folder, options.clean, os.environ)
+        say(f"{count} nodes keep what was used in the last {options.clean} days", quiet=options.quiet)
         return 0
     if options.path is None:
         raise RequestError("there is nothing to stage", hint="muster stage PATH")
-    source = options.path.absolute()
-    cache = options.cache or source.parent / ".muster-stage"
-    packed = pack(source, cache, os.environ, lambda text: say(text, quiet=options.quiet))
-    staged = stage(packed, folder, os.environ, lambda text: say(text, quiet=options.quiet))
-    for trouble in staged.trouble:
-        say(f"warning: {trouble}: all nodes use {source}")
+    need_allocation(os.environ)
+    source = options.path.resolve()
+    cache = (options.cache or source.parent / ".muster-stage") / source.name
+    thing = Staged(str(options.path), "data", (str(source),), str(cache), (), Reason("set by you"))
+    place(thing, lambda text: say(text, quiet=options.quiet))
+    staged = stage(thing, folder, os.environ)
+    for text in staged.news if not options.quiet else ():
+        print(text, file=sys.stderr)
+    for text in staged.trouble:
+        say(f"warning: {text}")
     if options.json:
         print_json({"path": str(staged.path), "local": staged.is_local, "trouble": list(staged.trouble)})
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.cli.launching import asked_for_help, facts_and_request, place_gate, plan_for, take_own, warn
+from muster.cli.launching import asked_for_help, facts_and_request, place_gate, place_staged, plan_for, take_own, warn
 from muster.cli.output import print_json, say
 
 _USAGE = "muster submit [OPTION…] [--] COMMAND…"
@@ -30,6 +30,7 @@ def main(words: Sequence[str]) -> int:
     warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
     make_rank_library(plan.rank_library)
     place_gate(plan)
+    place_staged(plan, quiet=quiet)
     done = submit(
         plan,
         digest=digest_of(plan),

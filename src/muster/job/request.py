@@ -400,6 +400,34 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ()
 
+    stage_env: Annotated[
+        bool,
+        _option(
+            "--stage-env",
+            group="staging",
+            help="the environment, its Python and the script's folder (or the image's file) onto the nodes' own disks",
+        ),
+    ] = False
+    stage: Annotated[
+        tuple[str, ...],
+        _option(
+            "--stage",
+            metavar="DATA",
+            repeated=True,
+            group="staging",
+            help="a folder or file onto the nodes' own disks, seen under its own name",
+        ),
+    ] = ()
+    stage_out: Annotated[
+        str | None,
+        _option(
+            "--stage-out",
+            metavar="DIR",
+            group="staging",
+            help="what ranks write to DIR stays on their node's disk, and is brought to DIR when they end",
+        ),
+    ] = None
+
     site: Annotated[
         str | None, _option("--site", metavar="NAME", group="where", help="site profile; detected if not given")
     ] = None

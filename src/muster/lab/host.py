@@ -106,7 +106,7 @@ def _first(spec: LabSpec, host: str, go: int, news: int) -> int:
     os.read(go, 1)
     os.close(go)
     kernel.set_hostname(host)
-    mount_host()
+    mount_host(spec.tmp_mib)
     ip_batch(
         [
             "link set lo up",

@@ -11,7 +11,6 @@ from muster.lab.kernel import MountFlag
 __all__ = ["mount_host", "mount_lab"]
 
 _CAREFUL = MountFlag.no_suid | MountFlag.no_device
-_TMP_SIZE = "256m"
 
 
 def mount_lab() -> None:
@@ -30,10 +29,10 @@ def mount_lab() -> None:
         ) from None
 
 
-def mount_host() -> None:
-    """A host's own places, and its /tmp."""
+def mount_host(tmp_mib: int) -> None:
+    """A host's own places, and its /tmp of that size."""
     _mount_own_places()
-    kernel.mount("tmpfs", paths.TEMPORARY, "tmpfs", _CAREFUL, f"size={_TMP_SIZE},mode=1777")
+    kernel.mount("tmpfs", paths.TEMPORARY, "tmpfs", _CAREFUL, f"size={tmp_mib}m,mode=1777")
 
 
 def _mount_own_places() -> None:

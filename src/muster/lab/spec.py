@@ -87,6 +87,9 @@ class LabSpec:
     accounts: tuple[Account, ...] = (Account("lab"),)
     qos: tuple[Qos, ...] = ()
     job_submit_lua: str | None = None
+    tmp_mib: int = 256
+    """Of each host's own /tmp."""
+
     options: Options = ()
     """Further lines of slurm.conf; they stand last, so they win."""
     internet: bool = False
@@ -96,6 +99,10 @@ class LabSpec:
         check_name(self.name)
         if self.slurm not in SLURM_VERSIONS:
             raise UnknownName("Slurm version for a lab", self.slurm, SLURM_VERSIONS)
+        if not 1 <= self.tmp_mib <= 1 << 20:
+            raise RequestError(
+                f"a lab's host has 1 MiB to 1 TiB of /tmp, not {self.tmp_mib} MiB", hint="for example --tmp 1G"
+            )
         _check_groups(self.groups)
         _check_partitions(self.partitions, self.hosts)
         _no_doubles("lab user", self.users)

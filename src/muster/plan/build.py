@@ -18,7 +18,7 @@ from muster.plan.environment import make_prelude, make_variables
 from muster.plan.flags import absorb_flags, gpus_in_gres, unknown_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.horovod import HOROVOD, horovod_variables, pmi_of, started_by, starter_of
-from muster.plan.model import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape, Variable
+from muster.plan.model import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape, Staging, Variable
 from muster.plan.python_environment import as_variables, environment_of, venv_in_image
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_terms import node_shape, reason_for, site_notes, situation_of, terms_of
@@ -66,6 +66,8 @@ def make_plan(
     notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
     if request.snapshot and not queued:
         notes.append(Note("--snapshot is for jobs that wait: this one starts now, from the files as they are"))
+    staging, more = _staging(request, site, facts, shape, image, engine, directory)
+    notes += more
     notes += _image_notes(image, facts, (*command, *request.env), gpus=shape.gpus_per_node)
     plan = Plan(
         version=__version__,
@@ -102,6 +104,7 @@ def make_plan(
         python=python or "python3",
         rank_library=None if image.image else facts.rank_library,
         gate=gate_words(python or "python3", directory, expected_at(site, shape, engine)) if request.check else (),
+        staging=staging,
         notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, shape, launcher, node, engine)),
     )
     if engine is Engine.SLURM and not within:
@@ -141,6 +144,17 @@ def _kept_outside(image: ImageUse) -> Iterable[Variable]:
     from muster.plan.image import keep_host_outside
 
     return keep_host_outside(image)
+
+
+def _staging(
+    request: Request, site: Site, facts: Facts, shape: Shape, image: ImageUse, engine: Engine, directory: str
+) -> tuple[Staging | None, list[Note]]:
+    if not (request.stage_env or request.stage or request.stage_out) or request.launcher == "shell":
+        return None, []
+    from muster.plan.staging import make_staging, staging_notes
+
+    staging = make_staging(request, site, facts, shape, image, engine, directory)
+    return staging, list(staging_notes(request, engine, staging, facts))
 
 
 def _image_notes(image: ImageUse, facts: Facts, words: Sequence[Word], *, gpus: int) -> Iterable[Note]:

@@ -27,6 +27,8 @@ __all__ = [
     "Reason",
     "Rendezvous",
     "Shape",
+    "Staged",
+    "Staging",
     "Variable",
 ]
 
@@ -192,6 +194,47 @@ class ImageUse(msgspec.Struct, frozen=True):
         return bool(self.program) and self.kind in {"sif", "squashfs"}
 
 
+class Staged(msgspec.Struct, frozen=True):
+    """Something that every node gets a copy of, before the ranks start."""
+
+    name: str
+    """In words."""
+
+    role: str
+    """environment, image or data."""
+
+    paths: tuple[str, ...]
+    """Absolute and without links; one archive holds them all, and each is seen at its own name."""
+
+    packed: str
+    """The folder in which `run` and `submit` pack it; its file `latest` names what is to be used."""
+
+    signs: tuple[str, ...]
+    """Paths that are newer than the archive once it is out of date."""
+
+    reason: Reason
+    leave_out: tuple[str, ...] = ()
+    """Paths in it that are not packed: the shared ones stay in view."""
+
+
+class Staging(msgspec.Struct, frozen=True):
+    """What lies on the nodes' own disks while the ranks run."""
+
+    folder: Word
+    folder_reason: Reason
+    things: tuple[Staged, ...] = ()
+    script: tuple[str, str] | None = None
+    """The word of the command that is the script, and its path: it is started from a copy of its folder."""
+
+    out: str | None = None
+    """What ranks write there is brought there when they end."""
+
+    word: str | None = None
+    """The word of the command that names the image, or the folder of an environment that works under another name."""
+
+    advice: tuple[tuple[str, Reason], ...] = ()
+
+
 class Note(msgspec.Struct, frozen=True):
     """Something the user should know before pressing return; `warning` goes to stderr also without --as why."""
 
@@ -245,6 +288,7 @@ class Plan(msgspec.Struct, frozen=True):
     gate: tuple[str, ...] = ()
     """Stands before the command in every process that we start: the check, which becomes the command or ends."""
 
+    staging: Staging | None = None
     notes: tuple[Note, ...] = ()
 
     cpu_flags: tuple[str, ...] = ()

@@ -47,6 +47,7 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     if plan.gate:
         yield "check", plan.gate[1], REASON
     yield from _image(plan)
+    yield from _staging(plan)
     for condition in plan.conditions:
         yield "condition", condition.sentence, condition.reason
 
@@ -81,6 +82,28 @@ def _image(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     for mount in image.mounts:
         names = mount.source if mount.source == mount.target else f"{mount.source} as {mount.target}"
         yield "image", f"bind {names}{' (read-only)' if mount.read_only else ''}", mount.reason
+
+
+def _staging(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
+    staging = plan.staging
+    if staging is None:
+        return
+    yield "staging", f"onto {quote(staging.folder)} of every node", staging.folder_reason
+    for thing in staging.things:
+        yield "staging", thing.name, thing.reason
+        for path in thing.paths if thing.role == "environment" else ():
+            yield "staging", path, Reason("in the same archive, and seen at its own name", thing.reason.origin)
+    if staging.script is not None:
+        why = "importing torch looks 161 times into it: the script is a copy there, all beside it links"
+        yield "staging", f"the folder of {staging.script[1]}", Reason(why)
+    if staging.out is not None:
+        yield (
+            "staging",
+            f"{staging.out}, when the ranks have ended",
+            Reason("they write to their node's disk", "set by you"),
+        )
+    for text, reason in staging.advice:
+        yield "staging", text, reason
 
 
 def plan_as_text(plan: Plan) -> str:

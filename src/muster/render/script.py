@@ -96,6 +96,10 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield f"{variable}=$(\n    cat <<'MUSTER_TEXT'\n{prologue_text(plan, variable)}MUSTER_TEXT\n)"
     yield ""
     yield part("stop")
+    if plan.staging is not None:
+        from muster.render.staging import stage_texts
+
+        yield from stage_texts()
     if _chooses_port(plan) or _chooses_address(plan):
         yield part("meeting")
     if _chooses_port(plan):
@@ -122,7 +126,7 @@ def _parts_of_the_end(plan: Plan) -> Iterator[str]:
 def prologue_text(plan: Plan, variable: str) -> str:
     """The text that the script keeps in `variable`; the once-per-node command stands right after identity is known."""
     names = dict(launcher_named(plan.launcher).prologues(plan))[variable]
-    end = prologue_end(plan, variable)
+    end = prologue_end(plan, variable) + (_prologue_of_staging(plan) if variable == RANK else "")
     if variable != RANK or not (plan.node_prologue or end or plan.cpu_flags):
         return compose(names)
     once = f"{part('cpu_flags')}muster_cpu_has {shlex.join(plan.cpu_flags)}\n\n" if plan.cpu_flags else ""
@@ -130,6 +134,14 @@ def prologue_text(plan: Plan, variable: str) -> str:
         once += f"{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n\n"
     middle = compose(names[3:-1])
     return f"{compose(names[:3])}\n{once}{middle}{middle and chr(10)}{end}{part(names[-1])}"
+
+
+def _prologue_of_staging(plan: Plan) -> str:
+    if plan.staging is None:
+        return ""
+    from muster.render.staging import stage_prologue
+
+    return stage_prologue(plan)
 
 
 def _chooses_port(plan: Plan) -> bool:
@@ -229,18 +241,32 @@ def _environment(plan: Plan) -> Iterator[str]:
     told = told_to_tasks(plan)
     yield "# What the prologue of every rank compares with what it finds."
     yield "export " + " ".join(f"{name}={quote(value)}" for name, value in told.items())
+    if plan.staging is not None:
+        from muster.render.staging import stage_lines
+
+        yield from stage_lines(plan, plan.staging)
     if _chooses_port(plan):
         yield "muster_choose_port"
     if _chooses_address(plan):
         yield f"muster_choose_address {line(plan.rendezvous.rule)}"
     if plan.launcher.startswith("mpirun"):
         ours = (each.name for each in plan.variables if each.value is not None)
-        carried = dict.fromkeys([*told, contract.PORT, contract.PORT_CHOSEN, contract.NODES, *ours, *_CARRIED])
+        carried = dict.fromkeys(
+            [*told, contract.PORT, contract.PORT_CHOSEN, contract.NODES, *ours, *_staged(plan), *_CARRIED]
+        )
         yield f"muster_label={int(plan.label)}"
         yield f"muster_carried=({' '.join(carried)})"
         yield f"muster_mpirun_site=({line(flag.word for flag in plan.mpirun_flags)})"
         yield "muster_mpirun_words"
     yield ""
+
+
+def _staged(plan: Plan) -> tuple[str, ...]:
+    if plan.staging is None:
+        return ()
+    from muster.render.staging import STAGE_VARIABLES
+
+    return STAGE_VARIABLES
 
 
 def told_to_tasks(plan: Plan) -> dict[str, Word]:
@@ -308,6 +334,8 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
 
 def _last(plan: Plan) -> Iterator[str]:
     """What is left on the nodes goes; the script ends as its ranks did."""
+    if plan.staging is not None:
+        yield "muster_stage_end"
     if plan.image.may_be_unpacked:
         yield "muster_remove_unpacked"
     yield 'exit "${muster_interrupted:-$muster_status}"'

@@ -560,6 +560,9 @@ class FileSystem(_Part, frozen=True, kw_only=True):
     files_max: Text | None = None
     purge_days: Count | None = None
     counts_as_memory: bool | None = None
+    operations_per_s: Count | None = None
+    """Files opened or looked for, by all nodes together: what starting Python from it is bound by."""
+
     locks: bool | None = None
     """Whether SQLite's locks work on it from many nodes."""
 

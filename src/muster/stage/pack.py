@@ -1,77 +1,166 @@
-"""A folder or file as one archive, made once: the shared file system is then read by name a single time."""
+"""Folders or a file as an archive in chunks, made once: the shared file system is read file by file a single time."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from muster.act.runner import checked, run
 from muster.errors import RequestError
+from muster.plan.model import Staged
 
-__all__ = ["Packed", "pack"]
+__all__ = ["Packed", "pack", "place"]
 
 Say = Callable[[str], None]
 _HOURS_S = 6 * 3600
+_CHUNK_BYTES = 16 << 20
+_CHUNKS_MOST = 512
 
 
 class Packed(msgspec.Struct, frozen=True):
-    """What was packed, and the archive that holds it."""
+    """What was packed, and the folder that holds it in chunks, beside the list of their digests."""
 
-    source: Path
+    folder: Path
     key: str
-    """Changes with the path, and with the names, sizes, times and modes of everything below it."""
+    """Changes with the paths, and with the names, sizes, times and modes of everything below them."""
 
-    archive: Path
+    kind: str
+    """tree.zst, tree, or file: as it is."""
+
+    count: int
     digest: str
-    """SHA-256 of the archive."""
+    """SHA-256 of the list of the chunks' own."""
 
-    compressed: bool
-
-
-def pack(source: Path, cache: Path, environment: Mapping[str, str], say: Say) -> Packed:
-    """The archive of `source`, from the cache where nothing has changed since."""
-    if not source.exists():
-        raise RequestError(f"{source} is not there", hint="name a folder or a file")
-    key = f"{source.name.strip('.') or 'root'}-{_fingerprint(source)}"
-    compressed = shutil.which("zstd", path=environment.get("PATH")) is not None
-    archive = cache / f"{key}.tar{'.zst' if compressed else ''}"
-    note = archive.with_name(f"{archive.name}.sha256")
-    if not (archive.is_file() and note.is_file()):
-        say(f"packing {source}")
-        cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _write(source, archive, note, compressed=compressed)
-    return Packed(source, key, archive, note.read_text().split()[0], compressed)
+    made_now: bool = False
 
 
-def _write(source: Path, archive: Path, note: Path, *, compressed: bool) -> None:
-    """Nobody finds half of it under its name: the digest is written last, and the archive renamed before it."""
-    draft = archive.with_name(f".{archive.name}.{os.getpid()}")
-    program = ["--use-compress-program=zstd -3 -T0"] if compressed else []
-    words = ["tar", "--create", f"--file={draft}", *program, "-C", str(source.parent), "--", source.name]
+def place(thing: Staged, say: Say) -> Packed:
+    """Pack what a plan stages, and say in its file `latest` which archive is to be used."""
+    folder = Path(thing.packed)
+    began = time.monotonic()
+    packed = pack([Path(each) for each in thing.paths], folder, leave_out=thing.leave_out)
+    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    draft = folder / f".latest.{os.getpid()}"
+    draft.write_text("\t".join([packed.key, packed.kind, str(packed.count), packed.digest, when]) + "\n")
+    draft.rename(folder / "latest")
+    if packed.made_now:
+        size = sum(path.stat().st_size for path in (folder / packed.key).iterdir())
+        say(f"packed {thing.name}: {size / 1e6:.0f} MB in {time.monotonic() - began:.1f} s")
+        _remove_all_but(folder, packed.key)
+    return packed
+
+
+def pack(sources: Sequence[Path], folder: Path, *, leave_out: Sequence[str] = ()) -> Packed:
+    """The archive of `sources`, in `folder`; the one that is there where nothing has changed since."""
+    for source in sources:
+        if not source.exists():
+            raise RequestError(f"{source} is not there", hint="name a folder or a file")
+        if any(ord(character) < 32 for character in str(source)):
+            raise RequestError(f"{str(source)!r} holds a control character", hint="rename it")
+    size, digest = _fingerprint(sources, leave_out)
+    key = f"{sources[0].name.strip('.') or 'root'}-{digest}"
+    found = _found(folder, key)
+    if found is not None:
+        return found
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write(sources, folder, key, size, leave_out)
+    made = _found(folder, key)
+    assert made is not None  # noqa: S101  # it has just been renamed to this name
+    return msgspec.structs.replace(made, made_now=True)
+
+
+def _kind(sources: Sequence[Path]) -> str:
+    if len(sources) == 1 and sources[0].is_file():
+        return "file"
+    return "tree.zst" if shutil.which("zstd") else "tree"
+
+
+def _found(folder: Path, key: str) -> Packed | None:
     try:
-        checked(run(words, timeout_s=_HOURS_S), hint="is there room for the archive? --cache DIR names another place")
-        with draft.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        draft.rename(archive)
-        note.write_text(f"{digest}  {archive.name}\n")
+        listed = (folder / key / "chunks").read_bytes()
+        kind = (folder / key / "kind").read_text().strip()
+    except OSError:
+        return None
+    return Packed(folder, key, kind, listed.count(b"\n"), hashlib.sha256(listed).hexdigest())
+
+
+def _write(sources: Sequence[Path], folder: Path, key: str, size: int, leave_out: Sequence[str]) -> None:
+    """Nobody finds half of it under its name: it is renamed once the list of its digests is written.
+
+    Each chunk is hashed on its way to the disk, and nothing is read a second time.
+    """
+    kind = _kind(sources)
+    draft = folder / f".{key}.{os.getpid()}"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(mode=0o700)
+    chunk = max(_CHUNK_BYTES, size // _CHUNKS_MOST)
+    reader = 'cat "$@"' if kind == "file" else 'tar --create --file=- --directory=/ --anchored --no-wildcards "$@"'
+    squeezed = " | zstd -q -3 -T0" if kind == "tree.zst" else ""
+    hashing = 'tee "$FILE" | sha256sum >"$FILE.sha256"'
+    text = (
+        f"set -o pipefail; draft=$1 chunk=$2; shift 2; {reader}{squeezed}"
+        f" | split --bytes=$chunk --numeric-suffixes --suffix-length=6 --filter='{hashing}' - \"$draft/\""
+    )
+    names = [str(each) if kind == "file" else str(each).lstrip("/") for each in sources]
+    skipped = [f"--exclude={each.lstrip('/')}" for each in leave_out]
+    try:
+        words = ["bash", "-c", text, "muster-pack", str(draft), str(chunk), *skipped, "--", *names]
+        checked(run(words, timeout_s=_HOURS_S), hint="is there room for the archive where it is kept?")
+        lines = []
+        for path in sorted(draft.glob("*.sha256")):
+            lines.append(f"{path.read_text().split()[0]}  {path.stem}\n")
+            path.unlink()
+        (draft / "kind").write_text(f"{kind}\n")
+        (draft / "chunks").write_text("".join(lines))
+        shutil.rmtree(folder / key, ignore_errors=True)
+        draft.rename(folder / key)
     finally:
-        draft.unlink(missing_ok=True)
+        shutil.rmtree(draft, ignore_errors=True)
 
 
-def _fingerprint(source: Path) -> str:
-    whole = hashlib.sha256(os.fsencode(source))
-    for line in _entries(source):
-        whole.update(line)
-    return whole.hexdigest()[:16]
+def _remove_all_but(folder: Path, key: str) -> None:
+    """What a job that still waits would use: it then finds no archive, and uses the shared files."""
+    for path in folder.iterdir():
+        if path.is_dir() and path.name != key and not path.name.startswith("."):
+            shutil.rmtree(path, ignore_errors=True)
 
 
-def _entries(source: Path) -> Iterator[bytes]:
-    for path in [source, *sorted(source.rglob("*"))] if source.is_dir() else [source]:
-        told = path.lstat()
-        size = 0 if path.is_dir() and not path.is_symlink() else told.st_size
-        yield os.fsencode(path) + f"\0{size}\0{told.st_mtime_ns}\0{told.st_mode:o}\n".encode()
+def _fingerprint(sources: Sequence[Path], leave_out: Sequence[str]) -> tuple[int, str]:
+    """How large it is, and what changes whenever it does. A folder's own time says nothing that its names do not."""
+    whole = hashlib.sha256()
+    size = 0
+    for source in sources:
+        whole.update(os.fsencode(source) + b"\0")
+        for line, length in _entries(os.fsencode(source), [os.fsencode(each) for each in leave_out]):
+            whole.update(line)
+            size += length
+    return size, whole.hexdigest()[:16]
+
+
+def _entries(source: bytes, leave_out: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
+    if not os.path.isdir(source):  # noqa: PTH112  # bytes, and tens of thousands of them
+        yield _told(source, os.stat(source))  # noqa: PTH116
+        return
+    todo = [source]
+    while todo:
+        folder = todo.pop()
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda each: each.name)
+        for entry in entries:
+            if entry.path in leave_out:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                todo.append(entry.path)
+                yield entry.path + b"\0", 0
+            else:
+                yield _told(entry.path, entry.stat(follow_symlinks=False))
+
+
+def _told(path: bytes, of: os.stat_result) -> tuple[bytes, int]:
+    return path + f"\0{of.st_size}\0{of.st_mtime_ns}\0{of.st_mode:o}\n".encode(), of.st_size

@@ -1,0 +1,380 @@
+# On one node of a job, beside its ranks, for as long as they run: takes what is staged, puts it in the place of the
+# shared copy, and brings back what was written. $1: the node's folder, $2: the job, $3: how many nodes there are,
+# $4: this node's number, $5: where what was written is to be brought (or -). It is told what to do line by line, and
+# answers in lines that begin with muster-stage. Nothing under a key is ever half a copy: it was renamed to that name.
+umask 077
+read -r muster_host </proc/sys/kernel/hostname
+muster_host=${SLURMD_NODENAME:-$muster_host}
+muster_top=$1
+muster_id=$2
+muster_nodes=$3
+muster_node=$4
+muster_out=$5
+muster_job=$muster_top/job-$muster_id
+muster_tab=$(printf '\t')
+muster_sender=
+muster_holder=
+muster_next=0
+
+# Lines of several processes: each is written at once.
+muster_tell() {
+    printf 'muster-stage\t%s\t%s\t%s\n' "$muster_host" "$1" "${2:--}"
+}
+
+muster_remove() {
+    chmod -R u+w "$@" 2>/dev/null
+    rm -rf "$@"
+}
+
+# Is the copy that is asked for here? $1: its number, $2: key, $3: tree.zst, tree or file, $4: chunks, $5: digest of
+# the list of them, $6: the folder they lie in, $7: the path of the one file.
+muster_look() {
+    muster_number=$1
+    muster_key=$2
+    muster_kind=$3
+    muster_count=$4
+    muster_digest=$5
+    muster_from=$6
+    muster_file=$7
+    muster_place=$muster_top/$muster_key-${muster_digest%"${muster_digest#????????}"}
+    muster_in=$muster_job/in-$1
+    muster_trouble=
+    muster_next=0
+    if [ -e "$muster_place/.muster-$muster_digest" ]; then
+        touch "$muster_place" # used today: not to be cleaned
+        muster_tell "$1" have
+    elif [ "$muster_kind" = tree.zst ] && ! command -v zstd >/dev/null; then
+        muster_tell "$1" no-zstd
+    elif mkdir -p "$muster_in" 2>/dev/null; then
+        muster_tell "$1" need
+    else
+        muster_tell "$1" full
+    fi
+}
+
+# The copy comes: every node sends its share of the chunks to all, so that no single link carries everything.
+muster_fetch() {
+    mkdir -p "$muster_in" && cp "$muster_from/chunks" "$muster_in/chunks" 2>/dev/null || muster_trouble=full
+    [ "$(sha256sum <"$muster_in/chunks" 2>/dev/null)" = "$muster_digest  -" ] || muster_trouble=${muster_trouble:-damaged}
+    muster_draft=
+    if [ ! -e "$muster_place/.muster-$muster_digest" ] && [ -z "$muster_trouble" ]; then
+        muster_draft=$muster_place.part-$muster_id
+        muster_begin_unpacking || muster_trouble=full
+    fi
+    muster_send &
+    muster_sender=$!
+}
+
+muster_begin_unpacking() {
+    mkdir -p "$muster_draft" || return 1
+    if [ "$muster_kind" = file ]; then
+        mkdir -p "$muster_draft${muster_file%/*}" && : >"$muster_draft$muster_file"
+        return
+    fi
+    mkfifo "$muster_in/pipe" || return 1
+    if [ "$muster_kind" = tree.zst ]; then
+        zstd -dcq <"$muster_in/pipe" | tar -xof - -C "$muster_draft" 2>"$muster_in/said" &
+    else
+        tar -xof - -C "$muster_draft" <"$muster_in/pipe" 2>"$muster_in/said" &
+    fi
+    muster_unpacker=$!
+    exec 4>"$muster_in/pipe"
+}
+
+muster_send() {
+    exec 4>&-
+    muster_chunk=$muster_node
+    while [ "$muster_chunk" -lt "$muster_count" ]; do
+        muster_name=$(printf '%06d' "$muster_chunk")
+        if muster_said=$(sbcast --force --size=8000000 "$muster_from/$muster_name" "$muster_in/$muster_name" 2>&1 </dev/null); then
+            muster_tell "$muster_number" "sent $muster_chunk"
+        else
+            muster_said=$(printf '%s' "$muster_said" | sed -n 's/.*REQUEST_FILE_BCAST(\([^)]*\)).*/\1/p' | head -n 1)
+            muster_tell "$muster_number" "unsent ${muster_said:-$muster_host}"
+            return
+        fi
+        muster_chunk=$((muster_chunk + muster_nodes))
+    done
+}
+
+# Chunk $1 lies on every node. Each is verified before anything is made of it; they are taken in their order.
+muster_take() {
+    : >"$muster_in/$(printf '%06d' "$1").here"
+    while [ "$muster_next" -lt "$muster_count" ]; do
+        muster_name=$(printf '%06d' "$muster_next")
+        [ -e "$muster_in/$muster_name.here" ] || return 0
+        muster_next=$((muster_next + 1))
+        if [ -n "$muster_draft" ] && [ -z "$muster_trouble" ]; then
+            muster_line=$(sed -n "${muster_next}p" "$muster_in/chunks")
+            if [ "$(sha256sum <"$muster_in/$muster_name")" != "${muster_line%% *}  -" ]; then
+                muster_trouble=damaged
+            elif [ "$muster_kind" = file ]; then
+                cat "$muster_in/$muster_name" >>"$muster_draft$muster_file" || muster_trouble=full
+            else
+                cat "$muster_in/$muster_name" >&4 || muster_trouble=full
+            fi
+        fi
+        rm -f "$muster_in/$muster_name" "$muster_in/$muster_name.here"
+    done
+    muster_finish
+}
+
+# All chunks are taken: the copy gets its name, or there is none.
+muster_finish() {
+    if [ -n "$muster_draft" ]; then
+        if [ "$muster_kind" != file ] && [ -p "$muster_in/pipe" ]; then
+            exec 4>&-
+            wait "$muster_unpacker" || muster_trouble=${muster_trouble:-full}
+        fi
+        if [ -z "$muster_trouble" ] && : >"$muster_draft/.muster-$muster_digest"; then
+            # Another job may have been faster: then its copy stays.
+            mv -T "$muster_draft" "$muster_place" 2>/dev/null || [ -e "$muster_place/.muster-$muster_digest" ] ||
+                muster_trouble=full
+        fi
+        [ ! -e "$muster_draft" ] || muster_remove "$muster_draft"
+        muster_draft=
+    fi
+    muster_remove "$muster_in"
+    muster_tell "$muster_number" "${muster_trouble:-have}"
+}
+
+# What is not used after all leaves nothing.
+muster_drop() {
+    [ -z "$muster_sender" ] || kill "$muster_sender" 2>/dev/null
+    exec 4>&-
+    [ -z "${muster_draft:-}" ] || muster_remove "$muster_draft"
+    muster_draft=
+    muster_remove "$muster_in"
+}
+
+# A virtual environment in the copy $1 that was made at $2, with the Python it was made from: it names both by where
+# they lie here, so that nothing is looked for in the shared folders above them.
+muster_settle() {
+    muster_configuration=$1$2/pyvenv.cfg
+    [ -e "$muster_configuration" ] || return 0
+    muster_python=$(readlink -f "$1$2/bin/python")
+    case $muster_python in
+    "$1"/*) return 0 ;;
+    esac
+    [ -e "$1$muster_python" ] || return 0 # the node's own, which was not brought
+    for muster_path in "$1$2"/bin/python*; do
+        case $(readlink "$muster_path") in
+        /*) ln -s "$1$muster_python" "$muster_path.$muster_id" && mv -T "$muster_path.$muster_id" "$muster_path" ;;
+        esac
+    done
+    sed "s|^home *=.*|home = $1${muster_python%/*}|" "$muster_configuration" >"$muster_configuration.$muster_id" &&
+        mv "$muster_configuration.$muster_id" "$muster_configuration"
+}
+
+# The rank library $1: its folder stands on PYTHONPATH and is looked into for everything that is imported.
+muster_library() {
+    mkdir -p "$muster_job/library" && ln -s "$1/muster" "$muster_job/library/muster"
+}
+
+# The folder that the script is started from: itself a copy, everything beside it a link to the shared original, so
+# that what a script writes into folders beside itself goes where it always did.
+muster_script() {
+    muster_beside=$muster_job/script
+    mkdir -p "$muster_beside" || return 1
+    for muster_path in "${1%/*}"/*; do
+        muster_name=${muster_path##*/}
+        case $muster_path in
+        "$1" | *.py) cp -p "$muster_path" "$muster_beside/$muster_name" || return 1 ;;
+        *) ln -s "$muster_path" "$muster_beside/$muster_name" || return 1 ;;
+        esac
+    done
+    : >"$muster_job/script-is-made"
+}
+
+# A process that holds the mounts: the ranks of this node all enter its namespaces, so that they share memory and GPU
+# handles as they would without. Without root a user namespace may mount, and a second one in it is the user again.
+muster_hold() {
+    rm -f "$muster_job/holder"
+    # shellcheck disable=SC2016  # the inner shell fills it in
+    muster_text='
+        while IFS=$(printf "\t") read -r local shared; do
+            [ -e "$shared" ] || mkdir -p "$shared"
+            mount --rbind "$local" "$shared" || exit 1
+        done <"$1/binds"
+        nsenter=$(command -v nsenter) || exit 1
+        if [ "$2" = 0 ]; then
+            echo "$$ $nsenter " >"$1/holder.new" && mv "$1/holder.new" "$1/holder" && exec sleep 2000000000
+            exit 1
+        fi
+        unshare --user --mount sleep 2000000000 &
+        inner=$!
+        trap "kill $inner" EXIT TERM
+        mine=$(readlink /proc/self/ns/user)
+        tries=0
+        while [ "$(readlink "/proc/$inner/ns/user")" = "$mine" ] && [ "$tries" -lt 200 ]; do
+            sleep 0.02
+            tries=$((tries + 1))
+        done
+        echo "$2 0 1" >"/proc/$inner/uid_map" && echo "$3 0 1" >"/proc/$inner/gid_map" || exit 1
+        echo "$inner $nsenter --user" >"$1/holder.new" && mv "$1/holder.new" "$1/holder" || exit 1
+        wait "$inner"'
+    set -- "$(id -u)" "$(id -g)"
+    if [ "$1" = 0 ]; then
+        unshare --mount sh -c "$muster_text" muster "$muster_job" 0 0 >"$muster_job/said" 2>&1 </dev/null &
+    else
+        unshare --user --map-root-user --mount sh -c "$muster_text" muster "$muster_job" "$1" "$2" \
+            >"$muster_job/said" 2>&1 </dev/null &
+    fi
+    muster_holder=$!
+    muster_tries=0
+    while [ ! -e "$muster_job/holder" ] && kill -0 "$muster_holder" 2>/dev/null && [ "$muster_tries" -lt 500 ]; do
+        sleep 0.02
+        muster_tries=$((muster_tries + 1))
+    done
+    muster_inside=
+    [ ! -e "$muster_job/holder" ] || read -r muster_inside muster_nsenter muster_user <"$muster_job/holder"
+    # Only what can be entered is of use.
+    if [ -n "$muster_inside" ] && muster_enters; then
+        muster_tell mount mounted
+    else
+        muster_let_go
+        read -r muster_said <"$muster_job/said" || muster_said='no mount in a user namespace'
+        muster_tell mount "closed ${muster_said#*: }"
+    fi
+}
+
+muster_enters() {
+    # shellcheck disable=SC2086  # root needs no user namespace, and no word for it
+    "$muster_nsenter" --target="$muster_inside" --mount $muster_user --preserve-credentials true 2>>"$muster_job/said"
+}
+
+muster_let_go() {
+    rm -f "$muster_job/holder"
+    [ -z "$muster_holder" ] || kill "$muster_holder" 2>/dev/null
+    muster_holder=
+}
+
+# What the ranks wrote, to $1 on the shared file system: whole copies first, beside their names, then each renamed.
+# Of two nodes' files with one name both are kept.
+muster_bring() {
+    muster_claims=$1/.muster-$muster_id
+    muster_part=$muster_claims/$muster_host.part
+    if [ -z "$(find "$2" -mindepth 1 -print 2>/dev/null | head -n 1)" ]; then
+        mkdir -p "$muster_claims/ended/$muster_host" 2>/dev/null
+        muster_brought=0
+    elif mkdir -p "$muster_part" "$muster_claims/ended" && cp -a "$2/." "$muster_part/"; then
+        muster_brought=$(find "$muster_part" ! -type d -exec printf '.%.0s' {} + | wc -c)
+        (
+            cd "$muster_part" || exit 1
+            find . -type d -exec sh -c 'top=$1 && shift && for each; do mkdir -p "$top/$each"; done' sh "$1" {} +
+            find . ! -type d -exec sh -c '
+                top=$1 claims=$2 host=$3
+                shift 3
+                for each; do
+                    mkdir -p "$claims/names/${each%/*}"
+                    name=$each
+                    if ! (set -C && echo "$host" >"$claims/names/$each") 2>/dev/null; then
+                        read -r owner <"$claims/names/$each"
+                        [ "$owner" = "$host" ] || name=$each.$host
+                    fi
+                    mv -f "$each" "$top/$name" || exit 1
+                done' sh "$1" "$muster_claims" "$muster_host" {} +
+        ) || return 1
+        rm -rf "$muster_part"
+        mkdir -p "$muster_claims/ended/$muster_host"
+    else
+        return 1
+    fi
+    # The last one takes the scaffold away.
+    set -- "$muster_claims"/ended/*
+    [ $# -lt "$muster_nodes" ] || rm -rf "$muster_claims"
+}
+
+muster_bring_all() {
+    [ "$muster_out" != - ] && [ -d "$muster_job/out" ] || return 0
+    if muster_bring "$muster_out" "$muster_job/out"; then
+        muster_remove "$muster_job/out"
+        muster_tell out "brought $muster_brought"
+    else
+        muster_tell out "kept $muster_job/out"
+        muster_keep=1
+    fi
+}
+
+# A script that wrote beside itself did so here: it is brought beside the run.
+muster_beside_script() {
+    [ -d "$muster_job/script" ] || return 0
+    muster_new=$(find "$muster_job/script" -mindepth 1 -maxdepth 1 ! -type l ! -name '*.py' ! -name __pycache__ \
+        -newer "$muster_job/script-is-made" | head -n 1)
+    [ -n "$muster_new" ] || return 0
+    mkdir -p "$1/beside-script/$muster_host" &&
+        find "$muster_job/script" -mindepth 1 -maxdepth 1 ! -type l ! -name '*.py' ! -name __pycache__ \
+            -newer "$muster_job/script-is-made" -exec cp -a {} "$1/beside-script/$muster_host/" \; &&
+        muster_tell script "$1/beside-script/$muster_host"
+}
+
+muster_clean_up() {
+    [ -z "${muster_draft:-}" ] || muster_drop
+    muster_let_go
+    [ -z "${muster_keep:-}" ] || return 0
+    muster_remove "$muster_job"
+    # A chunk may have been on its way.
+    [ ! -e "$muster_job" ] || { sleep 1 && muster_remove "$muster_job"; }
+}
+
+# The job is being ended: its ranks are told at the same moment and may write until they have ended, then it is
+# brought home in what is left of the cluster's KillWait. Ranks that go on, because the signal came early, are waited for.
+muster_on_signal() {
+    trap '' TERM
+    muster_tries=0
+    while [ "$muster_tries" -lt 50 ] && muster_ranks_run; do
+        sleep 0.2
+        muster_tries=$((muster_tries + 1))
+    done
+    if muster_ranks_run; then
+        [ "$muster_out" = - ] || muster_bring "$muster_out" "$muster_job/out"
+        while muster_ranks_run; do sleep 0.5; done
+    fi
+    muster_bring_all
+    muster_clean_up
+    exit 143
+}
+
+muster_ranks_run() {
+    for muster_path in "$muster_job"/ranks/*; do
+        kill -0 "${muster_path##*/}" 2>/dev/null && return 0
+    done
+    return 1
+}
+
+trap muster_on_signal TERM
+# A folder that somebody else has made: nothing in it is ours to trust.
+if [ -e "$muster_top" ] && [ ! -O "$muster_top" ]; then
+    muster_tell start foreign
+elif mkdir -p "$muster_job/ranks" "$muster_job/out" 2>/dev/null; then
+    # What no job has used for two weeks.
+    find "$muster_top" -mindepth 1 -maxdepth 1 -mmin +20160 -exec rm -rf {} + 2>/dev/null
+    muster_tell start ready
+else
+    muster_tell start full
+fi
+while IFS=$muster_tab read -r muster_word muster_a muster_b muster_c muster_d muster_e muster_f muster_g; do
+    case $muster_word in
+    look) muster_look "$muster_a" "$muster_b" "$muster_c" "$muster_d" "$muster_e" "$muster_f" "$muster_g" ;;
+    fetch) muster_fetch ;;
+    chunk) muster_take "$muster_a" ;;
+    drop) muster_drop ;;
+    script)
+        muster_made=full
+        muster_script "$muster_a" && muster_made=made
+        muster_tell script "$muster_made"
+        ;;
+    settle) muster_settle "$muster_a" "$muster_b" ;;
+    library) muster_library "$muster_a" ;;
+    bind) printf '%s\t%s\n' "$muster_a" "$muster_b" >>"$muster_job/binds" ;;
+    hold) muster_hold ;;
+    let-go) muster_let_go ;;
+    end)
+        muster_beside_script "$muster_a"
+        muster_bring_all
+        break
+        ;;
+    esac
+done
+muster_clean_up
+muster_tell end ended

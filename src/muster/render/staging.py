@@ -1,0 +1,89 @@
+"""Staging → the lines of the script that bring copies to the nodes, and those of the ranks that use them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from muster.images import engine_named
+from muster.images.apptainer import Apptainer
+from muster.plan.model import Plan, Staged, Staging
+from muster.plan.words import Word, line
+from muster.render.parts import part
+
+__all__ = [
+    "STAGE_VARIABLES",
+    "node_text",
+    "stage_lines",
+    "stage_prologue",
+    "stage_texts",
+    "thing_lines",
+]
+
+STAGE_VARIABLES = (
+    *("MUSTER_STAGE", "MUSTER_STAGE_SCRIPT", "MUSTER_STAGE_SCRIPT_HERE", "MUSTER_STAGE_IMAGE"),
+    *(
+        "MUSTER_STAGE_IMAGE_HERE",
+        "MUSTER_STAGE_ENV",
+        "MUSTER_STAGE_ENV_HERE",
+        "MUSTER_STAGE_BINDS",
+        "MUSTER_STAGE_LIBRARY",
+    ),
+)
+"""What the ranks are told of it."""
+
+
+def stage_texts() -> Iterator[str]:
+    """What runs on every node beside the ranks, and what the script does with it."""
+    yield "# What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python."
+    yield node_text()
+    yield part("stage")
+
+
+def node_text() -> str:
+    """The helper's text, as the script keeps it."""
+    return f"muster_stage_node=$(\n    cat <<'MUSTER_TEXT'\n{part('stage_node')}MUSTER_TEXT\n)\n"
+
+
+def stage_lines(plan: Plan, staging: Staging) -> Iterator[str]:
+    """Bring everything; then each copy is used in the place of the shared one."""
+    yield "# Copies on the nodes' own disks; what cannot be staged is said, and the shared one is used."
+    yield line(("muster_stage_begin", staging.folder, staging.out or "-"))
+    for number, thing in enumerate(staging.things, start=1):
+        yield from _thing(number, thing, staging)
+    if staging.script is not None:
+        yield line(("muster_stage_script", *staging.script))
+    if plan.rank_library is not None and any(each.role == "environment" for each in staging.things):
+        yield line(("muster_stage_library", plan.rank_library))
+    yield from _used(plan, staging)
+
+
+def _thing(number: int, thing: Staged, staging: Staging) -> Iterator[str]:
+    after: tuple[Word, ...] = ("muster_stage_over", *thing.paths)
+    if thing.role == "image":
+        after = ("muster_stage_image", staging.word or "", thing.paths[0])
+    elif thing.role == "environment":
+        after = ("muster_stage_environment", *thing.paths)
+    yield from thing_lines(number, thing, line(after))
+
+
+def thing_lines(number: int, thing: Staged, after: str) -> Iterator[str]:
+    """Bring it; where that is done on all nodes, what makes it seen."""
+    words: tuple[Word, ...] = (str(number), thing.name, thing.packed, *thing.paths, "--", *thing.signs)
+    yield f"muster_stage_thing {line(words)} && {{"
+    yield from (f"    {line(('muster_stage_except', path))}" for path in thing.leave_out)
+    yield f"    {after}"
+    yield "}"
+
+
+def _used(plan: Plan, staging: Staging) -> Iterator[str]:
+    engine = engine_named(plan.image.engine)
+    if isinstance(engine, Apptainer):
+        yield f"muster_stage_bind {engine.prefix}_BIND"
+        return
+    yield f"muster_stage_mount || {line(('muster_stage_closed', staging.word or '-'))}"
+
+
+def stage_prologue(plan: Plan) -> str:
+    """What a process that is started on a node does last before its command."""
+    counted = "# The first word is a number.\nmuster_counted=1\n" if plan.launcher.endswith("torchrun") else ""
+    return f"{counted}{part('stage_rank')}\n"
