@@ -242,3 +242,51 @@ def test_torchruns_words_stand_behind_those_that_start_python(shell: tuple[str, 
     assert words[words.index("--no-python") + 1 :] == ["--tee=3", "sh", "-c", "$$x", "it's", ""], (
         "torchrun reads $$ as $"
     )
+
+
+@each_shell
+def test_what_runs_inside_looks_there_itself(shell: tuple[str, ...], tmp_path: Path) -> None:
+    """Under Pyxis and the Container Engine the prologue is in the image already."""
+    place = tmp_path / "usr/local/lib/python3.12/dist-packages/torch"
+    place.mkdir(parents=True)
+    (place / "version.py").write_text(SAID["cuda"])
+    text = compose(("stop", "stack", "stack_inside")).replace(" /usr/local/", f" {tmp_path}/usr/local/")
+    refused = run([*shell, "-c", f"{text}\nmuster_local_rank=0\nmuster_stack_here x.sqsh rocm"])
+
+    assert refused.status == 2
+    assert "the torch in the image x.sqsh is built for cuda, and this node has rocm GPUs" in refused.stderr
+    assert run([*shell, "-c", f"{text}\nmuster_local_rank=1\nmuster_stack_here x.sqsh rocm"]).ok, "one rank looks"
+
+
+@each_shell
+def test_a_virtual_environment_comes_first_inside(shell: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    text = f"{compose(('stop', 'venv_inside'))}\nmuster_venv_inside x.sqsh {tmp_path}\nexec env -0"
+    refused = run([*shell, "-c", text], env={"PATH": "/usr/bin:/bin"})
+    (tmp_path / "bin/python").touch(mode=0o755)
+    found = told(run([*shell, "-c", text], env={"PATH": "/usr/bin:/bin"}))
+
+    assert refused.status == 2
+    assert "has no Python that runs in the image x.sqsh" in refused.stderr
+    assert (found["VIRTUAL_ENV"], found["PATH"]) == (str(tmp_path), f"{tmp_path}/bin:/usr/bin:/bin")
+
+
+@each_shell
+def test_a_virtual_environment_that_the_image_does_not_run_is_a_sentence(
+    shell: tuple[str, ...], tmp_path: Path
+) -> None:
+    engine = tmp_path / "engine"
+
+    def started(says: str, local: int = 0) -> Result:
+        engine.write_text(f"#!/bin/sh\n{says}\n")
+        engine.chmod(0o755)
+        line = f"muster_local_rank={local}\nmuster_image_runs_venv {engine} /x.sif /v 3.12 APPTAINER"
+        text = f"{compose(('stop', 'image', 'image_asks'))}\n{line}"
+        return run([*shell, "-c", text], env={"PATH": "/usr/bin:/bin"})
+
+    assert started("echo 3.12").ok
+    assert started("exit 1", local=1).ok, "one rank of a node asks"
+    for says, how in (("echo 3.11", "its python is 3.11"), ("exit 127", "its python does not start")):
+        refused = started(says)
+        assert refused.status == 2
+        assert f"the virtual environment /v is of Python 3.12, and in the image /x.sif {how}" in refused.stderr

@@ -37,13 +37,17 @@ def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
         return facts
     project = _project_of(Path(facts.working_directory))
     package = Path(__file__).resolve().parent.parent
-    found, tree = _look(Path(reference.path)) if reference.path is not None else (ImageFacts(), None)
+    needed = _glibc_needed(site)
+    wanted_glibc = bool(needed) or venv_in_image(request, facts) is not None
+    found, tree = ImageFacts(), None
+    if reference.path is not None:
+        found, tree = _look(Path(reference.path), glibc=wanted_glibc)
     wanted = list(absolute_paths([*request.command, *request.env]))
     return replace(
         facts,
         image=replace(
             found,
-            glibc_needed=_glibc_needed(site),
+            glibc_needed=needed,
             inside=frozenset(path for path in wanted if tree is not None and _has(tree, path)),
             real_paths=_real_paths([*wanted, *_bound(request, site, facts, project)]),
             project=str(project) if project else None,
@@ -58,20 +62,22 @@ def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
 
 def look_at_path(path: Path) -> ImageFacts:
     """What lies there, by its content: a name may say anything."""
-    return _look(path)[0]
+    return _look(path, glibc=True)[0]
 
 
-def _look(path: Path) -> tuple[ImageFacts, Tree | None]:
-    """What lies there, and its files where they can be looked at."""
+def _look(path: Path, *, glibc: bool) -> tuple[ImageFacts, Tree | None]:
+    """What lies there, and its files where they can be looked at; its C library is read whole, where that is wanted."""
     try:
         if path.is_dir():
-            return _look_at_directory(path)
-        with path.open("rb") as file:
-            return _look_at_file(path, file)
+            found, tree = _look_at_directory(path)
+        else:
+            with path.open("rb") as file:
+                found, tree = _look_at_file(path, file)
     except (FileNotFoundError, NotADirectoryError):
         return ImageFacts(kind="missing"), None
     except OSError as error:
         return ImageFacts(kind="file", broken=f"it cannot be read: {error.strerror}"), None
+    return (replace(found, glibc=_glibc_of(tree)) if glibc and tree is not None else found), tree
 
 
 class Tree(Protocol):
@@ -128,7 +134,6 @@ def _look_inside(tree: Tree, known: ImageFacts) -> ImageFacts:
         has_sh=any(tree.has(name) for name in _SHELLS),
         has_rank_library=any(tree.has(f"{each}/muster/rank/contract.py") for each in _packages(tree)),
         made_for=_made_for(tree),
-        glibc=next(_glibc_of(tree), None),
         activation=_activation(tree),
         looked_inside=True,
     )
@@ -184,12 +189,18 @@ def kind_of_torch(version: bytes) -> str:
     return "cuda" if b"cuda" in said else "rocm" if b"hip" in said else "cpu"
 
 
-def _glibc_of(tree: Tree) -> Iterator[tuple[int, int]]:
-    for place in ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib64", "usr/lib64"):
-        for library in tree.glob(f"{place}/libc.so.6"):
-            said = _GLIBC_SAYS.search(tree.read(library))
-            if said is not None:
-                yield int(said[1]), int(said[2])
+def _glibc_of(tree: Tree) -> tuple[int, int] | None:
+    from muster.act.squashfs import CannotBeRead
+
+    try:
+        for place in ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib64", "usr/lib64"):
+            for library in tree.glob(f"{place}/libc.so.6"):
+                said = _GLIBC_SAYS.search(tree.read(library))
+                if said is not None:
+                    return int(said[1]), int(said[2])
+    except CannotBeRead:
+        pass
+    return None
 
 
 def _glibc_needed(site: Site) -> dict[str, tuple[int, int]]:
