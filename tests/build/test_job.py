@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,3 +141,23 @@ def test_what_a_job_is_told_is_its_owners_alone_and_is_read_once(tmp_path: Path)
     assert not list(tmp_path.iterdir())
     with pytest.raises(RequestError, match="is not there"), handed_over(tmp_path / "none/x.sif", environment, {}):
         pass
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--from", "docker://x/y:1", "--login", "me", "--password-env", "NOT_SET"), "there is no password for me"),
+        (("--from", "missing.sif"), "there is no image"),
+        (("--from", "docker://x/y:1", "--copy", "missing:/x"), "missing is not there"),
+        (("--from", "docker://x/y:1", "--conda", "env.yml"), "licence is yours to accept"),
+        (("--from", "docker://x/y:1", "-o", "no/such/place/x.sif"), "is not there"),
+        ((), "there is nothing to build from"),
+    ],
+)
+def test_what_a_look_from_here_refuses_is_not_queued(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
+    (tmp_path / "env.yml").write_text("dependencies:\n  - python=3.11\n")
+    before = set(tmp_path.iterdir())
+    argv = [sys.executable, "-m", "muster", "build", "image", "-o", "x.sif", *words, "--job", "--job-option=--no-such"]
+    refused = run(argv, cwd=tmp_path)
+    assert (refused.status, sentence in refused.stderr) == (2, True), refused.stderr
+    assert set(tmp_path.iterdir()) == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ from muster.build.lock import notes_on
 from muster.build.pins import for_other_gpus, pins_of_conda
 from muster.errors import MachineLacks, RequestError
 
-__all__ = ["CondaOrder", "add_conda", "judge_conda", "signs_of_conda"]
+__all__ = ["CondaOrder", "add_conda", "judge_conda", "refuse_second_conda", "signs_of_conda"]
 
 Say = Callable[[str], None]
 
@@ -34,10 +34,8 @@ class CondaOrder(msgspec.Struct, frozen=True):
     gpu_kind: str | None = None
 
 
-def judge_conda(
-    order: CondaOrder, base: str | None, say: Say, *, look_inside: Callable[[], Sequence[str]] = tuple
-) -> None:
-    """Refuse what cannot work, and say what is not pinned. `look_inside`: what says of a base that it has conda."""
+def judge_conda(order: CondaOrder, base: str | None, say: Say) -> None:
+    """Refuse what cannot work, and say what is not pinned."""
     if (order.system is None) == (base is None):
         raise RequestError(
             "--conda needs one base image", hint="--from docker://…, or --system NAME (cotainr info lists its systems)"
@@ -60,17 +58,21 @@ def judge_conda(
             f"the base image {base} has a conda of its own, and cotainr puts a second one beside it",
             hint="a base image without conda, or --from with --def and the conda that is there",
         )
-    for sign in look_inside():
-        raise RequestError(
-            f"the base image {base} has a conda of its own ({sign}), and cotainr puts a second one beside it",
-            hint="a base image without conda, or --from with --def and the conda that is there",
-        )
     if not order.accepts_licenses:
         raise RequestError(
             "cotainr installs Miniforge, whose licence is yours to accept", hint="--accept-licenses says that you do"
         )
     for note in notes_on(pins):
         say(note)
+
+
+def refuse_second_conda(base: str, signs: Iterable[str]) -> None:
+    """Where something in the base shows that it has one."""
+    for sign in signs:
+        raise RequestError(
+            f"the base image {base} has a conda of its own ({sign}), and cotainr puts a second one beside it",
+            hint="a base image without conda, or --from with --def and the conda that is there",
+        )
 
 
 def signs_of_conda(environment: Iterable[str], box: Path | None) -> list[str]:

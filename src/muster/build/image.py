@@ -8,7 +8,6 @@ import platform
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import msgspec
 
 from muster.act.image_facts import look_at_path
 from muster.build.archive import check_archive
-from muster.build.cotainr import CondaOrder, add_conda, judge_conda, signs_of_conda
+from muster.build.cotainr import CondaOrder, add_conda, judge_conda, refuse_second_conda, signs_of_conda
 from muster.build.definition import Copy, compose, from_containerfile
 from muster.build.draft import digest_of_inputs, digest_of_path, is_up_to_date, record_of, swapped_in
 from muster.build.engine import Builder
@@ -36,7 +35,7 @@ from muster.build.registry import Login, digest_of, environment_of
 from muster.build.source import Source, parse_source
 from muster.errors import MachineLacks, RequestError
 
-__all__ = ["ImageOrder", "build_image"]
+__all__ = ["ImageOrder", "build_image", "check_order"]
 
 Say = Callable[[str], None]
 
@@ -68,11 +67,25 @@ class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
         return self.output.suffix in {".sqsh", ".squashfs"}
 
 
-def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login | None = None) -> bool:
-    """Build it; False: what is there was built from the same."""
+def check_order(order: ImageOrder, say: Say) -> None:
+    """Raise for what files and words show; nobody is asked for anything."""
     if order.source is None and order.definition is None and (order.conda is None or order.conda.system is None):
         raise RequestError("there is nothing to build from", hint="--from docker://REGISTRY/NAME:TAG, or --def FILE")
     _judge_packages(order, say)
+    if order.definition is not None:
+        _read(order.definition)
+    if order.source is not None and order.source.registry is None:
+        _base_of(order.source, None, say)
+    for each in order.copies:
+        if not Path(each.source).exists():
+            raise RequestError(f"{each.source} is not there", hint="look at its name")
+    if order.conda is not None:
+        judge_conda(order.conda, order.source.words if order.source else None, say)
+
+
+def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login | None = None) -> bool:
+    """Build it; False: what is there was built from the same."""
+    check_order(order, say)
     podman = _podman_for(order, builder)
     if podman is None:
         order = _converted(order)
@@ -84,8 +97,7 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
     if order.conda is not None:
         if text is not None or order.sandbox:
             raise RequestError("--conda goes with --from or --system alone", hint="build it, then build on top of it")
-        words = order.source.words if order.source else None
-        judge_conda(order.conda, words, say, look_inside=partial(_signs_of_conda, order.source, login))
+        refuse_second_conda(order.source.words if order.source else "", _signs_of_conda(order.source, login))
     inputs = _inputs(order, base, text, login, say)
     digest = digest_of_inputs(inputs)
     if is_up_to_date(order.output, record_of(order.output), digest, replace=order.replace):

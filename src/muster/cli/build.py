@@ -194,13 +194,17 @@ def _common(page: argparse.ArgumentParser, verb: Callable[[argparse.Namespace], 
 
 def _as_job(options: argparse.Namespace, words: list[str]) -> int:
     """The same words as the one rank of a job; its output is followed as that of every run."""
+    from muster.build.image import check_order
     from muster.build.job import PASSWORD, follow, handed_over, words_for_job
 
     secret = {}
-    if getattr(options, "password_stdin", False):
-        secret = {PASSWORD: sys.stdin.readline().rstrip("\n")}
-    elif getattr(options, "password_env", None):
-        secret = {options.password_env: os.environ.get(options.password_env, "")}
+    if options.verb is _image:
+        # What a look from here refuses is not worth a place in a queue.
+        order = _image_order(options)
+        login = _login(options, order)
+        check_order(order, lambda _: None)  # the job says it
+        if login is not None and options.login is not None:
+            secret = {options.password_env or PASSWORD: login.password}
     target: Path = options.output if hasattr(options, "output") else options.directory
     name = ["--job-name", f"build-{target.name}"]
     with handed_over(target.absolute(), os.environ, secret) as file:
@@ -222,11 +226,23 @@ def _end_in_order() -> None:
 
 
 def _image(options: argparse.Namespace) -> int:
-    from muster.build.definition import parse_copy
     from muster.build.engine import find_builder
-    from muster.build.image import ImageOrder, build_image
+    from muster.build.image import build_image
 
-    order = ImageOrder(
+    order = _image_order(options)
+    login = _login(options, order)
+    engines = ("enroot",) if order.is_squashfs else ("apptainer", "singularity")
+    builder = find_builder(os.environ, options.cache and options.cache.absolute(), os.getuid(), names=engines)
+    build_image(order, builder, lambda text: say(text, quiet=options.quiet), login=login)
+    print(options.output)
+    return 0
+
+
+def _image_order(options: argparse.Namespace) -> ImageOrder:
+    from muster.build.definition import parse_copy
+    from muster.build.image import ImageOrder
+
+    return ImageOrder(
         output=options.output.absolute(),
         source=_source(options),
         definition=options.definition,
@@ -238,12 +254,6 @@ def _image(options: argparse.Namespace) -> int:
         sandbox=options.sandbox,
         replace=options.replace,
     )
-    login = _login(options, order)
-    engines = ("enroot",) if order.is_squashfs else ("apptainer", "singularity")
-    builder = find_builder(os.environ, options.cache and options.cache.absolute(), os.getuid(), names=engines)
-    build_image(order, builder, lambda text: say(text, quiet=options.quiet), login=login)
-    print(options.output)
-    return 0
 
 
 def _conda(options: argparse.Namespace) -> CondaOrder | None:
