@@ -9,7 +9,7 @@ import pty
 
 import pytest
 
-from muster.cli.output import print_json, print_table, say
+from muster.cli.output import _widths, print_json, print_table, say
 
 COLUMNS = ("host", "rank")
 ROWS = (("node1", 0), ("node2 [bold]", 11))
@@ -25,6 +25,13 @@ def test_a_table_without_rows_is_its_heading() -> None:
     stream = io.StringIO()
     print_table("ranks", COLUMNS, (), file=stream)
     assert stream.getvalue() == "host  rank\n"
+
+
+def test_the_widest_columns_are_folded_and_only_a_monster_of_a_word_is_broken() -> None:
+    columns = ("job", "name", "what it does")
+    assert _widths(columns, [("1", "a b", "this and that " * 5)], 40) == [3, 4, 33]
+    assert _widths(columns, [("1", "x" * 60, "this and that")], 40) == [3, 24, 13]
+    assert _widths(columns, [("1", "x" * 60, "this and that")], 25) is None
 
 
 @pytest.mark.parametrize("no_colour", ["", "1"])
@@ -53,3 +60,24 @@ def test_news_go_to_stderr_and_can_be_silenced(capsys: pytest.CaptureFixture[str
     say("two", quiet=True)
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "muster: one\n")
+
+
+def test_a_terminal_that_is_too_narrow_for_words_gets_a_block_for_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    columns = ("job", "", "name", "state", "what it does now")
+    rows = [("17", "*", "training", "COMPLETED", "ended"), ("18", "", "b", "PENDING", "")]
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal:
+        print_table("jobs", columns, rows, file=terminal)
+        terminal.flush()
+        seen = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert seen.splitlines() == [
+        "17 *",
+        "  name              training",
+        "  state             COMPLETED",
+        "  what it does now  ended",
+        "18",
+        "  name              b",
+        "  state             PENDING",
+    ]

@@ -71,7 +71,8 @@ def _what(job: Job) -> str:
     phase = job.state.phase
     if phase is Phase.WAITING:
         expected = expected_start(job)
-        return job.reason.code + (f", expected to start {when(expected)}" if expected else "")
+        reason = "" if job.reason.code == "None" else job.reason.code  # Slurm has not looked at it yet
+        return ", ".join(part for part in (reason, f"expected to start {when(expected)}" if expected else "") if part)
     if phase is Phase.RUNNING:
         return f"since {when(job.started)} on {job.node_list or 'nodes unknown'}"
     return ", ".join(part for part in (ended_how(job), f"ended {when(job.ended)}") if part)

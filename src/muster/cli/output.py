@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+
+# A longer one, which is hardly a word, may be broken rather than turn a whole table into blocks.
+_LONGEST_WORD = 20
 
 
 def print_json(value: Any) -> None:
@@ -16,7 +20,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, file: Any = None) -> None:
-    """A table on stdout (or `file`): drawn on a terminal, plain and aligned elsewhere."""
+    """A table on stdout (or `file`): drawn on a terminal, row by row on a narrow one, plain and aligned elsewhere."""
     stream = sys.stdout if file is None else file
     if not stream.isatty():
         _print_plain(columns, rows, stream)
@@ -25,12 +29,41 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(file=stream, no_color=bool(os.environ.get("NO_COLOR")) or None)
+    widths = _widths(columns, rows, console.width - 3 * len(columns) - 1)
+    if widths is None:
+        print("\n".join(_one_by_one(columns, rows)), file=stream)
+        return
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(column, overflow="fold", width=width)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
-    Console(file=stream, no_color=bool(os.environ.get("NO_COLOR")) or None).print(table)
+    console.print(table)
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[object]], room: int) -> list[int] | None:
+    """How wide each column is drawn: the widest are folded until all have room; None where words would be broken."""
+    texts = [[column, *(str(row[index]) for row in rows)] for index, column in enumerate(columns)]
+    least = [
+        min(_LONGEST_WORD, max((len(word) for text in each for word in text.split()), default=0)) for each in texts
+    ]
+    widths = [max(map(len, each)) for each in texts]
+    if sum(least) > room:
+        return None
+    while sum(widths) > room:
+        widest = max((index for index in range(len(widths)) if widths[index] > least[index]), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
+
+
+def _one_by_one(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """Each row as a block: its first cell and its marks, then a line for each other."""
+    width = max(map(len, columns))
+    for row in rows:
+        first, *rest = ((column, str(cell)) for column, cell in zip(columns, row, strict=True))
+        yield " ".join([first[1], *(cell for column, cell in rest if cell and not column)])
+        yield from (f"  {column.ljust(width)}  {cell}" for column, cell in rest if cell and column)
 
 
 def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[object]], stream: Any) -> None:

@@ -79,11 +79,26 @@ def _details(job: Job) -> Iterator[tuple[str, str]]:
     nodes = f"{job.nodes} node{'s' * (job.nodes != 1)}" if job.nodes is not None else ""
     yield "nodes", " on ".join(part for part in (nodes, job.node_list or "") if part)
     yield "queue", ", ".join(part for part in (job.partition, job.account, job.qos) if part)
-    yield "limit", "" if job.time_limit_s is None else format_walltime(job.time_limit_s)
+    yield "limit", "" if job.time_limit_s is None else format_walltime(job.time_limit_s) + _left(job)
     yield "submitted", when(job.submitted) if job.submitted else ""
     if waiting:
         yield "reason", f"{job.reason.code}: {job.reason.sentence}"
         yield "expected", f"to start {when(expected_start(job))}" if expected_start(job) else ""
         return
     yield "started", when(job.started) if job.started and job.node_list else ""
-    yield "ended", when(job.ended) if job.ended and job.state.phase.is_over else ""
+    if job.ended and job.state.phase.is_over:
+        ran = job.started is not None and job.node_list and job.ended >= job.started
+        yield "ended", when(job.ended) + (f", after {format_walltime(job.ended - (job.started or 0))}" if ran else "")
+
+
+def _left(job: Job) -> str:
+    """What is left of a running job's time."""
+    import time
+
+    from muster.slurm.states import Phase
+    from muster.units import format_walltime
+
+    if job.state.phase is not Phase.RUNNING or job.started is None or job.time_limit_s is None:
+        return ""
+    left_s = int(job.started + job.time_limit_s - time.time())
+    return f", {format_walltime(left_s)} left" if left_s > 0 else ", which is over"

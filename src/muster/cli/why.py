@@ -47,7 +47,10 @@ def _explain(case: Case) -> Iterator[str]:
     if case.job is not None and case.job.state.phase is Phase.WAITING:
         yield from _waiting(case.job)
         yield from _neighbours(case)
-    elif case.job is None or case.job.state.phase is not Phase.RUNNING:
+    elif case.job is not None and case.job.state.phase is Phase.RUNNING:
+        yield f"  since {when(case.job.started)} on {case.job.node_list or 'nodes unknown'}"
+        yield f"  what it says: muster logs -f {case.asked}"
+    else:
         yield from _ended(case)
 
 

@@ -102,10 +102,13 @@ def endings(lines: Iterable[str]) -> Iterator[Ending]:
     return (ending for line in lines if (ending := _ending(line)) is not None)
 
 
+_OF_A_SHELL = {126: ": not executable", 127: ": no such program"}
+
+
 def exit_words(status: int) -> str:
-    """An exit status in words: "exit status 7", "ended by SIGKILL"."""
+    """An exit status in words: "exit status 7", "ended by SIGKILL"; two of them are a shell's own."""
     if status <= 128:
-        return f"exit status {status}"
+        return f"exit status {status}{_OF_A_SHELL.get(status, '')}"
     try:
         return f"ended by {signal.Signals(status - 128).name}"
     except ValueError:

@@ -85,8 +85,8 @@ _REJECTIONS = (
     ),
     (
         r"requested node configuration is not available",
-        "no node has what is asked for together: GPUs, CPUs, memory and features of one node",
-        "ask for less of each node and for more nodes (-N); sinfo -o '%P %c %m %G %f' shows what they have",
+        "no node has what is asked for together (GPUs, CPUs, memory, features), or not so many nodes have it",
+        "less of each node, or a smaller -N: muster queues, and sinfo -o '%P %D %c %m %G %f', show what there is",
     ),
     (
         r"node count specification invalid|more processors requested than permitted",
