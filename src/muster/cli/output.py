@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-
 # A longer one, which is hardly a word, may be broken rather than turn a whole table into blocks.
 _LONGEST_WORD = 20
 
