@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from muster.act.record import Run
 from muster.act.scheduler import Answer
 from muster.cli.asking import JSON_KEYS, Case, Words, as_json, cases, ended_how, parse_words, plain
+from muster.cli.status import _details
+from muster.cli.why import _waiting
 from muster.errors import RequestError, SchedulerSilent, UnknownName
 from muster.slurm.jobs import Job
 from muster.slurm.reasons import reason_of
@@ -45,6 +48,32 @@ def test_every_job_has_the_same_keys_in_json(case: Case) -> None:
 )
 def test_an_ending_is_told_of_a_job_that_ran_and_is_over(ended: Job, words: str) -> None:
     assert ended_how(ended) == words
+
+
+@pytest.mark.parametrize(
+    ("code", "start", "words"),
+    [
+        ("Resources", 1_700_000_000, "expected to start 20"),
+        ("Resources", None, "Slurm has not yet estimated when it starts"),
+        ("DependencyNeverSatisfied", None, "as it stands, it does not start"),
+        ("InventedLastMonth", None, "Slurm has not yet estimated when it starts"),
+    ],
+)
+def test_why_tells_when_a_job_starts_or_that_it_does_not(code: str, start: int | None, words: str) -> None:
+    waiting = Job("7", "7", "train", state_of("PENDING"), reason_of(code), started=start)
+    assert any(words in line for line in _waiting(waiting))
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "words"), [(60, "00:09:00 left"), (660, "which is over")], ids=["in time", "over"]
+)
+def test_status_tells_what_is_left_of_a_running_jobs_time(seconds_ago: int, words: str) -> None:
+    running = job("RUNNING", started=int(time.time()) - seconds_ago, time_limit_s=600, node_list="node1")
+    told = dict(_details(running))
+    assert told["limit"].startswith("00:10:00, ")
+    assert told["limit"].endswith(words) or "00:08:59 left" in told["limit"]
+    ended = job("FAILED", started=1_700_000_000, ended=1_700_000_090, node_list="node1")
+    assert dict(_details(ended))["ended"].endswith(", after 00:01:30")
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,8 @@ def _explain(case: Case) -> Iterator[str]:
 
 
 def _waiting(job: Job) -> Iterator[str]:
+    from muster.slurm.reasons import Clears
+
     reason = job.reason
     detail = f" ({plain(reason.detail)})" if reason.detail else ""
     yield f"  {plain(reason.code)}: {reason.sentence}{detail}"
@@ -63,7 +65,12 @@ def _waiting(job: Job) -> Iterator[str]:
     if job.dependency:
         yield f"  it depends on {plain(job.dependency)}"
     expected = expected_start(job)
-    yield f"  expected to start {when(expected)}" if expected else "  Slurm has not yet estimated when it starts"
+    if expected:
+        yield f"  expected to start {when(expected)}"
+    elif reason.is_known and reason.clears is Clears.USER:
+        yield "  as it stands, it does not start"
+    else:
+        yield "  Slurm has not yet estimated when it starts"
 
 
 def _neighbours(case: Case) -> Iterator[str]:
