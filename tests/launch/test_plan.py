@@ -81,7 +81,27 @@ def test_a_shape_is_consistent_or_refused_with_its_equation(
         (("/opt/mpi/bin/mpirun", "-np", "4", "python", "train.py"), "(mpirun)", "--launcher mpirun -- python train.py"),
         (("accelerate", "launch", "train.py", "--x"), "(accelerate)", "python train.py --x"),
         (("horovodrun", "-np", "4", "python3", "train.py"), "(horovodrun)", "--launcher horovod -- python3 train.py"),
+        (
+            ("python", "-u", "-m", "torch.distributed.launch", "t.py"),
+            "(python -m torch.distributed.launch)",
+            "python t.py",
+        ),
+        (
+            ("torchrun", "--nnodes=2", "--nproc-per-node", "4", "-m", "pkg.train", "a b"),
+            "a launcher of its own (torchrun)",
+            "-N 2 --ntasks-per-node 4 --launcher torchrun -- python -m pkg.train 'a b'",
+        ),
+        (("env", "A=1", "mpiexec.hydra", "-np", "2", "./a.out"), "(mpiexec.hydra)", "--launcher mpirun -- ./a.out"),
+        (("srun", "-n4", "hostname"), "(srun)", "--launcher srun -- COMMAND"),
+        (("python", "-m", "accelerate.commands.launch", "t.py"), "own", "--launcher torchrun -- python t.py"),
         (("--node-prologue", "echo 'open", "x"), "cannot be split", "quotes"),
+        (("--", "-x"), "begins with -x", "./-x"),
+        (("--srun=label", "x"), "is not a whole flag", "--srun=--label"),
+        (("--srun=--export=NONE", "x"), "keep the wire-up from the ranks", "--env"),
+        (("--srun=-n3", "x"), "is part of the plan", "--ntasks-per-node"),
+        (("--srun=-o", "--srun=f", "x"), "hide the output", "-o FILE"),
+        (("--sbatch=--ntasks-per-gpu=1", "x"), "is what the plan works out", "-g GPUS_PER_NODE"),
+        (("--sbatch=--tres-per-task=gres/gpu:1", "x"), "breaks peer access", "-g GPUS_PER_NODE"),
         (("",), "first word is empty", "name"),
     ],
 )
@@ -148,6 +168,37 @@ def test_an_address_that_is_merely_found_is_no_wish() -> None:
     found = msgspec.structs.replace(FACTS, environment={"MASTER_ADDR": "login1", "MASTER_PORT": "1234"})
 
     assert (plan("x", facts=found).rendezvous.address, plan("x", facts=found).rendezvous.port) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("found", "words", "said", "warning"),
+    [
+        ({"MASTER_ADDR": "h:29500"}, (), "MASTER_ADDR=h:29500 in your environment holds a port", True),
+        ({"MASTER_ADDR": "login1"}, (), "MASTER_ADDR=login1 in your environment is not used", False),
+        ({"RANK": "3", "PMI_RANK": "1"}, (), "RANK, PMI_RANK in your environment come from another launch", False),
+        ({"MASTER_ADDR": "h:29500"}, ("--master-addr", "h"), None, False),
+        ({}, (), None, False),
+    ],
+)
+def test_what_another_launch_left_behind_is_named(
+    found: dict[str, str], words: tuple[str, ...], said: str | None, warning: bool
+) -> None:
+    made = plan(*words, "x", facts=msgspec.structs.replace(FACTS, environment=found))
+
+    notes = [(note.text, note.warning) for note in made.notes if "in your environment" in note.text]
+    assert len(notes) == (said is not None)
+    assert all(text.startswith(said or "") and warned == warning for text, warned in notes)
+
+
+def test_a_range_of_ports_that_was_asked_for_is_set_by_you() -> None:
+    made = plan("--port-range", "25000-25010", "x")
+
+    assert made.rendezvous.port_reason.text.startswith("set by you")
+    assert (made.rendezvous.port_low, made.rendezvous.port_high) == (25000, 25010)
+
+
+def test_a_flag_of_the_step_may_be_written_with_a_blank() -> None:
+    assert [str(flag.word) for flag in plan("--srun=--uenv pytorch", "x").step_flags] == ["--uenv=pytorch"]
 
 
 def test_a_python_that_only_this_shell_finds_is_named_by_its_path() -> None:

@@ -16,6 +16,7 @@ from muster.act.runner import Result
 from muster.act.submit import Submitted, submit
 from muster.errors import RequestError, SchedulerSilent, SiteError
 from muster.plan.build import digest_of
+from muster.render.explain import plan_as_json
 from muster.render.script import job_script
 
 from .plans import plan
@@ -190,10 +191,30 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_run_directory_that_could_not_be_written_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UnicodeEncodeError):
-        make_run_directory(tmp_path, "name", {"good": "x", "bad": "\udc80"})
+    with pytest.raises(RequestError, match="cannot be written"):
+        make_run_directory(tmp_path, "name", {"good": "x", "not/there": "y"})
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bytes_that_are_no_utf_8_stay_what_they_are(tmp_path: Path) -> None:
+    made = plan("--", "x", "\udcff", "é")
+    found = make_run_directory(tmp_path, "name", {"job.sh": job_script(made), "plan.json": plan_as_json(made)})
+
+    assert b"'\xff' '\xc3\xa9'" in (found / "job.sh").read_bytes()
+    assert json.loads((found / "plan.json").read_text())["command"] == ["x", "\udcff", "é"]
+
+
+def test_a_job_that_could_not_be_remembered_is_not_queued(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    slurm, made = FakeSlurm(), plan("--chdir", str(tmp_path), "--", "x")
+
+    with pytest.raises(RequestError, match="cannot remember the job") as refused:
+        submit(made, digest="d", parent=tmp_path / "runs", state=tmp_path / "file", environment={}, runner=slurm)
+
+    assert "XDG_STATE_HOME" in (refused.value.hint or "")
+    assert slurm.asked == []
+    assert not (tmp_path / "runs").exists()
 
 
 def test_run_directories_of_the_same_second_are_different(tmp_path: Path) -> None:

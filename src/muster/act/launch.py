@@ -24,13 +24,23 @@ if TYPE_CHECKING:
 
 __all__ = ["run_allocated", "run_here", "run_within", "salloc_flags"]
 
+_WORD_BYTES = 120_000
 _NOT_FOR_SALLOC = frozenset({"export", "output", "error", "open-mode", "requeue", "array"})
 
 
 def run_within(plan: Plan, environment: Mapping[str, str]) -> NoReturn:
     """Over the allocation this process stands in: nothing of Muster stays but the script's shell."""
     _append_errors()
-    become(["bash", "-c", job_script(plan)], environment)
+    become(_bash(job_script(plan)), environment)
+
+
+def _bash(script: str) -> list[str]:
+    """bash with this script: in pieces, since the kernel passes no word of 128 KiB or more."""
+    if len(script.encode(errors="surrogateescape")) < _WORD_BYTES:
+        return ["bash", "-c", script]
+    step = _WORD_BYTES // 4  # a character is at most four bytes
+    pieces = [script[start : start + step] for start in range(0, len(script), step)]
+    return ["bash", "-c", 'eval "$(printf %s "$@")"', "bash", *pieces]
 
 
 def run_allocated(plan: Plan, environment: Mapping[str, str], runner: Runner = run) -> NoReturn:
@@ -44,7 +54,7 @@ def run_allocated(plan: Plan, environment: Mapping[str, str], runner: Runner = r
     script = job_script(plan)
     accepted(runner(["sbatch", "--test-only"], env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30))
     _append_errors()
-    become(["salloc", "--quiet", *salloc_flags(plan), "bash", "-c", script], clean)
+    become(["salloc", "--quiet", *salloc_flags(plan), *_bash(script)], clean)
 
 
 def _append_errors() -> None:
@@ -78,7 +88,7 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     clean = {name: value for name, value in environment.items() if name not in STALE}
     if plan.launcher.startswith("mpirun"):
         port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}
-        become(["bash", "-c", job_script(plan)], {**clean, **port})
+        become(_bash(job_script(plan)), {**clean, **port})
     launcher = launcher_named(plan.launcher)
     count = launcher.processes_here(plan)
     shared = _shared_environment(plan, clean)

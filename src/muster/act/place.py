@@ -7,14 +7,21 @@ from enum import StrEnum
 
 from muster.act.probe import controller_answers
 from muster.act.runner import Runner, run
+from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 
-__all__ = ["Place", "place_of", "scheduler_environment", "stands_in_allocation"]
+__all__ = ["Place", "place_of", "refuse_in_every_rank", "scheduler_environment", "stands_in_allocation"]
 
 # What Slurm's clients need to find their cluster; the rest of SLURM_* is an outer job's.
 _KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
 _DROPPED = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "PMI_", "PMIX_")
+# (rank, number of ranks, who sets them): variables of a process that is one of several.
+_RANKS_OF = (
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"),
+    ("PMI_RANK", "PMI_SIZE", "mpirun"),
+)
 
 
 class Place(StrEnum):
@@ -39,6 +46,19 @@ def place_of(request: Request, facts: Facts, runner: Runner = run) -> tuple[Plac
     if controller_answers(runner):
         return Place.ALLOCATE, "a Slurm controller answers here"
     return Place.HERE, "no Slurm controller answers here"
+
+
+def refuse_in_every_rank(environment: Mapping[str, str], *, on_terminal: bool) -> None:
+    """`srun -n4 muster run …` would start the whole run four times. A shell on a terminal (srun --pty) is one task."""
+    for rank, size, launcher in _RANKS_OF:
+        count = environment.get(size, "")
+        alone = on_terminal and environment.get(rank) == "0"
+        if environment.get(rank, "").isdigit() and count.isdigit() and int(count) > 1 and not alone:
+            raise RequestError(
+                f"this is rank {environment[rank]} of the {count} that {launcher} has started ({rank}, {size}): "
+                "each would start the whole run",
+                hint=f"type muster run without {launcher}: it starts the ranks; if left over: unset {rank} {size}",
+            )
 
 
 def scheduler_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -48,7 +48,8 @@ def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
     """Write a file that others read: it appears whole, or not at all."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        # A word of the user's need not be UTF-8: its bytes stay what they are.
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(text)
         Path(temporary).chmod(mode)
         Path(temporary).replace(path)

@@ -6,6 +6,7 @@ answers from recorded output. Programs are lists of words, never shell text.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import IO, TYPE_CHECKING, NoReturn, Protocol
 
 import msgspec
 
-from muster.errors import CommandFailed, MachineLacks, SchedulerSilent
+from muster.errors import CommandFailed, MachineLacks, RequestError, SchedulerSilent
 
 if TYPE_CHECKING:
     import subprocess
@@ -82,7 +83,7 @@ def run(
         own_group=True,
     )
     try:
-        out, err = process.communicate(None if stdin is None else stdin.encode(), timeout=timeout_s)
+        out, err = process.communicate(None if stdin is None else os.fsencode(stdin), timeout=timeout_s)
     except subprocess.TimeoutExpired:
         end_group(process)
         message = f"{argv[0]} did not answer within {timeout_s:g} s"
@@ -131,6 +132,8 @@ def start(
         raise MachineLacks(
             argv[0], f"{argv[0]} may not be run", hint=f"chmod +x {argv[0]}, or name its interpreter first"
         ) from None
+    except OSError as error:
+        raise _refused_by_kernel(argv, env, error) from None
 
 
 def end_group(process: Process, *, grace_s: float = 0.0) -> None:
@@ -162,6 +165,28 @@ def become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
         raise _not_there(argv[0], error, None) from None
     except PermissionError:
         raise MachineLacks(argv[0], f"{argv[0]} may not be run", hint=f"chmod +x {argv[0]}") from None
+    except OSError as error:
+        raise _refused_by_kernel(argv, env, error) from None
+
+
+def _refused_by_kernel(argv: Sequence[str], env: Mapping[str, str] | None, error: OSError) -> Exception:
+    """What the kernel refuses to start, as a sentence; any other error as it is."""
+    if error.errno == errno.EAGAIN:
+        return RequestError(
+            f"no more processes can be started here: {argv[0]}", hint="fewer ranks; ulimit -u shows how many"
+        )
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        return RequestError(
+            f"no more files can be opened here to start {argv[0]}", hint="fewer ranks, or a larger ulimit -n"
+        )
+    if error.errno != errno.E2BIG:
+        return error
+    words = sum(len(os.fsencode(each)) + 1 for each in argv)
+    variables = sum(len(os.fsencode(name + value)) + 2 for name, value in (env or {}).items())
+    return RequestError(
+        f"{argv[0]}: words of {words:,} bytes and an environment of {variables:,} are more than the kernel takes",
+        hint="give the command a file instead of a long argument, or unset large variables",
+    )
 
 
 def _not_there(program: str, error: FileNotFoundError, cwd: str | os.PathLike[str] | None) -> MachineLacks:

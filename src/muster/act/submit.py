@@ -15,7 +15,7 @@ from muster.act.place import scheduler_environment
 from muster.act.record import Run, find_run, make_run_directory, record_of, register, write_whole
 from muster.act.runner import Result, Runner, run
 from muster.act.snapshot import copy_project
-from muster.errors import SchedulerSilent, SiteError
+from muster.errors import RequestError, SchedulerSilent, SiteError
 from muster.plan.model import Output, Plan
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
@@ -50,6 +50,7 @@ def submit(
 ) -> Submitted:
     """Queue the plan's script and remember where its run directory lies."""
     clean = scheduler_environment(environment)
+    pending = _pending_file(state, digest)
     unanswered = _unanswered(state, digest)
     if unanswered is not None:
         job = _find(digest, state, clean, runner)
@@ -67,8 +68,6 @@ def submit(
     script = str(directory / "job.sh")
     output = None if plan.output is Output.MOVED else str(directory / "logs" / "batch.log")
     _accepted_or_removed(_ask(runner, test_only_argv(script), clean, plan, timeout_s), directory)
-    pending = state / "pending" / f"{digest}.json"
-    pending.parent.mkdir(parents=True, exist_ok=True)
     write_whole(pending, json.dumps({"directory": str(directory), "asked": time.time()}), mode=0o600)
     try:
         answer = _ask(runner, submit_argv(script, output=output), clean, plan, timeout_s)
@@ -81,6 +80,23 @@ def submit(
     pending.unlink(missing_ok=True)
     _accepted_or_removed(answer, directory)
     return _remember(Submitted(parse_submit(answer.stdout).job, directory, adopted=False), plan, state, digest)
+
+
+def _pending_file(state: Path, digest: str) -> Path:
+    """Where a submission stands until it is answered; nothing is queued that could not be remembered."""
+    pending = state / "pending" / f"{digest}.json"
+    probe = pending.with_suffix(".probe")
+    try:
+        pending.parent.mkdir(parents=True, exist_ok=True)
+        (state / "jobs").mkdir(exist_ok=True)
+        write_whole(probe, "a line, so that a full disk says so\n", mode=0o600)
+        probe.unlink()
+    except OSError as error:
+        raise RequestError(
+            f"Muster cannot remember the job in {state}: {error.strerror}",
+            hint="name another place: XDG_STATE_HOME=DIRECTORY",
+        ) from None
+    return pending
 
 
 def _fill(plan: Plan, runner: Runner, directory: Path) -> None:

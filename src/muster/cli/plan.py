@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from muster.cli.launching import asked_for_help, facts_and_request, plan_for, take_own, warn
 from muster.errors import RequestError
@@ -29,5 +31,7 @@ def main(words: Sequence[str]) -> int:
     facts, request = facts_and_request(rest)
     plan = plan_for(request, facts, rest, engine=Engine.HERE if request.here else Engine.SLURM)
     warn(plan.notes, quiet="--quiet" in own)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # words that are no UTF-8 keep their bytes in the script
     print(forms[form](plan), end="")
     return 0

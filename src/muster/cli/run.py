@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
 
 from muster.cli.launching import (
     asked_for_help,
@@ -18,10 +16,6 @@ from muster.cli.launching import (
     warn,
 )
 from muster.cli.output import say
-
-if TYPE_CHECKING:
-    from muster.facts import Facts
-    from muster.job.request import Request
 
 _USAGE = "muster run [OPTION…] [--] COMMAND…"
 _SUMMARY = (
@@ -37,9 +31,10 @@ def main(words: Sequence[str]) -> int:
     if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files")):
         return 0
     from muster.act.launch import run_allocated, run_here, run_within
-    from muster.act.place import Place, place_of
+    from muster.act.place import Place, place_of, refuse_in_every_rank
     from muster.act.preflight import check_before_start
     from muster.act.rank_library import make_rank_library
+    from muster.act.size import sized_by_allocation
     from muster.plan.model import Engine
 
     rest, own = take_own(words, ("--quiet", "--verbose", "--rehearse"), ("--ranks",))
@@ -51,8 +46,10 @@ def main(words: Sequence[str]) -> int:
     facts, request = facts_and_request(rest)
     need_command(request)
     place, why = place_of(request, facts)
+    if not request.here:
+        refuse_in_every_rank(facts.environment, on_terminal=sys.stdin.isatty())
     if place is Place.WITHIN:
-        request = _sized_by_allocation(request, facts)
+        request = sized_by_allocation(request, facts)
     plan = plan_for(
         request,
         facts,
@@ -75,25 +72,3 @@ def main(words: Sequence[str]) -> int:
     if outcome.first_failed is not None and plan.shape.ntasks > 1:
         say(f"rank {outcome.first_failed} ended with status {outcome.status}; the others were ended", quiet=quiet)
     return outcome.status
-
-
-def _sized_by_allocation(request: Request, facts: Facts) -> Request:
-    """What was not asked for is what the allocation has: all its nodes, its ranks, its GPUs and its CPUs."""
-    environment = facts.environment
-    found: dict[str, int] = {}
-    for field, variable in (
-        ("nodes", "SLURM_JOB_NUM_NODES"),
-        ("ntasks_per_node", "SLURM_NTASKS_PER_NODE"),
-        ("cpus_per_task", "SLURM_CPUS_PER_TASK"),
-        ("gpus_per_node", "SLURM_GPUS_ON_NODE"),
-    ):
-        value = environment.get(variable, "")
-        if not request.given(field) and value.isdigit() and int(value) > 0:
-            found[field] = int(value)
-    if request.given("ntasks_per_node") or request.given("gpus_per_node"):
-        # Another division of the node than the header's: its CPUs per task do not follow from it.
-        found.pop("cpus_per_task", None)
-    if request.given("gpus_per_node"):
-        found.pop("ntasks_per_node", None)
-    origins = {**request.origins, **dict.fromkeys(found, "the allocation")}
-    return replace(request, origins=origins, **found)

@@ -14,8 +14,8 @@ from muster.facts import Facts
 from muster.job.request import Request
 from muster.plan.command import pin_python, resolve_command
 from muster.plan.conditions import make_conditions
-from muster.plan.environment import make_prelude, make_variables
-from muster.plan.flags import absorb_flags, gpus_in_gres, unknown_flags
+from muster.plan.environment import left_over, make_prelude, make_variables
+from muster.plan.flags import absorb_flags, gpus_in_gres, unknown_flags, whole_step_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.horovod import HOROVOD, horovod_variables, pmi_of, started_by, starter_of
 from muster.plan.model import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape, Staging, Variable
@@ -64,6 +64,7 @@ def make_plan(
     queued = engine is Engine.SLURM and not (within or stream)
     notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
     notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
+    notes += left_over(request, facts)
     if request.snapshot and not queued:
         notes.append(Note("--snapshot is for jobs that wait: this one starts now, from the files as they are"))
     staging, more = _staging(request, site, facts, shape, image, engine, directory)
@@ -236,7 +237,7 @@ def _step_flags(request: Request, terms: Terms) -> tuple[Flag, ...]:
             )
         # Not in the header: 24.11 and 26.05 refuse plane=N for a job of nodes and tasks per node.
         flags.append(Flag(f"--distribution={how}", Reason("set by you", request.origin("distribution"))))
-    flags += [Flag(flag, Reason("set by you", f"--srun={flag}")) for flag in request.srun]
+    flags += [Flag(flag, Reason("set by you", f"--srun={flag}")) for flag in whole_step_flags(request.srun)]
     return tuple(flags)
 
 
@@ -257,7 +258,7 @@ def _rendezvous(request: Request, terms: Terms, shape: Shape) -> Rendezvous:
     if request.master_port is not None:
         port_reason = Reason("set by you", request.origin("master_port"))
     elif request.port_range is not None:
-        port_reason = Reason("from the range you gave", request.origin("port_range"))
+        port_reason = Reason("set by you: one of this range", request.origin("port_range"))
     else:
         port_reason = terms.ports.reason
     return Rendezvous(

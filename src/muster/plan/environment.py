@@ -7,15 +7,19 @@ from collections.abc import Iterator
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
-from muster.plan.model import ImageUse, Prelude, Reason, Variable
+from muster.plan.model import ImageUse, Note, Prelude, Reason, Variable
 from muster.plan.python_environment import activation, environment_of
 from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
 from muster.plan.words import Fragment, line, quote, template
 from muster.sites.load import Site
 
-__all__ = ["make_prelude", "make_variables"]
+__all__ = ["left_over", "make_prelude", "make_variables"]
 
+_LEFT_OVER = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"),
+    *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"),
+)
 _OURS = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK"})
 
 
@@ -43,6 +47,28 @@ def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variab
     for name in request.unset_env:
         found[name] = Variable(name, None, Reason("taken away by you", f"--unset-env {name}"))
     return tuple(found.values())
+
+
+def left_over(request: Request, facts: Facts) -> Iterator[Note]:
+    """What another launch left in the environment: none of it reaches the ranks, and nobody has to wonder."""
+    found = [name for name in _LEFT_OVER if facts.environment.get(name)]
+    if found:
+        yield Note(
+            f"{', '.join(found)} in your environment come from another launch; every rank gets its own"
+            f" (unset {' '.join(found)})"
+        )
+    address = facts.environment.get("MASTER_ADDR", "")
+    if not address or request.master_addr:
+        return
+    host, colon, port = address.partition(":")
+    if colon and ":" not in port:
+        yield Note(
+            f"MASTER_ADDR={address} in your environment holds a port, and is not used: MASTER_ADDR is a host alone"
+            f" (--master-addr {host} --master-port {port})",
+            warning=True,
+        )
+    else:
+        yield Note(f"MASTER_ADDR={address} in your environment is not used (--master-addr {address} asks for it)")
 
 
 def _resolver() -> Iterator[tuple[str, Variable]]:

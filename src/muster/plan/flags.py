@@ -11,7 +11,7 @@ from muster.errors import RequestError, nearest_hint
 from muster.job.options import convert
 from muster.job.request import Request, options_of
 
-__all__ = ["absorb_flags", "gpus_in_gres", "split_flag", "unknown_flags"]
+__all__ = ["absorb_flags", "gpus_in_gres", "split_flag", "unknown_flags", "whole_step_flags"]
 
 # sbatch's letters for what is also ours.
 _LETTERS = {
@@ -62,6 +62,7 @@ _FIELDS = {
 }
 _REFUSED = {
     "gpus-per-task": ("gives each rank a device of its own and breaks peer access between them", "-g GPUS_PER_NODE"),
+    "ntasks-per-gpu": ("is what the plan works out", "-g GPUS_PER_NODE with --ntasks-per-node RANKS"),
     "gpus": ("leaves open how many GPUs a node has", "-g GPUS_PER_NODE with -N NODES"),
     "ntasks": ("leaves open how many ranks a node has", "-N NODES with --ntasks-per-node RANKS"),
     "export": ("is what --export, --env and --unset-env are for", "--env KEY=VALUE"),
@@ -125,6 +126,9 @@ def absorb_flags(request: Request) -> tuple[Request, tuple[tuple[str, str | None
         if name in _REFUSED:
             why, instead = _REFUSED[name]
             raise RequestError(f"--{name} {why}", hint=f"use {instead}")
+        if name == "tres-per-task" and "gpu" in (value or ""):
+            why, instead = _REFUSED["gpus-per-task"]
+            raise RequestError(f"--tres-per-task={value} {why}", hint=f"use {instead}")
         if name not in _FIELDS:
             left.append((name, value, origin))
             continue
@@ -139,6 +143,40 @@ def absorb_flags(request: Request) -> tuple[Request, tuple[tuple[str, str | None
             raise RequestError(message, hint="give the value once")
         values[field], origins[field] = parsed, origin
     return replace(request, sbatch=(), origins=origins, **values), tuple(left)
+
+
+# What srun takes too, and what the script itself says in the step's flags or depends on.
+_OF_THE_STEP = {
+    "export": ("would keep the wire-up from the ranks", "--env KEY=VALUE or --unset-env KEY"),
+    "nodes": ("is part of the plan", "-N NODES"),
+    "ntasks": ("is part of the plan", "-N NODES with --ntasks-per-node RANKS"),
+    "ntasks-per-node": ("is part of the plan", "--ntasks-per-node RANKS"),
+    "cpus-per-task": ("is part of the plan", "-c CPUS"),
+    "distribution": ("is part of the plan", "-m HOW"),
+    "output": ("would hide the output from muster logs", "-o FILE for a job; > FILE for a run"),
+    "error": ("would hide the errors from muster logs", "-e FILE for a job; 2> FILE for a run"),
+    "input": ("would give the input to another rank than 0", "<FILE: rank 0 reads it"),
+    "mpi": ("is part of the plan", "--mpi TYPE"),
+    "kill-on-bad-exit": ("is what the script does by itself, sooner", "--grace SECONDS"),
+    "multi-prog": ("starts other commands than the plan's", "a command that looks at its RANK"),
+    "pty": ("gives the terminal to one task alone", "muster shell"),
+}
+_STEP_LETTERS = {**_LETTERS, "i": "input", "K": "kill-on-bad-exit"}
+
+
+def whole_step_flags(flags: Iterable[str]) -> Iterator[str]:
+    """Each as one word; what contradicts the plan's own words to srun, or would be its program, is refused."""
+    for text in flags:
+        if any(ord(character) < 32 for character in text):
+            raise RequestError(f"{text!r} holds a line break or another control character", hint="write it on one line")
+        if not text.startswith("-") or text.strip("-") == "":
+            raise RequestError(f"--srun={text} is not a whole flag", hint=f"for example --srun=--{text or 'label'}")
+        long, blank, value = text.partition(" ") if text.startswith("--") else (text, "", "")
+        name = long[2:].partition("=")[0] if text.startswith("--") else _STEP_LETTERS.get(text[1], "")
+        if name in _OF_THE_STEP:
+            why, instead = _OF_THE_STEP[name]
+            raise RequestError(f"--srun={text} {why}", hint=f"use {instead}")
+        yield f"{long}={value.strip()}" if blank and "=" not in long else text
 
 
 def gpus_in_gres(gres: str | None) -> int | None:

@@ -66,7 +66,11 @@ def job_script(asked: Plan) -> str:
 
 def _one_line(text: str) -> str:
     """A command as a comment shows it: a line break in it would end the comment."""
-    return "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in text)
+    return "".join(each if each.isprintable() else _bytes_of(each) for each in text)
+
+
+def _bytes_of(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogateescape"))
 
 
 def _main(plan: Plan, launcher: Launcher) -> Iterator[str]:

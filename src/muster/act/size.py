@@ -1,0 +1,101 @@
+"""How large a run over a standing allocation is: what was not asked for is what the allocation has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from muster.act.runner import Runner, run
+from muster.errors import MusterError, RequestError
+from muster.facts import Facts
+from muster.job.request import Request
+
+__all__ = ["sized_by_allocation"]
+
+
+def sized_by_allocation(request: Request, facts: Facts, runner: Runner = run) -> Request:
+    """All nodes of the allocation, its ranks, its GPUs and its CPUs, unless the request says otherwise."""
+    environment = facts.environment
+    tasks = _count(environment.get("SLURM_NTASKS_PER_NODE"))
+    if not (request.given("ntasks_per_node") or request.given("gpus_per_node") or tasks):
+        tasks = _tasks(environment)
+    if request.given("gpus_per_node"):
+        tasks = None
+    free = tasks is None and not request.given("ntasks_per_node")
+    gpus = request.gpus_per_node
+    if not request.given("gpus_per_node"):
+        gpus = _gpus(environment, runner if free else None)
+    cpus = _count(environment.get("SLURM_CPUS_PER_TASK"))
+    if request.given("ntasks_per_node"):
+        cpus = None  # another division of the node than the header's: its CPUs per task do not follow from it
+    elif free:
+        cpus = _share(gpus or 1, cpus, environment)
+    nodes = _count(environment.get("SLURM_JOB_NUM_NODES"))
+    found = {"nodes": nodes, "ntasks_per_node": tasks, "gpus_per_node": gpus, "cpus_per_task": cpus}
+    known = {field: value for field, value in found.items() if value is not None and not request.given(field)}
+    origins = {**request.origins, **dict.fromkeys(known, "the allocation")}
+    return _possible(replace(request, origins=origins, **known), environment)
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() and int(text) > 0 else None
+
+
+def _each(text: str) -> list[int]:
+    """Slurm's "4(x2),3" without the times: the numbers that occur."""
+    return [int(number) for each in text.split(",") if (number := each.partition("(")[0]).isdigit()]
+
+
+def _tasks(environment: Mapping[str, str]) -> int | None:
+    """The tasks of a node where only their sum was asked for (salloc -n 4); a step's variables are the step's own."""
+    if environment.get("SLURM_STEP_ID") or not environment.get("SLURM_NTASKS"):
+        return None
+    tasks = _each(environment.get("SLURM_TASKS_PER_NODE", ""))
+    if len(set(tasks)) > 1:
+        raise RequestError(
+            f"this allocation has {environment['SLURM_NTASKS']} tasks, and not the same number on each node "
+            f"({environment['SLURM_TASKS_PER_NODE']}): Muster starts as many ranks on every node",
+            hint=f"--ntasks-per-node {min(tasks)}; or allocate with --ntasks-per-node",
+        )
+    return tasks[0] if tasks else None
+
+
+def _gpus(environment: Mapping[str, str], runner: Runner | None) -> int | None:
+    """GPUs of a node. salloc's shell knows them where --gpus-per-node or --gpus asked; --gres leaves no variable."""
+    if environment.get("SLURMD_NODENAME"):
+        return _count(environment.get("SLURM_GPUS_ON_NODE"))
+    here = environment.get("SLURM_GPUS_ON_NODE") or environment.get("SLURM_GPUS_PER_NODE", "").rpartition(":")[2]
+    nodes, total = _count(environment.get("SLURM_JOB_NUM_NODES")), _count(environment.get("SLURM_GPUS"))
+    if _count(here) or (nodes and total and total % nodes == 0):
+        return _count(here) or (total or 0) // (nodes or 1)
+    return None if runner is None else _gpus_by_asking(environment["SLURM_JOB_ID"], runner)
+
+
+def _gpus_by_asking(job: str, runner: Runner) -> int | None:
+    from muster.plan.flags import gpus_in_gres
+
+    try:
+        answer = runner(["squeue", "--noheader", f"--jobs={job}", "--format=%b"], timeout_s=5)
+    except MusterError:
+        return None
+    return gpus_in_gres(answer.stdout.strip().replace("gres:", "")) if answer.ok else None
+
+
+def _share(ranks: int, asked: int | None, environment: Mapping[str, str]) -> int | None:
+    """-c 32 of an allocation for one task on a node with four GPUs: each of its four ranks has eight."""
+    cpus = _each(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    return asked if asked is None or not cpus else max(1, min(asked, min(cpus) // ranks))
+
+
+def _possible(request: Request, environment: Mapping[str, str]) -> Request:
+    """srun would say "More processors requested than permitted"."""
+    cpus = _each(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    ranks, each = request.ntasks_per_node or request.gpus_per_node or 1, request.cpus_per_task or 1
+    needed = ranks * each
+    if cpus and needed > min(cpus) and not {"--overcommit", "-O"} & set(request.srun):
+        raise RequestError(
+            f"{ranks} ranks × {each} CPUs = {needed} CPUs per node, and this allocation has {min(cpus)} on a node",
+            hint=f"allocate with --ntasks-per-node {ranks} -c {each}, or give --ntasks-per-node and -c that fit",
+        )
+    return request
