@@ -67,7 +67,7 @@ class Witness:
         environment = dict(
             item.split("=", 1) for item in (seen / f"{name}.env").read_bytes().decode().split("\0") if item
         )
-        arguments = (seen / f"{name}.arguments").read_bytes().decode().split("\0")[:-1]
+        arguments = (seen / f"{name}.arguments").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
         stdin, host = (seen / f"{name}.input").read_bytes(), (seen / f"{name}.host").read_text().strip()
         return Rank(environment, tuple(arguments), stdin, host)
 

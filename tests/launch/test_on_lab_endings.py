@@ -90,7 +90,10 @@ def test_ranks_that_ignore_the_request_to_end_are_ended_after_the_grace_time(lab
     assert max(ticks) < 100
 
 
-@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+@pytest.mark.parametrize(
+    "launcher",
+    ["srun", "mpirun", pytest.param("torchrun", marks=torch), pytest.param("mpirun+torchrun", marks=torch)],
+)
 def test_one_ctrl_c_ends_every_rank(lab: Lab, shared_directory: Path, launcher: str) -> None:
     """Typed on a real terminal, once all ranks are there."""
     running = ["squeue", "--noheader", "--me", "--states=running", "--format=%A"]

@@ -134,12 +134,23 @@ CLASHING = {
     "SALLOC_PARTITION": "no-such",
     "SBATCH_PARTITION": "no-such",
     "SLURM_PARTITION": "no-such",
+    "SLURM_GPUS": "9",
+    "SLURM_GPUS_PER_NODE": "9",
+    "SLURM_NTASKS_PER_GPU": "3",
+    "SLURM_GRES": "gpu:9",
+    "SLURM_CONSTRAINT": "no-such",
+    "SLURM_HOSTFILE": "/no/such",
+    "SLURM_WORKING_DIR": "/",
+    "SLURM_REMOTE_CWD": "/",
+    "SLURM_STDINMODE": "none",
+    "SLURM_STDOUTMODE": "lost.txt",
+    "SLURM_STDERRMODE": "lost.txt",
 }
 
 
 @pytest.mark.parametrize("allocation", [[], ["salloc", "--quiet", "-N2", "-n4"]], ids=["login", "salloc"])
 def test_what_the_shell_says_to_slurm_does_not_change_a_run(lab: Lab, witness: Witness, allocation: list[str]) -> None:
-    words = [*RUN, "-N", "2", "--ntasks-per-node", "2", "--", *witness.command()]
+    words = [*RUN, "-N", "2", "-g", "0", "--ntasks-per-node", "2", "--", *witness.command()]
     clashing = [f"{name}={value}" for name, value in CLASHING.items()]
     result = lab.exec([*allocation, "env", *clashing, *words])
 
@@ -155,6 +166,44 @@ def test_a_run_inside_a_step_of_the_same_job_starts_beside_it(lab: Lab, witness:
 
     assert result.status == 0, result.stderr
     assert_places(witness.ranks())
+
+
+def test_a_run_that_each_task_of_a_step_would_start_is_refused(lab: Lab, witness: Witness) -> None:
+    result = lab.exec(["srun", "-N2", "-n4", *RUN, "--", *witness.command()])
+
+    assert result.status == 2, result.stderr
+    assert "of the 4 that srun has started" in result.stderr
+    assert "hint: type muster run without srun" in result.stderr
+    assert witness.ranks() == {}
+
+
+@pytest.mark.parametrize(
+    ("allocation", "expected"),
+    [
+        (("-N1", "-n3"), {"node1": 3}),
+        (("-N2", "--ntasks-per-node=2", "--gres=gpu:2"), {"node1": 2, "node2": 2}),
+        (("-N2", "-c4", "--gres=gpu:2"), {"node1": 2, "node2": 2}),
+        (("-N2", "-c4", "--gpus-per-node=2"), {"node1": 2, "node2": 2}),
+        (("-N1", "-c4", "--gpus=2"), {"node1": 2}),
+    ],
+)
+def test_inside_salloc_a_run_has_the_ranks_that_were_asked_for(
+    lab: Lab, witness: Witness, allocation: tuple[str, ...], expected: dict[str, int]
+) -> None:
+    """In whatever words: --gres leaves no variable in salloc's shell."""
+    checked(lab.exec(["salloc", "--quiet", *allocation, *RUN, "--", *witness.command()]))
+
+    assert_places(witness.ranks())
+    hosts = [rank.host for rank in witness.ranks().values()]
+    assert {host: hosts.count(host) for host in hosts} == expected
+
+
+def test_uneven_tasks_of_an_allocation_are_refused_and_no_guess(lab: Lab, witness: Witness) -> None:
+    result = lab.exec(["salloc", "--quiet", "-N2", "-n5", *RUN, "--", *witness.command()])
+
+    assert result.status == 2, result.stderr
+    assert "this allocation has 5 tasks, and not the same number on each node" in result.stderr
+    assert "hint: --ntasks-per-node" in result.stderr
 
 
 def test_each_task_of_an_array_is_a_world_of_its_own(lab: Lab, shared_directory: Path) -> None:
@@ -234,24 +283,74 @@ def test_a_port_that_somebody_holds_is_refused_with_a_hint(lab: Lab, witness: Wi
     assert 0 not in witness.ranks()
 
 
-def test_the_node_prologue_runs_once_on_every_node_before_its_ranks(lab: Lab, witness: Witness) -> None:
+LAUNCHERS = [
+    "srun",
+    "mpirun",
+    pytest.param("torchrun", marks=pytest.mark.torch),
+    pytest.param("mpirun+torchrun", marks=pytest.mark.torch),
+]
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_the_node_prologue_runs_once_on_every_node_before_its_ranks(lab: Lab, witness: Witness, launcher: str) -> None:
     marks = witness.folder / "marks"
     marks.mkdir()
     warm = f"sh -c 'sleep 0.3; cat {witness.folder}/seen/*.host | grep -c $(hostname) >>{marks}/$(hostname); :'"
-    words = ("-N", "2", "--ntasks-per-node", "3", "--node-prologue", warm)
+    words = ("--launcher", launcher, "-N", "2", "--ntasks-per-node", "3", "--node-prologue", warm)
     checked(muster_run(lab, witness.folder, *words, "--", *witness.command()))
 
     assert {path.name: path.read_text() for path in marks.iterdir()} == {"node1": "0\n", "node2": "0\n"}
     assert_places(witness.ranks())
 
 
-def test_a_node_prologue_that_fails_names_its_node(lab: Lab, witness: Witness) -> None:
-    words = ("-N", "2", "--ntasks-per-node", "2", "--node-prologue", "sh -c '[ $(hostname) != node2 ]'")
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_node_prologue_that_fails_names_its_node(lab: Lab, witness: Witness, launcher: str) -> None:
+    size = ("--launcher", launcher, "-N", "2", "--ntasks-per-node", "2")
+    words = (*size, "--node-prologue", "sh -c '[ $(hostname) != node2 ]'")
     result = muster_run(lab, witness.folder, *words, "--", *witness.command())
 
     assert result.status == 2, result.stderr
     assert "the node prologue failed on node2 with status 1" in result.stderr
     assert "node2" not in {rank.host for rank in witness.ranks().values()}
+
+
+def test_the_node_prologue_is_waited_for_at_a_second_start_too(lab: Lab, shared_directory: Path) -> None:
+    """mpirun's ranks do not know Slurm's step, and the port may be the same: the first start's mark is none."""
+    run = (*RUN, "--launcher", "mpirun", "--master-port", "23456", "--node-prologue")
+    one = f"{shlex.join(run)} \"sh -c 'sleep 0.5; : >$i.\\$(hostname)'\" -- sh -c 'cat $0.$(hostname)' $i"
+    script = f"cd {shlex.quote(str(shared_directory))}; for i in 1 2; do {one} || exit; done"
+    result = lab.exec(["salloc", "--quiet", "-N2", "--ntasks-per-node=2", "bash", "-c", script])
+
+    assert result.status == 0, result.stderr
+    assert sorted(path.name for path in shared_directory.iterdir()) == ["1.node1", "1.node2", "2.node1", "2.node2"]
+
+
+# Like ssh: options, a host, a command line; nothing of our environment arrives at the other end.
+_LIKE_SSH = """\
+#!/bin/sh
+while :; do case $1 in -p | -l) shift 2 ;; -*) shift ;; *) break ;; esac; done
+host=$1
+shift
+exec srun --overlap --export=NONE --mpi=none -N1 -n1 -w "$host" -D / /bin/sh -c "export PATH=/usr/bin:/bin; $*" </dev/null
+"""
+
+
+def test_mpirun_over_ssh_carries_the_wire_up_and_what_was_asked_for(lab: Lab, witness: Witness) -> None:
+    agent = witness.folder / "like-ssh"
+    agent.write_text(_LIKE_SSH)
+    agent.chmod(0o755)
+    by_ssh = ["env", "OMPI_MCA_plm=rsh", f"OMPI_MCA_plm_rsh_agent={agent}", "FROM_SHELL=1"]
+    words = ("--launcher", "mpirun", "--env", "MINE=a b\nc", "--env", "FROM_SHELL")
+    step = [*by_ssh, *RUN, *words, "--", *witness.command("new\nline", "$HOME", "it's", "*")]
+    result = lab.exec(["salloc", "--quiet", "-N2", "--ntasks-per-node=2", *step], cwd=witness.folder)
+
+    assert result.status == 0, result.stderr
+    assert_places(witness.ranks())
+    assert len(witness.ranks()) == 4
+    for rank in witness.ranks().values():
+        assert rank.arguments == ("new\nline", "$HOME", "it's", "*")
+        assert (rank.environment["MINE"], rank.environment["FROM_SHELL"]) == ("a b\nc", "1")
+        assert "RES_OPTIONS" in rank.environment
 
 
 def test_an_address_that_was_asked_for_wins_and_one_that_was_found_does_not(lab: Lab, witness: Witness) -> None:

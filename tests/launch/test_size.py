@@ -36,7 +36,8 @@ def sized(environment: Mapping[str, str], *words: str, gres: str = "N/A") -> Req
         ({"SLURM_NTASKS": "4", "SLURM_TASKS_PER_NODE": "2(x2)"}, (), "N/A", (2, 2, None, None)),
         ({"SLURM_TASKS_PER_NODE": "1(x2)"}, (), "N/A", (2, None, None, None)),
         ({"SLURM_GPUS_PER_NODE": "volta:2"}, (), "N/A", (2, None, 2, None)),
-        ({"SLURM_GPUS": "8"}, (), "N/A", (2, None, 4, None)),
+        ({"SLURM_GPUS": "8"}, ("--ntasks-per-node", "2"), "N/A", (2, 2, None, None)),
+        ({"SLURM_GPUS": "a100:4", "SLURM_JOB_NUM_NODES": "1"}, (), "N/A", (1, None, 4, None)),
         ({}, (), "gres:gpu:2", (2, None, 2, None)),
         ({}, (), "gres/gpu:volta:2", (2, None, 2, None)),
         ({"SLURMD_NODENAME": "n1", "SLURM_GPUS_ON_NODE": "4"}, (), "N/A", (2, None, 4, None)),
@@ -72,8 +73,13 @@ def test_what_was_not_asked_for_is_what_the_allocation_has(
             "not the same number on each node",
             "--ntasks-per-node 2",
         ),
-        ({}, ("--ntasks-per-node", "9"), "9 ranks × 1 CPUs = 9 CPUs per node", "allocate with --ntasks-per-node 9"),
-        ({}, ("--ntasks-per-node", "2", "-c", "5"), "2 ranks × 5 CPUs = 10", "-c 5"),
+        (
+            {},
+            ("--ntasks-per-node", "9"),
+            "2 nodes × 9 ranks × 1 CPUs = 18 CPUs, and this allocation has 16",
+            "allocate with --ntasks-per-node 9",
+        ),
+        ({}, ("--ntasks-per-node", "2", "-c", "5"), "2 nodes × 2 ranks × 5 CPUs = 20 CPUs", "-c 5"),
     ],
 )
 def test_what_the_allocation_cannot_hold_is_refused_before_srun_is_asked(
@@ -83,6 +89,17 @@ def test_what_the_allocation_cannot_hold_is_refused_before_srun_is_asked(
         sized(environment, *words)
 
     assert hint in (refused.value.hint or "")
+
+
+def test_gpus_of_which_only_the_sum_is_known_are_refused_and_no_guess() -> None:
+    with pytest.raises(RequestError, match="8 GPUs in all") as refused:
+        sized({"SLURM_GPUS": "8"})
+
+    assert "-g GPUS_PER_NODE" in (refused.value.hint or "")
+
+
+def test_ranks_that_fit_on_unlike_nodes_are_left_to_srun() -> None:
+    assert sized({"SLURM_JOB_CPUS_PER_NODE": "3,1"}, "--ntasks-per-node", "2").ntasks_per_node == 2
 
 
 RANK_OF_A_STEP = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4"}

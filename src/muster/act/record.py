@@ -7,6 +7,7 @@
     RUN/snapshot/      with --snapshot: the project as it was; RUN/here leads to the working directory in it
     RUN/logs/batch.log the batch script's own output and srun's messages
     RUN/logs/NODE.log  the ranks of that node, each line "RANK: …"    (NODE.RANK.log with --per-rank-files)
+    RUN/task-N/logs/   of an array: each task's own
     RUN/logs/ranks.log all ranks, under mpirun: "[1,RANK]<stdout>:…" (Open MPI), "[RANK] …" (MPICH)
 
 The registry holds one file per job, `$XDG_STATE_HOME/muster/jobs/JOBID.json`: {"job": …, "directory": …, "name": …}.

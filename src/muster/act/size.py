@@ -43,8 +43,13 @@ def _count(text: str | None) -> int | None:
 
 
 def _each(text: str) -> list[int]:
-    """Slurm's "4(x2),3" without the times: the numbers that occur."""
-    return [int(number) for each in text.split(",") if (number := each.partition("(")[0]).isdigit()]
+    """Slurm's "4(x2),3": the number of every node."""
+    found: list[int] = []
+    for item in text.split(","):
+        number, _, times = item.partition("(x")
+        if number.isdigit():
+            found += [int(number)] * (_count(times.rstrip(")")) or 1)
+    return found
 
 
 def _tasks(environment: Mapping[str, str]) -> int | None:
@@ -62,14 +67,20 @@ def _tasks(environment: Mapping[str, str]) -> int | None:
 
 
 def _gpus(environment: Mapping[str, str], runner: Runner | None) -> int | None:
-    """GPUs of a node. salloc's shell knows them where --gpus-per-node or --gpus asked; --gres leaves no variable."""
-    if environment.get("SLURMD_NODENAME"):
-        return _count(environment.get("SLURM_GPUS_ON_NODE"))
-    here = environment.get("SLURM_GPUS_ON_NODE") or environment.get("SLURM_GPUS_PER_NODE", "").rpartition(":")[2]
-    nodes, total = _count(environment.get("SLURM_JOB_NUM_NODES")), _count(environment.get("SLURM_GPUS"))
-    if _count(here) or (nodes and total and total % nodes == 0):
-        return _count(here) or (total or 0) // (nodes or 1)
-    return None if runner is None else _gpus_by_asking(environment["SLURM_JOB_ID"], runner)
+    """GPUs of a node. salloc's shell knows them where --gpus-per-node asked for them; --gres leaves no variable."""
+    here = _count(environment.get("SLURM_GPUS_ON_NODE"))
+    if here or environment.get("SLURMD_NODENAME"):
+        return here
+    here = _count(environment.get("SLURM_GPUS_PER_NODE", "").rpartition(":")[2])
+    if here or runner is None:
+        return here
+    total = environment.get("SLURM_GPUS", "").rpartition(":")[2]
+    if _count(total) and environment.get("SLURM_JOB_NUM_NODES") != "1":
+        raise RequestError(
+            f"this allocation has {total} GPUs in all, and on which node they are is open",
+            hint="-g GPUS_PER_NODE, or --ntasks-per-node RANKS; --gpus-per-node allocates the same number on each",
+        )
+    return _count(total) or _gpus_by_asking(environment["SLURM_JOB_ID"], runner)
 
 
 def _gpus_by_asking(job: str, runner: Runner) -> int | None:
@@ -89,13 +100,14 @@ def _share(ranks: int, asked: int | None, environment: Mapping[str, str]) -> int
 
 
 def _possible(request: Request, environment: Mapping[str, str]) -> Request:
-    """srun would say "More processors requested than permitted"."""
-    cpus = _each(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    """srun would say "More processors requested than permitted"; it may lay more ranks on the larger of two nodes."""
+    cpus = sorted(_each(environment.get("SLURM_JOB_CPUS_PER_NODE", "")))[-(request.nodes or 1) :]
     ranks, each = request.ntasks_per_node or request.gpus_per_node or 1, request.cpus_per_task or 1
-    needed = ranks * each
-    if cpus and needed > min(cpus) and not {"--overcommit", "-O"} & set(request.srun):
+    needed = (request.nodes or 1) * ranks * each
+    if cpus and needed > sum(cpus) and not {"--overcommit", "-O"} & set(request.srun):
+        nodes = f"{request.nodes} node{'s' * (request.nodes != 1)}"
         raise RequestError(
-            f"{ranks} ranks × {each} CPUs = {needed} CPUs per node, and this allocation has {min(cpus)} on a node",
+            f"{nodes} × {ranks} ranks × {each} CPUs = {needed} CPUs, and this allocation has {sum(cpus)} on them",
             hint=f"allocate with --ntasks-per-node {ranks} -c {each}, or give --ntasks-per-node and -c that fit",
         )
     return request

@@ -16,10 +16,10 @@ from muster.act.record import Run, find_run, make_run_directory, record_of, regi
 from muster.act.runner import Result, Runner, run
 from muster.act.snapshot import copy_project
 from muster.errors import RequestError, SchedulerSilent, SiteError
-from muster.plan.model import Output, Plan
+from muster.plan.model import SNAPSHOT_HERE, Output, Plan
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
-from muster.slurm.submit import parse_rejection, parse_submit, submit_argv, test_only_argv
+from muster.slurm.submit import array_indices, parse_rejection, parse_submit, submit_argv, test_only_argv
 
 __all__ = ["Submitted", "accepted", "submit"]
 
@@ -66,7 +66,7 @@ def submit(
     }
     directory = make_run_directory(parent, plan.job_name, files, fill=partial(_fill, plan, runner))
     script = str(directory / "job.sh")
-    output = None if plan.output is Output.MOVED else str(directory / "logs" / "batch.log")
+    output = None if plan.output is Output.MOVED else str(directory / _task_folder(plan) / "logs" / "batch.log")
     _accepted_or_removed(_ask(runner, test_only_argv(script), clean, plan, timeout_s), directory)
     write_whole(pending, json.dumps({"directory": str(directory), "asked": time.time()}), mode=0o600)
     try:
@@ -102,6 +102,20 @@ def _pending_file(state: Path, digest: str) -> Path:
 def _fill(plan: Plan, runner: Runner, directory: Path) -> None:
     if plan.snapshot:
         copy_project(plan.working_directory, directory, runner=runner)
+    for index in array_indices(_array(plan) or ""):
+        task = directory / f"task-{index}"
+        (task / "logs").mkdir(parents=True)
+        if plan.snapshot:
+            (task / SNAPSHOT_HERE).symlink_to(f"../{SNAPSHOT_HERE}")
+
+
+def _array(plan: Plan) -> str | None:
+    return next((each.value for each in plan.directives if each.name == "array"), None)
+
+
+def _task_folder(plan: Plan) -> str:
+    """The tasks of an array run side by side, on the same nodes too: each has a directory of its own in the run's."""
+    return "" if _array(plan) is None else "task-%a"
 
 
 def _ask(runner: Runner, argv: list[str], environment: Mapping[str, str], plan: Plan, timeout_s: float) -> Result:

@@ -76,7 +76,10 @@ class JobOutput(msgspec.Struct, frozen=True):
         return [*found, *(self._of_run(path) for path in self.named if path.is_file())]
 
     def _logs(self) -> Iterator[Path]:
-        return self.folder.glob("*.log") if self.folder is not None else iter(())
+        if self.folder is None:
+            return
+        yield from self.folder.glob("*.log")
+        yield from self.folder.parent.glob("task-*/logs/*.log")  # of an array
 
     def _of_run(self, path: Path) -> LogFile:
         host, dot, rank = path.stem.rpartition(".")
@@ -98,8 +101,12 @@ class JobOutput(msgspec.Struct, frozen=True):
             )
 
 
-def output_of_run(directory: Path, moved: Sequence[Path] = ()) -> JobOutput:
-    """The output of a run of ours, as its plan says; `moved` are the files that its -o and -e named."""
+def output_of_run(directory: Path, moved: Sequence[Path] = (), task: str | None = None) -> JobOutput:
+    """The output of a run of ours, as its plan says; `moved` are the files that its -o and -e named.
+
+    `task` is one of an array: it has a directory of its own. Without it all of them are shown.
+    """
+    logs = directory / "logs" if task is None else directory / f"task-{task}" / "logs"
     try:
         plan = json.loads((directory / "plan.json").read_text(encoding="utf-8"))
         shape = plan["shape"]
@@ -107,9 +114,9 @@ def output_of_run(directory: Path, moved: Sequence[Path] = ()) -> JobOutput:
         # Of torchrun srun knows the agents alone, and a file each is an agent's.
         launcher = str(plan["launcher"])
         each = plan["output"] == "rank-files" and launcher in {"srun", "srun+horovod"}
-        return JobOutput(directory / "logs", tuple(moved), bool(plan["label"]), ranks, each, launcher)
+        return JobOutput(logs, tuple(moved), bool(plan["label"]), ranks, each, launcher)
     except (OSError, ValueError, KeyError, TypeError):
-        return JobOutput(directory / "logs", tuple(moved))
+        return JobOutput(logs, tuple(moved))
 
 
 def output_of_files(paths: Sequence[Path]) -> JobOutput:
@@ -196,7 +203,10 @@ def _tail(file: LogFile) -> Iterator[Line]:
         return
 
 
-def _in_order(path: Path) -> tuple[bool, list[tuple[int, str]]]:
-    """node2 before node10, and the batch script's own file last."""
-    parts = re.split(r"([0-9]+)", path.name)
-    return path.stem == "batch", [(int(part), "") if part.isdigit() else (0, part) for part in parts]
+def _in_order(path: Path) -> tuple[list[tuple[int, str]], bool, list[tuple[int, str]]]:
+    """node2 before node10, and the batch script's own file last; the tasks of an array one after the other."""
+    return _by_number(path.parent.parent.name), path.stem == "batch", _by_number(path.name)
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"([0-9]+)", name)]

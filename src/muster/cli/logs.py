@@ -98,7 +98,7 @@ def _output(case: Case) -> JobOutput:
         raise RequestError(
             f"the run directory of job {case.asked} is gone: {case.run.directory}", hint="was it moved, or removed?"
         )
-    output = find_output(case.job, case.run)
+    output = find_output(case.job, case.run, case.asked)
     if output is None:
         raise RequestError(
             f"nobody says where the output of job {case.asked} lies",

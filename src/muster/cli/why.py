@@ -116,7 +116,7 @@ def _failure(case: Case) -> tuple[JobOutput | None, Failure | None]:
     from muster.act.find_output import find_output
     from muster.act.first_failure import first_failure
 
-    output = find_output(case.job, case.run)
+    output = find_output(case.job, case.run, case.asked)
     return output, None if output is None else first_failure(output)
 
 

@@ -14,7 +14,7 @@ from muster.render.image import definition_lines, prologue_end, step_words, with
 from muster.render.parts import compose, part
 from muster.slurm.directives import format_directive
 
-__all__ = ["CLASHING", "STALE", "job_script", "prologue_text", "told_to_tasks"]
+__all__ = ["CLASHING", "CLASHING_WITHIN", "STALE", "job_script", "prologue_text", "told_to_tasks"]
 
 # What srun reads as options, when an outer job, a header or a login shell left it behind: our flags say it all.
 CLASHING = (
@@ -34,6 +34,22 @@ CLASHING = (
     "SLURM_LABELIO",
     "SLURM_UNBUFFEREDIO",
     "SLURM_KILL_BAD_EXIT",
+)
+# The same of an allocation that somebody else has made: salloc's own (--gpus=4 is more than a smaller step can have),
+# and what the shell around it says. A job of ours is submitted without them.
+CLASHING_WITHIN = (
+    "SLURM_GPUS",
+    "SLURM_NTASKS_PER_GPU",
+    "SLURM_GRES",
+    "SLURM_STEP_GRES",
+    "SLURM_CONSTRAINT",
+    "SLURM_HOSTFILE",
+    "SLURM_NO_KILL",
+    "SLURM_WORKING_DIR",
+    "SLURM_REMOTE_CWD",
+    "SLURM_STDINMODE",
+    "SLURM_STDOUTMODE",
+    "SLURM_STDERRMODE",
 )
 # What another launcher, or an outer job, may have said about ranks that are not these.
 _CARRIED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
@@ -234,6 +250,9 @@ def _size(plan: Plan) -> Iterator[str]:
 def _environment(plan: Plan) -> Iterator[str]:
     yield "# What an outer job, another launcher or the header left behind, and our own flags say better."
     yield f"unset {' '.join(CLASHING)}"
+    if plan.within:
+        # GPUs of a node are in the step's own words, if there are any.
+        yield f"unset {' '.join((*CLASHING_WITHIN, *(() if plan.shape.gpus_per_node else ('SLURM_GPUS_PER_NODE',))))}"
     yield f"unset {' '.join(STALE)}"
     for prelude in plan.prelude:
         stop = f"muster_stop {shlex.quote(prelude.failure)} {quote(prelude.hint)}"
@@ -347,7 +366,7 @@ def _last(plan: Plan) -> Iterator[str]:
 
 # torchrun's own status says nothing of its ranks: its report does, and passes through here.
 _NEW_REPORT = "muster_report=$(mktemp) && trap 'rm -f \"$muster_report\"' EXIT"
-_KEEP_REPORT = ' 2> >(tee "$muster_report" >&2)'
+_KEEP_REPORT = ' 2> >(tee -i "$muster_report" >&2)'
 
 
 def _started_by_mpirun(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:

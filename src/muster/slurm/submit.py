@@ -8,7 +8,7 @@ import msgspec
 
 from muster.errors import SiteError
 
-__all__ = ["JobId", "Rejection", "parse_rejection", "parse_submit", "submit_argv", "test_only_argv"]
+__all__ = ["JobId", "Rejection", "array_indices", "parse_rejection", "parse_submit", "submit_argv", "test_only_argv"]
 
 
 class JobId(msgspec.Struct, frozen=True):
@@ -47,6 +47,19 @@ def parse_submit(stdout: str) -> JobId:
             hint="muster jobs shows whether the job is queued",
         )
     return JobId(found[1], found[2])
+
+
+def array_indices(text: str) -> list[int]:
+    """The tasks of --array: 0-3, 1,5-7, 0-15:4, 0-99%10; none where sbatch itself will refuse the text."""
+    found: list[int] = []
+    for item in text.partition("%")[0].split(","):
+        parts = re.fullmatch(r"\s*([0-9]{1,8})(?:-([0-9]{1,8})(?::([0-9]{1,8}))?)?\s*", item)
+        if parts is None:
+            return []
+        first = int(parts[1])
+        # More tasks than the largest MaxArraySize are refused by every controller.
+        found += range(first, min(int(parts[2] or first), 4_000_001) + 1, int(parts[3] or 1) or 1)
+    return sorted(set(found))
 
 
 # What sbatch says (22.05 to 26.05) → what it means, and what to do. The first that matches counts: of two lines the

@@ -6,6 +6,8 @@ muster_mpirun_words() {
         names=("${names[@]:0:$muster_nodes}")
         export MUSTER_NODES="${names[*]}"
     fi
+    # Two starts in one job have the same job and, with --master-port, the same port.
+    export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
     kind=$(mpirun --version 2>&1)
     case $kind in
     *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;

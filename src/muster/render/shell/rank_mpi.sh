@@ -31,6 +31,6 @@ fi
 muster_first=${MUSTER_NODES%% *}
 muster_address=${MUSTER_ADDRESS:-${muster_first:-$muster_here}${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
-muster_id=$muster_job.mpi
+muster_id=$muster_job.${MUSTER_STEP:-mpi}
 muster_port=${MUSTER_PORT:-}
 [ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" 0
