@@ -65,7 +65,9 @@ class Witness:
     def _rank(self, name: str) -> Rank:
         seen = self.folder / "seen"
         environment = dict(
-            item.split("=", 1) for item in (seen / f"{name}.env").read_bytes().decode().split("\0") if item
+            item.split("=", 1)
+            for item in (seen / f"{name}.env").read_bytes().decode(errors="surrogateescape").split("\0")
+            if item
         )
         arguments = (seen / f"{name}.arguments").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
         stdin, host = (seen / f"{name}.input").read_bytes(), (seen / f"{name}.host").read_text().strip()

@@ -331,7 +331,8 @@ _LIKE_SSH = """\
 while :; do case $1 in -p | -l) shift 2 ;; -*) shift ;; *) break ;; esac; done
 host=$1
 shift
-exec srun --overlap --export=NONE --mpi=none -N1 -n1 -w "$host" -D / /bin/sh -c "export PATH=/usr/bin:/bin; $*" </dev/null
+set -- srun --overlap --export=NONE --mpi=none -N1 -n1 -w "$host" -D / /bin/sh -c "export PATH=/usr/bin:/bin; $*"
+exec "$@" </dev/null
 """
 
 

@@ -54,6 +54,22 @@ def test_a_job_leaves_its_script_its_record_and_a_log_for_each_node(lab: Lab, wi
     assert {rank.arguments for rank in witness.ranks().values()} == {("a  b",)}
 
 
+def test_the_tasks_of_an_array_keep_their_output_apart(lab: Lab, shared_directory: Path) -> None:
+    """They run on the same node at the same time: one name for all of them would leave the output of the last."""
+    words = ("--sbatch=--array=0-2", "--ntasks-per-node", "2", "--")
+    said = checked(
+        submit(lab, shared_directory, *words, "sh", "-c", 'echo "task $SLURM_ARRAY_TASK_ID in ${MUSTER_RUN_DIR##*/}"')
+    )
+    job = said.stdout.strip()
+
+    for task in range(3):
+        assert wait_until_ended(lab, f"{job}_{task}") == "COMPLETED"
+        logs = checked(lab.exec([MUSTER, "logs", f"{job}_{task}"], env={"PATH": path_with()})).stdout
+        assert sorted(logs.splitlines()) == [f"{rank}: task {task} in task-{task}" for rank in range(2)]
+    together = checked(lab.exec([MUSTER, "logs", job], env={"PATH": path_with()})).stdout
+    assert len(together.splitlines()) == 6
+
+
 def test_a_submitted_job_ends_with_the_status_of_its_first_failed_rank(lab: Lab, shared_directory: Path) -> None:
     command = '[ "$RANK" != 1 ] || exit 7; exec sleep 100'
     said = checked(submit(lab, shared_directory, "-N", "2", "--ntasks-per-node", "1", "--", "sh", "-c", command))

@@ -253,6 +253,30 @@ def test_where_no_node_answers_nothing_is_staged_and_the_ranks_start(tmp_path: P
         assert "muster: warning: nothing is staged: a node does not answer; all ranks use the shared files" in stderr
 
 
+@pytest.mark.parametrize(
+    ("nodes", "granted", "sentence"),
+    [
+        ("2", {"SLURM_JOB_NUM_NODES": "2000"}, "the partition standard-g takes jobs of at most 1024 nodes"),
+        ("2", {"SLURM_NTASKS_PER_NODE": "4"}, "the CPU masks are for 8 ranks on each node"),
+        ("2", {"SLURM_JOB_NUM_NODES": "1"}, "NCCL_SOCKET_IFNAME was decided for 2 nodes or more"),
+        ("2", {"SLURM_JOB_NUM_NODES": "4"}, None),
+    ],
+)
+def test_a_size_for_which_a_line_does_not_hold_stops_with_one_sentence(
+    tmp_path: Path, nodes: str, granted: dict[str, str], sentence: str | None
+) -> None:
+    """`sbatch -N 2000 job.sh`, or an edited header: the script was written for another size."""
+    asked = ("-N", nodes, "-g", "8", "-t", "30", "-A", "project_465000001", "--chdir", str(tmp_path), "--", "x")
+    status, argv, _, stderr = execute(plan(*asked, site="lumi"), tmp_path, **granted)
+
+    if sentence is None:
+        assert argv
+        return
+    assert (status, argv) == (2, [])
+    assert f"muster: error: {sentence}\n\nhint: " in stderr
+    assert stderr.count("muster: error:") == 1
+
+
 def test_the_status_of_the_launcher_is_the_scripts(tmp_path: Path) -> None:
     for launcher in ("srun", "mpirun"):
         made = plan("--chdir", str(tmp_path), "--", "x", launcher=launcher)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.errors import SiteError
-from muster.slurm.submit import JobId, parse_rejection, parse_submit
+from muster.slurm.submit import JobId, array_indices, parse_rejection, parse_submit
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "sbatch"
 
@@ -93,3 +93,20 @@ def test_the_job_id_is_read(stdout: str, job: JobId) -> None:
 def test_what_holds_no_job_id_is_an_error(stdout: str) -> None:
     with pytest.raises(SiteError, match="no job id"):
         parse_submit(stdout)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0-3", [0, 1, 2, 3]),
+        ("1,5-7", [1, 5, 6, 7]),
+        ("0-15:4", [0, 4, 8, 12]),
+        ("0-3%2", [0, 1, 2, 3]),
+        ("7", [7]),
+        ("x-y", []),
+        ("3-1", []),
+        ("", []),
+    ],
+)
+def test_the_tasks_of_an_array_are_those_that_sbatch_makes(text: str, expected: list[int]) -> None:
+    assert array_indices(text) == expected

@@ -123,7 +123,7 @@ fi
 
 # Once on every node before its ranks: the first local rank runs it, the others wait for its end, not for a sleep.
 muster_node_prologue() {
-    muster_mark=/tmp/.muster-$muster_id-$muster_port-${MUSTER_UID:-0}
+    muster_mark=/tmp/.muster-$muster_id-$muster_port
     if [ "$muster_local_rank" -eq 0 ]; then
         "$@" </dev/null
         muster_status=$?

@@ -90,7 +90,7 @@ fi
 muster_first=${MUSTER_NODES%% *}
 muster_address=${MUSTER_ADDRESS:-${muster_first:-$muster_here}${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
-muster_id=$muster_job.mpi
+muster_id=$muster_job.${MUSTER_STEP:-mpi}
 muster_port=${MUSTER_PORT:-}
 [ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" 0
 
@@ -480,6 +480,9 @@ muster_mpirun_words() {
         names=("${names[@]:0:$muster_nodes}")
         export MUSTER_NODES="${names[*]}"
     fi
+    # Two starts in one job have the same job and, with --master-port, the same port.
+    export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
+    muster_carried+=(MUSTER_STEP)
     kind=$(mpirun --version 2>&1)
     case $kind in
     *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
