@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -129,3 +130,36 @@ def test_a_build_says_what_is_loose_and_refuses_what_is_for_others(tmp_path: Pat
     assert refused.status == 2
     assert "made for other GPUs than rocm" in refused.stderr
     assert not (tmp_path / "v").exists()
+
+
+def test_a_conda_file_is_locked_by_the_environment_that_was_made_of_it(tmp_path: Path) -> None:
+    (tmp_path / "env.yml").write_text(
+        "name: x\nchannels:\n  - conda-forge\ndependencies:\n  - python=3.12\n  - numpy\n"
+    )
+    prefix = tmp_path / "made"
+    (prefix / "conda-meta").mkdir(parents=True)
+    for name, version, build in (("python", "3.12.11", "h9e4cc4f_0_cpython"), ("numpy", "2.3.5", "py312h33ff503_0")):
+        about = json.dumps({"name": name, "version": version, "build": build})
+        (prefix / f"conda-meta/{name}-{version}-{build}.json").write_text(about)
+    for name, installer in (("numpy-2.3.5", "conda"), ("my_own-1.0", "pip")):
+        folder = prefix / f"lib/python3.12/site-packages/{name}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "INSTALLER").write_text(f"{installer}\n")
+    words = ("--requirements", "env.yml", "-o", "lock.yml")
+
+    assert "--conda-prefix DIR" in lock(tmp_path, *words).stderr
+    assert "is no conda environment" in lock(tmp_path, *words, "--conda-prefix", ".").stderr
+    assert not (tmp_path / "lock.yml").exists()
+    done = lock(tmp_path, *words, "--conda-prefix", "made")
+    assert done.ok, done.stderr
+    assert (tmp_path / "lock.yml").read_text().splitlines() == [
+        *("name: x", "channels:", "  - conda-forge", "dependencies:"),
+        *(
+            "  - numpy=2.3.5=py312h33ff503_0",
+            "  - python=3.12.11=h9e4cc4f_0_cpython",
+            "  - pip:",
+            "      - my-own==1.0",
+        ),
+    ]
+    pins = look_at_pins(tmp_path / "lock.yml", None)
+    assert [(pin.name, pin.level) for pin in pins] == [("numpy", "build"), ("python", "build"), ("my-own", "version")]

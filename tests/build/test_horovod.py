@@ -148,6 +148,24 @@ def test_a_build_that_fails_says_the_first_error_and_where_the_rest_is(tmp_path:
     assert str(log) in str(refused.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("-- Could not find CCache. Consider installing CCache\nx.cc:3:1: error: no\nmore\n", "x.cc:3:1: error: no"),
+        (
+            "-- Could not find CCache.\n-- Could NOT find MPI (missing: MPI_CXX)\n",
+            "-- Could NOT find MPI (missing: MPI_CXX)",
+        ),
+        ("-- Could not find CCache.\nmake: *** [all] Killed\n", "make: *** [all] Killed"),
+        ("", "it said nothing"),
+    ],
+)
+def test_the_line_that_says_why_is_found_in_a_long_log(tmp_path: Path, said: str, why: str) -> None:
+    (tmp_path / "log").write_text(said)
+
+    assert horovod._first_error(tmp_path / "log") == why
+
+
 @pytest.mark.torch
 @pytest.mark.long
 def test_a_wheel_is_built_from_the_release_and_kept(tmp_path: Path) -> None:

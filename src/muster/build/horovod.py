@@ -324,7 +324,8 @@ def _compile(python: Path, source: Path, work: Path, environment: Mapping[str, s
     return found
 
 
-_ERROR = re.compile(r"(?:fatal )?error: |CMake Error|Could NOT find|RuntimeError: ", re.IGNORECASE)
+# cmake writes NOT in capitals where it gives up, and "Could not find CCache" of a convenience.
+_ERROR = re.compile(r"(?i:(?:fatal )?error: |CMake Error|RuntimeError: )|Could NOT find")
 
 
 def _first_error(log: Path) -> str:

@@ -32,6 +32,8 @@ class LockOrder(msgspec.Struct, frozen=True, kw_only=True):
     gpu_kind: str | None = None
     find_links: Path | None = None
     offline: bool = False
+    prefix: Path | None = None
+    """The conda environment that was made of a conda file: what it holds is what is locked."""
 
 
 def read_pins(order: LockOrder) -> list[Pin]:
@@ -81,11 +83,10 @@ def notes_on(pins: Sequence[Pin]) -> Iterator[str]:
 
 def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], say: Say, runner: Runner = run) -> int:
     """Write the lock, and fill the wheelhouse; returns how many packages there are."""
-    if order.output is None or order.requirements.suffix in {".yml", ".yaml"}:
-        raise RequestError(
-            "a lock is made of a requirements file, and written where -o says",
-            hint="for a conda environment, conda list --explicit writes the same",
-        )
+    if order.output is None:
+        raise RequestError("there is no place for the lock", hint="-o LOCK")
+    if order.requirements.suffix in {".yml", ".yaml"}:
+        return _build_conda_lock(order, order.output)
     target = list(_target(order))
     source = offline_words(order.find_links, offline=order.offline)
     say("asking which wheels fit the target")
@@ -105,6 +106,22 @@ def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], s
     finally:
         draft.unlink(missing_ok=True)
     return len(lines)
+
+
+def _build_conda_lock(order: LockOrder, output: Path) -> int:
+    """conda alone finds out which builds go together: an environment that it has made says which they are."""
+    from muster.build.conda_lock import conda_lock
+
+    if order.prefix is None:
+        raise RequestError(
+            "a conda file is locked by an environment that conda has made of it",
+            hint="--conda-prefix DIR is its folder",
+        )
+    text = conda_lock(order.requirements, order.prefix)
+    draft = output.with_name(f".{output.name}.part-{os.getpid()}")
+    draft.write_text(text)
+    draft.replace(output)
+    return len(list(pins_of_conda(text)))
 
 
 def _target(order: LockOrder) -> Iterator[str]:

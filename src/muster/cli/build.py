@@ -159,6 +159,9 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument("--glibc", default="2.28", metavar="V", help="its C library (default: 2.28)")
     page.add_argument("--python-version", metavar="V", help="its Python, 3.11")
     page.add_argument("--gpu-kind", choices=("cpu", "cuda", "rocm"), help="its GPUs: packages for others are refused")
+    page.add_argument(
+        "--conda-prefix", type=Path, metavar="DIR", help="of a conda file: the environment that conda has made of it"
+    )
     page.add_argument("--find-links", type=Path, metavar="DIR", help="wheels that are here already")
     page.add_argument("--offline", action="store_true", help="look nowhere but in --find-links")
     page.add_argument("--json", action="store_true", help="the judgement as one JSON document")
@@ -323,7 +326,7 @@ def _lock(options: argparse.Namespace) -> int:
 
         arch, gpu_kind = _target(choose_site(options.site, look()))
         values |= {"arch": options.arch or arch, "gpu_kind": options.gpu_kind or gpu_kind}
-    order = LockOrder(**values)
+    order = LockOrder(**values, prefix=options.conda_prefix)
     pins = read_pins(order)
     if options.json:
         conda = dict(conda_has(pins))

@@ -1,0 +1,57 @@
+"""The build-pinned form of a conda environment file: what an environment that was made of it turned out to hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from muster.errors import RequestError
+
+__all__ = ["conda_lock"]
+
+
+def conda_lock(file: Path, prefix: Path) -> str:
+    """The file, with every package of the environment in `prefix` to the build, and pip's to the version."""
+    found = sorted(_packages(prefix))
+    if not found:
+        raise RequestError(
+            f"{prefix} is no conda environment: it has no conda-meta with packages in it",
+            hint="the folder of an environment that was made of this file; conda env list names them",
+        )
+    of_pip = sorted(_of_pip(prefix))
+    lines = [*_head(file), "dependencies:", *(f"  - {each}" for each in found)]
+    if of_pip:
+        lines += ["  - pip:", *(f"      - {each}" for each in of_pip)]
+    return "\n".join(lines) + "\n"
+
+
+def _head(file: Path) -> Iterator[str]:
+    """What stands before the packages: a name and channels."""
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{file} cannot be read: {error}", hint="a conda environment file") from None
+    within = True
+    for line in lines:
+        if line and not line.startswith((" ", "-", "#")):
+            within = not line.startswith(("dependencies:", "prefix:"))
+        if within and line.strip():
+            yield line
+
+
+def _packages(prefix: Path) -> Iterator[str]:
+    for record in prefix.glob("conda-meta/*.json"):
+        try:
+            said = json.loads(record.read_text())
+            yield f"{said['name']}={said['version']}={said['build']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            raise RequestError(f"{record} cannot be read", hint="make the environment again") from None
+
+
+def _of_pip(prefix: Path) -> Iterator[str]:
+    """Packages that pip has put in: conda's own say so in INSTALLER."""
+    for installer in prefix.glob("lib/python3*/site-packages/*.dist-info/INSTALLER"):
+        if installer.read_text(errors="replace").strip() != "conda":
+            name, _, version = installer.parent.name.removesuffix(".dist-info").rpartition("-")
+            yield f"{name.lower().replace('_', '-')}=={version}"
