@@ -42,6 +42,15 @@ def test_the_exit_status_is_the_commands(either_lab: Lab, script: str, status: i
     assert either_lab.exec(["sh", "-c", script], host=host).status == status
 
 
+def test_a_program_is_named_by_a_path_from_the_callers_directory(lab: Lab, shared_directory: Path) -> None:
+    script = shared_directory / "tools/hello"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\necho hello\n")
+    script.chmod(0o755)
+    assert checked(lab.exec(["tools/hello"], cwd=shared_directory)).stdout == "hello\n"
+    assert checked(lab.exec(["./hello"], cwd=script.parent)).stdout == "hello\n"
+
+
 def test_stdin_and_stdout_pass_byte_for_byte(lab: Lab, tmp_path: Path) -> None:
     content = bytes(range(256)) * 4000
     (tmp_path / "in").write_bytes(content)
