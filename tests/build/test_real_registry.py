@@ -86,6 +86,17 @@ def test_what_it_refuses_is_one_sentence_and_leaves_nothing(
     assert place.left() == set()
 
 
+def test_one_with_tls_is_pulled_from_on_this_machine_too(place: Place, archive: Path, tmp_path: Path) -> None:
+    with real_registry(tmp_path.with_name("tls"), password=True, tls=True) as registry:
+        registry.push(f"docker-archive:{archive}")
+        words = ("image", "--from", registry.image, "-o", "x.sif", *LOGIN)
+        refused = place.muster(*words, WORD=PASSWORD)
+        assert refused.status == 3
+        assert "is signed by nobody whom this machine trusts\n\nhint: SSL_CERT_FILE" in refused.stderr
+        built = place.muster(*words, WORD=PASSWORD, SSL_CERT_FILE=str(registry.authority))
+        assert built.ok, built.stderr
+
+
 @pytest.mark.parametrize("form", ["docker-archive", "oci-archive"])
 @pytest.mark.parametrize("kind", ["sif", "sandbox"])
 def test_an_archive_that_was_carried_here_becomes_an_image(place: Place, archive: Path, form: str, kind: str) -> None:

@@ -110,14 +110,20 @@ def environment_of(registry: Registry, login: Login | None, machine: str) -> tup
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def _answer(registry: Registry, login: Login | None, path: str, *, method: str = "HEAD") -> Any:
-    url = f"{registry.url}/{path}"
+def _answer(
+    registry: Registry, login: Login | None, path: str, *, method: str = "HEAD", scheme: str | None = None
+) -> Any:
+    usual, _, rest = registry.url.partition(":")
+    url = f"{scheme or usual}:{rest}/{path}"
     headers = {"Accept": ", ".join(_MANIFESTS)}
     if login is not None and registry.is_plain_http:
         headers["Authorization"] = login.header
     try:
         return _ask(url, headers, method=method)
     except urllib.error.HTTPError as error:
+        if error.code == 400 and url.startswith("http:"):
+            # On this machine too a registry may speak TLS, and says so with this status.
+            return _answer(registry, login, path, method=method, scheme="https")
         challenge = error.headers.get("WWW-Authenticate", "")
         if error.code != 401 or not challenge:
             raise _refusal(registry, login, error.code) from None
