@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Whole scripts; the fragments that are rendered into one are checked by their own tests.
 SHELL_FILES = $(shell git grep --untracked -lE '^#! ?/bin/sh' -- .ci scripts '*.sh')
 
-.PHONY: help demo test test-fast test-slurm test-long lint bench bench-lab bench-launch clean packages-demo packages-test
+.PHONY: help demo test test-fast test-slurm test-long lint bench bench-lab bench-launch clean packages-demo packages-test packages-long
 
 help: ## show this page
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -32,7 +32,7 @@ test-fast: packages-test lint ## lint, types, arrows and the tests that need no 
 test-slurm: packages-test $(TORCH_READY) ## the lab's tests over every Slurm version; says what ran and what was skipped
 	@$(PYTEST) -m "(lab or versions) and not long" --slurm system,24.11,26.05
 
-test-long: packages-test $(TORCH_READY) ## what takes minutes: before a release, and when its part has changed
+test-long: packages-long $(TORCH_READY) ## what takes minutes: before a release, and when its part has changed
 	@$(PYTEST) -m long
 	@$(PYTEST) tests/build/test_horovod.py -m "not long" # with the wheel that was built a moment ago
 	@$(MAKE) test-slurm
@@ -71,6 +71,9 @@ packages-demo:
 
 packages-test:
 	@scripts/set-up test
+
+packages-long:
+	@scripts/set-up long
 
 $(MADE):
 	@python=$$(scripts/find-python) && echo "making the environment in $(ENVIRONMENT)" && "$$python" -m venv $(ENVIRONMENT)

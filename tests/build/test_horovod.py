@@ -106,6 +106,20 @@ def test_a_missing_tool_is_named_with_what_brings_it(tmp_path: Path, missing: st
 
 
 @pytest.mark.torch
+def test_an_mpi_without_its_headers_is_named(tmp_path: Path) -> None:
+    """Debian's openmpi-bin has mpicxx; what it compiles against comes with libopenmpi-dev."""
+    environment = only(tmp_path / "bin", "cmake", "make", "c++", "mpirun")
+    (tmp_path / "bin/mpicxx").write_text(
+        "#!/bin/sh\necho 'fatal error: mpi.h: No such file or directory' >&2; exit 1\n"
+    )
+    (tmp_path / "bin/mpicxx").chmod(0o755)
+
+    with pytest.raises(MachineLacks, match=r"does not find the headers of its MPI \(mpi\.h\)") as refused:
+        look_at_target(Path(sys.executable), environment)
+    assert "libopenmpi-dev" in str(refused.value.hint)
+
+
+@pytest.mark.torch
 def test_an_nccl_is_refused_where_torch_has_no_gpus(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="is built for CPUs, and NCCL moves the memory of GPUs"):
         look_at_target(Path(sys.executable), os.environ, nccl=tmp_path)

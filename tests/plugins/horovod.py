@@ -33,7 +33,7 @@ def horovod_python(scratch: Path) -> Path:
     try:
         wheel = kept_wheel(horovod_cache(os.environ), look_at_target(python, os.environ))
     except MusterError as error:
-        pytest.skip(f"Horovod cannot be built here: {error.message}")
+        pytest.skip(f"by design: make test-long builds Horovod, and here: {error.message}")
     if wheel is None:
         pytest.skip("by design: no wheel of Horovod is kept on this machine: pytest tests/build -m long makes it")
     add_horovod(python, os.environ, print)

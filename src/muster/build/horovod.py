@@ -145,6 +145,13 @@ def look_at_target(
             f"NCCL {nccl}: torch {asked['torch']} is built for CPUs, and NCCL moves the memory of GPUs",
             hint="leave it away, or install a torch for the GPUs of the nodes",
         )
+    # Debian has the wrapper in one package and what it compiles against in another.
+    if not runner(["mpicxx", "-E", "-x", "c++", "-"], env=environment, stdin="#include <mpi.h>\n").ok:
+        raise MachineLacks(
+            "mpi.h",
+            "Horovod is compiled here, and mpicxx does not find the headers of its MPI (mpi.h)",
+            _mend("mpicxx"),
+        )
     return Target(
         python=str(asked["python"]),
         arch=str(asked["arch"]),
