@@ -194,7 +194,7 @@ def test_what_a_killed_build_left_the_next_one_takes_away(place: Place, open_reg
     process = start(argv, env=place.environment(), cwd=place.folder, stdout=PIPE, stderr=PIPE, own_group=True)
     assert process.stderr is not None
     for line in process.stderr:
-        if b"Creating sandbox" in line or b"Inserting" in line:
+        if b"Starting build" in line:
             break
     process.kill()
     process.communicate(timeout=30)
