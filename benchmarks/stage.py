@@ -124,16 +124,25 @@ def count_rows() -> list[Row]:
                 "        sh -c 'exec strace -f -y -qq -e trace=%file,setns,getdents64"
                 f' -o {folder}/trace.$SLURM_PROCID "$@"\' x sh -c "$muster_task"',
             )
+            traced = traced.replace(
+                'sh -c \'exec sh -c "$1" muster-stage',
+                f'sh -c \'exec strace -f -qq -e trace=%file -o {folder}/helper.$SLURM_NODEID sh -c "$1" muster-stage',
+            )
             (folder / "job.sh").write_text(traced)
             in_lab("salloc", "-Q", "-N2", "--ntasks-per-node=4", "bash", "job.sh", folder=folder)
             covered = re.findall(r"^ +muster_stage_environment (.*)$", script, re.MULTILINE)
             paths = covered[0].split() if covered else []
             told[bool(stage)] = [looks(each, environment, paths) for each in sorted(folder.glob("trace.*"))]
-    in_tree = sum(each["environment"] for each in told[True]) / 2
+        helpers = [each.read_text(errors="replace").count(f'"{environment}') for each in folder.glob("helper.*")]
+    in_tree = sum(each["environment"] for each in told[True]) / 2 + max(helpers)
     worst = max(each.total() for each in told[True])
     without = median(each.total() for each in told[False])
     return [
-        ("8 ranks import torch: looks at the shared environment, per node", f"{in_tree:.0f}", "20"),
+        (
+            "8 ranks import torch: looks at the shared environment, per node",
+            f"{in_tree:.0f}, {in_tree - max(helpers):.0f} of them of ranks",
+            "20",
+        ),
         ("… at all that is shared, the rank that looks most", f"{worst} (without staging {without:,.0f})", "50"),
     ]
 

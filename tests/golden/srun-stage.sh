@@ -362,6 +362,8 @@ muster_stage_node=$(
 # $4: this node's number, $5: where what was written is to be brought (or -). It is told what to do line by line, and
 # answers in lines that begin with muster-stage. Nothing under a key is ever half a copy: it was renamed to that name.
 umask 077
+# The node's own programs first: an environment that leads on PATH is not to be looked into for each of them.
+PATH=/usr/bin:/bin:$PATH
 read -r muster_host </proc/sys/kernel/hostname
 muster_host=${SLURMD_NODENAME:-$muster_host}
 muster_top=$1

@@ -26,9 +26,9 @@ def roomy(tester: Person, slurm_version: str) -> Iterator[Lab]:
         yield made
 
 
-def launched(lab: Lab, directory: Path, *words: str, path: str = PATH) -> Result:
+def launched(lab: Lab, directory: Path, *words: str) -> Result:
     command = [str(PYTHON), "-m", "muster", "run", *words]
-    return lab.exec(command, cwd=directory, env={"PATH": path})
+    return lab.exec(command, cwd=directory, env={"PATH": PATH})
 
 
 @pytest.fixture
@@ -158,18 +158,28 @@ def test_an_ordinary_user_is_the_same_user_behind_the_copies(lab: Lab, project: 
     assert sorted(each.name for each in (project / "out").iterdir()) == ["0", "1", "2", "3"]
 
 
+@pytest.fixture
+def closed(roomy: Lab, shared_directory: Path) -> Iterator[Lab]:
+    """Hosts on which nobody may make a namespace."""
+    refusing = shared_directory / "unshare"
+    refusing.write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2\nexit 1\n")
+    refusing.chmod(0o755)
+    for host in ("node1", "node2"):
+        roomy.exec(["mount", "--bind", str(refusing), "/usr/bin/unshare"], host=host)
+    yield roomy
+    for host in ("node1", "node2"):
+        roomy.exec(["umount", "/usr/bin/unshare"], host=host)
+
+
 @pytest.mark.parametrize("relocatable", [False, True])
-def test_where_nobody_may_mount_only_what_works_elsewhere_is_used(roomy: Lab, project: Path, relocatable: bool) -> None:
-    (project / "bin").mkdir()
-    (project / "bin/unshare").write_text(
-        "#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2\nexit 1\n"
-    )
-    (project / "bin/unshare").chmod(0o755)
+def test_where_nobody_may_mount_only_what_works_elsewhere_is_used(
+    closed: Lab, project: Path, relocatable: bool
+) -> None:
     if relocatable:
         with (project / "env/pyvenv.cfg").open("a") as file:
             file.write("relocatable = true\n")
     words = ["--venv", str(project / "env"), "--stage-env", "--stage", "data", "--", "python", "train.py"]
-    done = launched(roomy, project, *words, path=f"{project / 'bin'}:{PATH}")
+    done = launched(closed, project, *words)
     assert done.ok, done.stderr
     assert "lets nobody mount (unshare failed: Operation not permitted)" in done.stderr
     place = f"/tmp/muster-stage-{os.getuid()}" if relocatable else f"{project}/env"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.act.stage_facts import look_at_staging
 from muster.errors import RequestError
-from muster.facts import Facts, ImageFacts
+from muster.facts import Facts, ImageFacts, StagingFacts
 from muster.job.options import parse, request_from
 from muster.plan.model import Engine, Plan
 from muster.plan.words import Fragment
@@ -94,6 +94,31 @@ def test_the_nodes_own_disk_is_the_sites(project: Path) -> None:
     made = plan("-A", "x", "-t", "10", "--stage", "data", "--", "x", site="frontier", facts=facts)
     assert made.staging is not None
     assert made.staging.folder == Fragment('"/mnt/bb/$USER"')
+
+
+@pytest.mark.parametrize(
+    ("venv", "nodes", "seconds"),
+    [
+        ("/ccs/home/ada/env", 8, 237),
+        ("/lustre/orion/x/env", 8, None),
+        ("/lustre/orion/x/env", 100, 640),
+        ("/opt/env", 99, None),
+    ],
+)
+def test_staging_is_proposed_where_the_file_systems_rate_is_known_and_it_pays(
+    venv: str, nodes: int, seconds: int | None
+) -> None:
+    words = ("-A", "x", "-t", "10", "-N", str(nodes), "--venv", venv)
+    made = plan(*words, "--", "python", "train.py", site="frontier")
+    told = [note.text for note in made.notes if "--stage-env" in note.text]
+    assert [f"about {seconds} s here" in text for text in told] == ([True] if seconds else [])
+    staged = Facts(staging=StagingFacts(environment=(venv,)))
+    asked = plan(*words, "--stage-env", "--", "python", "train.py", site="frontier", facts=staged)
+    assert asked.staging is not None
+    text, reason = asked.staging.advice[1]
+    assert f"importing torch from orion would take {nodes * 8 * 20_000 / 25_000:.0f} s" in text
+    assert reason.source is not None
+    assert "sbcast_conda" in reason.source
 
 
 def test_an_image_is_its_file_and_sees_copies_by_binds(project: Path) -> None:

@@ -150,10 +150,14 @@ def _kept_outside(image: ImageUse) -> Iterable[Variable]:
 def _staging(
     request: Request, site: Site, facts: Facts, shape: Shape, image: ImageUse, engine: Engine, directory: str
 ) -> tuple[Staging | None, list[Note]]:
-    if not (request.stage_env or request.stage or request.stage_out) or request.launcher == "shell":
+    asked = request.stage_env or request.stage or request.stage_out
+    known = engine is Engine.SLURM and any(each.operations_per_s for each in site.profile.filesystems.values())
+    if request.launcher == "shell" or not (asked or known):
         return None, []
-    from muster.plan.staging import make_staging, staging_notes
+    from muster.plan.staging import make_staging, proposal, staging_notes
 
+    if not asked:
+        return None, list(proposal(request, site, facts, shape))
     staging = make_staging(request, site, facts, shape, image, engine, directory)
     return staging, list(staging_notes(request, engine, staging, facts))
 
