@@ -14,10 +14,11 @@ from muster.act.place import scheduler_environment
 from muster.act.record import find_run, make_run_directory
 from muster.act.runner import Result
 from muster.act.submit import Submitted, submit
-from muster.errors import RequestError, SchedulerSilent, SiteError
+from muster.errors import MachineLacks, MusterError, RequestError, SchedulerSilent, SiteError
 from muster.plan.build import digest_of
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
+from muster.slurm.submit import parse_rejection
 
 from .plans import plan
 
@@ -234,6 +235,38 @@ def test_an_earlier_job_of_the_same_launch_is_not_taken_for_one_that_had_no_answ
 
     with pytest.raises(SchedulerSilent):
         queue_it(FakeSlurm([SchedulerSilent("nothing")], queue=f"100 muster:{digest}\n"))
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence", "hint"),
+    [
+        (MachineLacks("sbatch", "not on PATH", hint="x"), "there is no Slurm here", "muster lab"),
+        (SchedulerSilent("sbatch did not answer within 30 s", hint="try again"), "did not answer", "try again"),
+    ],
+)
+def test_a_job_that_nobody_could_be_asked_about_leaves_no_run_directory(
+    tmp_path: Path, problem: MusterError, sentence: str, hint: str
+) -> None:
+    def nobody(argv: Sequence[str], **_: object) -> Result:
+        if argv[0] == "sbatch":
+            raise problem
+        return Result(tuple(argv), 1, "", "")
+
+    made = plan("--chdir", str(tmp_path), "--", "x")
+    with pytest.raises(type(problem), match=sentence) as refused:
+        submit(made, digest="d", parent=tmp_path / "runs", state=tmp_path / "state", environment={}, runner=nobody)
+
+    assert hint in (refused.value.hint or "")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_slurm_without_a_cluster_is_named() -> None:
+    said = parse_rejection(
+        "sbatch: error: s_p_parse_file\nsbatch: fatal: _establish_config_source: failed to fetch config"
+    )
+
+    assert "no cluster is set up" in said.sentence
+    assert "muster lab" in said.hint
 
 
 def test_a_refused_job_leaves_no_run_directory(queue_it: Callable[[FakeSlurm], Submitted], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from muster.act.place import scheduler_environment
 from muster.act.record import Run, find_run, make_run_directory, record_of, register, write_whole
 from muster.act.runner import Result, Runner, run
 from muster.act.snapshot import copy_project
-from muster.errors import RequestError, SchedulerSilent, SiteError
+from muster.errors import MachineLacks, MusterError, RequestError, SchedulerSilent, SiteError
 from muster.plan.model import SNAPSHOT_HERE, Output, Plan
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
@@ -23,6 +23,7 @@ from muster.slurm.submit import array_indices, parse_rejection, parse_submit, su
 
 __all__ = ["Submitted", "accepted", "submit"]
 
+_NO_SLURM = "load the module that has it, or: muster run here, muster lab for a cluster of your own"
 _LOOKS = 5
 # A submission that was never answered is looked for this long when it is typed again.
 _PENDING_S = 3600
@@ -67,7 +68,13 @@ def submit(
     directory = make_run_directory(parent, plan.job_name, files, fill=partial(_fill, plan, runner))
     script = str(directory / "job.sh")
     output = None if plan.output is Output.MOVED else str(directory / _task_folder(plan) / "logs" / "batch.log")
-    _accepted_or_removed(_ask(runner, test_only_argv(script), clean, plan, timeout_s), directory)
+    try:
+        accepted(_ask(runner, test_only_argv(script), clean, plan, timeout_s))
+    except MusterError as error:
+        shutil.rmtree(directory, ignore_errors=True)  # nothing was queued
+        if isinstance(error, MachineLacks) and error.part == "sbatch":
+            raise MachineLacks("sbatch", "there is no Slurm here: sbatch is not on PATH", hint=_NO_SLURM) from None
+        raise
     write_whole(pending, json.dumps({"directory": str(directory), "asked": time.time()}), mode=0o600)
     try:
         answer = _ask(runner, submit_argv(script, output=output), clean, plan, timeout_s)

@@ -66,6 +66,11 @@ def array_indices(text: str) -> list[int]:
 # particular one comes before the general one.
 _REJECTIONS = (
     (
+        r"failed to fetch config|configuration source",
+        "Slurm is installed here, and no cluster is set up",
+        "submit on the cluster's login node, or: muster run --here, muster lab for a cluster of your own",
+    ),
+    (
         r"invalid account or account/partition combination",
         "the account, or the account in this partition, is not yours",
         "-A NAME; sacctmgr show associations user=$USER lists yours",
