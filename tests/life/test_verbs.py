@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -189,14 +190,19 @@ def test_a_silent_controller_is_told_apart_and_our_own_files_are_read(
     checked(muster("logs", "-f", job))
     checked(lab.muster("fault", "stop-controller"))
 
-    status, logs, unknown = muster("status", job), muster("logs", job), muster("jobs")
+    verbs = (f"status {job}", f"logs {job}", f"why {job}", f"cancel {job}", "jobs", "queues")
+    with ThreadPoolExecutor() as together:  # Slurm's clients try for ten seconds and more
+        status, logs, *others = together.map(lambda verb: muster(*verb.split()), verbs)
     checked(lab.muster("fault", "restore"))
 
     assert status.status == 3
     assert "does not answer" in status.stderr
     assert str(shared_directory / "muster-runs") in status.stderr
     assert (logs.status, logs.stdout.splitlines()) == (0, ["0: spoken"])
-    assert unknown.status == 3
+    for result in others:
+        assert result.status == 3, result
+        assert "muster: error: the Slurm controller does not answer" in result.stderr
+        assert "\n\nhint: " in result.stderr
     assert checked(muster("status", job)).stdout.startswith(f"job {job} ")
 
 

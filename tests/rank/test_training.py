@@ -140,6 +140,7 @@ def test_a_loader_gives_each_rank_its_part() -> None:
                 [world.rank + 4, world.rank + 6],
             ]
             os.environ["MUSTER_START_METHOD"] = "spawn"
+            world.loader(data, 2, num_workers=1)
             spawning = world.loader(data, 2, num_workers=1)
             assert spawning.multiprocessing_context.get_start_method() == "spawn"
             chosen = world.loader(data, 2, num_workers=1, multiprocessing_context="fork")

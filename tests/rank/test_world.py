@@ -369,6 +369,23 @@ def test_a_gpu_that_two_ranks_have_is_named_on_every_rank() -> None:
         )
 
 
+def test_mpi4py_is_needed_by_the_methods_alone_that_read_from_it() -> None:
+    def body() -> None:
+        import muster
+
+        sys.modules["mpi4py"] = None  # type: ignore[assignment]  # as if it were not installed
+        for method in ("auto", "gloo", "env", "dummy"):
+            with muster.world(method) as world:
+                assert world.size == 1
+        with pytest.raises(muster.WireupError) as refused, muster.world("nccl-mpi"):
+            pass
+        print(refused.value)
+
+    (said,) = well(together(1, body))
+    assert said.startswith("this method takes the ranks from mpi4py, which cannot be imported here")
+    assert "hint: install mpi4py against this site's MPI, or use method='auto'" in said
+
+
 def test_one_world_can_follow_another() -> None:
     def body() -> None:
         import muster

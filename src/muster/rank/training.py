@@ -3,7 +3,7 @@
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Set, Union
 
 from . import contract
 from .errors import WireupError
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from .world import World
 
 __all__ = ["Part", "ddp", "loader", "mean", "sampler", "save", "scale_learning_rate", "start_method", "workers"]
+
+_TOLD: Set[str] = set()  # start methods that were spoken of: one sentence a process
 
 _MOST_WORKERS = 8  # more than this per rank mostly fight over memory bandwidth
 
@@ -124,7 +126,8 @@ def loader(world: "World", dataset: Any, batch_size: int, train: bool, **options
         method = start_method(os.environ)
         settings["multiprocessing_context"] = method
         settings["persistent_workers"] = True
-        if method and "multiprocessing_context" not in options:
+        if method and method not in _TOLD and "multiprocessing_context" not in options:
+            _TOLD.add(method)
             world.logger.info(
                 "data loading workers start by %s, as this fabric's card must not meet a forked one: keep what starts "
                 "them under if __name__ == '__main__'",
