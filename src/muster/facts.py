@@ -31,6 +31,9 @@ class VenvFacts(msgspec.Struct, frozen=True):
     glibc: tuple[int, int] | None = None
     """The C library that its packages were built for."""
 
+    made_for: str | None = None
+    """The kind of GPUs that its torch is built for; None: it has none of its own."""
+
 
 class ImageFacts(msgspec.Struct, frozen=True):
     """What this host shows of an image, and of the paths that a command in it is to see."""

@@ -191,6 +191,15 @@ def in_image(venv: VenvFacts | None) -> Facts:
     return facts(looked_inside=True, glibc=(2, 31), venv=venv)
 
 
+def test_the_torch_of_a_virtual_environment_counts_and_not_the_images() -> None:
+    words = ("--image", "x.sif", "--venv", "/work/venv", *REQUIRED["horeka"])
+    with pytest.raises(MusterError, match=r"the torch in /work/venv is made for ROCm, and the nodes have CUDA GPUs"):
+        planned(*words, seen=in_image(replace(VENV, made_for="rocm")), site="horeka")
+    seen = facts(looked_inside=True, made_for="rocm", venv=replace(VENV, made_for="cuda"))
+    assert planned(*words, seen=seen, site="horeka").image.venv == "/work/venv"
+    assert planned(*words, seen=facts(venv=VENV), site="horeka").image.compare_gpus == ""
+
+
 def test_a_virtual_environment_in_an_image_is_bound_and_brings_its_python() -> None:
     made = planned("--image", "x.sif", "--venv", "/work/venv", "--", "train.py", seen=in_image(VENV))
 

@@ -319,7 +319,16 @@ def _look_at_venv(request: Request, facts: Facts, tree: Tree | None) -> VenvFact
         return VenvFacts(folder)
     library = f"{PurePosixPath(base).parent.parent}/lib/python{version}/os.py"
     there = tree is not None and _has(tree, base) and _has(tree, library)
-    return VenvFacts(folder, version, base, base_in_image=there, glibc=_glibc_of_venv(Path(folder), version))
+    packages = Path(folder, f"lib/python{version}/site-packages")
+    torch = _Sandbox(packages).read("torch/version.py")
+    return VenvFacts(
+        folder,
+        version,
+        base,
+        base_in_image=there,
+        glibc=_glibc_of_packages(packages),
+        made_for=kind_of_torch(torch) if torch else None,
+    )
 
 
 def _base_of_venv(folder: Path) -> str | None:
@@ -338,10 +347,10 @@ def _base_of_venv(folder: Path) -> str | None:
 _WHEEL_WANTS = re.compile(r"^Tag: .*manylinux_(\d+)_(\d+)_", re.MULTILINE)
 
 
-def _glibc_of_venv(folder: Path, version: str) -> tuple[int, int] | None:
+def _glibc_of_packages(folder: Path) -> tuple[int, int] | None:
     """The newest C library that the wheels in it were made for, each by its oldest tag."""
     found = []
-    for file in (folder / f"lib/python{version}/site-packages").glob("*.dist-info/WHEEL"):
+    for file in folder.glob("*.dist-info/WHEEL"):
         tags = [(int(one), int(two)) for one, two in _WHEEL_WANTS.findall(file.read_text(errors="replace"))]
         found += [min(tags)] if tags else []
     return max(found, default=None)

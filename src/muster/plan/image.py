@@ -38,6 +38,7 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
     name, why = choose_engine(request, site, seen, reference, found, engine)
     container_name = _container_of(site, name, request, reference)
     container = site.profile.containers.get(container_name or "")
+    venv = venv_in_image(request, facts)
     verb, verb_reason = _verb(request, site, reference, container_name)
     library = not seen.has_rank_library and seen.package is not None
     gpu_kind = seen.gpu_kind if engine is Engine.HERE else node_kind(site, request)[1].gpu_kind
@@ -57,8 +58,8 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
         library=LIBRARY if library else None,
         container=container_name,
         asks_for_gpus=bool(job.gpus_per_node) and gpu_kind is None,
-        compare_gpus=(gpu_kind or "node") if _has_to_ask(name, found.kind, seen, job) else "",
-        venv=venv_in_image(request, facts),
+        compare_gpus=(gpu_kind or "node") if venv is None and _has_to_ask(name, found.kind, seen, job) else "",
+        venv=venv,
         venv_python=seen.venv.version if seen.venv and not (seen.looked_inside or seen.venv.in_image) else None,
     )
     _check_launch(use, job, engine, seen)
@@ -172,16 +173,17 @@ _GPU_NAMES = {"cuda": "CUDA", "rocm": "ROCm"}
 def _check_gpus(use: ImageUse, seen: ImageFacts, reference: Reference, gpu_kind: str | None, job: Situation) -> None:
     made_for = _made_for(use, seen, reference)
     if job.gpus_per_node and made_for in _GPU_NAMES and gpu_kind in _GPU_NAMES and made_for != gpu_kind:
+        what = f"image {use.image}" if use.venv is None else f"torch in {use.venv}"
         raise RequestError(
-            f"the image {use.image} is made for {_GPU_NAMES[made_for]}, and the nodes have {_GPU_NAMES[gpu_kind]} GPUs",
-            hint=f"an image with torch for {_GPU_NAMES[gpu_kind]}, or -g 0 to run without GPUs",
+            f"the {what} is made for {_GPU_NAMES[made_for]}, and the nodes have {_GPU_NAMES[gpu_kind]} GPUs",
+            hint=f"one with torch for {_GPU_NAMES[gpu_kind]}, or -g 0 to run without GPUs",
         )
 
 
 def _made_for(use: ImageUse, seen: ImageFacts, reference: Reference) -> str | None:
     """By its torch, else by the site's word; the torch of a virtual environment in it is not the image's."""
     if use.venv is not None:
-        return None
+        return seen.venv.made_for if seen.venv else None
     told = ((reference.of_site.gpu_library or "") if reference.of_site else "").partition(" ")[0].lower()
     return seen.made_for or (told if told in _GPU_NAMES else None)
 
