@@ -161,6 +161,14 @@ def test_what_cannot_be_built_is_one_sentence_and_leaves_nothing(
     assert place.left() == before
 
 
+def test_a_directory_that_is_no_build_is_never_replaced(place: Place, open_registry: SmallRegistry) -> None:
+    (place.folder / "project").mkdir()
+    (place.folder / "project/train.py").write_text("precious")
+    refused = place.muster("image", "--from", open_registry.image, "--sandbox", "-o", "project", "--replace")
+    assert (refused.status, "it is not replaced" in refused.stderr) == (2, True), refused.stderr
+    assert (place.folder / "project/train.py").read_text() == "precious"
+
+
 def test_an_image_that_is_damaged_inside_is_one_sentence(place: Place, open_registry: SmallRegistry) -> None:
     assert place.muster("image", "--from", open_registry.image, "-o", "good.sif").status == 0
     content = bytearray((place.folder / "good.sif").read_bytes())

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from muster.act.image_facts import look_at_path
 from muster.errors import RequestError
 
 __all__ = ["digest_of_inputs", "digest_of_path", "is_up_to_date", "read_record", "record_of", "remove", "swapped_in"]
@@ -118,4 +119,15 @@ def is_up_to_date(target: Path, record: Path, inputs: str, *, replace: bool) -> 
             else "is there, and no record says what it was built from"
         )
         raise RequestError(f"{target} {what}", hint="--replace puts the new one in its place once it is proved")
+    if not (record.exists() or _may_be_lost(target)):
+        raise RequestError(
+            f"{target} is a directory, and neither a build's nor a sandbox: it is not replaced", hint="-o another name"
+        )
     return False
+
+
+def _may_be_lost(target: Path) -> bool:
+    """What a person who says --replace means: an image, a sandbox, a virtual environment; no home, no project."""
+    if target.is_symlink() or not target.is_dir():
+        return True
+    return (target / "pyvenv.cfg").exists() or look_at_path(target).kind == "sandbox" or not any(target.iterdir())
