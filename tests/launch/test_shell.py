@@ -69,6 +69,15 @@ def test_a_shell_has_a_terminal_on_a_node_and_the_gpus_and_cores_it_asked_for(la
 
 
 @pytest.mark.lab
+def test_a_shell_heeds_what_is_set_of_the_site_and_says_that_cores_are_not_known(lab: Lab) -> None:
+    wrong = lab.exec([MUSTER, "shell", "--site-set", "launch.prefered=srun", "--", "true"])
+    assert (wrong.status, "prefered" in wrong.stderr) == (2, True), wrong.stderr
+    told = lab.exec([MUSTER, "shell", "-g", "1", "--", "true"])
+    assert told.status == 0, told.stderr
+    assert "-c N asks for more" in told.stderr
+
+
+@pytest.mark.lab
 def test_a_shell_opens_in_the_allocation_it_stands_in_and_leaves_it_standing(lab: Lab) -> None:
     """Typed in salloc's shell on the login host: on the first of its nodes, twice, in one job, whose GPUs it has."""
     inner = shlex.join(shell())

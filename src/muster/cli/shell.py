@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.cli.launching import asked_for_help, facts_and_request, take_own, warn
+from muster.cli.output import say
 from muster.errors import MachineLacks
 
 _USAGE = "muster shell [OPTION…] [--] [COMMAND…]"
@@ -23,7 +24,7 @@ def main(words: Sequence[str]) -> int:
     from muster.act.rank_library import make_rank_library
     from muster.plan.build import make_plan
     from muster.plan.interactive import for_a_shell
-    from muster.sites.load import choose_site
+    from muster.sites.load import choose_site, overrides_from
 
     rest, own = take_own(words, ("--quiet", "--verbose"))
     facts, request = facts_and_request(rest)
@@ -32,13 +33,16 @@ def main(words: Sequence[str]) -> int:
         raise MachineLacks(
             "slurm", "no Slurm controller answers here, and this is a shell already", hint="muster lab shell"
         )
-    site = choose_site(request.site, facts)
+    site = choose_site(request.site, facts, overrides_from(request.site_set))
     program = "sh" if request.image else facts.environment.get("SHELL", "/bin/sh")  # the user's may not be in an image
     asked = for_a_shell(request, site, program)
     plan = make_plan(
         asked, site, look_at_image(asked, site, facts), typed=rest, within=place is Place.WITHIN, stream=True
     )
     warn(plan.notes, quiet="--quiet" in own)
+    if place is Place.ALLOCATE and plan.shape.gpus_per_node and not plan.shape.cpus_per_task:
+        text = "how many cores go with a GPU is not known here: Slurm gives its default, often one; -c N asks for more"
+        say(text, quiet="--quiet" in own)
     make_rank_library(plan.rank_library)
     become_it = run_within if place is Place.WITHIN else run_allocated
     return become_it(plan, facts.environment)
