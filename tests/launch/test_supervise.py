@@ -13,6 +13,8 @@ import pytest
 
 from muster.act.runner import PIPE, Result, run, start
 
+from .lab_runs import path_with
+
 MUSTER = (sys.executable, "-m", "muster")
 
 
@@ -45,6 +47,18 @@ def test_the_first_rank_that_failed_is_named_and_gives_the_status() -> None:
 @pytest.mark.parametrize(("number", "status"), [("KILL", 137), ("SEGV", 139), ("TERM", 143)])
 def test_a_rank_that_dies_of_a_signal_gives_128_and_its_number(number: str, status: int) -> None:
     assert muster_run("--ntasks-per-node", "2", "--", "sh", "-c", f"kill -{number} $$; sleep 60").status == status
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("end", "status"), [("exit 7", 7), ("kill -SEGV $$", 139)])
+def test_under_torchrun_too_the_status_is_the_ranks_and_not_the_agents(end: str, status: int) -> None:
+    ranks = ("sh", "-c", f'[ "$RANK" = 1 ] && {{ {end}; }}; exec sleep 60')
+    size = ("--launcher", "torchrun", "--ntasks-per-node", "2", "--grace", "2")
+    result = muster_run(*size, "--", *ranks, PATH=path_with())  # its python has torch
+
+    assert result.status == status, result.stderr
+    assert f"rank 1 ended with status {status}" in result.stderr
+    assert "Root Cause" in result.stderr
 
 
 def test_ranks_that_ignore_the_request_to_end_are_killed_after_the_grace_time() -> None:

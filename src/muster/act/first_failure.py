@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from muster.act.watch import JobOutput, LogFile
 from muster.slurm.srun_messages import Failure, exit_words, read_step
 
-__all__ = ["first_failure", "mpirun_failure", "torchrun_failure"]
+__all__ = ["earliest_of_torchrun", "first_failure", "mpirun_failure", "torchrun_failure"]
 
 # The launchers' words stand in the last part of a file.
 _LOOKED_AT_BYTES = 1 << 22
@@ -45,8 +45,12 @@ def first_failure(output: JobOutput) -> Failure | None:
 
 
 def _told_by_torchrun(files: Sequence[LogFile]) -> Failure | None:
+    return earliest_of_torchrun(_lines(file) for file in files)
+
+
+def earliest_of_torchrun(outputs: Iterable[Iterable[str]]) -> Failure | None:
     """The earliest failure of any node. What torchrun itself ended with SIGTERM is no cause, if a node knows one."""
-    reports = [found for file in files if (found := torchrun_failure(_lines(file)))]
+    reports = [found for lines in outputs if (found := torchrun_failure(lines))]
     if not reports:
         return None
     return min(reports, key=lambda each: (each[1].status == _SIGTERM_STATUS, each[0]))[1]

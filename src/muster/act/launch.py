@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NoReturn
 
+from msgspec.structs import replace
+
 from muster.act.place import scheduler_environment
 from muster.act.runner import Runner, become, run
 from muster.errors import RequestError
@@ -16,7 +18,6 @@ from muster.plan.model import Plan
 from muster.plan.words import Fragment, Template
 from muster.rank import contract
 from muster.render.image import step_words
-from muster.render.parts import part
 from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
 
 if TYPE_CHECKING:
@@ -96,18 +97,21 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     argv = tuple(texts[word] if isinstance(word, Fragment) else str(word) for word in step_words(plan))
     members = [Member(index, argv, {**shared, **_place_of(index, plan, count)}) for index in range(count)]
     labelled = plan.label and plan.launcher == "local"
-    try:
-        return supervise(members, label=labelled, grace_s=plan.grace_s, working_directory=plan.working_directory)
-    finally:
-        if plan.image.may_be_unpacked:
-            _remove_unpacked(shared)
+    agents = plan.launcher == "torchrun"
+    outcome = supervise(
+        members, label=labelled, grace_s=plan.grace_s, working_directory=plan.working_directory, report=agents
+    )
+    return _of_ranks(outcome) if agents and outcome.first_failed is not None else outcome
 
 
-def _remove_unpacked(shared: Mapping[str, str]) -> None:
-    """The directory of an image that had to be unpacked here, and what says that it was."""
-    here = {name: value for name, value in shared.items() if name != "SLURM_JOB_ID"}
-    told = "muster_run_dir=$MUSTER_RUN_DIR muster_job=$MUSTER_JOB"
-    run(["bash", "-c", f"{part('unpacked')}\n{told}\nmuster_remove_unpacked"], env=here)
+def _of_ranks(outcome: Outcome) -> Outcome:
+    """The status and the rank of the first failure that an agent reports: torchrun's own status is 1 for all."""
+    from muster.act.first_failure import earliest_of_torchrun
+
+    failure = earliest_of_torchrun(said.splitlines() for said in outcome.reports)
+    if failure is None or failure.status is None:
+        return outcome
+    return replace(outcome, status=failure.status, first_failed=failure.tasks[0] if failure.tasks else None)
 
 
 def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str, str]:

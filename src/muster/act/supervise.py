@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.act.runner import DEVNULL, PIPE, start
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Member", "Outcome", "supervise"]
 
 _CHUNK_BYTES = 65536
+# torchrun's report of a failure stands at the end of what it says.
+_KEPT_BYTES = 1 << 18
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -39,6 +42,9 @@ class Outcome(msgspec.Struct, frozen=True):
     status: int
     first_failed: int | None
     """The rank that failed by itself, before anybody was asked to end."""
+
+    reports: tuple[str, ...] = ()
+    """The end of what each member said on its stderr, where that was asked for."""
 
 
 class _Running(msgspec.Struct):
@@ -76,6 +82,21 @@ class _Stream(msgspec.Struct):
             self.target.flush()
 
 
+class _Report(msgspec.Struct):
+    """One pipe of one agent, passed on as it is; its end is kept."""
+
+    target: BinaryIO
+    end: bytes = b""
+
+    def feed(self, chunk: bytes) -> None:
+        self.target.write(chunk)
+        self.target.flush()
+        self.end = (self.end + chunk)[-_KEPT_BYTES:]
+
+    def close(self) -> None:
+        pass
+
+
 class _Signals(msgspec.Struct):
     """The signals that came in while we were waiting; woken through a pipe."""
 
@@ -85,8 +106,13 @@ class _Signals(msgspec.Struct):
         self.numbers.append(number)
 
 
-def supervise(members: Sequence[Member], *, label: bool, grace_s: float, working_directory: str) -> Outcome:
-    """Start all members, pass their output on, and return when every one has ended."""
+def supervise(
+    members: Sequence[Member], *, label: bool, grace_s: float, working_directory: str, report: bool = False
+) -> Outcome:
+    """Start all members, pass their output on, and return when every one has ended.
+
+    `report`: keep the end of what each says on stderr; of agents, which alone know how their ranks ended.
+    """
     signals = _Signals()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -94,12 +120,14 @@ def supervise(members: Sequence[Member], *, label: bool, grace_s: float, working
     old_wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     old = {number: signal.signal(number, signals.note) for number in handled}
     running: list[_Running] = []
+    reports: list[_Report] | None = [] if report else None
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(reader, selectors.EVENT_READ, "signal")
             for member in members:
-                running.append(_start(member, selector, label=label, directory=working_directory))  # noqa: PERF401  # `finally` ends those that started
-            return _wait(running, selector, signals, reader, grace_s)
+                running.append(_start(member, selector, reports, label=label, directory=working_directory))  # noqa: PERF401  # `finally` ends those that started
+            outcome = _wait(running, selector, signals, reader, grace_s)
+            return replace(outcome, reports=tuple(each.end.decode(errors="replace") for each in reports or ()))
     finally:
         for each in running:
             each.send(signal.SIGKILL)
@@ -111,7 +139,9 @@ def supervise(members: Sequence[Member], *, label: bool, grace_s: float, working
         os.close(writer)
 
 
-def _start(member: Member, selector: selectors.BaseSelector, *, label: bool, directory: str) -> _Running:
+def _start(
+    member: Member, selector: selectors.BaseSelector, reports: list[_Report] | None, *, label: bool, directory: str
+) -> _Running:
     # Rank 0 may read the terminal, which only the foreground group is allowed to do.
     own_group = member.rank != 0 or not sys.stdin.isatty()
     pipe = PIPE if label else None
@@ -121,15 +151,20 @@ def _start(member: Member, selector: selectors.BaseSelector, *, label: bool, dir
         cwd=directory,
         stdin=None if member.rank == 0 else DEVNULL,
         stdout=pipe,
-        stderr=pipe,
+        stderr=pipe if reports is None else PIPE,
         own_group=own_group,
     )
     running = _Running(member, process, own_group)
     selector.register(os.pidfd_open(process.pid), selectors.EVENT_READ, running)
     prefix = f"{member.rank}: ".encode()
     for source, target in ((process.stdout, sys.stdout.buffer), (process.stderr, sys.stderr.buffer)):
-        if source is not None:
-            os.set_blocking(source.fileno(), False)
+        if source is None:
+            continue
+        os.set_blocking(source.fileno(), False)
+        if reports is not None and source is process.stderr:
+            reports.append(_Report(target))
+            selector.register(source, selectors.EVENT_READ, reports[-1])
+        else:
             selector.register(source, selectors.EVENT_READ, _Stream(prefix, target))
     return running
 
@@ -143,7 +178,7 @@ def _wait(
     while any(each.status is None for each in running) or _open_streams(selector):
         patience = None if deadline is None else max(0.0, deadline - time.monotonic())
         for key, _ in selector.select(patience):
-            if isinstance(key.data, _Stream):
+            if isinstance(key.data, (_Stream, _Report)):
                 _drain(key, selector)
             elif isinstance(key.data, _Running):
                 _reap(key, selector)
@@ -169,7 +204,7 @@ def _wait(
 
 
 def _open_streams(selector: selectors.BaseSelector) -> bool:
-    return any(isinstance(key.data, _Stream) for key in selector.get_map().values())
+    return any(isinstance(key.data, (_Stream, _Report)) for key in selector.get_map().values())
 
 
 def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
