@@ -8,7 +8,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
-from shutil import copytree, ignore_patterns, which
+from shutil import copy2, copytree, ignore_patterns, which
 
 import pytest
 
@@ -54,20 +54,31 @@ def conda(scratch: Path) -> Path:
     copytree(
         base / "lib" / version,
         folder / "lib" / version,
-        ignore=ignore_patterns("site-packages", "test", "__pycache__", "config-*"),
-        copy_function=lambda source, target: Path(target).hardlink_to(Path(source).resolve()),
+        ignore=ignore_patterns("*-packages", "test", "__pycache__", "config-*"),
+        copy_function=_linked,
+        ignore_dangling_symlinks=True,
     )
     for library in base.glob("lib/libpython3*.so*"):
-        (folder / "lib" / library.name).hardlink_to(library.resolve())
-    for each in ("bin", "conda-meta", "etc/conda/activate.d", f"lib/{version}/site-packages"):
+        _linked(library, folder / "lib" / library.name)
+    # Debian's own Python looks into dist-packages.
+    packages = (f"lib/{version}/site-packages", f"lib/{version}/dist-packages", "lib/python3/dist-packages")
+    for each in ("bin", "conda-meta", "etc/conda/activate.d", *packages):
         (folder / each).mkdir(parents=True)
-    (folder / "bin" / version).hardlink_to((base / "bin" / version).resolve())
+    _linked(base / "bin" / version, folder / "bin" / version)
     (folder / "bin/python").symlink_to(version)
     (folder / "conda-meta/history").touch()
     (folder / "etc/conda/activate.d/seen.sh").write_text("export SEEN_BY_CONDA=yes\n")
-    torch = sysconfig.get_path("purelib")
-    (folder / f"lib/{version}/site-packages/tests.pth").write_text(f"{torch}\n")
+    for each in packages:
+        (folder / each / "tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     return folder
+
+
+def _linked(source: str | Path, target: str | Path) -> None:
+    """A file under a second name where the file system allows it, else copied."""
+    try:
+        Path(target).hardlink_to(Path(source).resolve())
+    except OSError:
+        copy2(source, target)
 
 
 @pytest.fixture(scope="module")
