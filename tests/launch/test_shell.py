@@ -138,6 +138,18 @@ def test_half_a_node_has_half_its_cores_wherever_they_are_known() -> None:
         assert plan.shape.cpus_per_task == 2 * (node.cores_per_gpu or 0), name
 
 
+@pytest.mark.parametrize(
+    ("name", "partition", "qos"),
+    [("leonardo", "boost_usr_prod", "boost_qos_dbg"), ("frontier", "batch", "debug")],
+)
+def test_a_site_that_wants_a_partition_beside_the_queue_for_this_gets_both(name: str, partition: str, qos: str) -> None:
+    site = load(name)
+    given = Request(command=(), account=site.profile.request.account_example or "phys", time="10")
+    plan = make_plan(for_a_shell(given, site, "/bin/bash"), site, FACTS, typed=())
+    header = {each.name: each.value for each in plan.directives}
+    assert (header["partition"], header["qos"]) == (partition, qos)
+
+
 def test_the_queue_is_the_sites_interactive_or_debug_one_unless_one_is_named() -> None:
     for head in heads():
         site = load(head.name)
@@ -148,7 +160,7 @@ def test_the_queue_is_the_sites_interactive_or_debug_one_unless_one_is_named() -
             for queue in table.values()
             if queue.open
         ]
-        chosen = site.profile.partitions.get(asked.partition or "") or site.profile.qos.get(asked.qos or "")
+        chosen = site.profile.qos.get(asked.qos or "") or site.profile.partitions.get(asked.partition or "")
 
         assert asked.command == ("/bin/bash", "-i")
         assert asked.ntasks_per_node == 1

@@ -24,6 +24,15 @@ def for_a_shell(request: Request, site: Site, shell: str) -> Request:
                     found[field] = name
                     key = "partitions" if field == "partition" else "qos"
                     origins[field] = f"{site.name}: {key}.{name}, for {purpose} work"
+                    beside = _partition_beside(site, name) if field == "qos" else None
+                    if beside is not None:
+                        found["partition"] = beside
+                        origins["partition"] = f"{site.name}: queue_rules, beside {name}"
     command = request.command or (shell, "-i")
     origins["ntasks_per_node"] = "muster shell"
     return replace(request, command=command, ntasks_per_node=1, launcher="shell", origins=origins, **found)
+
+
+def _partition_beside(site: Site, qos: str) -> str | None:
+    """The partition that the site's own rules name together with this QOS: some sites want both."""
+    return next((rule.partition for rule in site.profile.queue_rules if rule.qos == qos), None)
