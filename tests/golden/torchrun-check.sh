@@ -164,6 +164,12 @@ if [ -n "${OMPI_COMM_WORLD_RANK:-}" ] && [ "$OMPI_COMM_WORLD_RANK" != "$muster_r
 fi
 
 # One torchrun agent on each node. Whether it hosts the meeting point is said, so no name has to be recognised.
+# Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
+[ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
+    read -r muster_here </proc/sys/kernel/hostname
+    muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
+        'use a file system that the compute nodes see, or --chdir'
+}
 read -r muster_here </proc/sys/kernel/hostname
 muster_host=0
 [ "$muster_node_rank" -ne 0 ] || muster_host=1
@@ -441,6 +447,7 @@ muster_status_in() {
 
 # Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
 muster_step() {
+    export MUSTER_DIRECTORY=$PWD
     muster_status=$(
         {
             {

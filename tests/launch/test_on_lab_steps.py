@@ -354,6 +354,19 @@ def test_mpirun_over_ssh_carries_the_wire_up_and_what_was_asked_for(lab: Lab, wi
         assert "RES_OPTIONS" in rank.environment
 
 
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_working_directory_that_a_node_does_not_see_is_named(lab: Lab, witness: Witness, launcher: str) -> None:
+    """Slurm would start the ranks in /tmp instead. Each host of a lab has a /tmp of its own."""
+    hidden = "/tmp/only-on-the-login-host"
+    words = shlex.join([*RUN, "--launcher", launcher, "-N", "2", "--ntasks-per-node", "1", "--", *witness.command()])
+    result = lab.exec(["sh", "-c", f"mkdir -p {hidden} && cd {hidden} && {words}"], env={"PATH": path_with()})
+
+    assert result.status == 2, result.stderr
+    assert re.search(rf"the node node[12] does not see the working directory {hidden}", result.stderr)
+    assert "hint: use a file system that the compute nodes see" in result.stderr
+    assert witness.ranks() == {}
+
+
 def test_an_address_that_was_asked_for_wins_and_one_that_was_found_does_not(lab: Lab, witness: Witness) -> None:
     words = ("-N", "2", "--ntasks-per-node", "1", "--master-addr", "node2", "--master-port", "23456")
     checked(muster_run(lab, witness.folder, *words, "--", *witness.command(), env={"MASTER_ADDR": "elsewhere"}))

@@ -41,6 +41,7 @@ JOB = "MUSTER_JOB"  # the job's id, or the local run's
 RUN_DIRECTORY = "MUSTER_RUN_DIR"  # logs, plan and record of this run, seen from every node
 LAUNCHER = "MUSTER_LAUNCHER"  # srun, torchrun, mpirun, mpirun+torchrun, local
 STEP = "MUSTER_STEP"  # which start this is of those in one job, where Slurm's own number is the daemons'
+DIRECTORY = "MUSTER_DIRECTORY"  # where the ranks run: a node that does not have it is named
 NODES = "MUSTER_NODES"  # node names in rank order, blank-separated
 PORT = "MUSTER_PORT"  # the port chosen before the step
 PORT_CHOSEN = "MUSTER_PORT_CHOSEN"  # that port was tried a moment ago on this very host

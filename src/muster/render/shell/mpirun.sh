@@ -8,7 +8,8 @@ muster_mpirun_words() {
     fi
     # Two starts in one job have the same job and, with --master-port, the same port.
     export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
-    muster_carried+=(MUSTER_STEP)
+    export MUSTER_DIRECTORY=$PWD
+    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY)
     kind=$(mpirun --version 2>&1)
     case $kind in
     *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;

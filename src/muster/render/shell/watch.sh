@@ -72,6 +72,7 @@ muster_status_in() {
 
 # Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
 muster_step() {
+    export MUSTER_DIRECTORY=$PWD
     muster_status=$(
         {
             {

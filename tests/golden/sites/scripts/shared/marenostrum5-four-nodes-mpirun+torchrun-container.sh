@@ -107,6 +107,12 @@ muster_port=${MUSTER_PORT:-}
 [ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" 0
 
 # One torchrun agent on each node. Whether it hosts the meeting point is said, so no name has to be recognised.
+# Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
+[ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
+    read -r muster_here </proc/sys/kernel/hostname
+    muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
+        'use a file system that the compute nodes see, or --chdir'
+}
 read -r muster_here </proc/sys/kernel/hostname
 muster_host=0
 [ "$muster_node_rank" -ne 0 ] || muster_host=1
@@ -494,7 +500,8 @@ muster_mpirun_words() {
     fi
     # Two starts in one job have the same job and, with --master-port, the same port.
     export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
-    muster_carried+=(MUSTER_STEP)
+    export MUSTER_DIRECTORY=$PWD
+    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY)
     kind=$(mpirun --version 2>&1)
     case $kind in
     *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;

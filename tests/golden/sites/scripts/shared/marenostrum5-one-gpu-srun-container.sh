@@ -186,6 +186,13 @@ muster_count_items() {
     IFS=$muster_ifs
 }
 
+# Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
+[ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
+    read -r muster_here </proc/sys/kernel/hostname
+    muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
+        'use a file system that the compute nodes see, or --chdir'
+}
+
 # Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.
 [ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
     "$MUSTER_NTASKS ranks were planned and the launcher started $muster_size" 'another launcher may stand in between: take it out of the command'
@@ -547,6 +554,7 @@ muster_status_in() {
 
 # Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
 muster_step() {
+    export MUSTER_DIRECTORY=$PWD
     muster_status=$(
         {
             {
