@@ -80,6 +80,11 @@ def test_a_relocatable_environment_says_so(project: Path) -> None:
     assert f"muster_stage_closed {project}/env" in job_script(made)
 
 
+def test_a_job_that_runs_from_a_copy_of_the_project_starts_the_script_of_that_copy(project: Path) -> None:
+    words = ("--venv", "env", "--stage-env", "--snapshot", "--", "python", "train.py")
+    assert 'muster_stage_script train.py "$PWD"/train.py' in job_script(planned(project, *words))
+
+
 def test_links_are_followed_and_a_path_twice_is_one(project: Path) -> None:
     (project / "link").symlink_to("data")
     made = planned(project, "--stage", "link", "--stage", "link", "--stage-out", "~/out", "--", "x")

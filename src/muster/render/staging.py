@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from muster.images import engine_named
 from muster.images.apptainer import Apptainer
 from muster.plan.model import Plan, Staged, Staging
-from muster.plan.words import Word, line
+from muster.plan.words import Fragment, Word, line, quote
 from muster.render.parts import part
 
 __all__ = [
@@ -51,7 +51,10 @@ def stage_lines(plan: Plan, staging: Staging) -> Iterator[str]:
     for number, thing in enumerate(staging.things, start=1):
         yield from _thing(number, thing, staging)
     if staging.script is not None:
-        yield line(("muster_stage_script", *staging.script))
+        word, path = staging.script
+        # A copy of the project has the script at the same place.
+        inside = plan.snapshot and not word.startswith("/")
+        yield line(("muster_stage_script", word, Fragment(f'"$PWD"/{quote(word)}') if inside else path))
     if plan.rank_library is not None and any(each.role == "environment" for each in staging.things):
         yield line(("muster_stage_library", plan.rank_library))
     yield from _used(plan, staging)

@@ -178,13 +178,9 @@ muster_library() {
 muster_script() {
     muster_beside=$muster_job/script
     mkdir -p "$muster_beside" || return 1
-    for muster_path in "${1%/*}"/*; do
-        muster_name=${muster_path##*/}
-        case $muster_path in
-        "$1" | *.py) cp -p "$muster_path" "$muster_beside/$muster_name" || return 1 ;;
-        *) ln -s "$muster_path" "$muster_beside/$muster_name" || return 1 ;;
-        esac
-    done
+    find "${1%/*}" -mindepth 1 -maxdepth 1 -exec ln -s -t "$muster_beside" {} + &&
+        find "${1%/*}" -maxdepth 1 -type f -name '*.py' -exec cp -p --remove-destination -t "$muster_beside" {} + || return 1
+    cp -p --remove-destination "$1" "$muster_beside/" || return 1
     : >"$muster_job/script-is-made"
 }
 

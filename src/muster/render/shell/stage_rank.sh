@@ -22,7 +22,11 @@ if [ -n "${MUSTER_STAGE:-}" ]; then
         set -- "$@" "$muster_word"
         muster_rest=$((muster_rest - 1))
     done
-    [ -z "${MUSTER_STAGE_ENV:-}" ] || export PATH="$MUSTER_STAGE_ENV_HERE/bin:$PATH" VIRTUAL_ENV="$MUSTER_STAGE_ENV_HERE"
+    if [ -n "${MUSTER_STAGE_ENV:-}" ]; then
+        export PATH="$MUSTER_STAGE_ENV_HERE/bin:$PATH"
+        [ -z "${VIRTUAL_ENV:-}" ] || export VIRTUAL_ENV="$MUSTER_STAGE_ENV_HERE"
+        [ -z "${CONDA_PREFIX:-}" ] || export CONDA_PREFIX="$MUSTER_STAGE_ENV_HERE"
+    fi
     if [ -n "${MUSTER_STAGE_LIBRARY:-}" ]; then
         case ${PYTHONPATH:-} in
         *"$MUSTER_STAGE_LIBRARY") export PYTHONPATH="${PYTHONPATH%"$MUSTER_STAGE_LIBRARY"}$MUSTER_STAGE/library" ;;
