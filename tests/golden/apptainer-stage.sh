@@ -382,7 +382,11 @@ if [ -n "${MUSTER_STAGE:-}" ]; then
         set -- "$@" "$muster_word"
         muster_rest=$((muster_rest - 1))
     done
-    [ -z "${MUSTER_STAGE_ENV:-}" ] || export PATH="$MUSTER_STAGE_ENV_HERE/bin:$PATH" VIRTUAL_ENV="$MUSTER_STAGE_ENV_HERE"
+    if [ -n "${MUSTER_STAGE_ENV:-}" ]; then
+        export PATH="$MUSTER_STAGE_ENV_HERE/bin:$PATH"
+        [ -z "${VIRTUAL_ENV:-}" ] || export VIRTUAL_ENV="$MUSTER_STAGE_ENV_HERE"
+        [ -z "${CONDA_PREFIX:-}" ] || export CONDA_PREFIX="$MUSTER_STAGE_ENV_HERE"
+    fi
     if [ -n "${MUSTER_STAGE_LIBRARY:-}" ]; then
         case ${PYTHONPATH:-} in
         *"$MUSTER_STAGE_LIBRARY") export PYTHONPATH="${PYTHONPATH%"$MUSTER_STAGE_LIBRARY"}$MUSTER_STAGE/library" ;;
@@ -714,13 +718,9 @@ muster_library() {
 muster_script() {
     muster_beside=$muster_job/script
     mkdir -p "$muster_beside" || return 1
-    for muster_path in "${1%/*}"/*; do
-        muster_name=${muster_path##*/}
-        case $muster_path in
-        "$1" | *.py) cp -p "$muster_path" "$muster_beside/$muster_name" || return 1 ;;
-        *) ln -s "$muster_path" "$muster_beside/$muster_name" || return 1 ;;
-        esac
-    done
+    find "${1%/*}" -mindepth 1 -maxdepth 1 -exec ln -s -t "$muster_beside" {} + &&
+        find "${1%/*}" -maxdepth 1 -type f -name '*.py' -exec cp -p --remove-destination -t "$muster_beside" {} + || return 1
+    cp -p --remove-destination "$1" "$muster_beside/" || return 1
     : >"$muster_job/script-is-made"
 }
 
@@ -880,11 +880,23 @@ muster_ranks_run() {
     return 1
 }
 
+# What helpers that were killed have left, unless ranks' files are in it that nobody has brought.
+muster_sweep() {
+    for muster_path in "$muster_top"/job-*; do
+        [ -r "$muster_path/helper" ] || continue
+        read -r muster_pid <"$muster_path/helper"
+        kill -0 "$muster_pid" 2>/dev/null || [ -n "$(find "$muster_path/out" ! -type d 2>/dev/null | head -n 1)" ] ||
+            muster_remove "$muster_path"
+    done
+}
+
 trap muster_on_signal TERM
 # A folder that somebody else has made: nothing in it is ours to trust.
 if [ -e "$muster_top" ] && [ ! -O "$muster_top" ]; then
     muster_tell start foreign
 elif mkdir -p "$muster_job/ranks" "$muster_job/out" 2>/dev/null; then
+    echo "$$" >"$muster_job/helper"
+    muster_sweep
     # What no job has used for two weeks.
     find "$muster_top" -mindepth 1 -maxdepth 1 -mmin +20160 -exec rm -rf {} + 2>/dev/null
     muster_tell start ready

@@ -138,3 +138,31 @@ def test_what_cannot_be_packed_leaves_nothing(
     with pytest.raises(CommandFailed):
         pack([tmp_path / "data"], tmp_path / "kept")
     assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_what_changes_while_it_is_packed_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "data"
+    source.mkdir()
+    (source / "a").write_text("1")
+    program = tmp_path / "zstd"
+    program.write_text(f"#!/bin/sh\necho 2 >{source}/b\ncat\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(RequestError, match="changed while it was packed"):
+        pack([source], tmp_path / "kept")
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+@pytest.mark.parametrize("status", [1, 2])
+def test_a_file_that_got_another_link_meanwhile_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "tar").write_text(f'#!/bin/sh\n/bin/tar "$@"\nexit {status}\n')
+    (tmp_path / "tar").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    if status == 1:
+        assert pack([tmp_path / "data"], tmp_path / "kept").made_now
+    else:
+        with pytest.raises(CommandFailed):
+            pack([tmp_path / "data"], tmp_path / "kept")

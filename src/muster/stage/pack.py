@@ -70,6 +70,11 @@ def pack(sources: Sequence[Path], folder: Path, *, leave_out: Sequence[str] = ()
         return found
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write(sources, folder, key, size, leave_out)
+    if _fingerprint(sources, leave_out)[1] != digest:
+        shutil.rmtree(folder / key, ignore_errors=True)
+        raise RequestError(
+            f"{sources[0]} changed while it was packed", hint="again, when nothing writes to it any more"
+        )
     made = _found(folder, key)
     assert made is not None  # noqa: S101  # it has just been renamed to this name
     return msgspec.structs.replace(made, made_now=True)
@@ -100,7 +105,9 @@ def _write(sources: Sequence[Path], folder: Path, key: str, size: int, leave_out
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(mode=0o700)
     chunk = max(_CHUNK_BYTES, size // _CHUNKS_MOST)
-    reader = 'cat "$@"' if kind == "file" else 'tar --create --file=- --directory=/ --anchored --no-wildcards "$@"'
+    # tar's status 1 says that a file changed meanwhile, also where only the number of its links did.
+    tar = '{ tar --create --file=- --directory=/ --anchored --no-wildcards "$@" || [ $? -eq 1 ]; }'
+    reader = 'cat "$@"' if kind == "file" else tar
     squeezed = " | zstd -q -3 -T0" if kind == "tree.zst" else ""
     hashing = 'tee "$FILE" | sha256sum >"$FILE.sha256"'
     text = (

@@ -340,11 +340,23 @@ muster_ranks_run() {
     return 1
 }
 
+# What helpers that were killed have left, unless ranks' files are in it that nobody has brought.
+muster_sweep() {
+    for muster_path in "$muster_top"/job-*; do
+        [ -r "$muster_path/helper" ] || continue
+        read -r muster_pid <"$muster_path/helper"
+        kill -0 "$muster_pid" 2>/dev/null || [ -n "$(find "$muster_path/out" ! -type d 2>/dev/null | head -n 1)" ] ||
+            muster_remove "$muster_path"
+    done
+}
+
 trap muster_on_signal TERM
 # A folder that somebody else has made: nothing in it is ours to trust.
 if [ -e "$muster_top" ] && [ ! -O "$muster_top" ]; then
     muster_tell start foreign
 elif mkdir -p "$muster_job/ranks" "$muster_job/out" 2>/dev/null; then
+    echo "$$" >"$muster_job/helper"
+    muster_sweep
     # What no job has used for two weeks.
     find "$muster_top" -mindepth 1 -maxdepth 1 -mmin +20160 -exec rm -rf {} + 2>/dev/null
     muster_tell start ready
