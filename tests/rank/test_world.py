@@ -387,6 +387,8 @@ def test_mpi4py_is_needed_by_the_methods_alone_that_read_from_it() -> None:
 
 
 def test_one_world_can_follow_another() -> None:
+    second = str(free_port())  # the next number may be another program's
+
     def body() -> None:
         import muster
 
@@ -394,7 +396,7 @@ def test_one_world_can_follow_another() -> None:
             with muster.world() as world:
                 assert world.mean(world.rank) == 0.5
                 world.print(turn)
-            os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
+            os.environ["MASTER_PORT"] = second
 
     assert well(together(2, body)) == ["0\n1\n", ""]
 
