@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 import time
@@ -112,6 +113,18 @@ def test_a_signal_ends_every_rank_and_its_children(tmp_path: Path, number: signa
 
     assert process.wait(30) == status
     assert [child for child in tmp_path.iterdir() if _is_alive(child.read_text().strip())] == []
+
+
+def test_one_ctrl_c_on_a_real_terminal_ends_every_rank(tmp_path: Path) -> None:
+    words = ["run", "--here", "--quiet", "--grace", "2", "--ntasks-per-node", "2"]
+    typed = shlex.join([*MUSTER, *words, "--", "sh", "-c", "echo $$ >$RANK.up; exec sleep 300"])
+    keys = "until [ -s 0.up ] && [ -s 1.up ]; do sleep 0.1; done; printf '\\003'; sleep 3"
+    terminal = f"({keys}) | script -qec {shlex.quote(typed)} /dev/null"
+    result = run(["sh", "-c", terminal], cwd=tmp_path, timeout_s=60)
+
+    assert result.status == 130, result.stdout
+    ranks = [int((tmp_path / f"{rank}.up").read_text()) for rank in range(2)]
+    assert not [pid for pid in ranks if Path(f"/proc/{pid}").exists()]
 
 
 def test_simulated_nodes_have_their_own_node_ranks() -> None:
