@@ -880,14 +880,21 @@ muster_ranks_run() {
     return 1
 }
 
-# What helpers that were killed have left, unless ranks' files are in it that nobody has brought.
+# What helpers that were killed have left, unless ranks' files are in it that nobody has brought; and copies that no
+# job has used for two weeks, where no other job is on this node: it may have been reading its own for longer.
 muster_sweep() {
+    muster_alone=1
     for muster_path in "$muster_top"/job-*; do
-        [ -r "$muster_path/helper" ] || continue
+        [ "$muster_path" != "$muster_job" ] && [ -r "$muster_path/helper" ] || continue
         read -r muster_pid <"$muster_path/helper"
-        kill -0 "$muster_pid" 2>/dev/null || [ -n "$(find "$muster_path/out" ! -type d 2>/dev/null | head -n 1)" ] ||
+        if kill -0 "$muster_pid" 2>/dev/null; then
+            muster_alone=
+        elif [ -z "$(find "$muster_path/out" ! -type d 2>/dev/null | head -n 1)" ]; then
             muster_remove "$muster_path"
+        fi
     done
+    [ -z "$muster_alone" ] ||
+        find "$muster_top" -mindepth 1 -maxdepth 1 ! -name 'job-*' -mmin +20160 -exec rm -rf {} + 2>/dev/null
 }
 
 trap muster_on_signal TERM
@@ -897,8 +904,6 @@ if [ -e "$muster_top" ] && [ ! -O "$muster_top" ]; then
 elif mkdir -p "$muster_job/ranks" "$muster_job/out" 2>/dev/null; then
     echo "$$" >"$muster_job/helper"
     muster_sweep
-    # What no job has used for two weeks.
-    find "$muster_top" -mindepth 1 -maxdepth 1 -mmin +20160 -exec rm -rf {} + 2>/dev/null
     muster_tell start ready
 else
     muster_tell start full

@@ -60,7 +60,8 @@ def clean(folder: Path, days: int, environment: Mapping[str, str], runner: Runne
     """Remove what no job has used for that many days; how many nodes did."""
     need_allocation(environment)
     top = f"{folder}/muster-stage-$(id -u)"
-    text = f'find "{top}" -mindepth 1 -maxdepth 1 -mmin +{days * 1440} -exec rm -rf {{}} + 2>/dev/null; echo cleaned'
+    old = f"! -name 'job-*' -mmin +{days * 1440}"  # what jobs hold, and have not brought home, is theirs
+    text = f'find "{top}" -mindepth 1 -maxdepth 1 {old} -exec rm -rf {{}} + 2>/dev/null; echo cleaned'
     count = environment.get("SLURM_JOB_NUM_NODES", "1")
     kept = {name: value for name, value in environment.items() if name not in CLASHING}
     words = ["srun", "--overlap", f"--nodes={count}", f"--ntasks={count}", "--mpi=none", "--quiet", "--input=none"]

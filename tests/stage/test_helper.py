@@ -1,0 +1,57 @@
+"""The helper of a node, alone: what it removes when it starts, and what it leaves."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from muster.act.runner import run
+from muster.render.parts import part
+
+OLD_S = 1_000_000_000  # 2001
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """The folder of a node, in which a copy and two jobs are older than two weeks."""
+    top = tmp_path / "node"
+    for name in ("data-0123456789abcdef", "job-8/out", "job-9/out"):
+        (top / name).mkdir(parents=True)
+    for each in top.iterdir():
+        os.utime(each, (OLD_S, OLD_S))
+    return top
+
+
+def start(top: Path, job: str = "10") -> None:
+    """The helper of a job that stages nothing, from its start to its end."""
+    words = ["sh", "-c", part("stage_node"), "muster-stage", str(top), job, "1", "0", "-"]
+    done = run(words, stdin=f"end\t{top.parent}\n")
+    assert "ready" in done.stdout, done.stderr
+
+
+def left(top: Path) -> set[str]:
+    return {each.name for each in top.iterdir()}
+
+
+def test_what_no_job_has_used_for_two_weeks_goes_and_what_a_killed_one_left(top: Path) -> None:
+    for job in ("job-8", "job-9"):
+        (top / job / "helper").write_text("4194305\n")  # above the largest pid there can be
+    start(top)
+    assert left(top) == set()
+
+
+def test_nothing_goes_that_a_job_of_many_weeks_still_reads_or_has_written(top: Path) -> None:
+    (top / "job-8/helper").write_text(f"{os.getpid()}\n")
+    (top / "job-8/out/checkpoint.pt").write_text("weights")
+    start(top)
+    assert left(top) == {"data-0123456789abcdef", "job-8", "job-9"}
+    assert (top / "job-8/out/checkpoint.pt").exists()
+
+
+def test_results_that_nobody_has_brought_home_stay(top: Path) -> None:
+    (top / "job-9/helper").write_text("4194305\n")
+    (top / "job-9/out/checkpoint.pt").write_text("weights")
+    start(top)
+    assert (top / "job-9/out/checkpoint.pt").exists()
