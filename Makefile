@@ -26,7 +26,7 @@ test: packages-test lint $(TORCH_READY) ## everything that CI runs
 	@$(PYTEST) -m "not long and not versions" || { echo "test: what failed, once more and alone" >&2; \
 	  $(PYTEST) -m "not long and not versions" --last-failed --last-failed-no-failures none; }
 
-test-fast: packages-test lint ## lint, types, arrows and the tests that need no cluster and no torch: under a minute
+test-fast: packages-test lint ## lint, types, arrows and the tests that need no cluster and no torch: two minutes
 	@$(PYTEST) -m "not long and not versions and not lab and not torch" --quiet
 
 test-slurm: packages-test $(TORCH_READY) ## the lab's tests over every Slurm version; says what ran and what was skipped

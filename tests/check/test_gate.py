@@ -76,7 +76,9 @@ def test_a_warning_ends_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_the_agents_of_torchrun_are_checked_and_leave_no_trace(tmp_path: Path) -> None:
-    program = "import os; print(os.environ['RANK'], os.environ['WORLD_SIZE'], 'MUSTER_CHECKED' in os.environ)"
+    program = (  # a line at once: the two ranks share one pipe
+        "import os; e = os.environ; os.write(1, f\"{e['RANK']} {e['WORLD_SIZE']} {'MUSTER_CHECKED' in e}\\n\".encode())"
+    )
     words = ["--ntasks-per-node", "2", "--launcher", "torchrun", "--no-label", "--check"]
     done = run(tmp_path, *words, "--", sys.executable, "-c", program)
     assert done.returncode == 0, done.stderr
