@@ -89,7 +89,6 @@ def plan_for(
     stream: bool = False,
 ) -> Plan:
     """The plan under the terms of the site; the engine is Slurm unless another is given."""
-    from muster.act.nccl import look_at_nccl
     from muster.plan.build import make_plan
     from muster.plan.model import Engine
     from muster.sites.load import choose_site, overrides_from
@@ -99,6 +98,19 @@ def plan_for(
         _need_environment(request, facts)
     name = request.site or ("laptop" if engine is Engine.HERE else None)
     site = choose_site(name, facts, overrides_from(request.site_set))
+    seen = _seen(request, site, facts)
+    plan = make_plan(request, site, seen, typed=typed, engine=engine, within=within, stream=stream)
+    if site.profile.fabric.kind == "slingshot" and engine is Engine.SLURM and "fork" not in request.workload:
+        plan = _told_of_forks(plan, site)
+    if request.venv and request.venv != "none":
+        plan = _held_against_its_record(plan, request, site, facts.working_directory)
+    return plan
+
+
+def _seen(request: Request, site: Site, facts: Facts) -> Facts:
+    """The facts with those of what the request names: its image, what it stages, the NCCL of its environment."""
+    from muster.act.nccl import look_at_nccl
+
     if request.image:
         from muster.act.image_facts import look_at_image
 
@@ -107,13 +119,11 @@ def plan_for(
         from muster.act.stage_facts import look_at_staging
 
         facts = look_at_staging(request, facts)
-    plan = make_plan(
-        request, site, look_at_nccl(request, site, facts), typed=typed, engine=engine, within=within, stream=stream
-    )
-    if site.profile.fabric.kind == "slingshot" and engine is Engine.SLURM and "fork" not in request.workload:
-        plan = _told_of_forks(plan, site)
-    if not request.venv or request.venv == "none":
-        return plan
+    return look_at_nccl(request, site, facts)
+
+
+def _held_against_its_record(plan: Plan, request: Request, site: Site, typed_in: str) -> Plan:
+    """A virtual environment says with what it was made: does that hold where it will run?"""
     from pathlib import Path
 
     from msgspec.structs import replace
@@ -121,7 +131,7 @@ def plan_for(
     from muster.act.venv_record import cpu_flags_needed, differences
     from muster.plan.model import Note
 
-    venv = Path(facts.working_directory) / request.venv
+    venv = Path(typed_in, request.venv or "")
     found = differences(venv, _nodes_of(request, site, plan))
     return replace(
         plan,
