@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from muster.act.runner import checked, run
 from muster.check.pack import place_check
 from muster.check.ranks.table import CHECKS, judge
 from muster.cli.output import print_table
+from muster.runner import checked, run
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

@@ -17,18 +17,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
-from muster.act.image_facts import look_at_image
-from muster.act.probe import look
-from muster.act.runner import checked, run
 from muster.cli.output import print_table
 from muster.facts import Facts
 from muster.job.options import parse, request_from
 from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
+from muster.look.image_facts import look_at_image
+from muster.look.probe import look
+from muster.model.plan import Plan
+from muster.model.words import Fragment
 from muster.plan.build import make_plan
-from muster.plan.model import Plan
-from muster.plan.words import Fragment
 from muster.render.image import step_words
 from muster.render.script import prologue_text
+from muster.runner import checked, run
 from muster.sites.load import load
 
 ADDED_MS = 10.0

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from muster.act.runner import checked, run, start
 from muster.cli.output import print_table, say
+from muster.runner import checked, run, start
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
 HOME = tempfile.mkdtemp(prefix="bench-lab-")

@@ -21,13 +21,13 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from muster.act.runner import DEVNULL, checked, end_group, run, start
 from muster.cli.output import print_table
 from muster.facts import Facts
 from muster.job.options import parse, request_from
 from muster.plan.build import make_plan
 from muster.render.parts import compose
 from muster.render.script import job_script
+from muster.runner import DEVNULL, checked, end_group, run, start
 from muster.sites.load import load
 
 PYTHON = sys.executable

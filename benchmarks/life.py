@@ -17,9 +17,9 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
-from muster.act.place import scheduler_environment
-from muster.act.runner import PIPE, checked, end_group, run, start
 from muster.cli.output import print_table, say
+from muster.look.place import scheduler_environment
+from muster.runner import PIPE, checked, end_group, run, start
 from muster.slurm.jobs import QUERY_ENVIRONMENT, squeue_argv
 
 MUSTER = str(Path(sys.executable).with_name("muster"))

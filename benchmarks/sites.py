@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from muster.act.runner import checked, run
 from muster.cli.output import print_table
+from muster.runner import checked, run
 from muster.sites.heads import BUNDLED
 
 PYTHON = sys.executable

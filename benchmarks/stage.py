@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from muster.act.runner import checked, run
 from muster.cli.output import print_table
+from muster.runner import checked, run
 from muster.stage.pack import pack
 
 ROOT = Path(__file__).resolve().parent.parent

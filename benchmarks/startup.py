@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from muster.act.runner import checked, run
 from muster.cli.output import print_table
 from muster.cli.verbs import VERBS
+from muster.runner import checked, run
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
 BARE = (sys.executable, "-c", "pass")

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from muster.act.runner import checked, run
 from muster.cli.app import main as muster
 from muster.cli.output import print_table, say
 from muster.errors import MusterError
+from muster.runner import checked, run
 
 HOSTS = 4
 LAB = f"demo-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""What is known of this host and this cluster, as a value: gathered in `act/probe.py`, passed in everywhere else.
+"""What is known of this host and this cluster, as a value: gathered in `look/probe.py`, passed in everywhere else.
 
 A fact that was not asked for or not answered is None, and is printed as unknown; nothing is guessed from it.
 """

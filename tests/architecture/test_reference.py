@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import run
+from muster.runner import run
 
 ROOT = Path(__file__).resolve().parents[2]
 

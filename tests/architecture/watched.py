@@ -96,8 +96,8 @@ def plans() -> dict[str, list[str]]:
     """The effects of planning and rendering a launch with each launcher."""
     from muster.facts import Facts
     from muster.job.request import LAUNCHERS, Request
+    from muster.model.plan import Engine
     from muster.plan.build import make_plan
-    from muster.plan.model import Engine
     from muster.render.explain import plan_as_json, plan_as_text
     from muster.render.script import job_script
     from muster.sites.load import load

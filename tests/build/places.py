@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from build.small_registry import SmallRegistry
-from muster.act.runner import Result, run
+from muster.runner import Result, run
 from plugins.labs import MUSTER, Person
 
 PASSWORD = "open-sesame"  # noqa: S105  # of registries that live as long as their test

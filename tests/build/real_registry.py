@@ -19,7 +19,7 @@ from threading import Thread
 
 import pytest
 
-from muster.act.runner import checked, end_group, run, start
+from muster.runner import checked, end_group, run, start
 
 USER, PASSWORD = "me", "open-sesame"  # of registries that live as long as their test
 # bcrypt of the password: the registry reads no other kind.

@@ -8,7 +8,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from muster.act.runner import run
+from muster.runner import run
 
 _PROGRAMS = (
     "dash",

@@ -14,11 +14,11 @@ import pytest
 from build.places import Ordinary, Place
 from build.small_python import glibc_system, python_system
 from build.small_registry import SmallRegistry
-from muster.act.runner import PIPE, end_group, start
 from muster.build.commands import Means, Way, choose_way, without_commands
 from muster.build.engine import Builder
 from muster.build.progress import lines_of
 from muster.errors import CommandFailed, MachineLacks, RequestError
+from muster.runner import PIPE, end_group, start
 
 _OWNER = "%post\n    echo made by $(id -u) >/made\n    touch /theirs\n    chown 5:7 /theirs\n    ls -ln /theirs\n"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import Result, run
 from muster.build.conda_names import conda_has, conda_names
 from muster.build.lock import look_at_pins, notes_on
 from muster.build.pins import pins_of_conda
 from muster.errors import RequestError
+from muster.runner import Result, run
 from plugins.labs import ROOT
 
 EXAMPLES = sorted((ROOT / "examples/environments").iterdir())

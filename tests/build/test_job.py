@@ -15,10 +15,10 @@ import pytest
 
 from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import small_registry
-from muster.act.runner import PIPE, checked, run, start
 from muster.build.job import handed_over, take_over, words_for_job
 from muster.errors import RequestError
 from muster.lab.internet import MACHINE
+from muster.runner import PIPE, checked, run, start
 from plugins.labs import MUSTER, Lab, Person, lab_up
 
 

@@ -13,9 +13,9 @@ import pytest
 from build.places import Place
 from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import SmallRegistry
-from muster.act.runner import checked, run
 from muster.build.registry import Login, digest_of, environment_of
 from muster.build.source import parse_source
+from muster.runner import checked, run
 
 LOGIN = ("--login", USER, "--password-env", "WORD")
 

@@ -14,7 +14,7 @@ import pytest
 
 from build.places import Ordinary, Place
 from build.small_registry import SmallRegistry
-from muster.act.runner import end_group, start
+from muster.runner import end_group, start
 from plugins.labs import MUSTER
 
 _PATIENCE_S = 60

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.act.runner import Result, run
 from muster.build.pins import for_other_gpus, pins_of_conda, pins_of_requirements
+from muster.runner import Result, run
 
 _CONDA = """\
 name: x

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import run
-from muster.act.venv_record import RunsOn, cpu_flags_needed, differences
+from muster.look.venv_record import RunsOn, cpu_flags_needed, differences
+from muster.runner import run
 
 RECORD = {"modules": ["gcc/12"], "python": "3.11.7", "torch": "2.3.0", "arch": "x86_64", "cuda": "12.1", "hip": None}
 RECORD |= {"nccl": "2.20.5", "cpu_flags": ["avx2", "fma"], "with": []}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import Result
+from muster.runner import Result
 from plugins.labs import Lab
 
 from .catalogue import FAULTS, Fault

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.errors import MusterError
 from muster.facts import Facts, ImageFacts, VenvFacts
-from muster.plan.model import Engine, Plan
+from muster.model.plan import Engine, Plan
 from muster.render.explain import explain
 
 HERE = ImageFacts(

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.act.runner import run
-from muster.plan.model import Plan
+from muster.model.plan import Plan
 from muster.render.script import job_script
+from muster.runner import run
 
 from .test_choice import REQUIRED, facts, planned
 

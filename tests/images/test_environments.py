@@ -13,7 +13,7 @@ from shutil import copy2, copytree, ignore_patterns, which
 import pytest
 
 from launch.lab_runs import muster_run
-from muster.act.runner import checked, run
+from muster.runner import checked, run
 from plugins.horovod import environment_with_torch
 from plugins.labs import ROOT, Lab
 

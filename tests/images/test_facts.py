@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launch.plans import FACTS
-from muster.act.image_facts import look_at_image, look_at_path
-from muster.act.squashfs import Packed
 from muster.facts import VenvFacts
 from muster.job.request import Request
+from muster.look.image_facts import look_at_image, look_at_path
+from muster.look.squashfs import Packed
 from muster.sites.load import load
 
 from .conftest import Images, with_version_of_torch

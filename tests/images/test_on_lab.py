@@ -15,8 +15,8 @@ import pytest
 
 import muster
 from launch.lab_runs import wait_until_ended
-from muster.act.runner import Result, checked, run
 from muster.rank import contract
+from muster.runner import Result, checked, run
 from plugins.labs import MUSTER, Lab
 
 from .conftest import Images, with_version_of_torch

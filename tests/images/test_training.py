@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import checked, run
+from muster.runner import checked, run
 from plugins.labs import ROOT, Lab
 
 from .conftest import Images, words_with_torch

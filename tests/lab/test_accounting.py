@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import checked
+from muster.runner import checked
 from plugins.labs import Lab, Person, lab_up
 
 from .processes import becomes_true

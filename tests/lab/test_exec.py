@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import checked, end_group, run, start
+from muster.runner import checked, end_group, run, start
 from plugins.labs import Lab
 
 from .processes import alive, becomes_true, named, with_word

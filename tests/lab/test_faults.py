@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from muster.act.runner import Result, checked
+from muster.runner import Result, checked
 from plugins.labs import Lab, Person, lab_up
 
 from .processes import becomes_true

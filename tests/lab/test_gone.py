@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from muster.act.runner import checked, end_group, start
+from muster.runner import checked, end_group, start
 from plugins.labs import Lab, Person
 
 from .processes import Process, alive, becomes_true, descendants, of_the_machine, with_word
@@ -124,7 +124,7 @@ except SiteError as error:
 """
     import sys
 
-    from muster.act.runner import run
+    from muster.runner import run
 
     said = checked(run([sys.executable, "-c", program], env=tester.environment(), timeout_s=60)).stdout
     assert "slurmctld ended while the lab came up" in said

@@ -13,11 +13,11 @@ from threading import Thread
 
 import pytest
 
-from muster.act.runner import checked
 from muster.errors import MachineLacks
 from muster.lab import internet
 from muster.lab.requirements import check_programs
 from muster.lab.spec import LabSpec
+from muster.runner import checked
 from plugins.labs import Lab, Person
 
 from .processes import of_the_machine

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import checked
+from muster.runner import checked
 from plugins.labs import Lab
 
 pytestmark = pytest.mark.lab

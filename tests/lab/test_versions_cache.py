@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import Result, run
 from muster.errors import CommandFailed, MachineLacks, MusterError, UnknownName
 from muster.lab.debian import Fetched, check_tools
 from muster.lab.versions import SUITES, SlurmRoot, _ready, _write_manifest, cache_folder, damaged, prepared_root
+from muster.runner import Result, run
 
 
 def quiet(_: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.act.runner import Result, checked
+from muster.runner import Result, checked
 from plugins.labs import MUSTER, Lab
 
 # POSIX sh, so that many of them start in no time; it says one line on each stream.

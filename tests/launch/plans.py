@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from muster.facts import Facts
 from muster.job.options import parse, request_from
+from muster.model.plan import Engine, Plan
 from muster.plan.build import make_plan
-from muster.plan.model import Engine, Plan
 from muster.sites.load import load
 
 FACTS = Facts(working_directory="/home/ada/project", home="/home/ada", user="ada", python="/home/ada/env/bin/python")

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from muster.act.runner import Result, run
 from muster.render.parts import compose
+from muster.runner import Result, run
 
 SHELLS = (("dash",), ("busybox", "sh"), ("bash", "--posix"))
 SLURM_RANK = ("stop", "meeting", "rank_slurm", "cpus", "start", "go_rank")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.forks import forking_loaders
 from muster.cli.app import main
+from muster.look.forks import forking_loaders
 
 FORKING = """\
 from torch.utils.data import DataLoader

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import Result, run
+from muster.runner import Result, run
 from plugins.labs import MUSTER, Lab
 
 from .lab_runs import muster_run

@@ -6,13 +6,13 @@ import shutil
 
 import pytest
 
-from muster.act.runner import run
 from muster.errors import MusterError, RequestError
 from muster.job.request import Request
 from muster.launchers import launcher_named
+from muster.model.plan import Engine, Plan
 from muster.plan.horovod import pmi_of
-from muster.plan.model import Engine, Plan
 from muster.render.parts import compose
+from muster.runner import run
 from muster.sites.load import load
 from sites.golden_scripts import Case, plan_of
 from sites.profiles import SIXTEEN, bundled

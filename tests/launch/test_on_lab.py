@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import Result
 from muster.rank import contract
+from muster.runner import Result
 from plugins.labs import Lab
 
 from .lab_runs import Rank, Witness, muster_run, path_with

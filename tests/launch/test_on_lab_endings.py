@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import start
+from muster.runner import start
 from plugins.labs import MUSTER, Lab
 
 from .lab_runs import muster_run, path_with

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import checked
 from muster.render.parts import compose
+from muster.runner import checked
 from plugins.labs import Lab
 
 from .shells import SLURM_RANK

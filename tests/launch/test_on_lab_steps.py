@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import Result, checked
 from muster.render.parts import compose
+from muster.runner import Result, checked
 from plugins.labs import MUSTER, Lab
 
 from .lab_runs import Rank, Witness, muster_run, path_with

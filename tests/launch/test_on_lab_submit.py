@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import Result, checked
+from muster.runner import Result, checked
 from plugins.labs import MUSTER, Lab
 
 from .lab_runs import Witness, path_with, wait_until_ended

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import checked, run
+from muster.runner import checked, run
 from plugins.labs import MUSTER, ROOT, Lab
 
 from .lab_runs import muster_run

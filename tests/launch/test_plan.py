@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from muster.errors import MusterError, RequestError
 from muster.facts import Facts
 from muster.job.request import Request
+from muster.model.plan import Plan
+from muster.model.words import Template, quote, template
 from muster.plan.build import digest_of
 from muster.plan.flags import absorb_flags, gpus_in_gres, split_flag
-from muster.plan.model import Plan
 from muster.plan.shape import NodeShape, make_shape
-from muster.plan.words import Template, quote, template
 from muster.render.explain import explain
 from muster.render.script import job_script
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.act.runner import run
 from muster.job.request import LAUNCHERS as CHOICES
 from muster.launchers import launcher_named
 from muster.rank import contract
 from muster.rank.hostlist import compress, first
 from muster.render.parts import compose
+from muster.runner import run
 
 from .shells import MPI_RANK, SHELLS, SLURM_RANK, fake_topology, start, step, told
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.conda import find_conda
-from muster.act.runner import Result, run
 from muster.errors import RequestError, UnknownName
 from muster.facts import Facts
 from muster.job.request import Request
+from muster.look.conda import find_conda
 from muster.plan.python_environment import chosen
 from muster.render.parts import part
+from muster.runner import Result, run
 from plugins.labs import Lab
 
 MUSTER = str(Path(sys.executable).with_name("muster"))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from muster.act.rank_library import make_rank_library
-from muster.act.runner import run
 from muster.errors import RequestError
+from muster.runner import run
 
 SHOW = "import muster, sys; print(muster.__version__); print([p for p in sys.path if 'rank-library' in p][-1])"
 

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from muster.act.runner import run
 from muster.facts import ImageFacts, StagingFacts
-from muster.plan.model import Plan
+from muster.model.plan import Plan
 from muster.render.explain import explain, plan_as_json, plan_as_text
 from muster.render.script import job_script
+from muster.runner import run
 from sites.golden_scripts import as_kept
 
 from .plans import FACTS, plan

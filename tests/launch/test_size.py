@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from muster.act.place import refuse_in_every_rank
-from muster.act.runner import Result
-from muster.act.size import sized_by_allocation
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.options import parse, request_from
 from muster.job.request import Request
+from muster.look.place import refuse_in_every_rank
+from muster.look.size import sized_by_allocation
+from muster.runner import Result
 
 # As salloc on the login host leaves them; 22.05, 24.11 and 26.05 agree on these.
 TWO_NODES = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_CPUS_PER_NODE": "8(x2)"}

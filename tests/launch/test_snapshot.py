@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import checked
 from muster.act.snapshot import copy_project
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.options import parse, request_from
+from muster.model.plan import Plan
 from muster.plan.build import make_plan
-from muster.plan.model import Plan
 from muster.render.script import job_script
+from muster.runner import checked
 from muster.sites.load import load
 from plugins.labs import MUSTER, Lab
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.place import scheduler_environment
 from muster.act.record import find_run, make_run_directory
-from muster.act.runner import Result
 from muster.act.submit import Submitted, submit
 from muster.errors import MachineLacks, MusterError, RequestError, SchedulerSilent, SiteError
+from muster.look.place import scheduler_environment
 from muster.plan.build import digest_of
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
+from muster.runner import Result
 from muster.slurm.submit import parse_rejection
 
 from .plans import plan

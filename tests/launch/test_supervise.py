@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import PIPE, Result, run, start
+from muster.runner import PIPE, Result, run, start
 
 from .lab_runs import path_with
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import PIPE, Result, checked, end_group, start
+from muster.runner import PIPE, Result, checked, end_group, start
 from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from muster.act.runner import Result, checked
+from muster.runner import Result, checked
 from plugins.labs import MUSTER, Lab, Person, lab_up
 
 pytestmark = pytest.mark.lab

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from muster.act.runner import Result
 from muster.act.scheduler import Scheduler, pauses
 from muster.errors import CommandFailed, SchedulerSilent
+from muster.runner import Result
 from muster.slurm.jobs import sacct_argv, squeue_argv
 from muster.slurm.states import Phase
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from muster.act.runner import checked
+from muster.runner import checked
 from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab

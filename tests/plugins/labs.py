@@ -23,7 +23,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from muster.act.runner import Result, checked, run
+from muster.runner import Result, checked, run
 
 ROOT = Path(__file__).resolve().parents[2]
 MUSTER = str(Path(sys.executable).with_name("muster"))

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from muster import _IN_IMAGES
-from muster.act.runner import run
 from muster.plan.mounts import LIBRARY
 from muster.rank.behind import own_package
+from muster.runner import run
 
 PACKAGE = Path(__file__).parents[2] / "src/muster"
 SHOW = "import muster, muster.rank.contract as c; print(muster.__version__, muster.__file__, c.__file__, muster.world)"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import Result, checked, run
+from muster.runner import Result, checked, run
 from plugins.labs import MUSTER, Lab
 
 pytest.importorskip("torch")

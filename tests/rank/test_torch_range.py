@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import Result, run
 from muster.rank.errors import TorchTooOld
 from muster.rank.torch_range import refuse_old_torch
+from muster.runner import Result, run
 from plugins.labs import MUSTER, ROOT
 
 SENTENCE = "muster's library needs torch 2.3 or newer, and this is 2.2.2+cu121"

@@ -14,8 +14,8 @@ from shutil import rmtree
 
 import pytest
 
-from muster.act.runner import checked, run
 from muster.rank.torch_range import OLDEST_TORCH
+from muster.runner import checked, run
 from plugins.labs import MUSTER, ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.torch]

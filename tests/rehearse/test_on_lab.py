@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from images.conftest import Images, images
-from muster.act.runner import PIPE, Result, end_group, run, start
+from muster.runner import PIPE, Result, end_group, run, start
 from plugins.labs import Person
 from sites.golden_scripts import Case, words_of
 from sites.profiles import SIXTEEN

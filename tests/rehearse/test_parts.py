@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
-from muster.act.runner import run
 from muster.facts import ImageFacts
-from muster.plan.model import Plan
+from muster.model.plan import Plan
 from muster.rehearse.adapt import few_ranks, for_lab, not_shown
 from muster.rehearse.judge import judge, judge_exit
 from muster.rehearse.probe import FAILED_WITH, Seen, failing_probe, parse, probe
 from muster.rehearse.source import insists
 from muster.render.script import job_script
+from muster.runner import run
 from sites.profiles import bundled
 
 LUMI = ("--site", "lumi", "-A", "project_465000001", "-N", "2", "-t", "30")

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.errors import MusterError
 from muster.facts import ImageFacts
-from muster.plan.model import Plan
+from muster.model.plan import Plan
 from muster.render.parts import part
 from muster.render.script import job_script
 

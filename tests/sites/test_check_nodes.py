@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from muster.act.runner import run
 from muster.rehearse.judge import stopped_at
+from muster.runner import run
 from muster.sites.heads import SearchPath
 from muster.sites.load import Site, load
 from muster.sites.nodes import answers_of, findings_of_nodes, node_script

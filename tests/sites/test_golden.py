@@ -13,7 +13,7 @@ import pytest
 
 from launch.plans import plan
 from muster.errors import MusterError
-from muster.plan.model import Plan
+from muster.model.plan import Plan
 from muster.render.explain import explain, plan_as_text
 
 from .profiles import SIXTEEN, bundled

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import run
 from muster.errors import MusterError
+from muster.runner import run
 
 from .golden_scripts import GOLDEN, VENV, Case, cases, kept_of, plan_of, script_of, tails, write
 from .profiles import COMPLETE, SIXTEEN

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from launch.plans import plan
-from muster.act.runner import Result, run
-from muster.plan.model import Plan
+from muster.model.plan import Plan
 from muster.render.script import job_script
+from muster.runner import Result, run
 
 # A module command as sites have it: it knows two versions, keeps a sticky one on purge, and lists on stderr.
 MODULE = """\

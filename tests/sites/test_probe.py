@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.act.runner import Result
-from muster.act.survey import survey
 from muster.errors import MachineLacks
 from muster.facts import Facts
+from muster.look.survey import survey
+from muster.runner import Result
 from muster.sites.draft import Survey, draft, node_answers
 from muster.sites.load import Site, load
 from plugins.labs import MUSTER, Person, lab_up

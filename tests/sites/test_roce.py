@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.act.runner import run
+from muster.runner import run
 from muster.sites.draft import JOB_SCRIPT, Survey, draft, node_answers
 from muster.sites.roce import GIDS_SCRIPT, read_gids
 

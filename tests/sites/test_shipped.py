@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import muster
-from muster.act.runner import run
 from muster.cli.app import main
+from muster.runner import run
 from muster.sites.heads import BUNDLED
 from muster.sites.masks import core_list
 from muster.sites.tell import lines, missing_keys

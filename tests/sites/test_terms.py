@@ -11,13 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
-from muster.act.nccl import look_at_nccl, nccl_of_environment, nccl_of_modules
 from muster.errors import RequestError, UnknownName
 from muster.facts import ImageFacts
 from muster.job.options import parse, request_from
 from muster.job.request import WIREUPS, Request
+from muster.look.nccl import look_at_nccl, nccl_of_environment, nccl_of_modules
+from muster.model.plan import Engine, Plan
 from muster.plan.build import make_plan
-from muster.plan.model import Engine, Plan
 from muster.rank.methods import METHODS
 from muster.sites.heads import SearchPath
 from muster.sites.load import load

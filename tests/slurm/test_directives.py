@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from muster.act.runner import run
 from muster.errors import RequestError
+from muster.runner import run
 from muster.slurm.directives import format_directive
 
 # sbatch reads all directives before it looks for a controller; nobody listens on port 1.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.act.runner import checked
+from muster.runner import checked
 from muster.slurm.filenames import glob_of
 from plugins.labs import Lab
 

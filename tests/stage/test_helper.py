@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import run
 from muster.render.parts import part
+from muster.runner import run
 
 OLD_S = 1_000_000_000  # 2001
 

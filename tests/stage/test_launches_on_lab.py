@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.runner import Result, run
+from muster.runner import Result, run
 from plugins.labs import Lab, Person, lab_up
 
 pytestmark = pytest.mark.lab

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from muster.act.runner import Result
+from muster.runner import Result
 from plugins.labs import Lab
 
 pytestmark = pytest.mark.lab

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from muster.errors import CommandFailed, RequestError
-from muster.plan.model import Reason, Staged
+from muster.model.plan import Reason, Staged
 from muster.stage import pack as module
 from muster.stage.pack import Packed, pack, place
 

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
-from muster.act.stage_facts import look_at_staging
 from muster.errors import RequestError
 from muster.facts import Facts, ImageFacts, StagingFacts
 from muster.job.options import parse, request_from
-from muster.plan.model import Engine, Plan
-from muster.plan.words import Fragment
+from muster.look.stage_facts import look_at_staging
+from muster.model.plan import Engine, Plan
+from muster.model.words import Fragment
 from muster.render.explain import plan_as_text
 from muster.render.script import job_script
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from muster.act.runner import run
 from muster.cli.app import main
+from muster.runner import run
 
 ASK = 'COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _muster; printf "%s\\n" "${{COMPREPLY[@]}}"'
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
-from muster.act.place import scheduler_environment
-from muster.act.runner import Runner, become, run
 from muster.errors import RequestError
 from muster.launchers import launcher_named
-from muster.plan.model import Plan
-from muster.plan.words import Fragment, Template
+from muster.look.place import scheduler_environment
+from muster.model.plan import Plan
+from muster.model.words import Fragment, Template
 from muster.rank import contract
 from muster.render.image import step_words
 from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
+from muster.runner import Runner, become, run
 
 if TYPE_CHECKING:
     from muster.act.supervise import Outcome

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from muster.act.programs import on_path
-from muster.act.runner import Runner, run
 from muster.errors import MachineLacks, RequestError
-from muster.plan.model import Engine, Note, Plan
+from muster.look.programs import on_path
+from muster.model.plan import Engine, Note, Plan
+from muster.runner import Runner, run
 
 __all__ = ["check_before_start"]
 

@@ -27,8 +27,8 @@ from typing import Any
 
 import msgspec
 
-from muster.act.runner import Runner, run
 from muster.errors import MusterError, RequestError
+from muster.runner import Runner, run
 
 __all__ = ["Run", "find_run", "known_runs", "make_run_directory", "register", "state_directory", "write_whole"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from muster.act.place import scheduler_environment
-from muster.act.runner import Result, Runner, checked, run
 from muster.errors import CommandFailed, SchedulerSilent
+from muster.look.place import scheduler_environment
+from muster.runner import Result, Runner, checked, run
 from muster.slurm.jobs import (
     QUERY_ENVIRONMENT,
     Job,

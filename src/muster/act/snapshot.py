@@ -11,9 +11,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from muster.act.runner import Runner, run
 from muster.errors import RequestError
-from muster.plan.model import SNAPSHOT_HERE
+from muster.model.plan import SNAPSHOT_HERE
+from muster.runner import Runner, run
 
 __all__ = ["copy_project"]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.place import scheduler_environment
 from muster.act.record import Run, find_run, make_run_directory, record_of, register, write_whole
-from muster.act.runner import Result, Runner, run
 from muster.act.snapshot import copy_project
 from muster.errors import MachineLacks, MusterError, RequestError, SchedulerSilent, SiteError
-from muster.plan.model import SNAPSHOT_HERE, Output, Plan
+from muster.look.place import scheduler_environment
+from muster.model.plan import SNAPSHOT_HERE, Output, Plan
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
+from muster.runner import Result, Runner, run
 from muster.slurm.submit import array_indices, parse_rejection, parse_submit, submit_argv, test_only_argv
 
 __all__ = ["Submitted", "accepted", "submit"]

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 from msgspec.structs import replace
 
-from muster.act.runner import DEVNULL, PIPE, start
+from muster.runner import DEVNULL, PIPE, start
 
 if TYPE_CHECKING:
-    from muster.act.runner import Process
+    from muster.runner import Process
 
 __all__ = ["Member", "Outcome", "supervise"]
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.runner import Runner, run
 from muster.errors import MachineLacks, RequestError
+from muster.runner import Runner, run
 
 __all__ = ["Means", "Way", "choose_way", "look_for_means", "without_commands"]
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from muster.act.image_facts import look_at_path
 from muster.errors import RequestError
+from muster.look.image_facts import look_at_path
 
 __all__ = ["digest_of_inputs", "digest_of_path", "is_up_to_date", "read_record", "record_of", "remove", "swapped_in"]
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.runner import DEVNULL, PIPE, STDOUT, Runner, end_group, run, start
 from muster.build.commands import Way, choose_way, look_for_means, without_commands
 from muster.build.draft import remove
 from muster.build.progress import lines_of
 from muster.build.proot import proot_words
 from muster.errors import CommandFailed, MachineLacks, RequestError
+from muster.runner import DEVNULL, PIPE, STDOUT, Runner, end_group, run, start
 
 __all__ = ["Builder", "find_builder", "root_lacks_capabilities"]
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from muster.act.image_facts import look_at_path
 from muster.build.draft import remove
 from muster.build.engine import Builder
 from muster.build.registry import Login, hosts_that_ask
 from muster.build.source import Registry
 from muster.errors import CommandFailed, MachineLacks
+from muster.look.image_facts import look_at_path
 
 __all__ = ["credentials", "edf_of", "import_image", "import_words"]
 

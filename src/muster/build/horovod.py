@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.runner import DEVNULL, Result, Runner, end_group, run, start
 from muster.errors import CommandFailed, MachineLacks, RequestError
+from muster.runner import DEVNULL, Result, Runner, end_group, run, start
 
 __all__ = [
     "VERSION",

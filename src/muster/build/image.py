@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from muster.act.image_facts import look_at_path
 from muster.build.archive import check_archive
 from muster.build.cotainr import CondaOrder, add_conda, judge_conda, refuse_second_conda, signs_of_conda
 from muster.build.definition import Copy, compose, from_containerfile
@@ -34,6 +33,7 @@ from muster.build.podman import (
 from muster.build.registry import Login, digest_of, environment_of
 from muster.build.source import Source, parse_source
 from muster.errors import MachineLacks, RequestError
+from muster.look.image_facts import look_at_path
 
 __all__ = ["ImageOrder", "build_image", "check_order"]
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from muster.act.runner import DEVNULL, end_group, start
 from muster.errors import RequestError
+from muster.runner import DEVNULL, end_group, start
 
 __all__ = ["PASSWORD", "follow", "handed_over", "take_over", "words_for_job"]
 

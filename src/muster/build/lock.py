@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.runner import Runner, run
 from muster.build.conda_names import conda_has, conda_names
 from muster.build.pins import Pin, for_other_gpus, of_no_kind, pins_of_conda, pins_of_requirements
 from muster.build.pip import offline_words, pip
 from muster.errors import RequestError
+from muster.runner import Runner, run
 
 __all__ = ["LockOrder", "build_lock", "look_at_pins", "notes_on", "read_pins"]
 

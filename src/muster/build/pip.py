@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from muster.act.runner import Result, Runner, run
 from muster.errors import CommandFailed, RequestError
+from muster.runner import Result, Runner, run
 
 __all__ = ["offline_words", "pip"]
 

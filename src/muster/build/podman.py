@@ -18,11 +18,11 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.runner import Runner, checked, run
 from muster.build.draft import digest_of_path, remove
 from muster.build.engine import Builder
 from muster.build.registry import Login, digest_of
 from muster.build.source import Registry, parse_source
+from muster.runner import Runner, checked, run
 
 __all__ = [
     "Built",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from muster.act.runner import Process
+    from muster.runner import Process
 
 __all__ = ["lines_of"]
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.runner import Runner, checked, run
 from muster.build.draft import digest_of_inputs, digest_of_path, is_up_to_date, remove
 from muster.build.lock import look_at_pins, notes_on
 from muster.build.pip import offline_words, pip
 from muster.errors import CommandFailed, RequestError, UnknownName
+from muster.runner import Runner, checked, run
 
 __all__ = ["RECIPES", "VenvOrder", "build_venv"]
 

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from muster.act.runner import PIPE, end_group, start
 from muster.check.pack import place_check
 from muster.check.ranks.facts import Expected
 from muster.check.ranks.finding import BROKEN, Finding, hosts_in_words
 from muster.check.ranks.lines import LineReader
 from muster.errors import RequestError, SiteError
-from muster.plan.model import Plan
+from muster.model.plan import Plan
 from muster.rank import contract
+from muster.runner import PIPE, end_group, start
 
 __all__ = ["Looked", "expected_of", "look_at_job"]
 

@@ -183,7 +183,7 @@ def _command(verb: str, rest: Sequence[str], order: Order, request: Request) -> 
 
 
 def _submit(rest: Sequence[str], order: Order, request: Request, own: dict[str, str]) -> int:
-    from muster.act.runner import start
+    from muster.runner import start
 
     command = _command("submit", rest, order, request)
     process = start([*command[:4], *(["--quiet"] if "--quiet" in own else []), *command[4:]])
@@ -195,8 +195,8 @@ def _submit(rest: Sequence[str], order: Order, request: Request, own: dict[str, 
 
 def _measure(rest: Sequence[str], order: Order, request: Request, own: dict[str, str]) -> tuple[Series, int]:
     """The series as far as it came, and the status of the launch."""
-    from muster.act.runner import PIPE, start
     from muster.bench.results import Series, add, read_line
+    from muster.runner import PIPE, start
 
     quiet = "--quiet" in own
     command = _command("run", rest, order, request)

@@ -270,8 +270,8 @@ def _conda(options: argparse.Namespace) -> CondaOrder | None:
 
 
 def _venv(options: argparse.Namespace) -> int:
-    from muster.act.probe import look
     from muster.build.venv import VenvOrder, build_venv
+    from muster.look.probe import look
     from muster.sites.load import choose_site
 
     site = choose_site(options.site, look())
@@ -321,7 +321,7 @@ def _lock(options: argparse.Namespace) -> int:
     )
     values = {name: getattr(options, name) for name in names}
     if options.site is not None:
-        from muster.act.probe import look
+        from muster.look.probe import look
         from muster.sites.load import choose_site
 
         arch, gpu_kind = _target(choose_site(options.site, look()))
@@ -360,8 +360,8 @@ def _source(options: argparse.Namespace) -> Source | None:
     source = parse_source(options.source)
     if source.site_name is None:
         return source
-    from muster.act.probe import look
     from muster.job.request import Request
+    from muster.look.probe import look
     from muster.plan.image_engine import reference_of
     from muster.sites.load import choose_site
 
@@ -395,9 +395,9 @@ def _login(options: argparse.Namespace, order: ImageOrder) -> Login | None:
 
 
 def _shell(options: argparse.Namespace) -> int:
-    from muster.act.image_facts import look_at_path
-    from muster.act.runner import become
     from muster.build.engine import find_builder
+    from muster.look.image_facts import look_at_path
+    from muster.runner import become
 
     seen = look_at_path(options.sandbox)
     if seen.kind == "missing":

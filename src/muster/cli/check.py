@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from muster.check.ranks.finding import Finding
     from muster.facts import Facts
     from muster.job.request import Request
-    from muster.plan.model import Plan
+    from muster.model.plan import Plan
 
 _USAGE = "muster check [OPTION…]"
 _SUMMARY = """\
@@ -65,9 +65,9 @@ def main(words: Sequence[str]) -> int:
 
 
 def _gathered(request: Request, rest: Sequence[str], facts: Facts, own: dict[str, str]) -> tuple[World, list[Finding]]:
-    from muster.act.place import stands_in_allocation
     from muster.check.ranks.facts import World
     from muster.check.ranks.gather import node_facts
+    from muster.look.place import stands_in_allocation
 
     if "--save" in own and not Path(own["--save"]).parent.is_dir():
         raise RequestError(
@@ -111,8 +111,8 @@ def _plan(request: Request, facts: Facts, typed: Sequence[str]) -> Plan:
     """The plan of this very launch; that of the launch itself is the same."""
     from msgspec.structs import replace
 
-    from muster.act.place import Place, place_of
-    from muster.plan.model import Engine
+    from muster.look.place import Place, place_of
+    from muster.model.plan import Engine
 
     place, _ = place_of(request, facts)
     engine = Engine.HERE if place is Place.HERE else Engine.SLURM

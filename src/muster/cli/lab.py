@@ -160,8 +160,8 @@ def _spec(options: argparse.Namespace) -> LabSpec:
     from muster.units import parse_memory_mib
 
     if options.like:
-        from muster.act.probe import look
         from muster.lab.like import lab_like
+        from muster.look.probe import look
         from muster.sites.load import choose_site
 
         site = choose_site(options.like, look())

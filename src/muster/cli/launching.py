@@ -10,9 +10,9 @@ from muster.errors import RequestError
 from muster.job.request import Request, options_of
 
 if TYPE_CHECKING:
-    from muster.act.venv_record import RunsOn
     from muster.facts import Facts
-    from muster.plan.model import Engine, Note, Plan
+    from muster.look.venv_record import RunsOn
+    from muster.model.plan import Engine, Note, Plan
     from muster.sites.load import Site
 
 __all__ = [
@@ -61,9 +61,9 @@ def take_own(
 
 def facts_and_request(words: Sequence[str]) -> tuple[Facts, Request]:
     """What was asked, over what the settings files say."""
-    from muster.act.probe import load_facts, look, settings_files
     from muster.job.options import parse, request_from
     from muster.job.settings import merge_settings
+    from muster.look.probe import load_facts, look, settings_files
     from muster.plan.python_environment import chosen
 
     facts = look()
@@ -73,7 +73,7 @@ def facts_and_request(words: Sequence[str]) -> tuple[Facts, Request]:
     if request.facts:
         facts = load_facts(request.facts, facts)
     if request.conda:
-        from muster.act.conda import find_conda
+        from muster.look.conda import find_conda
 
         request = find_conda(request, facts)
     return facts, request
@@ -89,8 +89,8 @@ def plan_for(
     stream: bool = False,
 ) -> Plan:
     """The plan under the terms of the site; the engine is Slurm unless another is given."""
+    from muster.model.plan import Engine
     from muster.plan.build import make_plan
-    from muster.plan.model import Engine
     from muster.sites.load import choose_site, overrides_from
 
     engine = engine or Engine.SLURM
@@ -109,14 +109,14 @@ def plan_for(
 
 def _seen(request: Request, site: Site, facts: Facts) -> Facts:
     """The facts with those of what the request names: its image, what it stages, the NCCL of its environment."""
-    from muster.act.nccl import look_at_nccl
+    from muster.look.nccl import look_at_nccl
 
     if request.image:
-        from muster.act.image_facts import look_at_image
+        from muster.look.image_facts import look_at_image
 
         facts = look_at_image(request, site, facts)
     if request.stage_env or request.stage or request.stage_out:
-        from muster.act.stage_facts import look_at_staging
+        from muster.look.stage_facts import look_at_staging
 
         facts = look_at_staging(request, facts)
     return look_at_nccl(request, site, facts)
@@ -128,8 +128,8 @@ def _held_against_its_record(plan: Plan, request: Request, site: Site, typed_in:
 
     from msgspec.structs import replace
 
-    from muster.act.venv_record import cpu_flags_needed, differences
-    from muster.plan.model import Note
+    from muster.look.venv_record import cpu_flags_needed, differences
+    from muster.model.plan import Note
 
     venv = Path(typed_in, request.venv or "")
     found = differences(venv, _nodes_of(request, site, plan))
@@ -142,8 +142,8 @@ def _held_against_its_record(plan: Plan, request: Request, site: Site, typed_in:
 
 def _nodes_of(request: Request, site: Site, plan: Plan) -> RunsOn:
     """What is known of the nodes of a plan: by the profile, and on this machine by a look."""
-    from muster.act.venv_record import RunsOn
-    from muster.plan.model import Engine
+    from muster.look.venv_record import RunsOn
+    from muster.model.plan import Engine
     from muster.plan.site_terms import node_kind
 
     of_site = () if request.image else site.profile.modules.load or ()
@@ -151,7 +151,7 @@ def _nodes_of(request: Request, site: Site, plan: Plan) -> RunsOn:
     if plan.engine is Engine.HERE:
         import os
 
-        from muster.act.image_facts import gpu_kind_here
+        from muster.look.image_facts import gpu_kind_here
 
         return RunsOn(modules, os.uname().machine, gpu_kind_here(), gpus)
     node = node_kind(site, request)[1]
@@ -164,8 +164,8 @@ def _told_of_forks(plan: Plan, site: Site) -> Plan:
 
     from msgspec.structs import replace
 
-    from muster.act.forks import fork_warning
-    from muster.plan.model import Note
+    from muster.look.forks import fork_warning
+    from muster.model.plan import Note
     from muster.sites.when import workloads_of
 
     script = next((str(word) for word in plan.command if str(word).endswith(".py")), None)

@@ -17,7 +17,7 @@ def main(words: Sequence[str]) -> int:
     """Print the plan in one of its forms."""
     if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("no_label",)):
         return 0
-    from muster.plan.model import Engine
+    from muster.model.plan import Engine
     from muster.render.explain import plan_as_json, plan_as_text
     from muster.render.script import job_script
 

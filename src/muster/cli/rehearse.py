@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from muster.facts import Facts
     from muster.job.request import Request
     from muster.lab.spec import LabSpec
-    from muster.plan.model import Plan
+    from muster.model.plan import Plan
+    from muster.rehearse.cluster import Stage
     from muster.rehearse.judge import Point
     from muster.rehearse.source import Insists
-    from muster.rehearse.stage import Stage
     from muster.sites.schema import Profile
 
 __all__ = ["rehearse"]
@@ -32,7 +32,7 @@ def rehearse(words: Sequence[str], *, asked: bool, ranks: str | None, quiet: boo
     """Rehearse; 0 where everything that a lab can show was right, else the script's own status, or 1."""
     from muster.act.rank_library import make_rank_library
     from muster.rehearse.adapt import few_ranks, for_lab, not_shown
-    from muster.rehearse.stage import stage
+    from muster.rehearse.cluster import stage
     from muster.sites.load import choose_site, overrides_from
 
     if not asked:

@@ -31,11 +31,11 @@ def main(words: Sequence[str]) -> int:
     if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files")):
         return 0
     from muster.act.launch import run_allocated, run_here, run_within
-    from muster.act.place import Place, place_of, refuse_in_every_rank
     from muster.act.preflight import check_before_start
     from muster.act.rank_library import make_rank_library
-    from muster.act.size import sized_by_allocation
-    from muster.plan.model import Engine
+    from muster.look.place import Place, place_of, refuse_in_every_rank
+    from muster.look.size import sized_by_allocation
+    from muster.model.plan import Engine
 
     rest, own = take_own(words, ("--quiet", "--verbose", "--rehearse"), ("--ranks",))
     quiet = "--quiet" in own

@@ -18,10 +18,10 @@ def main(words: Sequence[str]) -> int:
     """Become the shell."""
     if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files", "launcher", "here")):
         return 0
-    from muster.act.image_facts import look_at_image
     from muster.act.launch import run_allocated, run_within
-    from muster.act.place import Place, place_of
     from muster.act.rank_library import make_rank_library
+    from muster.look.image_facts import look_at_image
+    from muster.look.place import Place, place_of
     from muster.plan.build import make_plan
     from muster.plan.interactive import for_a_shell
     from muster.sites.load import choose_site, overrides_from

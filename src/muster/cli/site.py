@@ -70,7 +70,7 @@ def main(words: list[str]) -> int:
 
 def _list(names: list[str], switches: set[str]) -> int:
     del names
-    from muster.act.probe import look
+    from muster.look.probe import look
     from muster.sites.heads import SearchPath, heads
 
     found = heads(SearchPath.of(look()))
@@ -95,7 +95,7 @@ def _list(names: list[str], switches: set[str]) -> int:
 
 
 def _show(names: list[str], switches: set[str]) -> int:
-    from muster.act.probe import look
+    from muster.look.probe import look
     from muster.sites.load import choose_site
     from muster.sites.tell import as_json, lines, missing_keys
 
@@ -134,7 +134,7 @@ def _plain(value: Any) -> Any:
 
 def _detect(names: list[str], switches: set[str]) -> int:
     del names
-    from muster.act.probe import look
+    from muster.look.probe import look
     from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
     from muster.sites.match import decide
 
@@ -162,8 +162,8 @@ def _detect(names: list[str], switches: set[str]) -> int:
 
 def _survey(flags: Sequence[str], switches: set[str]) -> Survey:
     """Ask this cluster; an error where nothing could be asked."""
-    from muster.act.probe import look
-    from muster.act.survey import survey
+    from muster.look.probe import look
+    from muster.look.survey import survey
 
     found = survey(look(), job=flags if "--job" in switches or flags else None)
     if not found.answers:
@@ -187,7 +187,7 @@ def _probe(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
 
 
 def _check(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
-    from muster.act.probe import look
+    from muster.look.probe import look
     from muster.sites.draft import seen_profile
     from muster.sites.load import choose_site
     from muster.sites.tell import third_party_keys
@@ -228,7 +228,7 @@ def _check(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
 
 def _prove(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     """What two nodes show of the profile, and what Muster's own launch over two nodes shows."""
-    from muster.act.survey import ask_two_nodes
+    from muster.look.survey import ask_two_nodes
     from muster.sites.nodes import findings_of_nodes
 
     answers, trouble = ask_two_nodes(site.profile, flags)
@@ -241,13 +241,13 @@ def _prove(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
 def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     """A job of two nodes as Muster plans it, with a probe in the place of the command."""
     from muster.act.launch import salloc_flags
-    from muster.act.place import scheduler_environment
-    from muster.act.runner import run
     from muster.cli.launching import facts_and_request, plan_for
+    from muster.look.place import scheduler_environment
     from muster.rehearse.adapt import with_command
     from muster.rehearse.judge import Point, judge, stopped_at
     from muster.rehearse.probe import parse, probe
     from muster.render.script import job_script
+    from muster.runner import run
     from muster.sites.verify import Finding
 
     words = ["--site", name, "-N", "2", "-t", "2", *(f"--sbatch={flag}" for flag in flags), "--", "true"]

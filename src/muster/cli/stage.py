@@ -34,7 +34,7 @@ class _Parser(argparse.ArgumentParser):
 def main(words: list[str]) -> int:
     """Stage; print the place."""
     options = _parser().parse_args(words)
-    from muster.plan.model import Reason, Staged
+    from muster.model.plan import Reason, Staged
     from muster.stage.nodes import clean, need_allocation, stage
     from muster.stage.pack import place
 

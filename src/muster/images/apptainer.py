@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import msgspec
 
 from muster.images.base import activated, names_set
-from muster.plan.model import Flag, Mount, Plan
-from muster.plan.words import Word
+from muster.model.plan import Flag, Mount, Plan
+from muster.model.words import Word
 from muster.rank import contract
 
 __all__ = ["Apptainer"]

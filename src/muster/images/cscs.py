@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from muster.images.base import activated, lines_inside, parts_inside
-from muster.images.registry import enroot_name
-from muster.plan.model import Flag, ImageUse, Mount, Plan, Reason, Variable
-from muster.plan.words import Fragment, Template, Word
+from muster.images.enroot_name import enroot_name
+from muster.model.plan import Flag, ImageUse, Mount, Plan, Reason, Variable
+from muster.model.words import Fragment, Template, Word
 
 __all__ = ["ContainerEngine"]
 

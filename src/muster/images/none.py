@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.plan.model import Flag, Plan
-from muster.plan.words import Word
+from muster.model.plan import Flag, Plan
+from muster.model.words import Word
 
 __all__ = ["NoImage"]
 

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 
 from muster.images.base import activated, lines_inside, names_set, parts_inside
-from muster.images.registry import enroot_name
-from muster.plan.model import Flag, Mount, Plan, Reason
-from muster.plan.words import Fragment, Word
+from muster.images.enroot_name import enroot_name
+from muster.model.plan import Flag, Mount, Plan, Reason
+from muster.model.words import Fragment, Word
 
 __all__ = ["Pyxis"]
 

@@ -1,6 +1,6 @@
 """Settings typed once: /etc < user < project < MUSTER_*. A key is an option's long name, with - or _.
 
-Reading the files is the caller's work (`act/probe.py`); here text becomes values that know their origin.
+Reading the files is the caller's work (`look/probe.py`); here text becomes values that know their origin.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.act.runner import Result, checked, run
 from muster.lab import daemons, paths
 from muster.lab.spec import LabSpec, Options
+from muster.runner import Result, checked, run
 
 __all__ = ["sacctmgr_words", "start_database"]
 

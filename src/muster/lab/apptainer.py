@@ -13,9 +13,9 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from muster.act.runner import Runner, run
 from muster.errors import MachineLacks
 from muster.lab.debian import Apt, check_tools, mirror_of, open_to_all, patch
+from muster.runner import Runner, run
 
 __all__ = ["APPTAINER", "apptainer_cache", "prepared_apptainer", "relocated"]
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from muster.act.runner import checked, run
 from muster.errors import SiteError
 from muster.lab import accounting, config, daemons, host, kernel, paths, state
 from muster.lab.internet import RESOLVER, names_through
@@ -16,9 +15,10 @@ from muster.lab.kernel import MountFlag
 from muster.lab.mounts import mount_lab
 from muster.lab.spec import LabSpec
 from muster.lab.versions import SlurmRoot, lay_over
+from muster.runner import checked, run
 
 if TYPE_CHECKING:
-    from muster.act.runner import Process
+    from muster.runner import Process
 
 __all__ = ["build"]
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from muster.act import runner
+from muster import runner
 from muster.errors import SiteError
 from muster.lab import paths
 
 if TYPE_CHECKING:
-    from muster.act.runner import Process
+    from muster.runner import Process
 
 __all__ = ["ENVIRONMENT", "start", "wait_until"]
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.act.runner import Runner, checked
 from muster.errors import MachineLacks
 from muster.lab.requirements import as_root
+from muster.runner import Runner, checked
 
 __all__ = ["LIBRARIES", "Apt", "Fetched", "check_tools", "fetch", "mirror_of", "open_to_all", "patch"]
 

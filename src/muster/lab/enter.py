@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from muster.act.runner import become
 from muster.errors import MachineLacks, MusterError, RequestError, SiteError, UnknownName
 from muster.lab import config, host, kernel, paths
 from muster.lab.kernel import EVERY_KIND, Namespace
+from muster.runner import become
 
 __all__ = ["Command", "execute", "inside"]
 

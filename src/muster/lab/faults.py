@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from muster.act.runner import checked, run
 from muster.errors import RequestError, SiteError, UnknownName
 from muster.lab import build, daemons, host, paths
 from muster.lab.spec import LabSpec
 from muster.lab.state import read_spec
+from muster.runner import checked, run
 
 __all__ = ["FAULTS", "apply", "conditions", "controller_answers", "restore"]
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from io import RawIOBase
 
-from muster.act.runner import Runner, run
 from muster.errors import CommandFailed, SiteError
 from muster.lab import kernel
 from muster.lab.kernel import Namespace
 from muster.lab.requirements import IdRange, namespaces_refused
+from muster.runner import Runner, run
 
 __all__ = ["FirstProcess", "begin", "reap"]
 

@@ -9,12 +9,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from muster.act.runner import checked, run, start
 from muster.lab import config, daemons, kernel, paths
 from muster.lab.first import reap
 from muster.lab.kernel import Namespace
 from muster.lab.mounts import mount_host
 from muster.lab.spec import LabSpec
+from muster.runner import checked, run, start
 
 __all__ = ["boot", "first_process", "ip_batch", "is_up", "known", "link", "member_processes"]
 

@@ -14,13 +14,13 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from muster.act.runner import start
 from muster.errors import MachineLacks, SiteError
 from muster.lab import config, daemons, host, kernel, paths
 from muster.lab.enter import inside
 from muster.lab.kernel import MountFlag, Namespace
 from muster.lab.requirements import as_root
 from muster.lab.state import read_spec
+from muster.runner import start
 
 __all__ = ["MACHINE", "RESOLVER", "check_way_out", "connect", "names_through"]
 

@@ -1,6 +1,6 @@
 """The few Linux calls that make and enter a lab's world, which Python 3.11 does not have.
 
-Forks live here and not in `act/runner.py`: a namespace is entered by a child, not by a program.
+Forks live here and not in `runner.py`: a namespace is entered by a child, not by a program.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from muster.act.runner import Runner, run
 from muster.errors import CommandFailed, MachineLacks, RequestError, UnknownName
 from muster.lab import kernel
 from muster.lab.debian import Fetched, check_tools, fetch
 from muster.lab.kernel import MountFlag
+from muster.runner import Runner, run
 
 __all__ = ["SUITES", "SlurmRoot", "cache_folder", "damaged", "lay_over", "prepared_root"]
 

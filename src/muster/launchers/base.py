@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from muster.plan.model import Engine, Flag, Plan
-from muster.plan.words import Fragment, Word
+from muster.model.plan import Engine, Flag, Plan
+from muster.model.words import Fragment, Word
 
 __all__ = ["RANK", "WORKER", "Launcher", "Prologues", "Wrap", "identity_part", "prologue"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from muster.launchers.base import RANK, Prologues, Wrap, identity_part, prologue
-from muster.plan.model import Flag, Plan
-from muster.plan.words import Word
+from muster.model.plan import Flag, Plan
+from muster.model.words import Word
 
 __all__ = ["Local"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from muster.launchers.base import Prologues, Wrap
-from muster.plan.model import Flag, Plan, Reason
-from muster.plan.words import Fragment, Word
+from muster.model.plan import Flag, Plan, Reason
+from muster.model.words import Fragment, Word
 
 __all__ = ["Shell"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from muster.launchers.base import RANK, Prologues, Wrap, identity_part, prologue
-from muster.plan.model import Flag, Output, Plan, Reason
-from muster.plan.words import Fragment, Word
+from muster.model.plan import Flag, Output, Plan, Reason
+from muster.model.words import Fragment, Word
 
 __all__ = ["Srun", "step_flags"]
 

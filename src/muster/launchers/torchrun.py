@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from muster.launchers.base import RANK, WORKER, Prologues, Wrap, identity_part, prologue
 from muster.launchers.srun import step_flags
-from muster.plan.model import Engine, Flag, Plan, Reason
-from muster.plan.words import Fragment, Word
+from muster.model.plan import Engine, Flag, Plan, Reason
+from muster.model.words import Fragment, Word
 
 __all__ = ["Torchrun", "agent_words"]
 

@@ -12,18 +12,18 @@ from muster import __version__
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
+from muster.model.plan import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape, Staging, Variable
+from muster.model.words import Word
 from muster.plan.command import pin_python, resolve_command
 from muster.plan.conditions import make_conditions
 from muster.plan.environment import left_over, make_prelude, make_variables
 from muster.plan.flags import absorb_flags, gpus_in_gres, unknown_flags, whole_step_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.horovod import HOROVOD, horovod_variables, pmi_of, started_by, starter_of
-from muster.plan.model import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape, Staging, Variable
 from muster.plan.python_environment import as_variables, environment_of, venv_in_image
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_terms import node_shape, reason_for, site_notes, situation_of, terms_of
 from muster.plan.terms import Terms
-from muster.plan.words import Word
 from muster.sites.load import Site
 from muster.sites.when import Situation
 from muster.units import parse_walltime_s

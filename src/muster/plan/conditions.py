@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from muster.job.request import Request
-from muster.plan.model import Condition, Shape
+from muster.model.plan import Condition, Shape
 from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
 from muster.sites.load import Site

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
-from muster.plan.model import ImageUse, Note, Prelude, Reason, Variable
+from muster.model.plan import ImageUse, Note, Prelude, Reason, Variable
+from muster.model.words import Fragment, line, quote, template
 from muster.plan.python_environment import activation, environment_of
 from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
-from muster.plan.words import Fragment, line, quote, template
 from muster.sites.load import Site
 
 __all__ = ["left_over", "make_prelude", "make_variables"]

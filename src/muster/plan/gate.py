@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from muster.plan.model import Condition, Engine, Reason, Shape
+from muster.model.plan import Condition, Engine, Reason, Shape
 from muster.sites.load import Site
 
 __all__ = ["REASON", "expected_at", "gate_condition", "gate_file", "gate_words"]

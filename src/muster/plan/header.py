@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from muster.errors import RequestError
 from muster.job.request import Request
-from muster.plan.model import Directive, Plan, Reason
+from muster.model.plan import Directive, Plan, Reason
 from muster.plan.terms import Terms
 from muster.units import format_walltime, parse_walltime_s
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from muster.errors import RequestError
 from muster.job.request import Request
-from muster.plan.model import Engine, Reason, Variable
+from muster.model.plan import Engine, Reason, Variable
 from muster.plan.site_terms import reason_for
 from muster.sites.load import Site
 

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from muster.errors import RequestError
 from muster.facts import Facts, ImageFacts
 from muster.job.request import Request
+from muster.model.plan import Engine, Flag, ImageUse, Reason, Variable
 from muster.plan.image_engine import PROGRAMS, Reference, choose_engine, find_image, reference_of
-from muster.plan.model import Engine, Flag, ImageUse, Reason, Variable
 from muster.plan.mounts import LIBRARY, covered, make_mounts
 from muster.plan.python_environment import venv_in_image
 from muster.plan.site_terms import node_kind, reason_for

@@ -10,7 +10,7 @@ import msgspec
 from muster.errors import MachineLacks, RequestError, UnknownName
 from muster.facts import Facts, ImageFacts
 from muster.job.request import Request
-from muster.plan.model import Engine, Reason
+from muster.model.plan import Engine, Reason
 from muster.plan.mounts import without_tilde
 from muster.plan.site_terms import reason_for
 from muster.sites.load import Site

@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 
 from muster.errors import RequestError
 from muster.facts import ImageFacts
-from muster.plan.model import ImageUse, Note, Variable
+from muster.model.plan import ImageUse, Note, Variable
+from muster.model.words import Template, Word
 from muster.plan.mounts import covered
-from muster.plan.words import Template, Word
 
 __all__ = ["absolute_paths", "check_places", "image_notes"]
 

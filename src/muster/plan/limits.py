@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from muster.errors import RequestError
 from muster.job.request import Request
-from muster.plan.model import Directive, Shape
+from muster.model.plan import Directive, Shape
 from muster.sites.load import Site
 from muster.sites.rules import Ask, Refusal, refusals
 from muster.units import parse_walltime_s

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from muster.errors import RequestError
 from muster.facts import Facts, ImageFacts
 from muster.job.request import Request
-from muster.plan.model import Mount, Reason
+from muster.model.plan import Mount, Reason
 from muster.plan.python_environment import venv_in_image
 from muster.plan.site_terms import reason_for
 from muster.sites.load import Site

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
-from muster.plan.model import Prelude, Reason, Variable
+from muster.model.plan import Prelude, Reason, Variable
 
 __all__ = ["PythonEnvironment", "activation", "as_variables", "chosen", "environment_of", "venv_in_image"]
 

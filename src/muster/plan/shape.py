@@ -6,7 +6,7 @@ import msgspec
 
 from muster.errors import RequestError
 from muster.job.request import Request
-from muster.plan.model import Reason, Shape
+from muster.model.plan import Reason, Shape
 
 __all__ = ["NodeShape", "make_shape"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from muster.errors import UnknownName
 from muster.job.request import Request
-from muster.plan.model import Directive, Flag, Note, Prelude, Reason, Shape, Variable
+from muster.model.plan import Directive, Flag, Note, Prelude, Reason, Shape, Variable
+from muster.model.words import template
 from muster.plan.shape import NodeShape
 from muster.plan.terms import DEFAULT_PORTS, Ports, Terms
-from muster.plan.words import template
 from muster.sites.load import Site
 from muster.sites.masks import bind_ranks, core_list, threads_counted
 from muster.sites.queues import choose_queue

@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 from muster.errors import RequestError
 from muster.facts import Facts, StagingFacts
 from muster.job.request import Request
-from muster.plan.model import Engine, ImageUse, Note, Reason, Shape, Staged, Staging
+from muster.model.plan import Engine, ImageUse, Note, Reason, Shape, Staged, Staging
+from muster.model.words import Fragment, Word
 from muster.plan.python_environment import environment_of
 from muster.plan.site_terms import reason_for
-from muster.plan.words import Fragment, Word
 from muster.sites.load import Site
 
 __all__ = ["IMPORT_OPERATIONS", "advice", "make_staging", "proposal", "staging_notes"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from muster.plan.model import Directive, Flag, Prelude, Reason, Variable
+from muster.model.plan import Directive, Flag, Prelude, Reason, Variable
 
 __all__ = ["Ports", "Terms"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from muster.plan.model import Flag, Output, Plan, Prelude, Shape
+from muster.model.plan import Flag, Output, Plan, Prelude, Shape
 from muster.sites.schema import Profile
 
 __all__ = ["Rehearsed", "few_ranks", "for_lab", "not_shown", "with_command"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from muster.plan.model import Plan
+from muster.model.plan import Plan
 from muster.rehearse.probe import FAILED_WITH, Seen
 
 __all__ = ["Point", "judge", "judge_exit", "stopped_at"]

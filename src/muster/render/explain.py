@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from muster.launchers import launcher_named
+from muster.model.plan import Plan, Reason
+from muster.model.words import Fragment, quote
 from muster.plan.gate import REASON
-from muster.plan.model import Plan, Reason
-from muster.plan.words import Fragment, quote
 from muster.render.image import with_step_flags
 
 __all__ = ["explain", "plan_as_json", "plan_as_text"]

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from muster.images import engine_named
 from muster.launchers import launcher_named
 from muster.launchers.base import RANK
-from muster.plan.model import Plan
-from muster.plan.words import Word, quote
+from muster.model.plan import Plan
+from muster.model.words import Word, quote
 from muster.render.parts import compose
 
 __all__ = ["definition_lines", "prologue_end", "step_words", "with_step_flags"]

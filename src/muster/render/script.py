@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from muster.launchers import Launcher, launcher_named
 from muster.launchers.base import RANK
-from muster.plan.model import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Variable
-from muster.plan.words import Fragment, Word, line, quote
+from muster.model.plan import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Variable
+from muster.model.words import Fragment, Word, line, quote
 from muster.rank import contract
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, part

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from muster.images import engine_named
 from muster.images.apptainer import Apptainer
-from muster.plan.model import Plan, Staged, Staging
-from muster.plan.words import Fragment, Word, line, quote
+from muster.model.plan import Plan, Staged, Staging
+from muster.model.words import Fragment, Word, line, quote
 from muster.render.parts import part
 
 __all__ = [

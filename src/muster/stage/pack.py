@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.runner import checked, run
 from muster.errors import RequestError
-from muster.plan.model import Staged
+from muster.model.plan import Staged
+from muster.runner import checked, run
 
 __all__ = ["Packed", "pack", "place"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.plan.model import ImageUse
+from muster.model.plan import ImageUse
 
 __all__ = ["enroot_name"]
 

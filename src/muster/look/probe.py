@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from muster.act.programs import on_path
-from muster.act.runner import Runner, run
 from muster.errors import RequestError, SchedulerSilent
 from muster.facts import Facts
+from muster.look.programs import on_path
+from muster.runner import Runner, run
 
 __all__ = ["controller_answers", "load_facts", "look", "save_facts", "settings_files"]
 

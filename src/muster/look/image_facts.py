@@ -12,9 +12,9 @@ from typing import BinaryIO, Protocol
 
 from msgspec.structs import replace
 
-from muster.act.venv_record import version_of_venv
 from muster.facts import Facts, ImageFacts, VenvFacts
 from muster.job.request import Request
+from muster.look.venv_record import version_of_venv
 from muster.plan.image_engine import reference_of
 from muster.plan.image_paths import absolute_paths
 from muster.plan.mounts import without_tilde
@@ -160,7 +160,7 @@ _GLIBC_WANTS = re.compile(rb"GLIBC_(\d+)\.(\d+)")
 
 
 def _has(tree: Tree, path: str) -> bool:
-    from muster.act.squashfs import CannotBeRead
+    from muster.look.squashfs import CannotBeRead
 
     try:
         return tree.has(path)
@@ -190,7 +190,7 @@ def kind_of_torch(version: bytes) -> str:
 
 
 def _glibc_of(tree: Tree) -> tuple[int, int] | None:
-    from muster.act.squashfs import CannotBeRead
+    from muster.look.squashfs import CannotBeRead
 
     try:
         for place in ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib64", "usr/lib64"):
@@ -298,7 +298,7 @@ def _look_at_squashfs(path: Path, offset: int, facts: ImageFacts) -> tuple[Image
     """What is packed in a way that Python does not unpack keeps its secrets until a node has mounted it."""
     if facts.broken is not None:
         return facts, None
-    from muster.act.squashfs import CannotBeRead, Packed
+    from muster.look.squashfs import CannotBeRead, Packed
 
     try:
         tree = Packed(path, offset)

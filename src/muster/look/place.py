@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from muster.act.probe import controller_answers
-from muster.act.runner import Runner, run
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
+from muster.look.probe import controller_answers
+from muster.runner import Runner, run
 
 __all__ = ["Place", "place_of", "refuse_in_every_rank", "scheduler_environment", "stands_in_allocation"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from muster.act.nccl import nccl_of_environment
+from muster.look.nccl import nccl_of_environment
 
 __all__ = ["RunsOn", "cpu_flags_needed", "differences", "version_of_venv"]
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from muster.act.runner import Runner, run
 from muster.errors import MusterError, RequestError
 from muster.facts import Facts
 from muster.job.request import Request
+from muster.runner import Runner, run
 
 __all__ = ["sized_by_allocation"]
 

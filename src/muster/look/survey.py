@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
-from muster.act.runner import Runner, run
 from muster.errors import MachineLacks, SchedulerSilent
 from muster.facts import Facts
+from muster.runner import Runner, run
 from muster.sites.draft import JOB_SCRIPT, QUESTIONS, Survey, node_answers
 from muster.sites.nodes import Answers, answers_of, node_script
 from muster.sites.schema import Profile

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from muster.act.launch import salloc_flags
-from muster.act.place import scheduler_environment
-from muster.act.runner import Result, run, start
 from muster.lab import labs
 from muster.lab.spec import LabSpec
-from muster.plan.model import Plan
+from muster.look.place import scheduler_environment
+from muster.model.plan import Plan
 from muster.render.script import job_script
+from muster.runner import Result, run, start
 
 if TYPE_CHECKING:
-    from muster.act.runner import Process
+    from muster.runner import Process
 
 __all__ = ["Stage", "stage"]
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from muster.plan.words import Word
+from muster.model.words import Word
 
 __all__ = [
     "SNAPSHOT_HERE",

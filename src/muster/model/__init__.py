@@ -1,0 +1,1 @@
+"""The plan and its parts as values: what all other rooms speak of. Decides nothing, runs nothing."""
