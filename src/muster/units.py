@@ -6,10 +6,25 @@ import re
 
 from muster.errors import RequestError
 
-__all__ = ["format_memory", "format_walltime", "parse_memory_mib", "parse_walltime_s"]
+__all__ = ["format_memory", "format_walltime", "parse_memory_mib", "parse_walltime_s", "shown", "whole_number"]
 
 _WALLTIME_FORMS = "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes[:seconds]"
-_UNITS_MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
+_UNITS_KIB = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3}
+# No count, time or size of any cluster has more; int() refuses thousands of digits, and floats end before that.
+_MOST_DIGITS = 18
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that these ASCII digits spell; None for anything else, and for more than 18 digits.
+
+    str.isdigit takes characters that int() refuses ("²"), so whatever was written elsewhere is read with this.
+    """
+    return int(text) if len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit() else None
+
+
+def shown(text: str) -> str:
+    """Return the text in quotes as a message quotes it: the first 40 characters of a longer one."""
+    return repr(text) if len(text) <= 40 else f"{text[:40]!r}…"
 
 
 def parse_walltime_s(text: str) -> int | None:
@@ -18,12 +33,13 @@ def parse_walltime_s(text: str) -> int | None:
         return None
     days, dash, clock = text.strip().rpartition("-")
     parts = clock.split(":")
-    if not all(re.fullmatch(r"[0-9]+", part) for part in [*parts, *([days] if dash else [])]) or len(parts) > 3:
-        raise RequestError(f"{text!r} is not a time limit", hint=f"Slurm's forms: {_WALLTIME_FORMS}")
-    numbers = [int(part) for part in parts]
+    numbers = [number for part in parts if (number := whole_number(part)) is not None]
+    whole_days = whole_number(days) if dash else 0
+    if len(numbers) < len(parts) or len(parts) > 3 or whole_days is None:
+        raise RequestError(f"{shown(text)} is not a time limit", hint=f"Slurm's forms: {_WALLTIME_FORMS}")
     if dash:
         hours, minutes, seconds = (*numbers, 0, 0)[:3]
-        total = ((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds
+        total = ((whole_days * 24 + hours) * 60 + minutes) * 60 + seconds
     elif len(numbers) == 3:
         total = (numbers[0] * 60 + numbers[1]) * 60 + numbers[2]
     else:
@@ -41,11 +57,10 @@ def format_walltime(seconds: int) -> str:
 
 def parse_memory_mib(text: str) -> int:
     """Mebibytes of a Slurm memory size; a bare number is mebibytes, parts are rounded up."""
-    found = re.fullmatch(r"([0-9]+)(?:([KMGT])(?:i?B)?)?", text.strip(), re.IGNORECASE)
+    found = re.fullmatch(r"([0-9]{1,18})(?:([KMGT])(?:i?B)?)?", text.strip(), re.IGNORECASE | re.ASCII)
     if not found:
-        raise RequestError(f"{text!r} is not a memory size", hint="a number and K, M, G or T, for example 64G")
-    number, unit = int(found[1]), (found[2] or "M").upper()
-    return -int(-number * _UNITS_MIB[unit] // 1)
+        raise RequestError(f"{shown(text)} is not a memory size", hint="a number and K, M, G or T, for example 64G")
+    return -(-int(found[1]) * _UNITS_KIB[(found[2] or "M").upper()] // 1024)
 
 
 def format_memory(mib: int) -> str:

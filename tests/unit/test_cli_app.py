@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -134,3 +135,53 @@ def test_a_full_disk_is_told_in_words() -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("muster: error: no space is left to write the output\n\nhint: ")
     assert len(done.stderr.splitlines()) == 3
+
+
+# Encodings in which Python writes on an old login node, or where somebody said so.
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "iso8859-15", "utf-8"])
+@pytest.mark.parametrize(
+    "words", [("run", "--help"), ("bench", "--help"), ("site", "show", "lumi"), ("lab", "--help"), ("build", "--help")]
+)
+def test_every_page_is_printed_whatever_stdout_takes(encoding: str, words: tuple[str, ...]) -> None:
+    variables = {**os.environ, "PYTHONIOENCODING": f"{encoding}:strict", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([MUSTER, *words], capture_output=True, check=False, env={**variables, "LC_ALL": "POSIX"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode(encoding)
+
+
+def test_a_name_that_is_no_text_can_be_printed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [MUSTER, "check", "--log", os.fsencode(tmp_path) + b"/\xff"], capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    assert b"No such file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "--", "true"),
+        ("submit", "--", "true"),
+        ("run", "--here", "--", "true"),
+        ("check",),
+        ("site", "detect"),
+        ("build", "venv", "x"),
+    ],
+)
+def test_a_working_directory_that_was_removed_is_said(words: tuple[str, ...], tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    done = subprocess.run(["sh", "-c", script, "sh", gone, MUSTER, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "the working directory is not there any more" in done.stderr
+    assert "hint: cd to" in done.stderr
+
+
+def test_what_the_file_system_says_is_no_bug(verb_that: Callable[[Callable[[], int]], None], capsys: Any) -> None:
+    def write() -> int:
+        raise PermissionError(13, "Permission denied", "/home/ro/.local")
+
+    verb_that(write)
+    assert app.main(["try"]) == 2
+    assert "/home/ro/.local: Permission denied" in capsys.readouterr().err

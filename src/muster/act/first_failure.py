@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from muster.act.watch import JobOutput, LogFile
 from muster.slurm.srun_messages import Failure, exit_words, read_step
+from muster.units import whole_number
 
 __all__ = ["earliest_of_torchrun", "first_failure", "mpirun_failure", "torchrun_failure"]
 
@@ -25,13 +26,13 @@ _FIELD = re.compile(r"^\s+(?P<name>time|host|rank|exitcode)\s+: (?P<value>\S+)")
 _SIGTERM_STATUS = 128 + 15
 
 _OPEN_MPI_SIGNAL = re.compile(
-    r"^\S+ noticed that process rank (?P<rank>[0-9]+) with PID [0-9]+ on node (?P<host>\S+) "
-    r"exited on signal (?P<signal>[0-9]+)"
+    r"^\S+ noticed that process rank (?P<rank>[0-9]{1,9}) with PID [0-9]+ on node (?P<host>\S+) "
+    r"exited on signal (?P<signal>[0-9]{1,9})"
 )
-_OPEN_MPI_PROCESS = re.compile(r"^\s*Process name: \[\[[^\]]*\],(?P<rank>[0-9]+)\]")
-_OPEN_MPI_CODE = re.compile(r"^\s*Exit code:\s+(?P<code>[0-9]+)")
-_HYDRA_HOST = re.compile(r"^=\s+(?:RANK (?P<rank>[0-9]+) )?PID [0-9]+ RUNNING AT (?P<host>\S+)")
-_HYDRA_SIGNAL = re.compile(r"^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: .*\(signal (?P<signal>[0-9]+)\)")
+_OPEN_MPI_PROCESS = re.compile(r"^\s*Process name: \[\[[^\]]*\],(?P<rank>[0-9]{1,9})\]")
+_OPEN_MPI_CODE = re.compile(r"^\s*Exit code:\s+(?P<code>[0-9]{1,9})")
+_HYDRA_HOST = re.compile(r"^=\s+(?:RANK (?P<rank>[0-9]{1,9}) )?PID [0-9]+ RUNNING AT (?P<host>\S+)")
+_HYDRA_SIGNAL = re.compile(r"^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: .*\(signal (?P<signal>[0-9]{1,9})\)")
 
 
 def first_failure(output: JobOutput) -> Failure | None:
@@ -103,9 +104,9 @@ def torchrun_failure(lines: Iterable[str]) -> tuple[str, Failure] | None:
 
 
 def _of_torchrun(fields: dict[str, str], line: str) -> Failure:
-    code = int(fields["exitcode"]) if re.fullmatch(r"-?[0-9]+", fields["exitcode"]) else None
+    code = int(fields["exitcode"]) if re.fullmatch(r"-?[0-9]{1,9}", fields["exitcode"]) else None
     status = None if code is None else 128 - code if code < 0 else code
-    rank = int(fields["rank"]) if fields["rank"].isdigit() else None
+    rank = whole_number(fields["rank"])
     return _failure(rank, fields["host"], status, line)
 
 

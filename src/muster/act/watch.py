@@ -16,10 +16,11 @@ from pathlib import Path
 import msgspec
 
 from muster.errors import RequestError
+from muster.units import whole_number
 
 __all__ = ["Follower", "JobOutput", "Line", "LogFile", "last_lines", "output_of_files", "output_of_run"]
 
-_LABEL = re.compile(rb"(?: *([0-9]+): |\[[0-9]+,([0-9]+)\]<std(?:out|err|diag)>:|\[([0-9]+)\] )")
+_LABEL = re.compile(rb"(?: *([0-9]{1,15}): |\[[0-9]+,([0-9]{1,15})\]<std(?:out|err|diag)>:|\[([0-9]{1,15})\] )")
 _CHUNK_BYTES = 1 << 18
 # A program that writes no line ends must not fill our memory: its line is broken here.
 _LONGEST_LINE_BYTES = 1 << 20
@@ -86,8 +87,8 @@ class JobOutput(msgspec.Struct, frozen=True):
         in_run = path not in self.named
         if in_run and path.stem == "batch":
             return LogFile(path, labelled=False)
-        if in_run and self.a_file_each and dot and host and rank.isdigit():
-            return LogFile(path, rank=int(rank), labelled=self.labelled)
+        if in_run and self.a_file_each and dot and host and (number := whole_number(rank)) is not None:
+            return LogFile(path, rank=number, labelled=self.labelled)
         # One rank alone needs no label.
         return LogFile(path, rank=0 if in_run and self.ranks == 1 else None, labelled=self.labelled)
 
@@ -209,4 +210,6 @@ def _in_order(path: Path) -> tuple[list[tuple[int, str]], bool, list[tuple[int, 
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"([0-9]+)", name)]
+    return [
+        (int(part), "") if part.isdigit() else (0, part) for part in re.split(r"([0-9]{1,15})", name, flags=re.ASCII)
+    ]

@@ -44,7 +44,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_bytes(text: str) -> int:
     """Bytes of a size with its unit: 8B, 64KiB, 4GB."""
-    found = re.fullmatch(r"([0-9]+)\s?([A-Za-z]*)", text.strip(), re.ASCII)
+    found = re.fullmatch(r"([0-9]{1,15})\s?([A-Za-z]*)", text.strip(), re.ASCII)
     if not found:
         raise RequestError(f"{text!r} is not a size", hint="a whole number and a unit: 8B, 64KiB, 16MiB, 4GiB, 4GB")
     number, unit = found.groups()

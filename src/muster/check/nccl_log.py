@@ -79,8 +79,8 @@ _FIELDS = (
     ("plugin", re.compile(r"^NET/OFI (?:Using|Initializing) (?P<value>aws-ofi-(?:nccl|rccl) [\w.+-]+)")),
     ("plugin", re.compile(r"^NET/Plugin: Loaded net plugin (?P<value>\S.*?) \(v[0-9]+\)")),
     ("provider", re.compile(r"^NET/OFI Selected [Pp]rovider is (?P<value>[\w;]+)")),
-    ("nodes", re.compile(r"\bnNodes (?P<value>[0-9]+)")),
-    ("ranks", re.compile(r"\bn[rR]anks (?P<value>[0-9]+)")),
+    ("nodes", re.compile(r"\bnNodes (?P<value>[0-9]{1,9})\b")),
+    ("ranks", re.compile(r"\bn[rR]anks (?P<value>[0-9]{1,9})\b")),
 )
 _CARDS = re.compile(r"^NET/(?:IB|IBP|Socket) : Using (?P<cards>\[0\].*)")
 _CARD = re.compile(r"\[[0-9]+\]([\w.-]+)(?::[0-9]+/(\w+))?")

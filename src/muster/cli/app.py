@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -34,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status of the documented table (docs/reference/exit-status.md)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     gc.set_threshold(100_000)  # what a start loads is never garbage: looking for some costs 3 ms of 60
+    _let_streams_take_any_text()
     try:
         return _flushed(_dispatch(words))
     except KeyboardInterrupt:
@@ -44,6 +47,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + 13
     except Exception as error:  # noqa: BLE001  # the one place that turns exceptions into words
         return _explain(error)
+
+
+# What our sentences use, in letters that every terminal has.
+_IN_ASCII = {"…": "...", "×": "x", "→": "->", "←": "<-", "–": "-", "—": "-", "µ": "u", "≤": "<=", "≥": ">=", "’": "'"}
+
+
+def _let_streams_take_any_text() -> None:
+    """Make stdout and stderr spell what their encoding lacks, also a file's name that is no text."""
+    codecs.register_error("muster-spell", _spell)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="muster-spell")
+
+
+def _spell(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(
+        _IN_ASCII.get(each) or each.encode("ascii", "backslashreplace").decode() for each in letters
+    ), error.end
 
 
 def _dispatch(words: list[str]) -> int:
@@ -108,6 +132,15 @@ def _explain(error: Exception) -> int:
         )
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still to be written has no place
         return 2
+    if isinstance(error, FileNotFoundError) and not _has_working_directory():
+        print_error("the working directory is not there any more", "cd to a directory that is there")
+        return 2
+    if isinstance(error, OSError) and error.filename and not os.environ.get("MUSTER_TRACEBACK"):
+        print_error(
+            f"{str(error.filename)[:200]}: {error.strerror}",
+            "look at the name, at its permissions and at its file system; MUSTER_TRACEBACK=1 shows who wanted it",
+        )
+        return 2
     import traceback
 
     where = traceback.extract_tb(error.__traceback__)[-1]
@@ -118,6 +151,14 @@ def _explain(error: Exception) -> int:
     if os.environ.get("MUSTER_TRACEBACK"):
         traceback.print_exception(error)
     return EXIT_BUG
+
+
+def _has_working_directory() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109  # pathlib asks the same
+    except OSError:
+        return False
+    return True
 
 
 def print_error(message: str, hint: str | None = None) -> None:

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 from muster.cli.launching import facts_and_request, take_own
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
+from muster.units import shown, whole_number
 
 if TYPE_CHECKING:
     from muster.bench.history import History
@@ -145,9 +146,10 @@ def _order(own: dict[str, str], directory: str) -> Order:
 
 def _count(own: dict[str, str], name: str, default: int) -> int:
     text = own.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1000):
-        raise RequestError(f"{name} {text!r} is not a count", hint="a whole number from 1 to 1000")
-    return int(text)
+    number = whole_number(text)
+    if number is None or not 0 < number <= 1000:
+        raise RequestError(f"{name} {shown(text)} is not a count", hint="a whole number from 1 to 1000")
+    return number
 
 
 def _check_outputs(own: dict[str, str]) -> None:

@@ -60,7 +60,7 @@ def main(words: Sequence[str]) -> int:
             hint="muster run --check -- COMMAND checks first, and then runs it",
         )
     if "--read" in own:
-        return _tell(_saved(Path(own["--read"])), [], own)
+        return _tell_saved(own["--read"], own)
     return _tell(*_gathered(request, rest, facts, own), own)
 
 
@@ -135,40 +135,47 @@ def _save(path: Path, documents: Sequence[Any], login: Any, expected: Any) -> No
 
 
 def _saved(path: Path) -> World:
-    from muster.check.ranks.facts import world_of
+    import msgspec
+
+    from muster.check.ranks.facts import Expected, Node, Rank, world_of
 
     hint = "give a file of muster check --save"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RequestError(f"--read {path}: {error.strerror}", hint=hint) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise RequestError(f"--read {path}: this is no JSON", hint=hint) from None
     if not isinstance(found, dict) or found.get("muster_check") != 1:
         raise RequestError(f"--read {path}: these are no facts of a check", hint=hint)
     try:
-        return world_of(found["ranks"], found["login"], found["expected"])
-    except (KeyError, TypeError, AttributeError):
-        raise RequestError(f"--read {path}: it is not whole", hint=hint) from None
+        return world_of(
+            msgspec.convert(found["ranks"], list[Rank]),
+            msgspec.convert(found["login"], Node | None),
+            msgspec.convert(found["expected"], Expected),
+        )
+    except (KeyError, msgspec.ValidationError) as error:
+        raise RequestError(f"--read {path}: it is not whole: {error}", hint=hint) from None
 
 
 # --- what is told ---------------------------------------------------------------------------------------------------
+
+
+def _tell_saved(name: str, own: dict[str, str]) -> int:
+    """Judge and show what a file holds: its values have the right kinds, and may still be nonsense."""
+    try:
+        return _tell(_saved(Path(name)), [], own)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise RequestError(
+            f"--read {name}: the facts in it cannot be judged: {error!r}", hint="give a file of muster check --save"
+        ) from None
 
 
 def _tell(world: World, found: list[Finding], own: dict[str, str]) -> int:
     from muster.check.ranks.finding import BROKEN
     from muster.check.ranks.table import judge
 
-    try:
-        judged = judge(world)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if "--read" not in own:
-            raise
-        raise RequestError(
-            f"--read {own['--read']}: the facts in it cannot be read: {error!r}",
-            hint="give a file of muster check --save",
-        ) from None
-    findings = [*found, *(each for each in judged if not (found and each.what == "meeting"))]
+    findings = [*found, *(each for each in judge(world) if not (found and each.what == "meeting"))]
     if "--json" in own:
         print_json(_document(world, findings))
     else:

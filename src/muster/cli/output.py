@@ -12,10 +12,17 @@ _LONGEST_WORD = 20
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout, keys in the order they were given."""
+    """One JSON document on stdout, keys in the order they were given; in ASCII where stdout takes no more."""
     import json
 
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    in_ascii = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    text = json.dumps(value, indent=2, ensure_ascii=in_ascii)
+    print(text if text.isascii() or not _holds_surrogate(text) else json.dumps(value, indent=2))
+
+
+def _holds_surrogate(text: str) -> bool:
+    """Whether the text holds bytes of a file's name that are no text, which no encoding takes."""
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, file: Any = None) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from muster.cli.launching import facts_and_request, need_command, plan_for, warn
 from muster.cli.output import say
 from muster.errors import RequestError
+from muster.units import whole_number
 
 if TYPE_CHECKING:
     from muster.facts import Facts
@@ -76,9 +77,10 @@ def _has_program(name: str) -> bool:
 def _count(text: str | None) -> int:
     if text is None:
         return 4
-    if not text.isdigit() or int(text) < 1:
+    ranks = whole_number(text)
+    if not ranks:
         raise RequestError(f"--ranks {text}: this is not a count", hint="a whole number from 1 up; 4 if not given")
-    return int(text)
+    return ranks
 
 
 def _check_size(plan: Plan) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from muster.errors import RequestError
-from muster.units import parse_memory_mib, parse_walltime_s
+from muster.units import parse_memory_mib, parse_walltime_s, shown, whole_number
 
 __all__ = ["LAUNCHERS", "WIREUPS", "Option", "Request", "options_of"]
 
@@ -52,21 +52,24 @@ def _text(value: str) -> str:
 
 
 def _count(value: str) -> int:
-    if not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise RequestError(f"{value!r} is not a count", hint="a whole number from 1 up")
-    return int(value)
+    number = whole_number(value)
+    if number is None or number < 1:
+        raise RequestError(f"{shown(value)} is not a count", hint="a whole number from 1 up")
+    return number
 
 
 def _count_or_none(value: str) -> int:
-    if not value.isascii() or not value.isdigit():
-        raise RequestError(f"{value!r} is not a count", hint="a whole number from 0 up")
-    return int(value)
+    number = whole_number(value)
+    if number is None:
+        raise RequestError(f"{shown(value)} is not a count", hint="a whole number from 0 up")
+    return number
 
 
 def _port(value: str) -> int:
-    if not value.isascii() or not value.isdigit() or not 1024 <= int(value) <= 65535:
-        raise RequestError(f"{value!r} is not a port", hint="a number from 1024 to 65535")
-    return int(value)
+    number = whole_number(value)
+    if number is None or not 1024 <= number <= 65535:
+        raise RequestError(f"{shown(value)} is not a port", hint="a number from 1024 to 65535")
+    return number
 
 
 def _port_range(value: str) -> tuple[int, int]:

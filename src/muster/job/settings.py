@@ -39,6 +39,8 @@ def _from_file(path: str, text: str) -> dict[str, tuple[Any, str]]:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ProfileError(str(error), path, hint="the file is TOML: key = value, text in quotes") from None
+    except (ValueError, RecursionError):  # thousands of digits or of brackets
+        raise ProfileError("a number or a list in it is too long to be read", path, hint="write it shorter") from None
     known = {name: option for name, option in options_of().items() if name not in _NOT_IN_FILES}
     found: dict[str, tuple[Any, str]] = {}
     for key, value in table.items():

@@ -10,6 +10,7 @@ from muster.facts import Facts
 from muster.job.request import Request
 from muster.look.probe import controller_answers
 from muster.runner import Runner, run
+from muster.units import whole_number
 
 __all__ = ["Place", "place_of", "refuse_in_every_rank", "scheduler_environment", "stands_in_allocation"]
 
@@ -53,7 +54,7 @@ def refuse_in_every_rank(environment: Mapping[str, str], *, on_terminal: bool) -
     for rank, size, launcher in _RANKS_OF:
         count = environment.get(size, "")
         alone = on_terminal and environment.get(rank) == "0"
-        if environment.get(rank, "").isdigit() and count.isdigit() and int(count) > 1 and not alone:
+        if environment.get(rank, "").isdigit() and (whole_number(count) or 0) > 1 and not alone:
             raise RequestError(
                 f"this is rank {environment[rank]} of the {count} that {launcher} has started ({rank}, {size}): "
                 "each would start the whole run",

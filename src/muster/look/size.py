@@ -10,6 +10,7 @@ from muster.errors import MusterError, RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.runner import Runner, run
+from muster.units import whole_number
 
 __all__ = ["sized_by_allocation"]
 
@@ -38,8 +39,12 @@ def sized_by_allocation(request: Request, facts: Facts, runner: Runner = run) ->
     return _possible(replace(request, origins=origins, **known), environment)
 
 
+# More are of no cluster: a variable that says so is damaged, and the list would take all memory.
+_MOST_NODES = 1 << 20
+
+
 def _count(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() and int(text) > 0 else None
+    return (whole_number(text) or None) if text else None
 
 
 def _each(text: str) -> list[int]:
@@ -47,8 +52,9 @@ def _each(text: str) -> list[int]:
     found: list[int] = []
     for item in text.split(","):
         number, _, times = item.partition("(x")
-        if number.isdigit():
-            found += [int(number)] * (_count(times.rstrip(")")) or 1)
+        tasks = whole_number(number)
+        if tasks is not None:
+            found += [tasks] * min(_count(times.rstrip(")")) or 1, _MOST_NODES)
     return found
 
 

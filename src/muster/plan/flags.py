@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from muster.errors import RequestError, nearest_hint
 from muster.job.options import convert
 from muster.job.request import Request, options_of
+from muster.units import whole_number
 
 __all__ = ["absorb_flags", "gpus_in_gres", "split_flag", "unknown_flags", "whole_step_flags"]
 
@@ -185,5 +186,5 @@ def gpus_in_gres(gres: str | None) -> int | None:
     for item in (gres or "").split(","):
         name, *rest = item.removeprefix("gres/").partition("(")[0].replace("=", ":").split(":")
         if name == "gpu":
-            found = (found or 0) + (int(rest[-1]) if rest and rest[-1].isdigit() else 1)
+            found = (found or 0) + (whole_number(rest[-1]) or 0 if rest and rest[-1].isdigit() else 1)
     return found

@@ -155,18 +155,18 @@ def _rows(survey: Survey) -> list[dict[str, str]]:
 def _kind(row: Mapping[str, str]) -> _Kind:
     gpus, gpu_type = 0, None
     for item in re.sub(r"\([^)]*\)", "", row["gres"]).split(","):
-        found = re.fullmatch(r"gpu(?::([^:]+))?:(\d+)", item)
+        found = re.fullmatch(r"gpu(?::([^:]+))?:([0-9]{1,9})", item)
         if found:
             gpus, gpu_type = gpus + int(found[2]), found[1]
     shape = row["shape"].split(":")
-    threads = int(shape[2]) if len(shape) == 3 and shape[2].isdigit() else 1
+    threads = _number(shape[2]) or 1 if len(shape) == 3 else 1
     features = tuple(word for word in row["features"].split(",") if word and word != "(null)")
     return _Kind(_number(row["cpus"]), threads, _number(row["memory"]), gpus, gpu_type, features)
 
 
 def _number(text: str) -> int:
     """The number at the start: sinfo writes 8+ where nodes differ."""
-    found = re.match(r"\d+", text)
+    found = re.match(r"[0-9]{1,15}", text)
     return int(found[0]) if found else 0
 
 
@@ -263,7 +263,7 @@ def _numa(lscpu: str) -> list[str]:
     domains: dict[int, dict[int, int]] = {}
     for line in lscpu.splitlines():
         cells = line.split(",")
-        if len(cells) == 4 and cells[0].isdigit() and cells[3].isdigit():
+        if re.fullmatch(r"[0-9]{1,9},[0-9]{1,9},[^,]*,[0-9]{1,9}", line):
             domains.setdefault(int(cells[3]), {}).setdefault(int(cells[1]), int(cells[0]))
     return [spell_cores(cores.values()) for _, cores in sorted(domains.items())]
 
@@ -295,7 +295,7 @@ def _partitions(rows: Sequence[Mapping[str, str]], kinds: Mapping[_Kind, str], s
             yield f"nodes = {_number(row['nodes'])}"
         yield from _limit("time_max", row["time"])
         yield from _limit("time_default", row["default_time"])
-        most = re.fullmatch(r"\d+K?-(\d+)(K?)", row["sizes"])  # sinfo writes 1024 as 1K
+        most = re.fullmatch(r"[0-9]+K?-([0-9]{1,9})(K?)", row["sizes"])  # sinfo writes 1024 as 1K
         if most:
             yield f"nodes_max = {int(most[1]) * (1024 if most[2] else 1)}"
         if name in default:

@@ -67,7 +67,8 @@ def merge(layers: Sequence[Layer]) -> Merged:
     """Tables are merged key by key, entries of known lists by their identity; anything else is replaced."""
     merged = Merged({}, {})
     for index, layer in enumerate(layers):
-        for key in layer.table.get("without", ()):
+        without = layer.table.get("without", ())
+        for key in without if isinstance(without, list) else ():  # anything else is refused by the schema
             _forget(merged, tuple(str(key).split(".")))
         said = {key: value for key, value in layer.table.items() if not (layer.inherited and key in _OWN)}
         _Over(index, merged.origins).table(merged.table, said, (), ())
@@ -100,7 +101,8 @@ class _Over(msgspec.Struct, frozen=True):
                     self.origins[here] = (self.index, source)
                 self.table(into[key], value, here, source)
             elif key in _IDENTITY and isinstance(value, list):
-                into[key] = list(into.get(key, ()))
+                weaker = into.get(key)
+                into[key] = list(weaker) if isinstance(weaker, list) else []
                 self.entries(into[key], value, here, source)
             else:
                 self.value(into, value, here, source)

@@ -143,7 +143,7 @@ def _step(value: Any, words: Sequence[str]) -> tuple[str | int, int]:
         if isinstance(value, dict) and name in value:
             return name, taken
         if isinstance(value, list):
-            number = int(name) if name.isdigit() else _numbered(value, name)
+            number = int(name) if name.isdecimal() and len(name) < 10 else _numbered(value, name)
             if number is not None:
                 return number, taken
     return (len(value) if isinstance(value, list) else words[0]), 1

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from muster.units import whole_number
+
 __all__ = ["GIDS_SCRIPT", "Gids", "read_gids"]
 
 # DEVICE INDEX GID TYPE for every entry in use, of Ethernet ports that are up.
@@ -47,11 +49,12 @@ def read_gids(text: str) -> Gids:
         device, _, rest = line.partition(" ")
         index, _, rest = rest.partition(" ")
         gid, _, kind = rest.partition(" ")
-        if not index.isdigit():
+        number = whole_number(index)
+        if number is None:
             continue
         usable = found.setdefault(device, set())
         if gid.startswith(_IPV4) and kind.strip() == "RoCE v2":
-            usable.add(int(index))
+            usable.add(number)
     if not found:
         return Gids(None, "no Ethernet port of an RDMA card is up")
     without = sorted(device for device, usable in found.items() if not usable)

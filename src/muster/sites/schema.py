@@ -58,10 +58,13 @@ Walltime = Annotated[
 ]
 Cores = Annotated[
     str,
-    Meta(pattern=r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$", description='cores as a list: "0-15" or "0-5,48-53"'),
+    Meta(
+        pattern=r"^[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*$",
+        description='cores as a list: "0-15" or "0-5,48-53"',
+    ),
 ]
 Size = Annotated[
-    str, Meta(pattern=r"^[0-9]+[KMGT]?$", description='a memory size as Slurm writes it: "480G", "460000M"')
+    str, Meta(pattern=r"^[0-9]{1,15}[KMGT]?$", description='a memory size as Slurm writes it: "480G", "460000M"')
 ]
 Flag = Annotated[
     str, Meta(pattern=r"^-{1,2}[A-Za-z][^\x00-\x1f]*$", description='one whole flag: "--hint=nomultithread"')

@@ -51,6 +51,8 @@ def parse_toml(text: str, file: str) -> dict[str, Any]:
         line = int(found[1]) if found else text.count("\n") + 1
         message = message[:1].lower() + message[1:]
         raise ProfileError(f"not TOML: {message}", file, line=line, hint="key = value, text in quotes") from None
+    except ValueError:  # a number that Python does not read: thousands of digits
+        raise ProfileError("not TOML: a number has too many digits", file, hint="write it shorter") from None
     except RecursionError:
         raise ProfileError("not TOML: brackets are nested too deeply", file, hint="key = value") from None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from muster.sites.schema import Bind, Command, Profile, Variable, When
-from muster.units import parse_walltime_s
+from muster.units import parse_walltime_s, whole_number
 
 __all__ = ["OFFLINE", "Situation", "applies", "holds", "say_when", "workloads_of"]
 
@@ -87,7 +87,7 @@ def _within(time_s: int | None, limit: str | None) -> bool:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
+    return tuple(number for part in text.split(".") if (number := whole_number(part)) is not None)
 
 
 def say_when(when: When | None) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from muster.errors import RequestError
 from muster.slurm.reasons import Reason, reason_of
 from muster.slurm.states import State, state_of
-from muster.units import parse_walltime_s
+from muster.units import parse_walltime_s, whole_number
 
 __all__ = [
     "QUERY_ENVIRONMENT",
@@ -203,8 +203,8 @@ def _texts(said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _exit(text: str) -> tuple[int | None, int | None]:
     """(exit code, signal): "7:0", "0:9"; squeue of 22.05 gives the number that wait() gave: 1792, 9."""
     code, colon, signal = text.strip().partition(":")
-    if colon and code.isdigit() and signal.isdigit():
-        return int(code), int(signal)
+    if colon and (status := whole_number(code)) is not None and (number := whole_number(signal)) is not None:
+        return status, number
     number = _number(code)
     return (None, None) if number is None else (number >> 8 & 0xFF, number & 0x7F)
 

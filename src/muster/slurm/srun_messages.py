@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from muster.units import whole_number
+
 __all__ = ["Ending", "Failure", "StepStory", "endings", "exit_words", "read_step"]
 
 _TASKS = re.compile(r"^srun: error: (?P<host>[^\s:]+): tasks? (?P<tasks>[0-9][0-9,-]*): (?P<what>.+)$")
-_EXIT_CODE = re.compile(r"Exited with exit code (?P<code>[0-9]+)")
+_EXIT_CODE = re.compile(r"Exited with exit code (?P<code>[0-9]{1,9})")
 _CORE = re.compile(r"\s*\(core dumped\)\s*$")
 # strsignal()'s words, which srun uses, and its own for the kernel's out-of-memory killer.
 _SIGNAL_OF = {
@@ -154,9 +156,10 @@ def _numbers(text: str) -> tuple[int, ...] | None:
     found: list[int] = []
     for item in text.split(","):
         low, dash, high = item.partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()) or (dash and int(high) - int(low) > 1_000_000):
+        first, last = whole_number(low), whole_number(high if dash else low)
+        if first is None or last is None or last - first > 1_000_000:
             return None
-        found.extend(range(int(low), int(high if dash else low) + 1))
+        found.extend(range(first, last + 1))
     return tuple(found)
 
 

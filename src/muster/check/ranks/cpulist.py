@@ -10,13 +10,17 @@ def whole_number(text: str) -> Optional[int]:
     return int(text) if text.isdecimal() and len(text) < 20 else None
 
 
+# No kernel is built for more; a longer list is no list of CPUs, and making it would take all memory.
+_MOST_CPUS = 1 << 20
+
+
 def cpu_set(text: str) -> Set[int]:
     """The CPUs of such a list; a stride ("0-15:2/4") is of no file we read."""
     found: Set[int] = set()
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
         first, last = whole_number(low), whole_number(high if dash else low)
-        if first is not None and last is not None:
+        if first is not None and last is not None and last < _MOST_CPUS:
             found.update(range(first, last + 1))
     return found
 

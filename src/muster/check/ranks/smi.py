@@ -3,6 +3,8 @@
 import re
 from typing import Dict, Iterator, List, NamedTuple, Tuple
 
+from muster.check.ranks.cpulist import whole_number
+
 __all__ = ["Health", "Process", "read_nvidia_smi", "read_peers", "read_rocm_smi", "read_xids"]
 
 
@@ -46,7 +48,7 @@ def _nvidia(place: str, block: str) -> Health:
     volatile = [
         value
         for path, value in values.items()
-        if "Volatile" in path and "Uncorrectable" in path[-1] and value.isdecimal()
+        if "Volatile" in path and "Uncorrectable" in path[-1] and whole_number(value) is not None
     ]
     slowed = [
         path[-1]
@@ -60,7 +62,7 @@ def _nvidia(place: str, block: str) -> Health:
     ]
     return Health(
         place=place.lower(),
-        uncorrectable=sum(int(value) for value in volatile),
+        uncorrectable=sum(whole_number(value) or 0 for value in volatile),
         remap_pending=values.get(("Remapped Rows", "Pending")) == "Yes",
         remap_failed=values.get(("Remapped Rows", "Remapping Failure Occurred")) == "Yes",
         slowed_by=tuple(name for name in dict.fromkeys(slowed) if name in _SLOW),
@@ -87,7 +89,7 @@ def _paths(block: str) -> Iterator[Tuple[Tuple[str, ...], str]]:
 
 def _processes(block: str) -> Iterator[Process]:
     for part in re.split(r"^\s*Process ID\s*: ", block, flags=re.MULTILINE)[1:]:
-        pid = re.match(r"[0-9]+", part)
+        pid = re.match(r"[0-9]{1,18}", part)
         name = re.search(r"^\s*Name\s*: (.*)$", part, re.MULTILINE)
         memory = re.search(r"^\s*Used GPU Memory\s*: (.*)$", part, re.MULTILINE)
         if pid is not None:
@@ -99,7 +101,7 @@ def read_peers(text: str) -> List[Tuple[int, int, str]]:
     found = []
     for line in text.splitlines():
         words = line.split()
-        if not words or not re.fullmatch(r"GPU[0-9]+", words[0]) or words[1:2] == ["GPU1"]:
+        if not words or not re.fullmatch(r"GPU[0-9]{1,9}", words[0]) or words[1:2] == ["GPU1"]:
             continue
         number = int(words[0][3:])
         found += [
@@ -114,7 +116,7 @@ def read_rocm_smi(text: str) -> List[Health]:
     """The GPUs of `rocm-smi --showrasinfo`: blocks that are switched on and have counted an uncorrectable error."""
     found = []
     for place, block in _blocks(text, r"^GPU\[([0-9]+)\]\s*:\s*RAS INFO\s*$"):
-        rows = re.findall(r"^\s*\w+\s+ENABLED\s+([0-9]+)\s+([0-9]+)\s*$", block, re.MULTILINE)
+        rows = re.findall(r"^\s*\w+\s+ENABLED\s+([0-9]+)\s+([0-9]{1,18})\s*$", block, re.MULTILINE)
         found.append(Health(place=place, uncorrectable=sum(int(wrong) for _, wrong in rows)))
     return found
 
@@ -124,7 +126,7 @@ def _blocks(text: str, heading: str) -> Iterator[Tuple[str, str]]:
     return zip(pieces[1::2], pieces[2::2])
 
 
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): ([0-9]+),?\s*(.*)")
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): ([0-9]{1,9}),?\s*(.*)")
 
 
 def read_xids(text: str) -> Dict[Tuple[str, int], str]:

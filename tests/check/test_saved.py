@@ -1,0 +1,53 @@
+"""A file of `muster check --save`, whole or damaged: judged, or refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.cli.app import main
+
+from .worlds import healthy
+
+
+def _damaged(value: Any, chance: random.Random) -> Any:
+    """The same tree with one leaf or branch replaced by something of another kind."""
+    spots = list(_spots(value))
+    holder, key = chance.choice(spots)
+    holder[key] = chance.choice([None, True, -1, 10**30, 1.5, "", "x", "²", [], [[]], {}, {"a": 1}, "9" * 4400])
+    return value
+
+
+def _spots(value: Any) -> Iterator[tuple[Any, Any]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in list(items):
+        yield value, key
+        yield from _spots(inner)
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_a_damaged_file_of_a_check_is_judged_or_refused(
+    start: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chance = random.Random(start)  # noqa: S311
+    file = tmp_path / "facts.json"
+    for _ in range(40):
+        ranks, login, expected = healthy()
+        document = {"muster_check": 1, "ranks": ranks, "login": login, "expected": expected}
+        file.write_text(json.dumps(_damaged(document, chance)))
+        switches = chance.sample(["--json", "--picture", "--variables", "--quiet"], 2)
+        status = main(["check", "--read", str(file), *switches])
+        assert status in {0, 1, 2}, (file.read_text()[:3000], capsys.readouterr().err)
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_healthy_file_of_a_check_is_not_refused(tmp_path: Path) -> None:
+    ranks, login, expected = healthy()
+    file = tmp_path / "facts.json"
+    file.write_text(json.dumps({"muster_check": 1, "ranks": ranks, "login": login, "expected": expected}))
+    assert main(["check", "--read", str(file)]) == 0
