@@ -92,7 +92,8 @@ def nearest_hint(name: str, known: Sequence[str]) -> str:
     """'did you mean …?' when something is close, else the list of what there is."""
     from difflib import get_close_matches  # only needed once something is wrong
 
-    close = get_close_matches(name, known, n=1)
+    by_spelling = {each.casefold(): each for each in known}
+    close = get_close_matches(name.casefold(), by_spelling, n=1)
     if close:
-        return f"did you mean {close[0]!r}?"
+        return f"did you mean {by_spelling[close[0]]!r}?"
     return "known: " + ", ".join(known) if known else "there are none yet"

@@ -1,14 +1,27 @@
-"""Walltime, memory and counts: parse what a person or Slurm wrote, format what Slurm reads. Pure."""
+"""Walltime and memory: parse what a person or Slurm wrote, format what Slurm reads. Pure."""
 
 from __future__ import annotations
 
 import re
 
+import msgspec
+
 from muster.errors import RequestError
 
-__all__ = ["format_memory", "format_walltime", "parse_memory_mib", "parse_walltime_s", "shown", "whole_number"]
+__all__ = [
+    "Memory",
+    "Walltime",
+    "format_memory",
+    "format_walltime",
+    "parse_memory_mib",
+    "parse_walltime_s",
+    "shown",
+    "whole_number",
+]
 
 _WALLTIME_FORMS = "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes[:seconds]"
+# How people write a time: 90m, 12h, 2d, 1d12h, 30min.
+_BY_UNIT = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m(?:in)?)?(?:([0-9]{1,9})s)?", re.IGNORECASE)
 _UNITS_KIB = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3}
 # No count, time or size of any cluster has more; int() refuses thousands of digits, and floats end before that.
 _MOST_DIGITS = 18
@@ -36,7 +49,9 @@ def parse_walltime_s(text: str) -> int | None:
     numbers = [number for part in parts if (number := whole_number(part)) is not None]
     whole_days = whole_number(days) if dash else 0
     if len(numbers) < len(parts) or len(parts) > 3 or whole_days is None:
-        raise RequestError(f"{shown(text)} is not a time limit", hint=f"Slurm's forms: {_WALLTIME_FORMS}")
+        raise RequestError(
+            f"{shown(text)} is not a time limit", hint=f"30 (minutes), 90m, 12h, 2d; or {_WALLTIME_FORMS}"
+        )
     if dash:
         hours, minutes, seconds = (*numbers, 0, 0)[:3]
         total = ((whole_days * 24 + hours) * 60 + minutes) * 60 + seconds
@@ -66,3 +81,35 @@ def parse_memory_mib(text: str) -> int:
 def format_memory(mib: int) -> str:
     """The shortest exact form with a unit that Slurm reads: 16G, 1536M."""
     return f"{mib // 1024}G" if mib and mib % 1024 == 0 else f"{mib}M"
+
+
+class Walltime(msgspec.Struct, frozen=True):
+    """A time limit; None: unlimited."""
+
+    seconds: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Walltime:
+        """Return the time that a person wrote: in one of Slurm's forms, or as 90m, 12h, 2d, 1d12h."""
+        units = _BY_UNIT.fullmatch(text.strip())
+        if units is None or not any(units.groups()):
+            return cls(parse_walltime_s(text))
+        days, hours, minutes, seconds = (int(number or 0) for number in units.groups())
+        return cls(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+    def __str__(self) -> str:
+        return "UNLIMITED" if self.seconds is None else format_walltime(self.seconds)
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """A size of memory."""
+
+    mib: int
+
+    @classmethod
+    def parse(cls, text: str) -> Memory:
+        """Return the size that a person wrote."""
+        return cls(parse_memory_mib(text))
+
+    def __str__(self) -> str:
+        return format_memory(self.mib) if self.mib else "0"

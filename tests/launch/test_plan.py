@@ -13,10 +13,11 @@ from muster.job.request import Request
 from muster.model.plan import Plan
 from muster.model.words import Template, quote, template
 from muster.plan.build import digest_of
-from muster.plan.flags import absorb_flags, gpus_in_gres, split_flag
+from muster.plan.flags import absorb_flags
 from muster.plan.shape import NodeShape, make_shape
 from muster.render.explain import explain
 from muster.render.script import job_script
+from muster.slurm.flags import gpus_in_gres, split_flag
 
 from .plans import FACTS, plan
 

@@ -17,6 +17,7 @@ from muster.plan.build import make_plan
 from muster.plan.interactive import for_a_shell
 from muster.sites.heads import heads
 from muster.sites.load import load
+from muster.units import Walltime
 from plugins.labs import MUSTER, Lab
 
 from .plans import FACTS
@@ -130,7 +131,9 @@ def test_a_shell_for_half_a_node_on_the_sites_interactive_queue_has_the_cores_of
 def test_half_a_node_has_half_its_cores_wherever_they_are_known() -> None:
     for name in ("snellius", "juwels-booster", "karolina", "supercloud"):
         site = load(name)
-        given = Request(command=(), gpus_per_node=2, account="phys", time="10", origins={"gpus_per_node": "-g"})
+        given = Request(
+            command=(), gpus_per_node=2, account="phys", time=Walltime(600), origins={"gpus_per_node": "-g"}
+        )
         plan = make_plan(for_a_shell(given, site, "/bin/bash"), site, FACTS, typed=())
         node = next(each for each in site.profile.nodes.values() if each.cores_per_gpu)
         assert plan.shape.ntasks == 1, name
@@ -144,7 +147,7 @@ def test_half_a_node_has_half_its_cores_wherever_they_are_known() -> None:
 )
 def test_a_site_that_wants_a_partition_beside_the_queue_for_this_gets_both(name: str, partition: str, qos: str) -> None:
     site = load(name)
-    given = Request(command=(), account=site.profile.request.account_example or "phys", time="10")
+    given = Request(command=(), account=site.profile.request.account_example or "phys", time=Walltime(600))
     plan = make_plan(for_a_shell(given, site, "/bin/bash"), site, FACTS, typed=())
     header = {each.name: each.value for each in plan.directives}
     assert (header["partition"], header["qos"]) == (partition, qos)

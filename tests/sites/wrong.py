@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster.units import Memory
+
 HOUR = 3600
 
 # A request that each of these sites takes, as its own documents ask for it.
@@ -20,7 +22,7 @@ RIGHT: dict[str, dict[str, Any]] = {
         "time_s": HOUR,
         "partition": "standard-g",
         "account": "project_465000001",
-        "mem": "480G",
+        "mem": Memory.parse("480G"),
         "launcher": "srun",
     },
     "clariden": {
@@ -51,7 +53,7 @@ RIGHT: dict[str, dict[str, Any]] = {
         "time_s": HOUR,
         "partition": "gpu-h100",
         "account": "hk-project-p0012345",
-        "mem": "720G",
+        "mem": Memory.parse("720G"),
         "launcher": "srun",
     },
     "supercloud": {
@@ -152,14 +154,14 @@ CATALOGUE = (
     Wrong("lumi", "no-gpus", {"partition": "debug", "time_s": HOUR // 2}),
     Wrong("lumi", "gpus-max", {"gpus_per_node": 16}),
     Wrong("lumi", "cores-max", {"cpus_per_task": 8}),
-    Wrong("lumi", "mem-max", {"mem": "512G"}),
+    Wrong("lumi", "mem-max", {"mem": Memory.parse("512G")}),
     Wrong("lumi", "forbidden-flag", {"flags": {"gpus-per-task": "1"}}),
     Wrong("lumi", "launcher", {"launcher": "mpirun"}),
     Wrong("lumi", "renamed-module", {"modules": ("singularity-CPEbits",)}),
     Wrong("lumi", "renamed-module", {"modules": ("singularity-userfilesystems",)}),
     Wrong("lumi", "image-gone", {"image": "site:rocm-5-6-1"}),
-    Wrong("clariden", "mem-zero", {"mem": "0"}),
-    Wrong("clariden", "mem-max", {"mem": "900G"}),
+    Wrong("clariden", "mem-zero", {"mem": Memory.parse("0")}),
+    Wrong("clariden", "mem-max", {"mem": Memory.parse("900G")}),
     Wrong("clariden", "node-minutes", {"partition": "debug", "nodes": 4, "time_s": HOUR // 2}),
     Wrong("clariden", "node-minutes", {"partition": "debug", "nodes": 2, "time_s": HOUR}),
     Wrong("clariden", "nodes-max", {"partition": "debug", "nodes": 5, "time_s": 600}),
@@ -170,7 +172,7 @@ CATALOGUE = (
     Wrong("clariden", "image-gone", {"image": "site:ngc-alps4"}),
     Wrong("daint", "nodes-max", {"partition": "debug", "nodes": 3, "time_s": 600}),
     Wrong("daint", "feature", {"constraint": "mc"}),
-    Wrong("daint", "mem-zero", {"mem": "0"}),
+    Wrong("daint", "mem-zero", {"mem": Memory.parse("0")}),
     Wrong("daint", "gpus-max", {"gpus_per_node": 8}),
     Wrong("horeka", "required-time", {"time_s": None}),
     Wrong("horeka", "required-mem", {"mem": None}),
@@ -197,7 +199,7 @@ CATALOGUE = (
     Wrong("marenostrum5", "required-time", {"time_s": None}),
     Wrong("marenostrum5", "cores-per-gpu", {"cpus_per_task": 16}),
     Wrong("marenostrum5", "cores-per-gpu", {"gpus_per_node": 2, "ntasks_per_node": 2, "cpus_per_task": 40}),
-    Wrong("marenostrum5", "forbidden-flag", {"mem": "100G"}),
+    Wrong("marenostrum5", "forbidden-flag", {"mem": Memory.parse("100G")}),
     Wrong("marenostrum5", "unknown-queue", {"qos": "acc_debugg"}),
     Wrong("marenostrum5", "no-gpus", {"qos": "gp_debug"}),
     Wrong("frontier", "launcher", {"launcher": "torchrun"}),

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from muster.plan.flags import unknown_flags
+from muster.slurm.flags import unknown_flags
 from plugins.labs import Lab
 
 pytestmark = pytest.mark.lab

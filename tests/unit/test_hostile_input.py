@@ -31,13 +31,13 @@ from muster.cli.app import EXIT_BUG, main
 from muster.errors import MusterError
 from muster.job.request import options_of
 from muster.job.settings import merge_settings
-from muster.plan.flags import gpus_in_gres, split_flag
 from muster.rank.hostlist import expand
 from muster.rank.identity import identify, tasks_per_node
 from muster.sites.draft import node_answers
 from muster.sites.heads import SearchPath
 from muster.sites.load import load
 from muster.slurm.filenames import glob_of
+from muster.slurm.flags import gpus_in_gres, split_flag
 from muster.slurm.jobs import parse_job_id, parse_sacct, parse_squeue
 from muster.slurm.partitions import count_waiting, parse_sinfo
 from muster.slurm.reasons import reason_of

@@ -1,77 +1,146 @@
-"""Words of a command line → request. The command begins at the first word that is no option, or after `--`,
-and is never parsed again.
-"""
+"""Words of a command line → values. One reader for all verbs; a command that is to be run is never parsed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from muster.errors import RequestError, UnknownName, nearest_hint
-from muster.job.request import Option, Request, options_of
+from muster.errors import RequestError, nearest_hint
+from muster.job.option import Option, convert
+from muster.job.request import Request, options_of
+from muster.slurm.flags import instead_of, is_flag, name_of_letter
 
-__all__ = ["help_page", "parse", "request_from"]
+__all__ = ["Typed", "help_page", "parse", "read_words", "request_from"]
+
+
+class Typed(NamedTuple):
+    """What stood on a command line."""
+
+    values: dict[str, Any]
+    """By the name of the option, of those that were typed."""
+
+    origins: dict[str, str]
+    rest: tuple[str, ...]
+    """The command, or the operands."""
+
+    pieces: tuple[tuple[str | None, tuple[str, ...]], ...]
+    """All words in their order, each with the name of its option; None: a part of the rest."""
 
 
 def parse(words: Sequence[str]) -> tuple[dict[str, Any], dict[str, str], tuple[str, ...]]:
-    """(values by field, origins by field, the command) of the words after the verb."""
-    by_flag = {flag: (name, option) for name, option in options_of().items() for flag in option.flags}
+    """Return (values by field, origins by field, the command) of words that hold options of the request only."""
+    typed = read_words(words, options_of())
+    return typed.values, typed.origins, typed.rest
+
+
+def read_words(words: Sequence[str], options: Mapping[str, Option], *, mixed: bool = False) -> Typed:
+    """Return the values of `options` in these words, and the rest.
+
+    The rest begins at the first word that is not an option, or after `--`. If `mixed`, options may stand behind and
+    between its words too, but for those after `--`.
+    """
+    by_flag = {flag: (name, option) for name, option in options.items() for flag in option.flags}
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        if rest[0] == "--":
-            rest.pop(0)
+    pieces: list[tuple[str | None, tuple[str, ...]]] = []
+    rest: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            pieces.append((None, (word,)))
             break
-        if not rest[0].startswith("-") or rest[0] == "-":
+        if not word.startswith("-") or word == "-":
+            pieces.append((None, (word,)))
+            rest.append(word)
+            if mixed:
+                continue
             break
-        flag, text = _split(rest.pop(0), by_flag)
+        flag, text = _split(word, by_flag, left)
         name, option = by_flag[flag]
         if option.is_switch:
             if text is not None:
                 raise RequestError(f"{flag} takes no value", hint=f"write {flag} alone")
             values[name], origins[name] = True, flag
+            pieces.append((name, (word,)))
             continue
+        written: tuple[str, ...] = (word,)
         if text is None:
-            if not rest:
-                raise RequestError(f"{flag} needs a value", hint=f"{flag} {option.metavar}: {option.help}")
-            text = rest.pop(0)
+            text = _next_word(flag, option, left)
+            written = (word, text)
         value = convert(option, text, flag)
         values[name] = (*values.get(name, ()), value) if option.repeated else value
         origins[name] = f"{flag} {text}"
-    return values, origins, tuple(rest)
+        pieces.append((name, written))
+    pieces += ((None, (word,)) for word in left)
+    return Typed(values, origins, (*rest, *left), tuple(pieces))
 
 
-def _split(word: str, by_flag: Mapping[str, tuple[str, Option]]) -> tuple[str, str | None]:
-    """The flag and the value written into the same word: --nodes=2, -N2, -N=2."""
+def _next_word(flag: str, option: Option, left: list[str]) -> str:
+    """Take the value of an option from the words behind it; an option is not a value."""
+    if not left:
+        raise RequestError(f"{flag} needs a value", hint=option.describe())
+    word = left[0]
+    is_option = word.startswith("-") and word != "-" and not re.fullmatch(r"-[0-9]+", word)
+    if word == "--" or (is_option and not option.whole_flags):
+        raise RequestError(
+            f"{flag} needs a value, but {word} follows",
+            hint=f"{option.describe()}; a value that begins with a dash is written {flag}=VALUE",
+        )
+    return left.pop(0)
+
+
+def _split(word: str, by_flag: Mapping[str, tuple[str, Option]], left: Sequence[str]) -> tuple[str, str | None]:
+    """Return the flag and the value written into the same word: --nodes=2, -N2, -N=2."""
     if word.startswith("--"):
         flag, equals, text = word.partition("=")
-        found, value = flag, text if equals else None
+        value = text if equals else None
     else:
-        found, value = word[:2], word[2:] or None
+        flag, value = word[:2], word[2:] or None
         if value is not None and value.startswith("="):
             value = value[1:]
-    if found not in by_flag:
-        known = sorted(flag for flag in by_flag if flag.startswith("--"))
-        close = nearest_hint(found, known)
-        hint = (
-            close
-            if close.startswith("did you mean")
-            else "--help lists the options; a flag of Slurm's goes in --sbatch=FLAG"
+    if flag not in by_flag and flag.replace("_", "-") in by_flag:
+        flag = flag.replace("_", "-")  # torchrun's spelling: --nproc_per_node
+    if flag not in by_flag:
+        raise _unknown(flag, value, tuple(by_flag), left)
+    return flag, value
+
+
+# What people type who come from another tool, and what it is called here.
+_MEANT = {
+    "--cpus": "-c N: the CPUs of each rank",
+    "--dry-run": "muster plan in place of muster run: it shows what would happen, and starts nothing",
+    "--gpu": "-g N: the GPUs of each node",
+    "--np": "-N NODES with --ntasks-per-node RANKS",
+    "--num-nodes": "-N NODES",
+    "--node-rank": "leave it out: every rank finds out which one it is",
+    "--rdzv-endpoint": "leave it out, or --master-addr HOST --master-port PORT",
+    "--standalone": "leave it out, or --here: all ranks on this machine",
+}
+
+
+def _unknown(flag: str, value: str | None, known: Sequence[str], left: Sequence[str]) -> RequestError:
+    """Return the error for an option that is not there, with what to type instead."""
+    message = f"there is no option {flag}"
+    meant = _MEANT.get(flag.replace("_", "-"))
+    if meant is not None:
+        return RequestError(message, hint=meant)
+    name = name_of_letter(flag[1]) if not flag.startswith("--") else flag[2:]
+    if name is not None and is_flag(name) and "--sbatch" in known:
+        refused = instead_of(name)
+        if refused is not None:
+            return RequestError(f"{message}, because --{name} {refused[0]}", hint=f"use {refused[1]}")
+        if value is None and left and not left[0].startswith("-"):
+            value = left[0]
+        return RequestError(
+            f"{message}, but sbatch has --{name}", hint=f"--sbatch=--{name}{f'={value}' if value else ''}"
         )
-        raise RequestError(f"there is no option {found}", hint=hint)
-    return found, value
-
-
-def convert(option: Option, text: str, where: str) -> Any:
-    """The value of an option's text, or an error that names the option."""
-    if option.choices is not None and text not in option.choices:
-        error = UnknownName(f"value of {where}", text, option.choices)
-        raise RequestError(f"{where}: {text!r} is none of {', '.join(option.choices)}", hint=error.hint)
-    try:
-        return option.parse(text)
-    except RequestError as error:
-        raise RequestError(f"{where}: {error.message}", hint=error.hint) from None
+    close = nearest_hint(flag, sorted(each for each in known if each.startswith("--")))
+    if close.startswith("did you mean"):
+        return RequestError(message, hint=close)
+    slurms = "; a flag of Slurm's goes in --sbatch=FLAG" if "--sbatch" in known else ""
+    return RequestError(message, hint=f"--help lists the options{slurms}")
 
 
 def request_from(
@@ -80,7 +149,7 @@ def request_from(
     origins: Mapping[str, str],
     command: Sequence[str],
 ) -> Request:
-    """The request: what was typed, over what the settings files say. Lists add up, single values replace."""
+    """Return the request: what was typed, over what the settings files say. Lists add up, single values replace."""
     merged: dict[str, Any] = {}
     where: dict[str, str] = {}
     table = options_of()

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster.errors import ProfileError, RequestError, nearest_hint
-from muster.job.options import convert
-from muster.job.request import Option, options_of
+from muster.job.option import Option, convert
+from muster.job.request import options_of
 from muster.rank import contract
 
 __all__ = ["merge_settings"]

@@ -90,7 +90,7 @@ def _gpus(environment: Mapping[str, str], runner: Runner | None) -> int | None:
 
 
 def _gpus_by_asking(job: str, runner: Runner) -> int | None:
-    from muster.plan.flags import gpus_in_gres
+    from muster.slurm.flags import gpus_in_gres
 
     try:
         answer = runner(["squeue", "--noheader", f"--jobs={job}", "--format=%b"], timeout_s=5)

@@ -17,7 +17,7 @@ from muster.model.words import Word
 from muster.plan.command import pin_python, resolve_command
 from muster.plan.conditions import make_conditions
 from muster.plan.environment import left_over, make_prelude, make_variables
-from muster.plan.flags import absorb_flags, gpus_in_gres, unknown_flags, whole_step_flags
+from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.horovod import HOROVOD, horovod_variables, pmi_of, started_by, starter_of
 from muster.plan.python_environment import as_variables, environment_of, venv_in_image
@@ -26,7 +26,7 @@ from muster.plan.site_terms import node_shape, reason_for, site_notes, situation
 from muster.plan.terms import Terms
 from muster.sites.load import Site
 from muster.sites.when import Situation
-from muster.units import parse_walltime_s
+from muster.slurm.flags import gpus_in_gres, unknown_flags, whole_step_flags
 
 __all__ = ["digest_of", "make_plan"]
 
@@ -313,6 +313,6 @@ def _notes(request: Request, shape: Shape, launcher: str, node: NodeShape, engin
         notes.append(
             Note("--visibility one: a script that says set_device(LOCAL_RANK) fails on every rank but 0", warning=True)
         )
-    if request.time is not None and parse_walltime_s(request.time) == 0:
+    if request.time is not None and request.time.seconds == 0:
         notes.append(Note("a time limit of 0 means unlimited to Slurm; many sites refuse it", warning=True))
     return notes

@@ -6,23 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from muster.errors import RequestError
-from muster.job.request import Request
+from muster.job.request import Request, options_of
 from muster.model.plan import Directive, Plan, Reason
 from muster.plan.terms import Terms
-from muster.units import format_walltime, parse_walltime_s
 
 __all__ = ["make_directives"]
-
-# Fields of the request that are one directive each, by Slurm's own name.
-_PLAIN = {
-    "account": "account",
-    "partition": "partition",
-    "qos": "qos",
-    "constraint": "constraint",
-    "nodelist": "nodelist",
-    "exclude": "exclude",
-    "mem": "mem",
-}
 
 
 def make_directives(
@@ -49,21 +37,21 @@ def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
     if shape.cpus_per_task:
         yield Directive("cpus-per-task", str(shape.cpus_per_task), why["cpus_per_task"])
     yield from _gpus(request, terms, plan, why["gpus_per_node"])
-    for field, name in _PLAIN.items():
-        value = getattr(request, field)
-        if value is not None:
-            yield Directive(name, value, _set(request, field))
-    if request.exclusive:
-        yield Directive("exclusive", None, _set(request, "exclusive"))
-    if request.time is not None:
-        seconds = parse_walltime_s(request.time)
-        yield Directive("time", "UNLIMITED" if seconds is None else format_walltime(seconds), _set(request, "time"))
+    yield from _as_written(request)
     yield Directive("export", "NONE" if request.export == "NONE" else "ALL", _export_reason(request))
     base = PurePosixPath(plan.working_directory)
     for field in ("output", "error"):
         value = getattr(request, field)
         if value is not None:
             yield Directive(field, str(base / value), _set(request, field))
+
+
+def _as_written(request: Request) -> Iterator[Directive]:
+    """The options that are one directive each: the option itself says which."""
+    for field, option in options_of(type(request)).items():
+        value = getattr(request, field) if option.directive else None
+        if option.directive and value is not None and value is not False:
+            yield Directive(option.directive, None if value is True else str(value), _set(request, field))
 
 
 def _gpus(request: Request, terms: Terms, plan: Plan, why: Reason) -> Iterator[Directive]:

@@ -9,7 +9,7 @@ from muster.job.request import Request
 from muster.model.plan import Directive, Shape
 from muster.sites.load import Site
 from muster.sites.rules import Ask, Refusal, refusals
-from muster.units import parse_walltime_s
+from muster.units import Memory
 
 __all__ = ["check_limits"]
 
@@ -29,7 +29,7 @@ def _sentence(site: Site, broken: Refusal) -> str:
 
 
 def _ask(request: Request, shape: Shape, launcher: str, header: Mapping[str, str | None]) -> Ask:
-    time = header.get("time")
+    memory = header.get("mem")  # the profile's own, where nothing was asked
     known = {"nodes", "ntasks-per-node", "cpus-per-task", "time", "mem", "partition", "qos", "account", "constraint"}
     return Ask(
         nodes=shape.nodes,
@@ -37,8 +37,8 @@ def _ask(request: Request, shape: Shape, launcher: str, header: Mapping[str, str
         gpu_type=_gpu_type(header),
         ntasks_per_node=shape.ntasks_per_node,
         cpus_per_task=shape.cpus_per_task,
-        time_s=parse_walltime_s(time) if time else None,
-        mem=header.get("mem"),
+        time_s=request.time.seconds if request.time else None,
+        mem=request.mem or (Memory.parse(memory) if memory else None),
         partition=header.get("partition"),
         qos=header.get("qos"),
         account=header.get("account"),

@@ -16,7 +16,6 @@ from muster.sites.queues import choose_queue
 from muster.sites.schema import Container, Node
 from muster.sites.schema import Variable as SiteVariable
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
-from muster.units import parse_walltime_s
 
 __all__ = ["node_kind", "node_shape", "reason_for", "site_notes", "situation_of", "terms_of"]
 
@@ -63,7 +62,7 @@ def situation_of(site: Site, request: Request, shape: Shape, launcher: str, *, n
         gpus_per_node=shape.gpus_per_node,
         whole_node=whole or site.profile.request.sharing == "exclusive",
         launcher=launcher,
-        time_s=parse_walltime_s(request.time) if request.time else None,
+        time_s=request.time.seconds if request.time else None,
         stack=_stack(site, request),
         container=request.image is not None,
         gpu_kind=name,

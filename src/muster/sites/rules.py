@@ -14,7 +14,7 @@ from muster.errors import nearest_hint
 from muster.sites.masks import core_list, threads_counted
 from muster.sites.queues import longest_s
 from muster.sites.schema import Node, Profile, Queue
-from muster.units import format_walltime, parse_memory_mib
+from muster.units import Memory, format_walltime, parse_memory_mib
 
 __all__ = ["RULES", "Ask", "Refusal", "node_of", "refusals"]
 
@@ -28,7 +28,7 @@ class Ask(msgspec.Struct, frozen=True):
     ntasks_per_node: int = 1
     cpus_per_task: int | None = None
     time_s: int | None = None
-    mem: str | None = None
+    mem: Memory | None = None
     partition: str | None = None
     qos: str | None = None
     account: str | None = None
@@ -98,7 +98,7 @@ def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _forbidden(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    flags = {**ask.flags, **({"mem": ask.mem} if ask.mem is not None else {})}
+    flags = {**ask.flags, **({"mem": str(ask.mem)} if ask.mem is not None else {})}
     for number, rule in enumerate(profile.request.forbidden):
         if rule.flag in flags and rule.value in {None, flags[rule.flag]}:
             value = f"={rule.value}" if rule.value else ""
@@ -223,12 +223,12 @@ def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if ask.mem is None:
         return
-    if profile.memory.zero_allowed is False and parse_memory_mib(ask.mem) == 0:
+    if profile.memory.zero_allowed is False and ask.mem.mib == 0:
         hint = f"--mem {profile.memory.mem}" if profile.memory.mem else "leave it away"
         yield Refusal("mem-zero", "--mem=0 is refused here", hint, "memory.zero_allowed")
     found = node_of(profile, ask.partition, ask.qos)
     limit = found[1].memory_usable if found else None
-    if found and limit and parse_memory_mib(ask.mem) > parse_memory_mib(limit):
+    if found and limit and ask.mem.mib > parse_memory_mib(limit):
         message = f"--mem {ask.mem}, and {limit} of a node can be had"
         yield Refusal("mem-max", message, f"--mem {limit}", f"nodes.{found[0]}.memory_usable")
 

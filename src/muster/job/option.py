@@ -1,0 +1,206 @@
+"""One option of a command line: how it is written, what its text becomes, where the value goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any
+
+import msgspec
+
+from muster.errors import RequestError, UnknownName
+from muster.units import Memory, Walltime, shown, whole_number
+
+__all__ = [
+    "Option",
+    "convert",
+    "option",
+    "parse_assignment",
+    "parse_count",
+    "parse_host",
+    "parse_memory",
+    "parse_port",
+    "parse_port_range",
+    "parse_site_fact",
+    "parse_text",
+    "parse_variable",
+    "parse_walltime",
+]
+
+_LONGEST_S = 3650 * 24 * 3600
+_LARGEST_MIB = 1024 * 1024 * 1024
+
+
+def parse_text(value: str) -> str:
+    """Return the text; a control character is refused."""
+    if any(ord(character) < 32 or ord(character) == 127 for character in value):
+        raise RequestError(f"{value!r} holds a line break or another control character", hint="write it on one line")
+    return value
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """How a value is written on the command line and in a settings file, and where it goes."""
+
+    flags: tuple[str, ...]
+    help: str
+    parse: Callable[[str], Any] = parse_text
+    metavar: str | None = None
+    """What stands for the value in the help; None: a switch, which has none."""
+
+    repeated: bool = False
+    group: str = "what to run on"
+    choices: tuple[str, ...] | None = None
+    default: Any = None
+    directive: str | None = None
+    """The flag of sbatch's that the value becomes, in the header of the job; None: the plan makes something of it."""
+
+    often: bool = False
+    """Whether the first page of help shows it."""
+
+    whole_flags: bool = False
+    """Whether the value is itself an option, so that it may begin with a dash."""
+
+    @property
+    def is_switch(self) -> bool:
+        return self.metavar is None
+
+    @property
+    def long_names(self) -> tuple[str, ...]:
+        """The long spellings without their dashes."""
+        return tuple(flag[2:] for flag in self.flags if flag.startswith("--"))
+
+    @property
+    def head(self) -> str:
+        """The option as its line of help begins: -N, --nodes N."""
+        return ", ".join(self.flags) + (f" {self.metavar}" if self.metavar else "")
+
+    def describe(self) -> str:
+        """The option and its sentence, for an error that asks for its value."""
+        return f"{self.flags[-1]} {self.metavar}: {self.help}"
+
+
+def option(
+    *flags: str,
+    help: str,  # noqa: A002  # argparse's own word for it
+    parse: Callable[[str], Any] = parse_text,
+    metavar: str | None = None,
+    repeated: bool = False,
+    group: str = "what to run on",
+    choices: tuple[str, ...] | None = None,
+    default: Any = None,
+    directive: str | None = None,
+    often: bool = False,
+    whole_flags: bool = False,
+) -> Option:
+    """Return the option that is written with these flags."""
+    return Option(
+        flags=flags,
+        help=help,
+        parse=parse,
+        metavar=metavar,
+        repeated=repeated,
+        group=group,
+        choices=choices,
+        default=default,
+        directive=directive,
+        often=often,
+        whole_flags=whole_flags,
+    )
+
+
+def convert(option: Option, text: str, where: str) -> Any:
+    """Return the value of an option's text, or raise an error that names the option."""
+    if not text.strip():
+        raise RequestError(f"{where} needs a value, but it is empty", hint=option.describe())
+    if option.choices is not None and text not in option.choices:
+        error = UnknownName(f"value of {where}", text, option.choices)
+        raise RequestError(f"{where}: there is no value {text!r}", hint=error.hint)
+    try:
+        return option.parse(text)
+    except RequestError as error:
+        raise RequestError(f"{where}: {error.message}", hint=error.hint) from None
+
+
+def parse_count(least: int, most: int) -> Callable[[str], int]:
+    """Return the parser of whole numbers from `least` to `most`."""
+
+    def parse(value: str) -> int:
+        number = whole_number(value)
+        if number is None or number < least:
+            raise RequestError(f"{shown(value)} is not a count", hint=f"a whole number from {least} up")
+        if number > most:
+            raise RequestError(f"{value} is more than can be", hint=f"a whole number from {least} to {most}")
+        return number
+
+    return parse
+
+
+def parse_port(value: str) -> int:
+    """Return a port that an ordinary user may open."""
+    number = whole_number(value)
+    if number is None or not 1024 <= number <= 65535:
+        raise RequestError(f"{shown(value)} is not a port", hint="a number from 1024 to 65535")
+    return number
+
+
+def parse_port_range(value: str) -> tuple[int, int]:
+    """Return the first and the last port of LOW-HIGH."""
+    low, dash, high = value.partition("-")
+    if not dash or parse_port(low) >= parse_port(high):
+        raise RequestError(f"{value!r} is not a range of ports", hint="write it as LOW-HIGH, for example 20000-21000")
+    return int(low), int(high)
+
+
+def parse_host(value: str) -> str:
+    """Return a host's name or its IP address; a port behind it is for the plan to explain."""
+    host, colon, port = value.rpartition(":")
+    name = host if colon and port.isdigit() and ":" not in host else value
+    if re.fullmatch(r"(?!-)[A-Za-z0-9_-]{1,63}(\.(?!-)[A-Za-z0-9_-]{1,63})*\.?", name) and len(name) <= 253:
+        return value
+    try:
+        ip_address(name.partition("%")[0].strip("[]"))
+    except ValueError:
+        raise RequestError(
+            f"{value!r} is not a host", hint="a host's name or an IP address: node1, node1.cluster.org, 10.0.0.1"
+        ) from None
+    return value
+
+
+def parse_walltime(value: str) -> Walltime:
+    """Return the time limit; a decade is taken for a mistake."""
+    limit = Walltime.parse(value)
+    if limit.seconds is not None and limit.seconds > _LONGEST_S:
+        raise RequestError(f"{value!r} is more than ten years", hint="days-hours:minutes:seconds, 90m, 12h or 2d")
+    return limit
+
+
+def parse_memory(value: str) -> Memory:
+    """Return the memory of a node; a pebibyte is taken for a mistake."""
+    size = Memory.parse(value)
+    if size.mib > _LARGEST_MIB:
+        raise RequestError(f"{value!r} is more than 1024T", hint="a number and K, M, G or T, for example 64G")
+    return size
+
+
+def parse_assignment(value: str) -> str:
+    """Return KEY=VALUE or KEY, whose key is a variable's name."""
+    name, _, _ = value.partition("=")
+    if not name.isidentifier() or not name.isascii():
+        raise RequestError(f"{value!r} does not begin with a variable's name", hint="write KEY=VALUE, or KEY alone")
+    return value
+
+
+def parse_site_fact(value: str) -> str:
+    """Return KEY=VALUE, whose key is one of a profile's."""
+    key, equals, _ = value.partition("=")
+    if not equals or not all(key.split(".")):
+        raise RequestError(f"{value!r} is not KEY=VALUE", hint="a key as muster site show prints it: memory.mem=400G")
+    return value
+
+
+def parse_variable(value: str) -> str:
+    """Return the name of a variable."""
+    if not value.isidentifier() or not value.isascii():
+        raise RequestError(f"{value!r} is not a variable's name", hint="letters, digits and _ only")
+    return value

@@ -1,0 +1,171 @@
+"""The grammar of sbatch's and srun's flags: how one is written, which there are, which would break the plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from muster.errors import RequestError, nearest_hint
+from muster.units import whole_number
+
+__all__ = [
+    "gpus_in_gres",
+    "instead_of",
+    "is_flag",
+    "name_of_letter",
+    "refuse_flag",
+    "split_flag",
+    "unknown_flags",
+    "whole_step_flags",
+]
+
+# sbatch's letters, and the names they are short for.
+_LETTERS = {
+    "N": "nodes",
+    "n": "ntasks",
+    "c": "cpus-per-task",
+    "t": "time",
+    "A": "account",
+    "p": "partition",
+    "q": "qos",
+    "C": "constraint",
+    "w": "nodelist",
+    "x": "exclude",
+    "m": "distribution",
+    "J": "job-name",
+    "o": "output",
+    "e": "error",
+    "D": "chdir",
+    "a": "array",
+    "d": "dependency",
+    "L": "licenses",
+    "b": "begin",
+    "s": "oversubscribe",
+    "k": "no-kill",
+    "M": "clusters",
+    "G": "gpus",
+}
+# Two spellings of one flag.
+_SAME = {"tasks-per-node": "ntasks-per-node"}
+_REFUSED = {
+    "gpus-per-task": ("gives each rank a device of its own and breaks peer access between them", "-g GPUS_PER_NODE"),
+    "ntasks-per-gpu": ("is what the plan works out", "-g GPUS_PER_NODE with --ntasks-per-node RANKS"),
+    "gpus": ("leaves open how many GPUs a node has", "-g GPUS_PER_NODE with -N NODES"),
+    "ntasks": ("leaves open how many ranks a node has", "-N NODES with --ntasks-per-node RANKS"),
+    "export": ("is what --export, --env and --unset-env are for", "--env KEY=VALUE"),
+    "export-file": ("is what --env is for", "--env KEY=VALUE"),
+    "wrap": ("would replace the script", "give the command after --"),
+    "parsable": ("is added by submit itself", "muster submit prints the job id alone"),
+    "test-only": ("is done by submit itself", "muster plan"),
+    "wait": ("would hold the submission", "muster run, or muster logs -f"),
+    "comment": ("is how Muster finds its jobs again", "--job-name NAME"),
+    "input": ("would give every rank the same input", "muster run … <FILE: rank 0 reads it"),
+}
+
+# What sbatch takes: `sbatch --help` of 22.05, 24.11 and 26.05, and what was removed between them. A site's plugins
+# add to it.
+_FLAGS = frozenset(
+    """
+    account array batch bb bbf begin chdir cluster-constraint clusters comment constraint container container-id
+    container-type contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot
+    dependency distribution error exclude exclusive export export-file extra extra-node-info get-user-env gid
+    gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint hold ignore-pbs input
+    job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus
+    network nice no-kill no-requeue nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node
+    ntasks-per-socket oom-kill-step open-mode output overcommit oversubscribe parsable partition power prefer
+    priority profile propagate qos quiet reboot requeue reservation resv-ports segment signal sockets-per-node
+    spread-job spread-segments stepmgr switches tasks-per-node test-only thread-spec threads-per-core time time-min
+    tmp tres-bind tres-per-task uid use-min-nodes verbose wait wait-all-nodes wckey wrap
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+
+
+def is_flag(name: str) -> bool:
+    """Whether sbatch has a flag of this name, written without its dashes."""
+    return name in _FLAGS
+
+
+def name_of_letter(letter: str) -> str | None:
+    """Return the name that a letter of sbatch's is short for."""
+    return _LETTERS.get(letter)
+
+
+def instead_of(name: str) -> tuple[str, str] | None:
+    """Why a flag of sbatch's would break the plan, and what to write instead; None: it would not."""
+    return _REFUSED.get(name)
+
+
+def refuse_flag(name: str, value: str | None) -> None:
+    """Raise the reason for which a flag cannot be passed on to Slurm, if there is one."""
+    written = f"--{name}"
+    if name == "tres-per-task" and "gpu" in (value or ""):
+        name, written = "gpus-per-task", f"--{name}={value}"
+    refused = instead_of(name)
+    if refused is not None:
+        raise RequestError(f"{written} {refused[0]}", hint=f"use {refused[1]}")
+
+
+def unknown_flags(flags: Iterable[tuple[str, str | None, str]]) -> Iterator[str]:
+    """A sentence for each flag that sbatch does not have but nearly has; others may be those of a site's plugin."""
+    known = sorted(_FLAGS)
+    for name, _, origin in flags:
+        if name not in _FLAGS and (hint := nearest_hint(name, known)).startswith("did you mean"):
+            yield f"{origin}: sbatch has no --{name}: {hint}"
+
+
+def split_flag(text: str) -> tuple[str, str | None]:
+    """Return the name and the value of a whole flag: --gres=gpu:4, '--mem 64G', -N2."""
+    if any(ord(character) < 32 for character in text):
+        raise RequestError(f"{text!r} holds a line break or another control character", hint="write it on one line")
+    if text.startswith("--") and text[2:].strip(" =-"):
+        name, equals, value = text[2:].partition("=")
+        if not equals:
+            name, equals, value = text[2:].partition(" ")
+        name = name.strip()
+        return _SAME.get(name, name), value.strip() if equals else None
+    if len(text) >= 2 and text[0] == "-" and text[1] in _LETTERS:
+        return _LETTERS[text[1]], text[2:].lstrip(" =") or None
+    raise RequestError(f"{text!r} is not a whole flag", hint="for example --sbatch=--exclusive or --sbatch=--mem=64G")
+
+
+# What srun takes too, and what the script itself says in the step's flags or depends on.
+_OF_THE_STEP = {
+    "export": ("would keep the wire-up from the ranks", "--env KEY=VALUE or --unset-env KEY"),
+    "nodes": ("is part of the plan", "-N NODES"),
+    "ntasks": ("is part of the plan", "-N NODES with --ntasks-per-node RANKS"),
+    "ntasks-per-node": ("is part of the plan", "--ntasks-per-node RANKS"),
+    "cpus-per-task": ("is part of the plan", "-c CPUS"),
+    "distribution": ("is part of the plan", "-m HOW"),
+    "output": ("would hide the output from muster logs", "-o FILE for a job; > FILE for a run"),
+    "error": ("would hide the errors from muster logs", "-e FILE for a job; 2> FILE for a run"),
+    "input": ("would give the input to another rank than 0", "<FILE: rank 0 reads it"),
+    "mpi": ("is part of the plan", "--mpi TYPE"),
+    "kill-on-bad-exit": ("is what the script does by itself, sooner", "--grace SECONDS"),
+    "multi-prog": ("starts other commands than the plan's", "a command that looks at its RANK"),
+    "pty": ("gives the terminal to one task alone", "muster shell"),
+}
+_STEP_LETTERS = {**_LETTERS, "i": "input", "K": "kill-on-bad-exit"}
+
+
+def whole_step_flags(flags: Iterable[str]) -> Iterator[str]:
+    """Each as one word; what contradicts the plan's own words to srun, or would be its program, is refused."""
+    for text in flags:
+        if any(ord(character) < 32 for character in text):
+            raise RequestError(f"{text!r} holds a line break or another control character", hint="write it on one line")
+        if not text.startswith("-") or text.strip("-") == "":
+            raise RequestError(f"--srun={text} is not a whole flag", hint=f"for example --srun=--{text or 'label'}")
+        long, blank, value = text.partition(" ") if text.startswith("--") else (text, "", "")
+        name = long[2:].partition("=")[0] if text.startswith("--") else _STEP_LETTERS.get(text[1], "")
+        if name in _OF_THE_STEP:
+            why, instead = _OF_THE_STEP[name]
+            raise RequestError(f"--srun={text} {why}", hint=f"use {instead}")
+        yield f"{long}={value.strip()}" if blank and "=" not in long else text
+
+
+def gpus_in_gres(gres: str | None) -> int | None:
+    """GPUs per node in a --gres list: gpu:4, gpu:volta:2, gres/gpu=4."""
+    found: int | None = None
+    for item in (gres or "").split(","):
+        name, *rest = item.removeprefix("gres/").partition("(")[0].replace("=", ":").split(":")
+        if name == "gpu":
+            found = (found or 0) + (whole_number(rest[-1]) or 0 if rest and rest[-1].isdigit() else 1)
+    return found

@@ -1,0 +1,107 @@
+"""Every field of the request is heard: an option that the help shows and that the plan does not read would vanish."""
+
+from typing import Annotated, Any
+
+import pytest
+
+from muster.facts import Facts
+from muster.job.option import Option, convert, option, parse_count
+from muster.job.request import Request, options_of
+from muster.model.plan import Plan
+from muster.plan.build import make_plan
+from muster.plan.python_environment import chosen
+from muster.render.script import job_script
+from muster.sites.load import choose_site, overrides_from
+
+FACTS = Facts(working_directory="/home/ada/project", home="/home/ada", user="ada", python="/home/ada/env/bin/python")
+# What is read while the facts are gathered, before there is a plan (cli/launching.py).
+BEFORE_THE_PLAN = {"facts", "here"}
+# Words that suit an option, by what stands for its value in the help.
+SAMPLES = {
+    "N": "3",
+    "SIZE": "64G",
+    "TIME": "1:00:00",
+    "PORT": "29000",
+    "LOW-HIGH": "30000-30100",
+    "SECONDS": "77",
+    "KEY[=VALUE]": "A=1",
+    "KEY": "A",
+    "KEY=VALUE": "help.guide=here",
+    "SITE": "tursa",
+    "FLAG": "--label",
+}
+reads: set[str] = set()
+
+
+class Heard(Request, frozen=True, kw_only=True):
+    """A request that notes which of its fields are read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        reads.add(name)
+        return super().__getattribute__(name)
+
+
+class Vanishing(Heard, frozen=True, kw_only=True):
+    """The same with an option that nobody reads."""
+
+    favour: Annotated[str | None, option("--favour", metavar="NAME", help="is for nothing")] = None
+
+
+class WithNice(Heard, frozen=True, kw_only=True):
+    """The same with one more field, which says where it goes."""
+
+    nice: Annotated[
+        int | None, option("--nice", metavar="N", parse=parse_count(0, 10_000), directive="nice", help="be polite")
+    ] = None
+
+
+def sample(given: Option) -> Any:
+    """A value of this option as if it had been typed."""
+    if given.is_switch:
+        return True
+    text = given.choices[-1] if given.choices else SAMPLES.get(given.metavar or "", "other")
+    value = convert(given, text, given.flags[0])
+    return (value,) if given.repeated else value
+
+
+def planned(request: Request) -> Plan:
+    """The plan of a request, as the command line makes it."""
+    asked = chosen(request)
+    site = choose_site(asked.site or "generic", FACTS, overrides_from(asked.site_set))
+    return make_plan(asked, site, FACTS, typed=())
+
+
+def unheard(kind: type[Request]) -> set[str]:
+    """The fields that nobody reads in a launch that gives all they need."""
+    reads.clear()
+    planned(kind(command=("python", "train.py"), nodes=2))
+    planned(kind(command=("python", "train.py"), image="docker://registry.example.org/a:1", engine="pyxis"))
+    return set(options_of(kind)) - reads - BEFORE_THE_PLAN
+
+
+def test_every_option_is_read() -> None:
+    assert unheard(Heard) == set()
+
+
+def test_an_option_that_nobody_reads_is_found() -> None:
+    assert unheard(Vanishing) == {"favour"}
+
+
+def test_one_field_is_an_option_that_becomes_a_directive() -> None:
+    assert unheard(WithNice) == set()
+    plan = planned(WithNice(command=("python", "train.py"), nice=5, origins={"nice": "--nice 5"}))
+    assert "\n#SBATCH --nice=5\n" in job_script(plan)
+
+
+def test_the_new_field_is_understood_in_a_whole_flag_too() -> None:
+    plan = planned(WithNice(command=("python", "train.py"), sbatch=("--nice=7",)))
+    assert "\n#SBATCH --nice=7\n" in job_script(plan)
+
+
+@pytest.mark.parametrize("name", [name for name, each in options_of().items() if each.directive])
+def test_an_option_with_a_directive_stands_in_the_header(name: str) -> None:
+    given = options_of()[name]
+    plan = planned(Request(command=("python", "train.py"), **{name: sample(given)}))
+    written = [each for each in plan.directives if each.name == given.directive]
+    assert len(written) == 1
+    assert written[0].value == (None if given.is_switch else str(sample(given)))
