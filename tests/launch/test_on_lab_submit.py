@@ -50,7 +50,7 @@ def test_a_job_leaves_its_script_its_record_and_a_log_for_each_node(lab: Lab, wi
     assert json.loads((run / "plan.json").read_text())["launcher"] == "srun"
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in run.iterdir() if path.is_file()}
     assert modes["record.json"] == modes["plan.json"] == 0o600
-    assert modes["job.sh"] == 0o755
+    assert modes["job.sh"] == 0o700
     assert {rank.arguments for rank in witness.ranks().values()} == {("a  b",)}
 
 

@@ -14,7 +14,8 @@ from muster.errors import RequestError
 from muster.launchers import launcher_named
 from muster.look.place import scheduler_environment
 from muster.model.plan import Plan
-from muster.model.words import Fragment, Template
+from muster.model.words import Fragment, Hidden, Template, Word
+from muster.plan.secret import carried
 from muster.rank import contract
 from muster.render.image import step_words
 from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
@@ -32,7 +33,7 @@ _NOT_FOR_SALLOC = frozenset({"export", "output", "error", "open-mode", "requeue"
 def run_within(plan: Plan, environment: Mapping[str, str]) -> NoReturn:
     """Over the allocation this process stands in: nothing of Muster stays but the script's shell."""
     _append_errors()
-    become(_bash(job_script(plan)), environment)
+    become(_bash(job_script(plan)), {**environment, **carried(plan)})
 
 
 def _bash(script: str) -> list[str]:
@@ -55,7 +56,7 @@ def run_allocated(plan: Plan, environment: Mapping[str, str], runner: Runner = r
     script = job_script(plan)
     accepted(runner(["sbatch", "--test-only"], env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30))
     _append_errors()
-    become(["salloc", "--quiet", *salloc_flags(plan), *_bash(script)], clean)
+    become(["salloc", "--quiet", *salloc_flags(plan), *_bash(script)], {**clean, **carried(plan)})
 
 
 def _append_errors() -> None:
@@ -89,7 +90,7 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     clean = {name: value for name, value in environment.items() if name not in STALE}
     if plan.launcher.startswith("mpirun"):
         port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}
-        become(_bash(job_script(plan)), {**clean, **port})
+        become(_bash(job_script(plan)), {**clean, **port, **carried(plan)})
     launcher = launcher_named(plan.launcher)
     count = launcher.processes_here(plan)
     shared = _shared_environment(plan, clean)
@@ -128,7 +129,7 @@ def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str,
             result = {name: value for name, value in result.items() if not fnmatchcase(name, variable.name)}
         elif variable.value is not None:
             value = variable.value
-            result[variable.name] = value.filled(known) if isinstance(value, Template) else str(value)
+            result[variable.name] = _filled(value, known)
     if plan.rank_library is not None:
         result["PYTHONPATH"] = ":".join(filter(None, [result.get("PYTHONPATH"), plan.rank_library]))
     shape = plan.shape
@@ -145,6 +146,12 @@ def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str,
         }
     )
     return result
+
+
+def _filled(value: Word, known: Mapping[str, str]) -> str:
+    if isinstance(value, Hidden):
+        return value.text
+    return value.filled(known) if isinstance(value, Template) else str(value)
 
 
 def _place_of(index: int, plan: Plan, count: int) -> dict[str, str]:

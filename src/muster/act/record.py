@@ -5,6 +5,7 @@
     RUN/record.json    job id, times, command, git commit, names of all variables and the values of a few
     RUN/changes.diff   what the work tree had that the commit has not
     RUN/snapshot/      with --snapshot: the project as it was; RUN/here leads to the working directory in it
+    RUN/passed         the values of variables that are passed on by name, until the job has read them; 0600
     RUN/logs/batch.log the batch script's own output and srun's messages
     RUN/logs/NODE.log  the ranks of that node, each line "RANK: …"    (NODE.RANK.log with --per-rank-files)
     RUN/task-N/logs/   of an array: each task's own
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -28,11 +30,12 @@ from typing import Any
 import msgspec
 
 from muster.errors import MusterError, RequestError
+from muster.plan.secret import is_secret
 from muster.runner import Runner, run
 
 __all__ = ["Run", "find_run", "known_runs", "make_run_directory", "register", "state_directory", "write_whole"]
 
-# Values of these may be kept: they say how the job runs and hold no secrets.
+# Values of these may be kept: they say how the job runs. What looks like a secret (SLURM_JWT) is not kept.
 _KEPT_PREFIXES = ("NCCL_", "RCCL_", "FI_", "OMP_", "OMPI_", "UCX_", "SLURM_", "SBATCH_", "CUDA_", "ROCR_", "HIP_")
 _KEPT_NAMES = frozenset({"HOSTNAME", "VIRTUAL_ENV", "CONDA_PREFIX", "LOADEDMODULES", "PATH", "LD_LIBRARY_PATH", "USER"})
 
@@ -45,17 +48,17 @@ class Run(msgspec.Struct, frozen=True):
     name: str
 
 
-def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Write a file that others read: it appears whole, or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Write a file: it appears whole, or not at all. A umask that is stricter than `mode` holds."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         # A word of the user's need not be UTF-8: its bytes stay what they are.
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(text)
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -74,7 +77,7 @@ def make_run_directory(
     stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
     safe = "".join(character if character.isalnum() or character in "._-" else "-" for character in name)[:60]
     try:
-        parent.mkdir(parents=True, exist_ok=True)
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         building = Path(tempfile.mkdtemp(dir=parent, prefix=".new-"))
     except OSError as error:
         raise RequestError(
@@ -82,11 +85,10 @@ def make_run_directory(
             hint="run from a directory that you can write and the compute nodes can see",
         ) from None
     try:
-        (building / "logs").mkdir()
+        (building / "logs").mkdir(mode=0o700)
         for filename, text in files.items():
-            write_whole(building / filename, text, mode=0o755 if filename.endswith(".sh") else 0o600)
+            write_whole(building / filename, text, mode=0o700 if filename.endswith(".sh") else 0o600)
         fill(building)
-        building.chmod(0o755)
         return _take_name(building, parent, f"{safe or 'run'}-{stamp}")
     except BaseException as error:
         shutil.rmtree(building, ignore_errors=True)
@@ -101,7 +103,7 @@ def _take_name(building: Path, parent: Path, name: str) -> Path:
     for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
         target = parent / f"{name}{suffix}"
         with suppress(FileExistsError):
-            target.mkdir()
+            target.mkdir(mode=0o700)
             building.replace(target)
             return target
     raise MusterError(f"{parent} holds a thousand runs of this second", hint="clean it up")
@@ -120,7 +122,7 @@ def record_of(
     kept = {
         name: value
         for name, value in sorted(environment.items())
-        if name in _KEPT_NAMES or name.startswith(_KEPT_PREFIXES)
+        if (name in _KEPT_NAMES or name.startswith(_KEPT_PREFIXES)) and not is_secret(name, value)
     }
     return {
         "command": list(typed),
@@ -164,7 +166,7 @@ def state_directory(environment: Mapping[str, str], home: str) -> Path:
 def register(state: Path, found: Run) -> None:
     """Remember where a job's run directory lies."""
     folder = state / "jobs"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     entry = {"job": found.job, "directory": str(found.directory), "name": found.name}
     write_whole(folder / f"{found.job}.json", json.dumps(entry) + "\n", mode=0o600)
 

@@ -16,6 +16,7 @@ from muster.act.snapshot import copy_project
 from muster.errors import MachineLacks, MusterError, RequestError, SchedulerSilent, SiteError
 from muster.look.place import scheduler_environment
 from muster.model.plan import SNAPSHOT_HERE, Output, Plan
+from muster.plan.secret import hidden_values, without_values
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
 from muster.runner import Result, Runner, run
@@ -59,13 +60,17 @@ def submit(
             say(f"an earlier submission of this very job had no answer, and the controller has it: job {job}")
             return _remember(Submitted(job, unanswered, adopted=True), plan, state, digest)
     record, changes = record_of(plan.typed, environment, plan.working_directory, image=plan.image.image, runner=runner)
+    hidden = hidden_values(plan)
     files = {
         "plan.json": plan_as_json(plan),
         "job.sh": job_script(plan),
         "record.json": json.dumps(record, indent=2) + "\n",
-        **({"changes.diff": changes} if changes else {}),
+        **({"changes.diff": without_values(changes, hidden.values())} if changes else {}),
     }
     directory = make_run_directory(parent, plan.job_name, files, fill=partial(_fill, plan, runner))
+    if hidden:
+        where = f"{directory}/{'task-N/' if _array(plan) else ''}passed"
+        say(f"{', '.join(hidden)}: the values lie in {where} for you alone, until the job has read them")
     script = str(directory / "job.sh")
     output = None if plan.output is Output.MOVED else str(directory / _task_folder(plan) / "logs" / "batch.log")
     try:
@@ -94,7 +99,7 @@ def _pending_file(state: Path, digest: str) -> Path:
     pending = state / "pending" / f"{digest}.json"
     probe = pending.with_suffix(".probe")
     try:
-        pending.parent.mkdir(parents=True, exist_ok=True)
+        pending.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         (state / "jobs").mkdir(exist_ok=True)
         write_whole(probe, "a line, so that a full disk says so\n", mode=0o600)
         probe.unlink()
@@ -109,11 +114,21 @@ def _pending_file(state: Path, digest: str) -> Path:
 def _fill(plan: Plan, runner: Runner, directory: Path) -> None:
     if plan.snapshot:
         copy_project(plan.working_directory, directory, runner=runner)
+    if not array_indices(_array(plan) or ""):
+        hand_over(plan, directory)
     for index in array_indices(_array(plan) or ""):
         task = directory / f"task-{index}"
-        (task / "logs").mkdir(parents=True)
+        (task / "logs").mkdir(mode=0o700, parents=True)
+        hand_over(plan, task)
         if plan.snapshot:
             (task / SNAPSHOT_HERE).symlink_to(f"../{SNAPSHOT_HERE}")
+
+
+def hand_over(plan: Plan, directory: Path) -> None:
+    """Write the plan's hidden values where its job will read them, for nobody else."""
+    values = hidden_values(plan)
+    if values:
+        write_whole(directory / "passed", "".join(f"{name}={value}\0" for name, value in values.items()))
 
 
 def _array(plan: Plan) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from muster.cli.launching import facts_and_request, take_own
+from muster.cli.launching import facts_and_request, start_by_name, take_own
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
 from muster.units import shown, whole_number
@@ -78,6 +78,7 @@ _INTERRUPTED = 130
 
 def main(words: Sequence[str]) -> int:
     """Measure or read, show, judge."""
+    start_by_name("bench", words)
     rest, own = take_own(words, _SWITCHES, _VALUED)
     if "-h" in own or "--help" in own:
         from muster.job.options import help_page

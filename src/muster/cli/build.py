@@ -199,7 +199,9 @@ def _as_job(options: argparse.Namespace, words: list[str]) -> int:
     """The same words as the one rank of a job; its output is followed as that of every run."""
     from muster.build.image import check_order
     from muster.build.job import PASSWORD, follow, handed_over, words_for_job
+    from muster.cli.launching import start_by_name
 
+    start_by_name("build", words)
     secret = {}
     if options.verb is _image:
         # What a look from here refuses is not worth a place in a queue.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.launching import facts_and_request, plan_for, take_own
+from muster.cli.launching import facts_and_request, plan_for, start_by_name, take_own
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
 
@@ -42,6 +42,7 @@ _VALUED = ("--log", "--save", "--read")
 
 def main(words: Sequence[str]) -> int:
     """Look, judge, tell."""
+    start_by_name("check", words)
     rest, own = take_own(words, _SWITCHES, _VALUED)
     if "-h" in own or "--help" in own:
         from muster.job.options import help_page

@@ -22,6 +22,7 @@ __all__ = [
     "place_gate",
     "place_staged",
     "plan_for",
+    "start_by_name",
     "take_own",
     "warn",
 ]
@@ -57,6 +58,21 @@ def take_own(
             if word in takes_value and rest:
                 kept.append(rest.pop(0))
     return [*kept, *rest], found
+
+
+def start_by_name(verb: str, words: Sequence[str]) -> None:
+    """Become `muster VERB` with the typed secrets in the environment: everybody may read the words of a process."""
+    if not any("--env" in word for word in words):
+        return
+    import os
+    import sys
+
+    from muster.plan.secret import passed_by_name
+    from muster.runner import become
+
+    kept, needed = passed_by_name(words)
+    if needed:
+        become([sys.executable, "-m", "muster", verb, *kept], {**os.environ, **needed})
 
 
 def facts_and_request(words: Sequence[str]) -> tuple[Facts, Request]:

@@ -12,6 +12,7 @@ from muster.cli.launching import (
     place_gate,
     place_staged,
     plan_for,
+    start_by_name,
     take_own,
     warn,
 )
@@ -30,6 +31,7 @@ def main(words: Sequence[str]) -> int:
     """Run; the status is the one of the first rank that failed."""
     if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files")):
         return 0
+    start_by_name("run", words)
     from muster.act.launch import run_allocated, run_here, run_within
     from muster.act.preflight import check_before_start
     from muster.act.rank_library import make_rank_library

@@ -243,6 +243,7 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     from muster.act.launch import salloc_flags
     from muster.cli.launching import facts_and_request, plan_for
     from muster.look.place import scheduler_environment
+    from muster.plan.secret import carried
     from muster.rehearse.adapt import with_command
     from muster.rehearse.judge import Point, judge, stopped_at
     from muster.rehearse.probe import parse, probe
@@ -256,7 +257,12 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     names = [each.name for each in plan.variables if not each.name.endswith("*")]
     made = with_command(plan, probe(("true",), names=names, files=()))
     argv = ["salloc", "--quiet", *salloc_flags(made), "bash", "-c", job_script(made)]
-    told = run(argv, env=scheduler_environment(facts.environment), cwd=plan.working_directory, timeout_s=540)
+    told = run(
+        argv,
+        env={**scheduler_environment(facts.environment), **carried(made)},
+        cwd=plan.working_directory,
+        timeout_s=540,
+    )
     seen = parse(told.stdout)
     stopped = None if seen else stopped_at(plan, told.stderr)
     last = next((line for line in reversed(told.stderr.splitlines()) if line.strip()), f"status {told.status}")

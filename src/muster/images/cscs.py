@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from muster.images.base import activated, lines_inside, parts_inside
 from muster.images.enroot_name import enroot_name
 from muster.model.plan import Flag, ImageUse, Mount, Plan, Reason, Variable
-from muster.model.words import Fragment, Template, Word
+from muster.model.words import Fragment, Hidden, Template, Word
 
 __all__ = ["ContainerEngine"]
 
@@ -66,7 +66,7 @@ def _variables(variables: Iterable[Variable]) -> Iterator[Word]:
     for variable in variables:
         if isinstance(variable.value, Template):
             yield Template(f"{variable.name} = {_text(variable.value.text)}")
-        elif variable.value is not None:
+        elif variable.value is not None and not isinstance(variable.value, Hidden):  # the environment carries those
             yield f"{variable.name} = {_text(str(variable.value))}"
 
 

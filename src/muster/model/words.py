@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-__all__ = ["PLACEHOLDERS", "Fragment", "Template", "Word", "line", "quote", "template"]
+__all__ = ["PLACEHOLDERS", "Fragment", "Hidden", "Template", "Word", "line", "quote", "template"]
 
 # What a value may leave open until the job runs, and the shell expression that stands for it in a script.
 PLACEHOLDERS = {
@@ -39,7 +39,16 @@ class Template(msgspec.Struct, frozen=True):
         return _PLACEHOLDER.sub(lambda found: known[found[1]], self.text)
 
 
-Word = str | Fragment | Template
+class Hidden(msgspec.Struct, frozen=True):
+    """A value that stands in no text: no script, no plan that is shown, no argument. The act hands it to the job."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return "Hidden(…)"
+
+
+Word = str | Fragment | Hidden | Template
 
 
 def template(text: str) -> Word:
@@ -51,6 +60,8 @@ def quote(word: Word) -> str:
     """The word as it stands in a script."""
     if isinstance(word, Fragment):
         return word.text
+    if isinstance(word, Hidden):
+        raise TypeError("a hidden value stands in no script")
     if isinstance(word, Template):
         pieces = _PLACEHOLDER.split(word.text)
         written = [shlex.quote(piece) if index % 2 == 0 else PLACEHOLDERS[piece] for index, piece in enumerate(pieces)]

@@ -21,6 +21,7 @@ from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.horovod import HOROVOD, horovod_variables, pmi_of, started_by, starter_of
 from muster.plan.python_environment import as_variables, environment_of, venv_in_image
+from muster.plan.secret import without
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_terms import node_shape, reason_for, site_notes, situation_of, terms_of
 from muster.plan.terms import Terms
@@ -75,7 +76,7 @@ def make_plan(
         site=terms.site,
         engine=engine,
         command=command,
-        typed=tuple(typed),
+        typed=without(typed, request.env),
         working_directory=directory,
         snapshot=request.snapshot and queued,
         job_name=name,

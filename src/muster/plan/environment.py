@@ -8,8 +8,9 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.model.plan import ImageUse, Note, Prelude, Reason, Variable
-from muster.model.words import Fragment, line, quote, template
+from muster.model.words import Fragment, Hidden, line, quote, template
 from muster.plan.python_environment import activation, environment_of
+from muster.plan.secret import hide, shown
 from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
 from muster.sites.load import Site
@@ -30,7 +31,7 @@ def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variab
         found.setdefault(name, variable)
     for assignment in request.env:
         name, equals, value = assignment.partition("=")
-        reason = Reason("set by you", f"--env {assignment}")
+        reason = Reason("set by you", f"--env {shown(assignment)}")
         if name in _OURS:
             raise RequestError(f"--env {name}: every rank has its own {name}", hint="leave it away: Muster sets it")
         if name in {"MASTER_ADDR", "MASTER_PORT"}:
@@ -41,12 +42,13 @@ def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variab
         if equals:
             found[name] = Variable(name, template(value), reason)
         elif name in facts.environment:
-            found[name] = Variable(name, facts.environment[name], Reason("passed on, as you asked", f"--env {name}"))
+            passed_on = Hidden(facts.environment[name])
+            found[name] = Variable(name, passed_on, Reason("passed on, as you asked", f"--env {name}"))
         else:
             raise RequestError(f"--env {name}: your environment has no {name}", hint=f"--env {name}=VALUE")
     for name in request.unset_env:
         found[name] = Variable(name, None, Reason("taken away by you", f"--unset-env {name}"))
-    return tuple(found.values())
+    return tuple(hide(each) for each in found.values())
 
 
 def left_over(request: Request, facts: Facts) -> Iterator[Note]:

@@ -8,6 +8,7 @@ from muster.errors import UnknownName
 from muster.job.request import Request
 from muster.model.plan import Directive, Flag, Note, Prelude, Reason, Shape, Variable
 from muster.model.words import template
+from muster.plan.secret import shown
 from muster.plan.shape import NodeShape
 from muster.plan.terms import DEFAULT_PORTS, Ports, Terms
 from muster.sites.load import Site
@@ -241,7 +242,7 @@ def _proxies(site: Site, request: Request) -> Iterator[Variable]:
     for assignment in request.env:
         name, equals, value = assignment.partition("=")
         if equals and name.lower() in _PROXY_NAMES:
-            proxies[name.lower()] = (value, Reason("set by you, in both spellings", f"--env {assignment}"))
+            proxies[name.lower()] = (value, Reason("set by you, in both spellings", f"--env {shown(assignment)}"))
     for name, (value, reason) in proxies.items():
         for spelled in (name, name.upper()):
             yield Variable(spelled, value, reason)
@@ -278,11 +279,11 @@ def _overruled(site: Site, request: Request, job: Situation) -> Iterator[Note]:
             continue
         asked = given.get(variable.name)
         if variable.required and (variable.name in request.unset_env or _differs(asked, variable)):
-            word = f"--env {asked}" if asked else f"--unset-env {variable.name}"
+            word = f"--env {shown(asked)}" if asked else f"--unset-env {variable.name}"
             yield Note(f"{word}: {site.name} needs {_said(variable)}: {variable.reason}", warning=True)
         for other in variable.conflicts:
             if other in given and not variable.unset and variable.name not in request.unset_env:
-                text = f"--env {given[other]} goes against {_said(variable)} of {site.name}: {variable.reason}"
+                text = f"--env {shown(given[other])} goes against {_said(variable)} of {site.name}: {variable.reason}"
                 yield Note(text, warning=True)
 
 

@@ -16,6 +16,7 @@ from muster.lab import labs
 from muster.lab.spec import LabSpec
 from muster.look.place import scheduler_environment
 from muster.model.plan import Plan
+from muster.plan.secret import carried
 from muster.render.script import job_script
 from muster.runner import Result, run, start
 
@@ -41,11 +42,13 @@ class Stage(msgspec.Struct, frozen=True):
 
     def probe(self, plan: Plan) -> Result:
         """Run a plan whose output is read."""
-        return run(self._job(plan, plan), env=self._clean(), cwd=plan.working_directory, timeout_s=_PROBE_PATIENCE_S)
+        return run(
+            self._job(plan, plan), env=self._given(plan), cwd=plan.working_directory, timeout_s=_PROBE_PATIENCE_S
+        )
 
     def perform(self, plan: Plan, whole: Plan) -> int:
         """Run a plan over the allocation that `whole` asks for, its output going where ours goes; its status."""
-        process = start(self._job(plan, whole), env=self._clean(), cwd=plan.working_directory)
+        process = start(self._job(plan, whole), env=self._given(plan), cwd=plan.working_directory)
         return _status(process)
 
     def _job(self, plan: Plan, whole: Plan) -> list[str]:
@@ -55,8 +58,8 @@ class Stage(msgspec.Struct, frozen=True):
         place = ["--user", user] if user else []
         return [sys.executable, "-m", "muster", "lab", "exec", "--name", self.name, *place, "--", *argv]
 
-    def _clean(self) -> dict[str, str]:
-        return scheduler_environment(self.environment)
+    def _given(self, plan: Plan) -> dict[str, str]:
+        return {**scheduler_environment(self.environment), **carried(plan)}
 
 
 def _status(process: Process) -> int:

@@ -12,7 +12,7 @@ import msgspec
 
 from muster.launchers import launcher_named
 from muster.model.plan import Plan, Reason
-from muster.model.words import Fragment, quote
+from muster.model.words import Fragment, Hidden, Word, quote
 from muster.plan.gate import REASON
 from muster.render.image import with_step_flags
 
@@ -37,7 +37,7 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     for prelude in plan.prelude:
         yield "prelude", " ".join(quote(word) for word in prelude.words), prelude.reason
     for variable in plan.variables:
-        shown = "" if variable.value is None else f"={quote(variable.value)}"
+        shown = "" if variable.value is None else f"={_shown(variable.value)}"
         verb = "pass on" if variable.pass_on else ("unset" if variable.value is None else "export")
         yield "environment", f"{verb} {variable.name}{shown}", variable.reason
     if plan.rank_library is not None:
@@ -50,6 +50,10 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     yield from _staging(plan)
     for condition in plan.conditions:
         yield "condition", condition.sentence, condition.reason
+
+
+def _shown(value: Word) -> str:
+    return "(hidden)" if isinstance(value, Hidden) else quote(value)
 
 
 _DEVICES = {
@@ -132,6 +136,8 @@ def plan_as_json(plan: Plan) -> str:
 def _value(thing: Any) -> Any:
     if isinstance(thing, Fragment):
         return {"shell": thing.text}
+    if isinstance(thing, Hidden):
+        return {"hidden": True}
     if isinstance(thing, Enum):
         return thing.value
     if isinstance(thing, msgspec.Struct):

@@ -47,7 +47,7 @@ def definition_lines(plan: Plan) -> Iterator[str]:
         return
     yield "# The container sees the run directory."
     yield (
-        'mkdir -p "$muster_run_dir" || muster_stop "the directory $muster_run_dir cannot be made" '
+        '(umask 077 && mkdir -p "$muster_run_dir") || muster_stop "the directory $muster_run_dir cannot be made" '
         "'submit from a directory that the compute nodes can write'"
     )
     lines = engine_named(plan.image.engine).definition(plan)

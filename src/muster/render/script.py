@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from muster.launchers import Launcher, launcher_named
 from muster.launchers.base import RANK
 from muster.model.plan import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Variable
-from muster.model.words import Fragment, Word, line, quote
+from muster.model.words import Fragment, Hidden, Word, line, quote
+from muster.plan.secret import hidden_names
 from muster.rank import contract
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, part
@@ -108,6 +109,8 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield part("modules")
     if any(each.words[0] == "muster_conda" for each in plan.prelude):
         yield part("conda")
+    if hidden_names(plan):
+        yield part("passed")
     if not launcher.prologues(plan):
         yield part("stop")
         return
@@ -224,7 +227,8 @@ def _run_directory(plan: Plan) -> Iterator[str]:
         '[ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job'
     )
     yield (
-        'mkdir -p "$muster_run_dir/logs" || muster_stop "the directory $muster_run_dir/logs cannot be made" '
+        '(umask 077 && mkdir -p "$muster_run_dir/logs") || '
+        'muster_stop "the directory $muster_run_dir/logs cannot be made" '
         "'submit from a directory that the compute nodes can write'"
     )
 
@@ -258,7 +262,10 @@ def _environment(plan: Plan) -> Iterator[str]:
         stop = f"muster_stop {shlex.quote(prelude.failure)} {quote(prelude.hint)}"
         yield f"{line(prelude.words)} || {stop}"
     for variable in plan.variables:
-        yield _variable(variable)
+        if not isinstance(variable.value, Hidden):
+            yield _variable(variable)
+    if hidden_names(plan):
+        yield f"muster_pass {' '.join(hidden_names(plan))}"
     if plan.rank_library is not None:
         yield f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{quote(plan.rank_library)}'
     told = told_to_tasks(plan)

@@ -1,0 +1,116 @@
+"""What may be a secret, and how it is kept out of every text: the script, the plan as it is shown, argument lists.
+
+A value that is passed on by its name alone was never shown by the user, and Muster does not show it either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from muster.model.plan import Plan, Variable
+from muster.model.words import Hidden, Template, template
+
+__all__ = [
+    "PASSED",
+    "carried",
+    "hidden_names",
+    "hidden_values",
+    "hide",
+    "is_secret",
+    "passed_by_name",
+    "shown",
+    "without",
+    "without_values",
+]
+
+PASSED = "MUSTER_PASSED_"
+"""`run` brings a hidden value in the environment under this and its name: no client of Slurm's reads it there."""
+
+_SECRET_WORD = re.compile(
+    r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|JWT|PAT|AUTH|COOKIE)$", re.IGNORECASE
+)
+_NO_SECRET = frozenset({"PWD", "OLDPWD"})
+_URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+# Shorter ones stand in other texts by chance.
+_TOLD_BY_LENGTH = 6
+
+
+def is_secret(name: str, value: str = "") -> bool:
+    """Whether a variable looks like one that nobody else may read: a word of its name, a password in an address."""
+    by_name = name not in _NO_SECRET and any(_SECRET_WORD.search(word) for word in name.split("_"))
+    return by_name or bool(_URL_WITH_PASSWORD.search(value))
+
+
+def _typed_secret(assignment: str) -> bool:
+    """What holds {job_id} or its like is made in the job, from nothing that anybody hides."""
+    name, equals, value = assignment.partition("=")
+    return bool(equals) and is_secret(name, value) and not isinstance(template(value), Template)
+
+
+def shown(assignment: str) -> str:
+    """KEY=VALUE as it may be shown."""
+    return f"{assignment.partition('=')[0]}=…" if _typed_secret(assignment) else assignment
+
+
+def without(typed: Iterable[str], assignments: Iterable[str]) -> tuple[str, ...]:
+    """The words that were typed, without the values of secrets among `assignments`."""
+    secrets = [each for each in assignments if _typed_secret(each)]
+    return tuple(_masked(word, secrets) for word in typed)
+
+
+def _masked(word: str, secrets: Sequence[str]) -> str:
+    for assignment in secrets:
+        if word == assignment or (word.startswith("--env=") and word.endswith(assignment)):
+            return word.removesuffix(assignment) + shown(assignment)
+    return word
+
+
+def hide(variable: Variable) -> Variable:
+    """The variable, its value hidden if it looks like a secret."""
+    value = variable.value
+    if type(value) is not str or not is_secret(variable.name, value):
+        return variable
+    return Variable(variable.name, Hidden(value), variable.reason)
+
+
+def hidden_values(plan: Plan) -> dict[str, str]:
+    """The hidden values of a plan by name: for the act, which hands them to the job."""
+    return {each.name: each.value.text for each in plan.variables if isinstance(each.value, Hidden)}
+
+
+def hidden_names(plan: Plan) -> tuple[str, ...]:
+    """The variables whose values stand in no text."""
+    return tuple(hidden_values(plan))
+
+
+def without_values(text: str, values: Iterable[str]) -> str:
+    """A text (a difference of files, a message) without these values. Short ones stand in other words by chance."""
+    for value in values:
+        if len(value) >= _TOLD_BY_LENGTH:
+            text = text.replace(value, "…")
+    return text
+
+
+def carried(plan: Plan) -> dict[str, str]:
+    """The variables by which a script that starts now is given the hidden values."""
+    return {f"{PASSED}{name}": value for name, value in hidden_values(plan).items()}
+
+
+def passed_by_name(words: Sequence[str]) -> tuple[list[str], Mapping[str, str]]:
+    """Options for a process of our own, secrets by name alone, and the variables that it then needs."""
+    kept: list[str] = []
+    needed: dict[str, str] = {}
+    is_value = False
+    for number, word in enumerate(words):
+        if word == "--":
+            return [*kept, *words[number:]], needed
+        assignment = word.removeprefix("--job-option=").removeprefix("--env=")
+        if (is_value or assignment != word) and _typed_secret(assignment):
+            name, _, value = assignment.partition("=")
+            needed[name] = value
+            kept.append(word.removesuffix(assignment) + name)
+        else:
+            kept.append(word)
+        is_value = word == "--env"
+    return kept, needed
