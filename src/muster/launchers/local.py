@@ -15,7 +15,7 @@ class Local:
     name = "local"
 
     def prologues(self, plan: Plan) -> Prologues:
-        return ((RANK, ("stop", "meeting", identity_part(plan), "cpus", "start", "go_rank")),)
+        return ((RANK, ("stop", "meeting", identity_part(plan), "cpus", "start", "slurm_names", "jax", "go_rank")),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan

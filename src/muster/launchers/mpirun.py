@@ -16,7 +16,7 @@ class Mpirun:
 
     def prologues(self, plan: Plan) -> Prologues:
         del plan
-        return ((RANK, ("stop", "meeting", "rank_mpi", "cpus", "start", "go_mpi_rank")),)
+        return ((RANK, ("stop", "meeting", "rank_mpi", "cpus", "start", "slurm_names", "jax", "go_mpi_rank")),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan

@@ -70,7 +70,7 @@ class Srun:
     name = "srun"
 
     def prologues(self, plan: Plan) -> Prologues:
-        return ((RANK, ("stop", "meeting", identity_part(plan), "cpus", "start", "go_rank")),)
+        return ((RANK, ("stop", "meeting", identity_part(plan), "cpus", "start", "jax", "go_rank")),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         cpus = '"$muster_cpus_per_task"' if plan.shape.cpus_per_task else None

@@ -36,7 +36,7 @@ class Torchrun:
     def prologues(self, plan: Plan) -> Prologues:
         return (
             (RANK, ("stop", "meeting", identity_part(plan), *_AGENT_PARTS[bool(plan.gate)])),
-            (WORKER, ("cpus", "worker")),
+            (WORKER, ("cpus", "slurm_names", "no_mpi", "jax", "worker")),
         )
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
@@ -64,7 +64,7 @@ class MpirunTorchrun:
     def prologues(self, plan: Plan) -> Prologues:
         return (
             (RANK, ("stop", "meeting", "rank_mpi", *_AGENT_PARTS[bool(plan.gate)])),
-            (WORKER, ("cpus", "worker")),
+            (WORKER, ("cpus", "slurm_names", "no_mpi", "jax", "worker")),
         )
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:

@@ -54,7 +54,15 @@ CLASHING_WITHIN = (
 )
 # What another launcher, or an outer job, may have said about ranks that are not these.
 _CARRIED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
-STALE = (*contract.PUBLISHED, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK")
+STALE = (
+    *contract.PUBLISHED,
+    "JAX_COORDINATOR_ADDRESS",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMIX_RANK",
+)
 
 
 def job_script(asked: Plan) -> str:

@@ -1,5 +1,22 @@
 # The CPUs that the kernel grants this rank, and its share of the physical cores among them.
 
+# The core of CPU $1: by the first of its hardware threads. dash and busybox read byte by byte, and newer kernels (seen
+# with 6.18) answer that with nothing for a list: then by the numbers of its package, die, cluster and core.
+# Result in $muster_core.
+muster_core_of() {
+    muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
+    muster_core=
+    [ ! -r "$muster_folder/thread_siblings_list" ] || read -r muster_core <"$muster_folder/thread_siblings_list" || :
+    muster_core=${muster_core%%[,-]*}
+    [ -z "$muster_core" ] || return 0
+    for muster_name in physical_package_id die_id cluster_id core_id; do
+        muster_number=
+        [ ! -r "$muster_folder/$muster_name" ] || read -r muster_number <"$muster_folder/$muster_name" || :
+        muster_core=$muster_core${muster_core:+.}${muster_number:--}
+    done
+    [ "$muster_core" != -.-.-.- ] || muster_core=$1
+}
+
 # CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
 muster_count_cpus() {
     muster_cpu_count=0
@@ -11,11 +28,7 @@ muster_count_cpus() {
         muster_cpu=${muster_range%-*}
         while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
             muster_cpu_count=$((muster_cpu_count + 1))
-            muster_siblings=$muster_cpu
-            muster_file=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$muster_cpu/topology/thread_siblings_list
-            [ ! -r "$muster_file" ] || read -r muster_siblings <"$muster_file" || :
-            # A core is known by the first of its hardware threads.
-            muster_core=${muster_siblings%%[,-]*}
+            muster_core_of "$muster_cpu"
             case $muster_cores in
             *,"$muster_core",*) ;;
             *)

@@ -21,7 +21,7 @@ muster_count_items() {
 '' | localhost | localhost.* | 127.*) muster_stop "the address of rank 0 is '$muster_address', which every node takes for itself" 'leave --master-addr away, or name a host' ;;
 esac
 case $muster_address in
-*:[0-9]*:*) ;;
+*:*:*) ;; # IPv6
 *:*) muster_stop "MASTER_ADDR '$muster_address' holds a port" 'give the host with --master-addr and the port with --master-port' ;;
 esac
 if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then

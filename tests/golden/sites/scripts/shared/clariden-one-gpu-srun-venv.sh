@@ -111,6 +111,23 @@ fi
 
 # The CPUs that the kernel grants this rank, and its share of the physical cores among them.
 
+# The core of CPU $1: by the first of its hardware threads. dash and busybox read byte by byte, and newer kernels (seen
+# with 6.18) answer that with nothing for a list: then by the numbers of its package, die, cluster and core.
+# Result in $muster_core.
+muster_core_of() {
+    muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
+    muster_core=
+    [ ! -r "$muster_folder/thread_siblings_list" ] || read -r muster_core <"$muster_folder/thread_siblings_list" || :
+    muster_core=${muster_core%%[,-]*}
+    [ -z "$muster_core" ] || return 0
+    for muster_name in physical_package_id die_id cluster_id core_id; do
+        muster_number=
+        [ ! -r "$muster_folder/$muster_name" ] || read -r muster_number <"$muster_folder/$muster_name" || :
+        muster_core=$muster_core${muster_core:+.}${muster_number:--}
+    done
+    [ "$muster_core" != -.-.-.- ] || muster_core=$1
+}
+
 # CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
 muster_count_cpus() {
     muster_cpu_count=0
@@ -122,11 +139,7 @@ muster_count_cpus() {
         muster_cpu=${muster_range%-*}
         while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
             muster_cpu_count=$((muster_cpu_count + 1))
-            muster_siblings=$muster_cpu
-            muster_file=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$muster_cpu/topology/thread_siblings_list
-            [ ! -r "$muster_file" ] || read -r muster_siblings <"$muster_file" || :
-            # A core is known by the first of its hardware threads.
-            muster_core=${muster_siblings%%[,-]*}
+            muster_core_of "$muster_cpu"
             case $muster_cores in
             *,"$muster_core",*) ;;
             *)
@@ -188,7 +201,7 @@ muster_count_items() {
 '' | localhost | localhost.* | 127.*) muster_stop "the address of rank 0 is '$muster_address', which every node takes for itself" 'leave --master-addr away, or name a host' ;;
 esac
 case $muster_address in
-*:[0-9]*:*) ;;
+*:*:*) ;; # IPv6
 *:*) muster_stop "MASTER_ADDR '$muster_address' holds a port" 'give the host with --master-addr and the port with --master-port' ;;
 esac
 if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then
@@ -230,6 +243,22 @@ if [ "${MUSTER_VISIBILITY:-all}" = one ]; then
         done
         IFS=$muster_ifs
     done
+fi
+
+# What jax.distributed.initialize() needs besides its rank. Beside the store of torchrun's agent it takes the next port.
+if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
+    muster_jax_port=$MASTER_PORT
+    case ${MUSTER_LAUNCHER:-} in
+    *torchrun)
+        muster_jax_port=$((MASTER_PORT + 1))
+        # The last port of what a firewall lets through has none behind it.
+        [ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))
+        ;;
+    esac
+    case $MASTER_ADDR in
+    *:*) export JAX_COORDINATOR_ADDRESS="[$MASTER_ADDR]:$muster_jax_port" ;;
+    *) export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$muster_jax_port" ;;
+    esac
 fi
 
 # The user's command, untouched; only rank 0 reads the standard input.

@@ -1,0 +1,18 @@
+# Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
+# nor the daemon that started it.
+if [ -n "${SLURM_JOB_ID:-}" ]; then
+    export SLURM_PROCID="$RANK" SLURM_LOCALID="$LOCAL_RANK" SLURM_NODEID="$GROUP_RANK" SLURM_TASK_PID="$$"
+    export SLURM_NTASKS="$WORLD_SIZE" SLURM_NPROCS="$WORLD_SIZE" SLURM_STEP_NUM_TASKS="$WORLD_SIZE"
+    export SLURM_NNODES="$GROUP_WORLD_SIZE" SLURM_STEP_NUM_NODES="$GROUP_WORLD_SIZE"
+    muster_each=$LOCAL_WORLD_SIZE
+    [ "$GROUP_WORLD_SIZE" -lt 2 ] || muster_each="$muster_each(x$GROUP_WORLD_SIZE)"
+    export SLURM_TASKS_PER_NODE="$muster_each" SLURM_STEP_TASKS_PER_NODE="$muster_each" SLURM_NTASKS_PER_NODE="$LOCAL_WORLD_SIZE"
+    # An agent has the CPUs of all ranks of its node.
+    [ "${MUSTER_CPUS:-0}" -eq 0 ] || export SLURM_CPUS_PER_TASK="$MUSTER_CPUS"
+    unset SLURM_GTIDS
+    # mpirun's ranks are no step of Slurm's, but its daemons on the other hosts are; ranks of this machine are in none.
+    muster_list=
+    for muster_name in ${MUSTER_NODES:-}; do muster_list=$muster_list${muster_list:+,}$muster_name; done
+    [ -z "${MUSTER_LOCAL_NNODES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
+    [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
+fi
