@@ -40,7 +40,7 @@ def test_json_has_the_documented_keys(tmp_path: Path) -> None:
     log = tmp_path / "out.log"
     log.write_bytes(ECC + b"\n")
     document = json.loads(told(log, "--json").stdout)
-    assert set(document) == {"lines", "causes", "transports", "findings"}
+    assert set(document) == {"lines", "first_failure", "causes", "transports", "findings"}
     assert document["causes"][0]["id"] == "cuda-ecc"
     assert document["causes"][0]["source"]
 
@@ -122,3 +122,146 @@ def test_a_thousand_ranks_that_complain_are_one_line() -> None:
     report = read_log([*lines, b"7: " + ECC])
     assert [each.signature.id for each in report.causes] == ["cuda-ecc", "torch-watchdog"]
     assert "1000+ times" in "\n".join(report.lines())
+
+
+# --- what launchers and Muster itself say ---------------------------------------------------------------------------
+
+# A job under srun whose rank 2 leaves with 6, as Slurm 22.05 reports it.
+EXIT_6 = b"""\
+0: step 1
+2: about to leave
+srun: error: node2: task 2: Exited with exit code 6
+srun: Terminating StepId=7.0
+slurmstepd: error: *** STEP 7.0 ON node1 CANCELLED AT 2026-11-21T10:00:00 ***
+srun: error: node1: tasks 0-1: Terminated
+srun: error: node2: task 3: Terminated
+srun: Force Terminated StepId=7.0
+"""
+
+
+def test_the_rank_that_srun_names_is_the_cause_and_not_that_the_step_was_ended(tmp_path: Path) -> None:
+    log = tmp_path / "batch.log"
+    log.write_bytes(EXIT_6)
+    done = told(log)
+    assert done.returncode == 1
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == "first: rank 2 on node2: exit status 6"
+    assert lines[1].strip() == "srun: error: node2: task 2: Exited with exit code 6"
+    assert "muster logs JOB --rank 2" in lines[2]
+    assert any(line.startswith("after it: the step was ended") for line in lines)
+    assert json.loads(told(log, "--json").stdout)["first_failure"]["ranks"] == [2]
+
+
+def test_musters_own_error_is_the_cause_with_its_own_hint(tmp_path: Path) -> None:
+    log = tmp_path / "out.log"
+    log.write_bytes(
+        b"0: muster: error: port 29517 of node1 is taken\n1: waiting\n0: \n"
+        b"0: hint: leave --master-port out, or name another\n"
+        b"srun: error: node1: task 0: Exited with exit code 2\n"
+        b"slurmstepd: error: *** STEP 7.0 ON node1 CANCELLED AT 2026-11-21T10:00:00 ***\n"
+    )
+    lines = told(log).stdout.decode().splitlines()
+    assert lines[0] == "first: port 29517 of node1 is taken"
+    assert lines[2].strip() == "hint: leave --master-port out, or name another"
+    assert "failed: rank 0 on node1: exit status 2" in lines
+
+
+def test_a_known_error_stands_before_the_rank_that_srun_names() -> None:
+    text = "\n".join(read_log([b"2: " + ECC, *EXIT_6.splitlines()]).lines())
+    assert text.startswith("first: the GPU's memory is faulty")
+    assert "failed: rank 2 on node2: exit status 6" in text
+
+
+def test_the_daemon_that_mpirun_lost_is_named() -> None:
+    # https://github.com/open-mpi/ompi/issues/6618
+    said = b"""\
+ORTE has lost communication with a remote daemon.
+
+HNP daemon : [[11377,0],0] on node i39030a4a38d4a3abcb17e488a3141ef-mpijob-0-launcher-ksczd
+Remote daemon: [[11377,0],1] on node i39030a4a38d4a3abcb17e488a3141ef-mpijob-0-worker-0
+"""
+    report = read_log(said.splitlines())
+    assert report.failure is not None
+    assert report.failure.host == "i39030a4a38d4a3abcb17e488a3141ef-mpijob-0-worker-0"
+    assert "mpirun lost its daemon on i39030a4a38d4a3abcb17e488a3141ef-mpijob-0-worker-0" in report.causes[0].cause
+
+
+def test_of_sigkill_memory_is_the_first_guess() -> None:
+    text = "\n".join(read_log([b"srun: error: node3: task 5: Killed"]).lines())
+    assert text.startswith("first: rank 5 on node3: ended by SIGKILL")
+    assert "memory" in text
+
+
+def test_srun_s_task_is_no_rank_where_torchrun_runs() -> None:
+    lines = [b"W1121 torch.distributed.elastic.agent.server.api: x", b"srun: error: node3: task 1: Killed"]
+    failure = read_log(lines).failure
+    assert failure is not None
+    assert failure.tasks == ()
+    assert failure.sentence.startswith("torchrun itself on node3")
+
+
+# --- networks: lines of public logs ---------------------------------------------------------------------------------
+
+# https://github.com/aws/aws-ofi-nccl/issues/715, https://github.com/aws/aws-ofi-nccl/issues/161
+EFA = """\
+algo-1:18059:18146 [2] NCCL INFO NET/OFI Initializing aws-ofi-nccl 1.11.0-aws
+algo-1:18059:18146 [2] NCCL INFO NET/OFI Setting provider_filter to efa
+algo-1:18059:18146 [2] NCCL INFO NET/OFI Selected Provider is efa
+algo-1:18059:18146 [2] NCCL INFO Using network AWS Libfabric
+algo-1:18059:20782 [2] NCCL INFO Channel 04/1 : 15[7] -> 2[2] [receive] via NET/AWS Libfabric/1/GDRDMA/Shared
+algo-1:18059:20782 [2] NCCL INFO Channel 00/1 : 2[2] -> 5[5] via P2P/CUMEM/read
+"""
+# https://github.com/NVIDIA/nccl-tests/issues/182 (InfiniBand between testgpu1 and testgpu2)
+IB = """\
+testgpu2:3255:3255 [0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or \
+directory No plugin found (libnccl-net.so), using internal implementation
+testgpu2:3255:3255 [1] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation
+testgpu2:3255:3262 [1] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ibs65:10.10.10.101<0>
+testgpu2:3255:3262 [1] NCCL INFO Using non-device net plugin version 0
+testgpu2:3255:3262 [1] NCCL INFO Using network IB
+"""
+# https://github.com/NVIDIA/nccl-tests/issues/166: two hosts, and no libibverbs
+TCP = """\
+ubuntu:9621:9621 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open \
+shared object file: No such file or directory
+ubuntu:39964:40050 [6] NCCL INFO Failed to open libibverbs.so[.1]
+ubuntu:39964:40050 [6] NCCL INFO NET/Socket : Using [0]ens4:10.0.0.1<0>
+ubuntu:39964:40050 [6] NCCL INFO Using network Socket
+ubuntu:39964:40050 [6] NCCL INFO comm 0x1 rank 6 nRanks 16 nNodes 2 localRanks 8 localRank 6 MNNVL 0
+"""
+# https://github.com/NVIDIA/nccl/issues/1653: one machine
+ALONE = """\
+DESKTOP-1CE5APL:1689:2800 [0] NCCL INFO Failed to open libibverbs.so[.1]
+DESKTOP-1CE5APL:1689:2800 [0] NCCL INFO NET/Socket : Using [0]eth0:172.21.131.59<0>
+DESKTOP-1CE5APL:1689:2800 [0] NCCL INFO Using non-device net plugin version 0
+DESKTOP-1CE5APL:1689:2800 [0] NCCL INFO Using network Socket
+DESKTOP-1CE5APL:1689:2800 [0] NCCL INFO comm 0x562f744f9960 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0
+"""
+NETWORKS = {
+    "EFA": (EFA, 0, "network: AWS Libfabric; plugin aws-ofi-nccl 1.11.0-aws; provider efa; GPU-direct"),
+    "InfiniBand": (IB, 0, "network: IB; cards mlx5_0 (IB)"),
+    "TCP between nodes": (TCP, 1, "broken: transport: the ranks of different nodes speak over TCP"),
+    "one machine": (ALONE, 0, "network: Socket"),
+    "libfabric over TCP": (
+        EFA.replace("Provider is efa", "Provider is tcp;ofi_rxm"),
+        1,
+        "broken: transport: the ranks of different nodes speak over libfabric's tcp;ofi_rxm",
+    ),
+    "no GPU-direct": (EFA.replace("/GDRDMA/Shared", ""), 0, "AWS Libfabric without GPU-direct"),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_network_of_a_public_log_is_judged(name: str) -> None:
+    log, status, says = NETWORKS[name]
+    report = read_log([line.encode() for line in log.splitlines()])
+    text = "\n".join(report.lines())
+    assert says in text
+    assert int(report.is_broken) == status, text
+    if not status:
+        assert "first:" not in text
+
+
+def test_what_explains_tcp_is_told_beside_it() -> None:
+    text = "\n".join(read_log([line.encode() for line in TCP.splitlines()]).lines())
+    assert "NCCL found no libibverbs" in text

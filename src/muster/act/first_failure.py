@@ -16,7 +16,7 @@ from muster.act.watch import JobOutput, LogFile
 from muster.slurm.srun_messages import Failure, exit_words, read_step
 from muster.units import whole_number
 
-__all__ = ["earliest_of_torchrun", "first_failure", "mpirun_failure", "torchrun_failure"]
+__all__ = ["earliest_of_torchrun", "first_failure", "mpirun_failure", "of_agent", "torchrun_failure"]
 
 # The launchers' words stand in the last part of a file.
 _LOOKED_AT_BYTES = 1 << 22
@@ -31,6 +31,7 @@ _OPEN_MPI_SIGNAL = re.compile(
 )
 _OPEN_MPI_PROCESS = re.compile(r"^\s*Process name: \[\[[^\]]*\],(?P<rank>[0-9]{1,9})\]")
 _OPEN_MPI_CODE = re.compile(r"^\s*Exit code:\s+(?P<code>[0-9]{1,9})")
+_OPEN_MPI_DAEMON = re.compile(r"^\s*Remote daemon: \[\[[^\]]*\],[0-9]+\] on node (?P<host>\S+)")
 _HYDRA_HOST = re.compile(r"^=\s+(?:RANK (?P<rank>[0-9]{1,9}) )?PID [0-9]+ RUNNING AT (?P<host>\S+)")
 _HYDRA_SIGNAL = re.compile(r"^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: .*\(signal (?P<signal>[0-9]{1,9})\)")
 
@@ -64,7 +65,11 @@ def _told_by_srun(files: Sequence[LogFile]) -> Failure | None:
 
 def _told_of_agents(files: Sequence[LogFile]) -> Failure | None:
     """srun's tasks are agents here, whose numbers are not those of ranks."""
-    failure = _told_by_srun(files)
+    return of_agent(_told_by_srun(files))
+
+
+def of_agent(failure: Failure | None) -> Failure | None:
+    """Return the failure of srun's task as what it is where that task is an agent of torchrun's: of no rank."""
     if failure is None or not failure.tasks:
         return failure
     how = failure.sentence.partition(": ")[2]
@@ -122,6 +127,9 @@ def mpirun_failure(lines: Iterable[str]) -> Failure | None:
             rank = int(found["rank"])
         elif rank is not None and (found := _OPEN_MPI_CODE.match(line)):
             return _failure(rank, None, int(found["code"]), line)
+        elif found := _OPEN_MPI_DAEMON.match(line):
+            text = f"mpirun lost its daemon on {found['host']}: the node or the way to it failed, or somebody ended it"
+            return Failure(text, found["host"], (), None, line.strip())
         elif found := _HYDRA_HOST.match(line):
             host, in_hydra = found["host"], line
             rank = int(found["rank"]) if found["rank"] else None

@@ -50,11 +50,14 @@ def run_allocated(plan: Plan, environment: Mapping[str, str], runner: Runner = r
 
     salloc would wait for nodes that will never be, and refuse with status 1 and no hint: sbatch is asked first.
     """
-    from muster.act.submit import accepted
+    from functools import partial
+
+    from muster.act.submit import accepted, misfit_of
 
     clean = scheduler_environment(environment)
     script = job_script(plan)
-    accepted(runner(["sbatch", "--test-only"], env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30))
+    answer = runner(["sbatch", "--test-only"], env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30)
+    accepted(answer, partial(misfit_of, plan, runner, clean))
     _append_errors()
     become(["salloc", "--quiet", *salloc_flags(plan), *_bash(script)], {**clean, **carried(plan)})
 

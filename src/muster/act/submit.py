@@ -17,12 +17,15 @@ from muster.errors import MachineLacks, MusterError, RequestError, SchedulerSile
 from muster.look.place import scheduler_environment
 from muster.model.plan import SNAPSHOT_HERE, Output, Plan
 from muster.plan.secret import hidden_values, without_values
+from muster.rank.hostlist import expand
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
 from muster.runner import Result, Runner, run
+from muster.slurm.fit import Misfit, Wanted, find_misfit, nodes_argv, parse_nodes
 from muster.slurm.submit import array_indices, parse_rejection, parse_submit, submit_argv, test_only_argv
+from muster.units import parse_memory_mib
 
-__all__ = ["Submitted", "accepted", "submit"]
+__all__ = ["Submitted", "accepted", "misfit_of", "submit"]
 
 _NO_SLURM = "load the module that has it, or: muster run here, muster lab for a cluster of your own"
 _LOOKS = 5
@@ -74,7 +77,7 @@ def submit(
     script = str(directory / "job.sh")
     output = None if plan.output is Output.MOVED else str(directory / _task_folder(plan) / "logs" / "batch.log")
     try:
-        accepted(_ask(runner, test_only_argv(script), clean, plan, timeout_s))
+        accepted(_ask(runner, test_only_argv(script), clean, plan, timeout_s), partial(misfit_of, plan, runner, clean))
     except MusterError as error:
         shutil.rmtree(directory, ignore_errors=True)  # nothing was queued
         if isinstance(error, MachineLacks) and error.part == "sbatch":
@@ -157,12 +160,40 @@ def _accepted_or_removed(answer: Result, directory: Path) -> None:
         raise
 
 
-def accepted(answer: Result) -> None:
-    """Nothing where sbatch agreed, else what it said as a sentence and a hint."""
+def accepted(answer: Result, explain: Callable[[], Misfit | None] = lambda: None) -> None:
+    """Nothing where sbatch agreed, else what it said as a sentence and a hint.
+
+    `explain` finds the number that does not fit, where Slurm only says that something does not.
+    """
     if answer.ok:
         return
     rejection = parse_rejection(answer.stderr)
-    raise SiteError(rejection.sentence, hint=rejection.hint)
+    misfit = explain() if rejection.is_of_nodes else None
+    if misfit is None:
+        raise SiteError(rejection.sentence, hint=rejection.hint)
+    raise SiteError(f"Slurm refuses the job: {misfit.sentence} ({rejection.reason})", hint=misfit.hint)
+
+
+def misfit_of(plan: Plan, runner: Runner, environment: Mapping[str, str]) -> Misfit | None:
+    """Ask for the nodes of the partition, and return what the plan asks for that they do not have."""
+    try:
+        answer = runner(nodes_argv(), env=environment, timeout_s=20)
+    except MusterError:
+        return None  # what sbatch said is still true
+    return find_misfit(_wanted(plan), parse_nodes(answer.stdout)) if answer.ok else None
+
+
+def _wanted(plan: Plan) -> Wanted:
+    header = {each.name: each.value or "" for each in plan.directives}
+    shape = plan.shape
+    return Wanted(
+        nodes=shape.nodes,
+        cpus=shape.ntasks_per_node * (shape.cpus_per_task or 1),
+        gpus=shape.gpus_per_node,
+        memory_mib=parse_memory_mib(header["mem"]) if header.get("mem", "0") != "0" else 0,
+        partitions=tuple(filter(None, header.get("partition", "").split(","))),
+        named=tuple(expand(header.get("nodelist", ""))),
+    )
 
 
 def _remember(done: Submitted, plan: Plan, state: Path, digest: str) -> Submitted:

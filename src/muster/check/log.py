@@ -12,10 +12,12 @@ from typing import IO, Any
 
 import msgspec
 
+from muster.act.first_failure import earliest_of_torchrun, mpirun_failure, of_agent
 from muster.act.watch import LogFile
 from muster.check.nccl_log import NcclLog, Transport, judge_transports
 from muster.check.ranks.finding import BROKEN, Finding
 from muster.check.signatures import Signature, signatures
+from muster.slurm.srun_messages import KILLED_HINT, Failure, read_step
 
 __all__ = ["Cause", "Report", "explain", "read_log"]
 
@@ -25,6 +27,10 @@ _LONGEST_LINE_BYTES = 1 << 16
 _SHOWN = 300
 _MOST_NCCL_LINES = 200_000
 _MOST_COUNTED = 1000
+_MOST_REPORTS = 10_000
+_OWN_ERROR = "muster-error"
+_HINT_WITHIN_LINES = 100
+_KILLED = 128 + 9
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -35,16 +41,21 @@ class Cause(msgspec.Struct, frozen=True):
     line: int
     rank: int | None
     text: str
+    cause: str
+    """The signature's sentence, with what this line says."""
+
     times: int = 1
+    hint: str = ""
+    """What the program that wrote the line advises itself."""
 
     @property
     def evidence(self) -> str:
         who = "" if self.rank is None else f", rank {self.rank}"
-        return f"{self.signature.cause} (line {self.line}{who}: {self.text})"
+        return f"{self.cause} (line {self.line}{who}: {self.text})"
 
     @property
     def remedy(self) -> str:
-        return self.signature.remedy
+        return self.hint or self.signature.remedy
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -56,22 +67,31 @@ class Report(msgspec.Struct, frozen=True):
     transports: dict[Transport, list[str]]
     findings: tuple[Finding, ...]
     lines_read: int
+    failure: Failure | None = None
+    """The rank that failed first, as srun, torchrun or mpirun report it."""
 
     @property
     def is_broken(self) -> bool:
-        return bool(self.causes) or any(finding.status == BROKEN for finding in self.findings)
+        return bool(self.causes or self.failure) or any(finding.status == BROKEN for finding in self.findings)
 
     def lines(self, *, quiet: bool = False) -> Iterator[str]:
         """For a person."""
-        first = [cause for cause in self.causes if not cause.signature.echo][:1] or list(self.causes[:1])
+        first = [cause for cause in self.causes if not cause.signature.echo][:1]
+        if self.failure is None and not first:
+            first = list(self.causes[:1])
         for cause in first:
-            yield f"first: {cause.signature.cause}"
+            yield f"first: {cause.cause}"
             yield f"    {_where(cause)}: {cause.text}"
             yield f"    hint: {cause.remedy}"
             yield f"    known as {cause.signature.id}, from {cause.signature.source}"
+        if self.failure is not None:
+            yield f"{'failed' if first else 'first'}: {self.failure.sentence}"
+            yield f"    {self.failure.line}"
+            if not first:
+                yield f"    hint: {_look_at(self.failure)}"
         for cause in self.causes:
             if cause not in first:
-                yield f"{'after it' if cause.signature.echo else 'also'}: {cause.signature.cause} ({_where(cause)})"
+                yield f"{'after it' if cause.signature.echo else 'also'}: {cause.cause} ({_where(cause)})"
                 if not cause.signature.echo:
                     yield f"    hint: {cause.remedy}"
         for transport, hosts in self.transports.items():
@@ -79,18 +99,19 @@ class Report(msgspec.Struct, frozen=True):
         for finding in self.findings:
             yield f"{finding.status}: {finding.what}: {finding.evidence}"
             yield f"    hint: {finding.remedy}"
-        if not self.causes and not self.findings and not quiet:
+        if not self.causes and not self.findings and self.failure is None and not quiet:
             yield f"none of {len(signatures())} known errors in {self.lines_read} lines"
 
     def as_json(self) -> dict[str, Any]:
         """Stable keys, documented in docs/reference/json.md."""
         return {
             "lines": self.lines_read,
+            "first_failure": self.failure and self.failure.as_json(),
             "causes": [
                 {
                     "id": cause.signature.id,
                     "family": cause.signature.family,
-                    "cause": cause.signature.cause,
+                    "cause": cause.cause,
                     "remedy": cause.remedy,
                     "source": cause.signature.source,
                     "consequence": cause.signature.echo,
@@ -106,6 +127,16 @@ class Report(msgspec.Struct, frozen=True):
             ],
             "findings": [{**finding._asdict(), "hosts": list(finding.hosts)} for finding in self.findings],
         }
+
+
+def _look_at(failure: Failure) -> str:
+    """What to read where nothing in the log is known as a cause."""
+    if failure.status == _KILLED:
+        return KILLED_HINT
+    if not failure.tasks:
+        return "what stands before this line says why"
+    rank = failure.tasks[0]
+    return f"the last lines of rank {rank} say why: muster logs JOB --rank {rank}"
 
 
 def _where(cause: Cause) -> str:
@@ -138,14 +169,15 @@ def explain(lines: Iterable[str]) -> Cause | None:
 
 def read_log(source: IO[bytes] | Iterable[bytes]) -> Report:
     """Read it once, from its beginning to its end."""
-    search, nccl = _Search(), NcclLog()
+    search, nccl, reports = _Search(), NcclLog(), _Reports()
     lines_read = nccl_lines = 0
     for first_line, chunk in _chunks(source):
         wanted = search.may_hold(chunk)
         nccl_here = nccl_lines < _MOST_NCCL_LINES and b"NCCL" in chunk
+        reports_here = reports.may_be_in(chunk)
         lines = chunk.split(b"\n")
         lines_read = first_line + len(lines) - 1
-        if not (wanted or nccl_here):
+        if not (wanted or nccl_here or reports_here):
             continue
         for number, line in enumerate(lines, start=first_line):
             if nccl_here and b"NCCL" in line:
@@ -153,8 +185,48 @@ def read_log(source: IO[bytes] | Iterable[bytes]) -> Report:
                 nccl.take(_clean(line))
             if wanted:
                 search.look(number, line, wanted)
+            if reports_here:
+                reports.take(line)
     transports = nccl.transports()
-    return Report(tuple(search.ordered()), transports, tuple(judge_transports(transports)), lines_read)
+    findings = tuple(judge_transports(transports))
+    causes = [each for each in search.ordered() if not (each.signature.about_network and transports and not findings)]
+    return Report(tuple(causes), transports, findings, lines_read, reports.first())
+
+
+class _Reports:
+    """What the launchers themselves report of their ranks: few lines, which are read once all are there."""
+
+    _WORDS = (
+        *(b"srun: ", b"slurmstepd: ", b"Root Cause (first ", b"exitcode  : ", b"noticed that process rank "),
+        *(b"Process name: [[", b" RUNNING AT ", b"WITH THE EXIT STRING: ", b"Remote daemon: [["),
+    )
+    _LINE = re.compile(
+        rb"srun: |slurmstepd: |Root Cause \(first |\s+(?:time|host|rank|exitcode)\s+: |\S+ noticed that process rank |"
+        rb"\s*Process name: \[\[|\s*Exit code: |=\s+(?:RANK |PID )|YOUR APPLICATION TERMINATED |\s*Remote daemon: \[\["
+    )
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._of_torchrun = False
+
+    def may_be_in(self, chunk: bytes) -> bool:
+        self._of_torchrun = self._of_torchrun or b"torch.distributed.elastic" in chunk
+        return len(self._lines) < _MOST_REPORTS and any(word in chunk for word in self._WORDS)
+
+    def take(self, raw: bytes) -> None:
+        if len(self._lines) < _MOST_REPORTS and self._LINE.match(raw):
+            self._lines.append(_CONTROL.sub("", raw.decode(errors="replace"))[:_SHOWN])
+
+    def first(self) -> Failure | None:
+        """The first failure; a rank that somebody names counts more than the end of a step."""
+        of_srun = read_step(self._lines).first
+        found = [
+            earliest_of_torchrun([self._lines]),
+            mpirun_failure(self._lines),
+            of_agent(of_srun) if self._of_torchrun else of_srun,
+        ]
+        known = [failure for failure in found if failure is not None]
+        return next((each for each in known if each.tasks or each.host), next(iter(known), None))
 
 
 class _Search:
@@ -172,19 +244,35 @@ class _Search:
         )
 
     def look(self, number: int, raw: bytes, wanted: Sequence[Signature] | None = None) -> None:
+        self._take_hint(number, raw)
         for signature in self._signatures if wanted is None else wanted:
             if not signature.may_be_in(raw):
                 continue
             before = self._found.get(signature.id)
             if before is not None and before.times >= _MOST_COUNTED:
                 continue
-            if signature.expression.search(raw.decode(errors="replace")) is None:
+            match = signature.expression.search(raw.decode(errors="replace"))
+            if match is None:
                 continue
             if before is not None:
                 self._found[signature.id] = msgspec.structs.replace(before, times=before.times + 1)
                 continue
             line = LogFile(Path()).line(raw)
-            self._found[signature.id] = Cause(signature, number, line.rank, _clean(line.text)[:_SHOWN])
+            said = {
+                name: _clean(value.encode(errors="replace"))[:_SHOWN] for name, value in match.groupdict("").items()
+            }
+            cause = signature.cause.format_map(said) if said else signature.cause
+            self._found[signature.id] = Cause(signature, number, line.rank, _clean(line.text)[:_SHOWN], cause)
+
+    def _take_hint(self, number: int, raw: bytes) -> None:
+        """Muster's own errors have a hint of their own, two lines below; other ranks may write between them."""
+        own = self._found.get(_OWN_ERROR) if b"hint: " in raw else None
+        if own is None or own.hint or not own.line < number <= own.line + _HINT_WITHIN_LINES:
+            return
+        line = LogFile(Path()).line(raw)
+        if line.rank == own.rank and line.text.startswith(b"hint: "):
+            hint = _clean(line.text).removeprefix("hint: ")[:_SHOWN]
+            self._found[_OWN_ERROR] = msgspec.structs.replace(own, hint=hint)
 
     def ordered(self) -> list[Cause]:
         """Causes before consequences, each kind in the order of the log; of one line only the most telling."""

@@ -84,7 +84,7 @@ _FIELDS = (
 )
 _CARDS = re.compile(r"^NET/(?:IB|IBP|Socket) : Using (?P<cards>\[0\].*)")
 _CARD = re.compile(r"\[[0-9]+\]([\w.-]+)(?::[0-9]+/(\w+))?")
-_CHANNEL = re.compile(r"^Channel (?P<number>[0-9]+)(?:/[0-9]+)? : .*?via NET/(?P<network>[^/\s]+)(?P<rest>\S*)")
+_CHANNEL = re.compile(r"^Channel (?P<number>[0-9]+)(?:/[0-9]+)? : .*?via NET/(?P<network>[^/]+?)\s*(?P<rest>/.*)?$")
 _COUNTED = re.compile(r"^Channel (?P<number>[0-9]+)/(?P<count>[0-9]+) :(?! .*via)")
 _CONNECTED = re.compile(r"^Connected all (?P<what>rings|trees)")
 
@@ -126,7 +126,7 @@ class NcclLog:
             )
         if found := _CHANNEL.match(said):
             process.channels.add(found["number"])
-            if "GDRDMA" in found["rest"]:
+            if "GDRDMA" in (found["rest"] or ""):
                 process.direct = True
             else:
                 process.indirect = True
@@ -164,12 +164,14 @@ def judge_transports(transports: dict[Transport, list[str]]) -> Iterator[Finding
         yield Finding("transport", BROKEN, f"the nodes chose different networks: {told}", _SAME, ())
 
 
+_OVER_TCP = frozenset({"tcp", "sockets", "udp"})
 _SAME = "the same environment, image and modules on every node; NCCL_NET with the network's name makes it fail loudly"
 
 
 def _judge(transport: Transport, hosts: Sequence[str]) -> Iterator[Finding]:
     where = f" (on {hosts_in_words(hosts)})" if any(hosts) else ""
-    if transport.network == "Socket" or transport.provider in {"tcp", "sockets", "udp"}:
+    # A provider may be a stack: "tcp;ofi_rxm".
+    if transport.network == "Socket" or not _OVER_TCP.isdisjoint(transport.provider.split(";")):
         how = "TCP" if transport.network == "Socket" else f"libfabric's {transport.provider}"
         yield Finding(
             "transport",

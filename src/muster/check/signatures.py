@@ -25,6 +25,8 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     """Regular expression, searched in one line."""
 
     cause: str
+    """May hold the pattern's named groups: "{host}"."""
+
     remedy: str
     source: str
     """Where the line was read: an address, or the program and version that writes it."""
@@ -37,6 +39,9 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
 
     echo: bool = False
     """It follows when another rank has failed: it explains nothing while there is something else."""
+
+    about_network: bool = False
+    """It says nothing more once the log shows which network was chosen, and that this one is right."""
 
     @cached_property
     def expression(self) -> re.Pattern[str]:

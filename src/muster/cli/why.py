@@ -138,7 +138,7 @@ def _known(lines: Sequence[str]) -> dict[str, str] | None:
     found = explain(lines)
     if found is None:
         return None
-    return {"id": found.signature.id, "cause": found.signature.cause, "remedy": found.remedy}
+    return {"id": found.signature.id, "cause": found.cause, "remedy": found.remedy}
 
 
 def _as_json(case: Case) -> dict[str, Any]:
@@ -166,13 +166,7 @@ def _as_json(case: Case) -> dict[str, Any]:
         }
     if job is None or job.state.phase in {Phase.ENDED_BADLY, Phase.UNKNOWN}:
         output, failure = _failure(case)
-        found["first_failure"] = failure and {
-            "sentence": failure.sentence,
-            "host": failure.host,
-            "ranks": list(failure.tasks),
-            "status": failure.status,
-            "line": failure.line,
-        }
+        found["first_failure"] = failure and failure.as_json()
         found["last_lines"] = _last_words(output, failure)
         found["known_error"] = _known(found["last_lines"])
     return found

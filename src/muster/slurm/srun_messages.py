@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
 from muster.units import whole_number
 
-__all__ = ["Ending", "Failure", "StepStory", "endings", "exit_words", "read_step"]
+__all__ = ["KILLED_HINT", "Ending", "Failure", "StepStory", "endings", "exit_words", "read_step"]
 
 _TASKS = re.compile(r"^srun: error: (?P<host>[^\s:]+): tasks? (?P<tasks>[0-9][0-9,-]*): (?P<what>.+)$")
 _EXIT_CODE = re.compile(r"Exited with exit code (?P<code>[0-9]{1,9})")
@@ -77,6 +78,22 @@ class Failure(msgspec.Struct, frozen=True):
     status: int | None
     line: str
     """The line that says it."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Stable keys, documented in docs/reference/json.md."""
+        return {
+            "sentence": self.sentence,
+            "host": self.host,
+            "ranks": list(self.tasks),
+            "status": self.status,
+            "line": self.line,
+        }
+
+
+KILLED_HINT = (
+    "SIGKILL comes from outside the program: most often from the kernel when memory is used up; "
+    "more --mem, fewer ranks on a node, or less in memory"
+)
 
 
 class StepStory(msgspec.Struct, frozen=True):

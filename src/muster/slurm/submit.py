@@ -27,6 +27,17 @@ class Rejection(msgspec.Struct, frozen=True):
     sentence: str
     hint: str
 
+    @property
+    def is_of_nodes(self) -> bool:
+        """Whether the nodes do not have what is asked for: Slurm does not say which of it."""
+        return bool(_OF_NODES.search(self.reason))
+
+
+_OF_NODES = re.compile(
+    r"(?i)requested node configuration is not available|can not be satisfied|node count specification invalid|"
+    r"more processors requested than permitted|requested nodes are busy"
+)
+
 
 def submit_argv(script: str, *, output: str | None) -> list[str]:
     """Queue `script`. --output is the only flag that does not stand in its header."""

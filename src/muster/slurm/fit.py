@@ -1,0 +1,140 @@
+"""Which number of a request no node of its partition has. sinfo's lines in, a sentence out; pure.
+
+Slurm says "Requested node configuration is not available" for too many nodes, CPUs, GPUs, too much memory, and for
+nodes that are down alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from muster.units import format_memory, whole_number
+
+__all__ = ["Misfit", "NodeLine", "Wanted", "find_misfit", "nodes_argv", "parse_nodes"]
+
+_END = "\x1f"
+_COLUMNS = ("%P", "%N", "%c", "%m", "%G", "%T")
+# The states in which a node takes no job, without what sinfo appends ("down*": it does not answer).
+_OUT = ("down", "drain", "drng", "fail", "maint", "unk", "reboot", "power", "inval", "future", "blocked", "plnd")
+
+
+class NodeLine(msgspec.Struct, frozen=True):
+    """One node as one of its partitions shows it."""
+
+    partition: str
+    is_default: bool
+    name: str
+    cpus: int
+    memory_mib: int
+    gpus: int
+    state: str
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it takes no job at the moment."""
+        return self.state.endswith("*") or self.state.startswith(_OUT)
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job asks of its nodes; 0: nothing."""
+
+    nodes: int
+    cpus: int = 0
+    """On each node."""
+
+    gpus: int = 0
+    memory_mib: int = 0
+    partitions: tuple[str, ...] = ()
+    """None: the default one."""
+
+    named: tuple[str, ...] = ()
+    """The nodes of --nodelist."""
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """What does not fit, and what would."""
+
+    sentence: str
+    hint: str
+
+
+def nodes_argv() -> list[str]:
+    """Ask for every node of every partition, one a line."""
+    return ["sinfo", "--all", "--Node", "--noheader", f"--format={_END.join(_COLUMNS)}"]
+
+
+def parse_nodes(stdout: str) -> tuple[NodeLine, ...]:
+    """The nodes in sinfo's answer; what is no line of ours is passed over."""
+    cells = (line.split(_END) for line in stdout.splitlines())
+    return tuple(_node(line) for line in cells if len(line) == len(_COLUMNS))
+
+
+def _node(cells: Sequence[str]) -> NodeLine:
+    partition, name, cpus, memory, gres, state = cells
+    return NodeLine(
+        partition.removesuffix("*"), partition.endswith("*"), name, _least(cpus), _least(memory), _gpus(gres), state
+    )
+
+
+def _least(text: str) -> int:
+    return whole_number(text.rstrip("+")) or 0
+
+
+def _gpus(gres: str) -> int:
+    """Of "gpu:a100:4(S:0-1),gpu:h100:2"."""
+    items = re.sub(r"\([^)]*\)", "", gres).split(",")
+    return sum(whole_number(item.rpartition(":")[2]) or 0 for item in items if item.startswith("gpu:"))
+
+
+def find_misfit(wanted: Wanted, nodes: Iterable[NodeLine]) -> Misfit | None:
+    """The first number that no node has, or the nodes that are down; None where nothing of this is seen."""
+    here = [node for node in nodes if (node.partition in wanted.partitions if wanted.partitions else node.is_default)]
+    if not here:
+        return None
+    where = " or ".join(dict.fromkeys(node.partition for node in here))
+    return next(_misfits(wanted, here, where), None)
+
+
+def _misfits(wanted: Wanted, here: Sequence[NodeLine], where: str) -> Iterator[Misfit]:
+    out = sorted({node.name for node in here if node.is_out and (not wanted.named or node.name in wanted.named)})
+    total = len({node.name for node in here})
+    if wanted.nodes > total:
+        yield Misfit(f"{_nodes(wanted.nodes)} are asked for, and {where} has {total}", f"-N {total} or fewer")
+    for asked, most, spell, flag in (
+        (wanted.gpus, max(node.gpus for node in here), "{} GPUs".format, "-g"),
+        (wanted.cpus, max(node.cpus for node in here), "{} CPUs".format, "-c, or fewer ranks on a node"),
+        (wanted.memory_mib, max(node.memory_mib for node in here), format_memory, "--mem"),
+    ):
+        if asked > most:
+            yield Misfit(
+                f"{spell(asked)} on each node are asked for, and no node of {where} has more than {spell(most)}",
+                f"a smaller {flag}; muster queues shows the partitions and their nodes",
+            )
+    fitting = {
+        node.name
+        for node in here
+        if node.gpus >= wanted.gpus and node.cpus >= wanted.cpus and node.memory_mib >= wanted.memory_mib
+    }
+    if len(fitting) < wanted.nodes:
+        yield Misfit(
+            f"{_nodes(wanted.nodes)} are asked for, and only {len(fitting)} of the {total} of {where} have all "
+            "that is asked of each",
+            f"-N {len(fitting)}, or less of each node",
+        )
+    if out:
+        yield Misfit(
+            f"{_spell(out)} of {where} {'is' if len(out) == 1 else 'are'} down or drained: "
+            f"{total - len(out)} of {total} nodes take jobs",
+            "sinfo -R says why; fewer nodes, or wait until they are back",
+        )
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' * (count != 1)}"
+
+
+def _spell(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
