@@ -8,7 +8,7 @@ from typing import Protocol
 from muster.model.plan import Engine, Flag, Plan
 from muster.model.words import Fragment, Word
 
-__all__ = ["RANK", "WORKER", "Launcher", "Prologues", "Wrap", "identity_part", "prologue"]
+__all__ = ["KEEPER", "RANK", "WORKER", "Launcher", "Prologues", "Wrap", "identity_part", "prologue"]
 
 Prologues = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -18,6 +18,7 @@ Wrap = Callable[[Sequence[Word]], tuple[Word, ...]]
 # The shell variables of the script that hold a prologue's text.
 RANK = "muster_task"
 WORKER = "muster_worker"
+KEEPER = "muster_keeper"
 
 
 class Launcher(Protocol):

@@ -6,7 +6,7 @@ told that it is the host.
 
 from __future__ import annotations
 
-from muster.launchers.base import RANK, WORKER, Prologues, Wrap, identity_part, prologue
+from muster.launchers.base import KEEPER, RANK, WORKER, Prologues, Wrap, identity_part, prologue
 from muster.launchers.srun import step_flags
 from muster.model.plan import Engine, Flag, Plan, Reason
 from muster.model.words import Fragment, Word
@@ -19,13 +19,13 @@ _AGENT_PARTS = {False: ("agent", "go_agent"), True: ("agent", "checked_agent", "
 
 
 def agent_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-    """One agent and the ranks under it, all of them in the image; the count tells where torchrun's words go.
+    """One agent, its keeper and its ranks, all of them in the image; the count tells where torchrun's words go.
 
     The agents are checked, not the ranks: an agent's own store holds the port as soon as there are any.
     """
-    python = wrap((*plan.gate, plan.python))
-    tee: tuple[Word, ...] = ("--tee=3",) if plan.label else ()
-    return prologue(RANK, (str(len(python)), *python, *tee, *prologue(WORKER, plan.command)))
+    keeper = (plan.python, "-I", "-S", "-c", Fragment(f'"${KEEPER}"'), "label" if plan.label else "plain")
+    python = wrap((*plan.gate, *keeper))
+    return prologue(RANK, (str(len(python)), *python, *prologue(WORKER, plan.command)))
 
 
 class Torchrun:
@@ -37,6 +37,7 @@ class Torchrun:
         return (
             (RANK, ("stop", "meeting", identity_part(plan), *_AGENT_PARTS[bool(plan.gate)])),
             (WORKER, ("cpus", "slurm_names", "no_mpi", "jax", "worker")),
+            (KEEPER, ("agent_keeper.py",)),
         )
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
@@ -65,6 +66,7 @@ class MpirunTorchrun:
         return (
             (RANK, ("stop", "meeting", "rank_mpi", *_AGENT_PARTS[bool(plan.gate)])),
             (WORKER, ("cpus", "slurm_names", "no_mpi", "jax", "worker")),
+            (KEEPER, ("agent_keeper.py",)),
         )
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:

@@ -11,8 +11,10 @@ __all__ = ["compose", "part"]
 
 @cache
 def part(name: str) -> str:
-    """One file of render/shell."""
-    return Path(__file__).with_name("shell").joinpath(f"{name}.sh").read_text(encoding="utf-8")
+    """Return the text of one file of render/shell; of rank/, where the name says that it is Python."""
+    here = Path(__file__)
+    file = here.parents[1] / "rank" / name if name.endswith(".py") else here.with_name("shell") / f"{name}.sh"
+    return file.read_text(encoding="utf-8")
 
 
 def compose(names: Iterable[str]) -> str:

@@ -358,7 +358,7 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
             yield _NEW_REPORT
         yield f"muster_step {_folded(words)}" + (_KEEP_REPORT if keep else "")
         if keep:
-            yield 'wait "$!"'
+            yield _REPORT_KEPT
         if plan.launcher == "torchrun":
             yield "muster_torchrun_status " + ('"$muster_report"' if keep else '"$muster_run_dir"/logs/*.log')
         yield from _last(plan)
@@ -382,6 +382,8 @@ def _last(plan: Plan) -> Iterator[str]:
 # torchrun's own status says nothing of its ranks: its report does, and passes through here.
 _NEW_REPORT = "muster_report=$(mktemp) && trap 'rm -f \"$muster_report\"' EXIT"
 _KEEP_REPORT = ' 2> >(tee -i "$muster_report" >&2)'
+# What outlives its launcher, a process that left its rank's group, holds our pipe: it is not waited for long.
+_REPORT_KEPT = 'for _ in {1..20}; do kill -0 "$!" 2>/dev/null && sleep 0.05; done'
 
 
 def _started_by_mpirun(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
@@ -395,8 +397,7 @@ def _started_by_mpirun(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         yield _NEW_REPORT
         yield _folded(words) + _KEEP_REPORT
         yield "muster_status=$?"
-        yield "# A helper that outlives its mpirun holds our pipe: it is not waited for long."
-        yield 'for _ in {1..20}; do kill -0 "$!" 2>/dev/null && sleep 0.05; done'
+        yield _REPORT_KEPT
     agents = plan.launcher == "mpirun+torchrun"
     yield f"muster_{'torchrun' if agents else 'hydra'}_status {report}"
     yield from _last(plan)

@@ -14,7 +14,7 @@ muster_doubled() {
     muster_word=$muster_word$muster_tail
 }
 
-# torchrun itself. The first $1 words start Python, in its image if there is one; its own words go behind them.
+# torchrun itself, under its keeper. The first $1 words start that in Python, in its image if there is one.
 muster_words=$1
 shift
 muster_rest=$(($# - muster_words))
@@ -23,7 +23,7 @@ while [ "$muster_words" -gt 0 ]; do
     shift
     muster_words=$((muster_words - 1))
 done
-set -- "$@" -m torch.distributed.run \
+set -- "$@" "$MUSTER_NTASKS_PER_NODE" "${MUSTER_GRACE:-10}" -m torch.distributed.run \
     --nnodes="$muster_nodes" --nproc-per-node="$MUSTER_NTASKS_PER_NODE" \
     --rdzv-backend=c10d --rdzv-endpoint="$muster_address:$muster_port" --rdzv-id="$muster_id" \
     --rdzv-conf="is_host=$muster_host" --local-addr="${SLURMD_NODENAME:-$muster_here}${MUSTER_HOST_SUFFIX:-}" \

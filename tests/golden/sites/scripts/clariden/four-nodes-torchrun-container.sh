@@ -96,8 +96,10 @@ muster_main() {
         --network=disable_rdzv_get \
         --environment="$muster_run_dir"/image.toml \
         --input=all \
-        sh -c "$muster_task" muster 1 python3 \
-        --tee=3 \
+        sh -c "$muster_task" muster 6 python3 \
+        -I \
+        -S \
+        -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
     exit "${muster_interrupted:-$muster_status}"

@@ -62,7 +62,7 @@ muster_main() {
         --output="$muster_run_dir"/logs/%N.log \
         --threads-per-core=1 \
         --input=all \
-        sh -c "$muster_task" muster 19 apptainer \
+        sh -c "$muster_task" muster 24 apptainer \
         --quiet exec \
         --writable-tmpfs \
         --nv \
@@ -72,6 +72,9 @@ muster_main() {
         --bind /home/ada \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project /images/train.sif python3 \
+        -I \
+        -S \
+        -c "$muster_keeper" plain \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
     muster_remove_unpacked

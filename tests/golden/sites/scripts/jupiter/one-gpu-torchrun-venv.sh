@@ -57,7 +57,10 @@ muster_main() {
         --output="$muster_run_dir"/logs/%N.log \
         --threads-per-core=1 \
         --input=all \
-        sh -c "$muster_task" muster 1 /home/ada/env/bin/python \
+        sh -c "$muster_task" muster 6 /home/ada/env/bin/python \
+        -I \
+        -S \
+        -c "$muster_keeper" plain \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
     exit "${muster_interrupted:-$muster_status}"

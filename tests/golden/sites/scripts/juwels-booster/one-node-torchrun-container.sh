@@ -62,14 +62,16 @@ muster_main() {
         --output="$muster_run_dir"/logs/%N.log \
         --threads-per-core=1 \
         --input=all \
-        sh -c "$muster_task" muster 14 apptainer \
+        sh -c "$muster_task" muster 19 apptainer \
         --quiet exec \
         --nv \
         --bind /tmp \
         --bind /home/ada \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project /images/train.sif python3 \
-        --tee=3 \
+        -I \
+        -S \
+        -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
     muster_remove_unpacked

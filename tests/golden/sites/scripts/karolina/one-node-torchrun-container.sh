@@ -56,14 +56,16 @@ muster_main() {
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" \
         --output="$muster_run_dir"/logs/%N.log \
         --input=all \
-        sh -c "$muster_task" muster 14 apptainer \
+        sh -c "$muster_task" muster 19 apptainer \
         --quiet exec \
         --nv \
         --bind /tmp \
         --bind /home/ada \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project /images/train.sif python3 \
-        --tee=3 \
+        -I \
+        -S \
+        -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
     muster_remove_unpacked

@@ -58,7 +58,7 @@ muster_main() {
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" \
         --output="$muster_run_dir"/logs/%N.log \
         --input=all \
-        sh -c "$muster_task" muster 20 singularity \
+        sh -c "$muster_task" muster 25 singularity \
         --quiet exec \
         --nv \
         --bind /tmp \
@@ -68,7 +68,9 @@ muster_main() {
         --bind /leonardo_scratch \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project /images/train.sif python3 \
-        --tee=3 \
+        -I \
+        -S \
+        -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
     muster_remove_unpacked

@@ -68,7 +68,7 @@ muster_main() {
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" \
         --output="$muster_run_dir"/logs/%N.log \
         --input=all \
-        sh -c "$muster_task" muster 32 singularity \
+        sh -c "$muster_task" muster 37 singularity \
         --quiet run \
         --rocm \
         --bind /tmp \
@@ -84,6 +84,9 @@ muster_main() {
         --bind /usr/lib64/libcxi.so.1 \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif python3 \
+        -I \
+        -S \
+        -c "$muster_keeper" plain \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
     muster_remove_unpacked

@@ -69,7 +69,7 @@ muster_main() {
         --output="$muster_run_dir"/logs/%N.log \
         --hint=nomultithread \
         --input=all \
-        sh -c "$muster_task" muster 18 singularity \
+        sh -c "$muster_task" muster 23 singularity \
         --quiet exec \
         --nv \
         --bind /tmp \
@@ -78,7 +78,9 @@ muster_main() {
         --bind /home/ada \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project /images/train.sif python3 \
-        --tee=3 \
+        -I \
+        -S \
+        -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
     muster_remove_unpacked

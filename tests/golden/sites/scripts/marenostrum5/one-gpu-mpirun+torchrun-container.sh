@@ -62,7 +62,7 @@ muster_main() {
     # The ranks.
     mpirun \
         -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
-        sh -c "$muster_task" muster 18 singularity \
+        sh -c "$muster_task" muster 23 singularity \
         --quiet exec \
         --nv \
         --bind /tmp \
@@ -71,6 +71,9 @@ muster_main() {
         --bind /home/ada \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project /images/train.sif python3 \
+        -I \
+        -S \
+        -c "$muster_keeper" plain \
         sh -c "$muster_worker" muster python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_run_dir/logs/ranks.log"

@@ -48,8 +48,10 @@ muster_main() {
     # The ranks.
     mpirun \
         -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
-        sh -c "$muster_task" muster 1 /home/ada/env/bin/python \
-        --tee=3 \
+        sh -c "$muster_task" muster 6 /home/ada/env/bin/python \
+        -I \
+        -S \
+        -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_run_dir/logs/ranks.log"

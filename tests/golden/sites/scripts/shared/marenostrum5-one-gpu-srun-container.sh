@@ -510,45 +510,46 @@ muster_choose_port() {
 }
 
 # srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
-# Passes every line on; prints the status of the first rank that failed, and ends the others.
+# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
+# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
+# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
 muster_watch() {
-    trap '' INT TERM
-    local line status='' seen='' pid='' ending=''
-    while IFS= read -r line; do
+    trap '' INT TERM HUP
+    local line part='' status='' seen='' pid='' deadline='' more=1
+    while [ -n "$more" ]; do
+        [ -z "$deadline" ] || [ "$SECONDS" -lt "$deadline" ] || { muster_end_step KILL "$pid" && deadline=; }
+        line=
+        if IFS= read -r ${deadline:+-t $((deadline - SECONDS))} line; then
+            line=$part$line part=
+        elif [ "$?" -gt 128 ]; then
+            part=$part$line && continue
+        else
+            line=$part$line more=
+            [ -n "$line" ] || break
+        fi
         case $line in
-        'muster-status '*)
-            status=${line#muster-status }
-            continue
-            ;;
-        'muster-srun '*)
-            pid=${line#muster-srun }
-            continue
-            ;;
+        'muster-status '*) status=${line#muster-status } && continue ;;
+        'muster-srun '*) pid=${line#muster-srun } && continue ;;
         esac
         printf '%s\n' "$line" >&9
-        [ -n "$seen" ] || muster_status_in "$line"
-        if [ -n "$seen" ] && [ -z "$ending" ]; then
-            # Its sleep may outlive us: whoever reads our output must not wait for it.
-            muster_end_step "$pid" >/dev/null 2>&1 7>&- 8>&- 9>&- &
-            ending=$!
-        fi
+        [ -z "$seen" ] || continue
+        muster_status_in "$line"
+        [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
     done
-    [ -z "$ending" ] || kill -KILL "$ending" 2>/dev/null
+    # srun itself was killed: nobody else ends its ranks.
+    [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
     printf '%s\n' "${seen:-$status}"
 }
 
-# End the step of the srun whose pid is $1: SIGTERM, and SIGKILL a grace time later. An ending by srun itself
-# (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and lets nobody else's through until then.
+# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
 muster_end_step() {
-    local step
-    step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$1( |$)")
-    step=${step#StepId=}
-    step=${step%% *}
-    # The controller does not answer: srun's own way.
-    [ -n "$step" ] || { kill "$1" && return; }
-    scancel --quiet --signal=TERM "$step"
-    sleep "$MUSTER_GRACE"
-    scancel --quiet --signal=KILL "$step"
+    (
+        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
+        step=${step#StepId=}
+        step=${step%% *}
+        [ -n "$step" ] || exec kill "$2"
+        exec scancel --quiet --signal="$1" "$step"
+    ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
 }
 
 # The status in one line of srun's, if it tells of a task's end. Result in $seen.
@@ -589,7 +590,7 @@ muster_step() {
             {
                 (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
                 printf 'muster-status %s\n' "$?" >&7
-            } 7>&1 | muster_watch
+            } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
         }
     )
 } 8>&1 9>&2

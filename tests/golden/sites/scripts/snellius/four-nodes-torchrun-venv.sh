@@ -55,8 +55,10 @@ muster_main() {
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" \
         --output="$muster_run_dir"/logs/%N.log \
         --input=all \
-        sh -c "$muster_task" muster 1 /home/ada/env/bin/python \
-        --tee=3 \
+        sh -c "$muster_task" muster 6 /home/ada/env/bin/python \
+        -I \
+        -S \
+        -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "$muster_run_dir"/logs/*.log
     exit "${muster_interrupted:-$muster_status}"

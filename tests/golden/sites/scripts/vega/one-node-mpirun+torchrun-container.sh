@@ -53,14 +53,16 @@ muster_main() {
     # The ranks.
     mpirun \
         -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
-        sh -c "$muster_task" muster 14 apptainer \
+        sh -c "$muster_task" muster 19 apptainer \
         --quiet exec \
         --nv \
         --bind /tmp \
         --bind /home/ada \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
         --pwd /home/ada/project /images/train.sif python3 \
-        --tee=3 \
+        -I \
+        -S \
+        -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_run_dir/logs/ranks.log"
