@@ -238,7 +238,7 @@ def test_torchruns_words_stand_behind_those_that_start_python(shell: tuple[str, 
     command = ("3", "printf", "%s\\0", "py thon", "--tee=3", "sh", "-c", "$x", "it's", "")
     words = run([*shell, "-c", text, "muster", *command]).stdout.split("\0")[:-1]
 
-    assert words[:3] == ["py thon", "-m", "torch.distributed.run"]
+    assert words[:5] == ["py thon", "2", "10", "-m", "torch.distributed.run"]
     assert words[words.index("--no-python") + 1 :] == ["--tee=3", "sh", "-c", "$$x", "it's", ""], (
         "torchrun reads $$ as $"
     )
