@@ -16,6 +16,11 @@ Made by `scripts/make_reference.py` from `src/muster/job/request.py`. Each optio
 (`/etc/muster/config.toml`, `~/.config/muster/config.toml`, `muster.toml` in the project) and a variable `MUSTER_KEY`;
 what is typed wins over the variable, the variable over the project, the project over the user, the user over /etc.
 
+Settings can run things as you. A file is read only where you or root own it and its directory, and nobody else can
+write either; a warning names one that is not read. The project's file is the nearest from the working directory
+upward, as far as the directory with `.git`, your home, or the border of the file system; one from further up is said.
+`MUSTER_SAFE_DIRECTORY=/proj/x:/proj/y` names directories that you trust although others write in them.
+
 These are typed only: `--quiet` and `--verbose` of every verb, and `--rehearse [--ranks R]` of `run`
 (see [rehearsal](../guides/rehearse.md)).
 """

@@ -132,6 +132,7 @@ def test_one_project_file_holds_them_and_a_word_chooses(
     lab: Lab, images: Images, shared_directory: Path, venv: Path, image_with_torch: tuple[str, ...]
 ) -> None:
     _, image, *more = image_with_torch
+    shared_directory.chmod(0o755)  # settings that others could write are not read
     (shared_directory / "muster.toml").write_text(f'image = "{image}"\nvenv = "{venv}"\n')
     show: Callable[..., str] = lambda *words: muster_run(  # noqa: E731
         lab, shared_directory, "--no-label", *words, "--", "python", "-c", _SHOWS, env={"PATH": images.path}

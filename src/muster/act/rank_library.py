@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from muster.errors import RequestError
+from muster.ownership import Trust
 
 __all__ = ["make_rank_library"]
 
@@ -20,11 +21,23 @@ def make_rank_library(folder: str | None) -> None:
     package = Path(__file__).resolve().parent.parent
     link = Path(folder) / "muster"
     try:
-        link.parent.mkdir(parents=True, exist_ok=True)
+        link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             link.symlink_to(package)
+        _check_link(link, package)
     except OSError as error:
         raise RequestError(
             f"the folder of the rank library, {folder}, cannot be made: {error.strerror}",
             hint="set XDG_DATA_HOME to a directory that you can write and the compute nodes can see",
         ) from None
+
+
+def _check_link(link: Path, package: Path) -> None:
+    """Every rank imports what lies there: it has to be ours, and nobody else may put anything beside it."""
+    why = None if link.resolve() == package else f"{link} leads elsewhere"
+    why = why or Trust().refusal(link.parent / "_")
+    if why is not None:
+        raise RequestError(
+            f"the folder of the rank library is not safe: {why}",
+            hint="remove it, or set XDG_DATA_HOME to a directory of your own that the compute nodes can see",
+        )

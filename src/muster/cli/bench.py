@@ -87,7 +87,7 @@ def main(words: Sequence[str]) -> int:
         return 0
     _refuse_empty(own)
     rest = [word for word in rest if word != "--"]
-    facts, request = facts_and_request(rest)
+    facts, request = facts_and_request(rest, is_first=False)
     if request.command:
         raise RequestError(
             f"muster bench takes no command, and there is {request.command[0]!r}", hint="muster run starts a command"

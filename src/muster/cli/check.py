@@ -54,7 +54,7 @@ def main(words: Sequence[str]) -> int:
             raise RequestError(f"{name} needs a file", hint="muster check --help")
     if "--log" in own:
         return _log(own, rest)
-    facts, request = facts_and_request([word for word in rest if word != "--"])
+    facts, request = facts_and_request([word for word in rest if word != "--"], is_first=False)
     if request.command:
         raise RequestError(
             f"muster check takes no command, and there is {request.command[0]!r}",

@@ -75,15 +75,16 @@ def start_by_name(verb: str, words: Sequence[str]) -> None:
         become([sys.executable, "-m", "muster", verb, *kept], {**os.environ, **needed})
 
 
-def facts_and_request(words: Sequence[str]) -> tuple[Facts, Request]:
-    """What was asked, over what the settings files say."""
+def facts_and_request(words: Sequence[str], *, quiet: bool = False, is_first: bool = True) -> tuple[Facts, Request]:
+    """What was asked, over what the settings files say; which of them is told, unless a later process does it."""
     from muster.job.options import parse, request_from
     from muster.job.settings import merge_settings
-    from muster.look.probe import load_facts, look, settings_files
+    from muster.look.probe import load_facts, look, settings_files, settings_notes
     from muster.plan.python_environment import chosen
 
     facts = look()
     values, origins, command = parse(words)
+    warn(settings_notes(facts) if is_first else (), quiet=quiet)
     settings = merge_settings(settings_files(facts), facts.environment)
     request = chosen(request_from(settings, values, origins, command))
     if request.facts:

@@ -28,7 +28,7 @@ def main(words: Sequence[str]) -> int:
         raise RequestError(
             f"--as {form!r} is none of {', '.join(forms)}", hint="muster plan --as why -- python train.py"
         )
-    facts, request = facts_and_request(rest)
+    facts, request = facts_and_request(rest, quiet="--quiet" in own)
     plan = plan_for(request, facts, rest, engine=Engine.HERE if request.here else Engine.SLURM)
     warn(plan.notes, quiet="--quiet" in own)
     if isinstance(sys.stdout, TextIOWrapper):

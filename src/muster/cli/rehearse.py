@@ -39,7 +39,7 @@ def rehearse(words: Sequence[str], *, asked: bool, ranks: str | None, quiet: boo
     if not asked:
         raise RequestError("--ranks belongs to --rehearse", hint="--ntasks-per-node says how many ranks a node has")
     most = _count(ranks)
-    facts, request = facts_and_request(words)
+    facts, request = facts_and_request(words, quiet=quiet)
     need_command(request)
     if request.here:
         raise RequestError("--rehearse needs a cluster, and --here has none", hint="leave one of them away")

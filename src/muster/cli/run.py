@@ -45,7 +45,7 @@ def main(words: Sequence[str]) -> int:
         from muster.cli.rehearse import rehearse
 
         return rehearse(rest, asked="--rehearse" in own, ranks=own.get("--ranks"), quiet=quiet)
-    facts, request = facts_and_request(rest)
+    facts, request = facts_and_request(rest, quiet=quiet)
     need_command(request)
     place, why = place_of(request, facts)
     if not request.here:

@@ -27,7 +27,7 @@ def main(words: Sequence[str]) -> int:
     from muster.sites.load import choose_site, overrides_from
 
     rest, own = take_own(words, ("--quiet", "--verbose"))
-    facts, request = facts_and_request(rest)
+    facts, request = facts_and_request(rest, quiet="--quiet" in own)
     place, _ = place_of(request, facts)
     if place is Place.HERE:
         raise MachineLacks(

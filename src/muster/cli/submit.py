@@ -24,8 +24,8 @@ def main(words: Sequence[str]) -> int:
     from muster.plan.build import digest_of
 
     rest, own = take_own(words, ("--quiet", "--verbose", "--json"))
-    facts, request = facts_and_request(rest)
     quiet = "--quiet" in own
+    facts, request = facts_and_request(rest, quiet=quiet)
     plan = plan_for(request, facts, rest)
     warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
     make_rank_library(plan.rank_library)

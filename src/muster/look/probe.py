@@ -19,9 +19,12 @@ from msgspec.structs import replace
 from muster.errors import RequestError, SchedulerSilent
 from muster.facts import Facts
 from muster.look.programs import on_path
+from muster.model.plan import Note
+from muster.ownership import SAFE, Trust, nearest
 from muster.runner import Runner, run
+from muster.sites.heads import SearchPath
 
-__all__ = ["controller_answers", "load_facts", "look", "save_facts", "settings_files"]
+__all__ = ["controller_answers", "load_facts", "look", "save_facts", "settings_files", "settings_notes"]
 
 
 def look(environment: Mapping[str, str] | None = None) -> Facts:
@@ -88,14 +91,12 @@ def _count_gpus(devices: Path, kfd_nodes: Path) -> int:
 
 
 def settings_files(facts: Facts) -> list[tuple[str, str]]:
-    """(path, text) of the settings files that are there, weakest first."""
-    candidates = [
-        Path("/etc/muster/config.toml"),
-        Path(facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config") / "muster" / "config.toml",
-        *_project_file(Path(facts.working_directory)),
-    ]
+    """(path, text) of the settings files that are there and nobody else could write, weakest first."""
+    trust = Trust.of(facts.environment)
     found = []
-    for path in candidates:
+    for path in _candidates(facts):
+        if trust.refusal(path):
+            continue
         try:
             found.append((str(path), path.read_text(encoding="utf-8")))
         except (FileNotFoundError, NotADirectoryError):
@@ -105,14 +106,30 @@ def settings_files(facts: Facts) -> list[tuple[str, str]]:
     return found
 
 
-def _project_file(start: Path) -> list[Path]:
-    """The nearest muster.toml, from here upward to the top of the project."""
-    for folder in (start, *start.parents):
-        if (folder / "muster.toml").is_file():
-            return [folder / "muster.toml"]
-        if (folder / ".git").exists():
-            break
-    return []
+def _candidates(facts: Facts) -> list[Path]:
+    project = nearest("muster.toml", Path(facts.working_directory), Path(facts.home))
+    return [
+        Path("/etc/muster/config.toml"),
+        Path(facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config") / "muster" / "config.toml",
+        *([project] if project else []),
+    ]
+
+
+def settings_notes(facts: Facts) -> list[Note]:
+    """What to know of the settings: those that somebody else could have written, and those from further up."""
+    search = SearchPath.of(facts)
+    here = Path(facts.working_directory)
+    notes = []
+    for path in [*_candidates(facts), *search.files()]:
+        why = search.trust.refusal(path)
+        if why:
+            notes.append(Note(f"{path} is not used: {why}\n\nhint: {_SAFER.format(folder=path.parent)}", warning=True))
+        elif path.parent != here and path.parent in here.parents and path.is_file():
+            notes.append(Note(f"settings of {path} are used"))
+    return notes
+
+
+_SAFER = f"what it names would run as you; chmod go-w, a copy of your own, or: export {SAFE}={{folder}}"
 
 
 def controller_answers(runner: Runner = run) -> bool:

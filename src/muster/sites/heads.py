@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.facts import Facts
+from muster.ownership import Trust, nearest
 from muster.sites.match import Evidence
 from muster.sites.text import parse_toml, read_text
 
@@ -33,20 +34,24 @@ class SearchPath(msgspec.Struct, frozen=True):
     project: Path | None = None
     """The project's muster-site.toml."""
 
+    trust: Trust = msgspec.field(default_factory=Trust)
+
     @classmethod
     def of(cls, facts: Facts) -> SearchPath:
         """The one that holds for whoever typed the command."""
         config = facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config"
-        start = Path(facts.working_directory)
-        project = next(
-            (
-                folder / "muster-site.toml"
-                for folder in (start, *start.parents)
-                if (folder / "muster-site.toml").exists()
-            ),
-            None,
-        )
-        return cls(user=Path(config) / "muster", project=project)
+        project = nearest("muster-site.toml", Path(facts.working_directory), Path(facts.home))
+        return cls(user=Path(config) / "muster", project=project, trust=Trust.of(facts.environment))
+
+    def trusts(self, path: Path) -> bool:
+        """Whether a file that is there may decide what runs: what Muster brings may, whoever installed it."""
+        return path.parent == self.bundled or self.trust.refusal(path) is None
+
+    def files(self) -> Iterator[Path]:
+        """All that is there beside what Muster brings, trusted or not."""
+        for _, folder in self.folders():
+            yield from sorted(folder.glob("*.toml")) if folder != self.bundled else ()
+        yield from (path for _, path in self.overlays() if path.exists())
 
     def folders(self) -> Iterator[tuple[str, Path]]:
         """(layer, folder) of the places that hold whole profiles, weakest first."""
@@ -87,19 +92,22 @@ class Head(msgspec.Struct, frozen=True, omit_defaults=True):
 def heads(search: SearchPath | None = None) -> list[Head]:
     """Every profile there is, by name; of those that are not bundled only the top of each file is read."""
     found: dict[str, Head] = {}
-    for kind, folder in (search or SearchPath()).folders():
+    where = search or SearchPath()
+    for kind, folder in where.folders():
         if folder == BUNDLED:
             found = {head.name: head for head in msgspec.json.decode(INDEX.read_bytes(), type=list[Head])}
             continue
-        for head in heads_in(folder, kind):
+        for head in heads_in(folder, kind, where):
             hidden = found.get(head.name)
             found[head.name] = head if hidden is None else _over(hidden, head)
     return [found[name] for name in sorted(found)]
 
 
-def heads_in(folder: Path, layer: str) -> Iterator[Head]:
-    """Those of the profiles in one folder."""
+def heads_in(folder: Path, layer: str, search: SearchPath | None = None) -> Iterator[Head]:
+    """Those of the profiles in one folder, of which nobody else could have written one."""
     for path in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
+        if search and not search.trusts(path):
+            continue
         table = _head_of(path)
         detect = table.get("detect")
         yield Head(

@@ -212,13 +212,14 @@ def _inherited(layer: Layer) -> Layer:
 def _files_of(name: str, search: SearchPath) -> list[tuple[str, FilePath]]:
     if name.endswith(".toml") or "/" in name:
         return [("command line", FilePath(name))]
-    return [(kind, path) for kind, folder in search.folders() if (path := folder / f"{name}.toml").exists()]
+    places = [(kind, folder / f"{name}.toml") for kind, folder in search.folders()]
+    return [(kind, path) for kind, path in places if path.exists() and search.trusts(path)]
 
 
 def _overlay_layers(name: str, search: SearchPath) -> Iterator[Layer]:
     """The layers over a site; one that names a site holds there only."""
     for kind, path in search.overlays():
-        if path.exists():
+        if path.exists() and search.trusts(path):
             layer = _layer(kind, path)
             if layer.table.get("name", name) == name:
                 yield layer

@@ -1,0 +1,94 @@
+"""Whose files may decide what runs as you: settings are taken from you and from root, and from nobody else.
+
+git asks the same (safe.directory). A file counts as somebody else's also where somebody else could have written it: the
+file itself, or the directory that it lies in, as all directories like /tmp.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+__all__ = ["SAFE", "Trust", "nearest"]
+
+SAFE = "MUSTER_SAFE_DIRECTORY"
+"""Directories, with colons between them, whose settings you trust whoever may write them."""
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """Who is trusted: root, this user, and whoever writes in these directories."""
+
+    uid: int = msgspec.field(default_factory=os.geteuid)
+    safe: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Trust:
+        """That of whoever typed the command."""
+        return cls(safe=tuple(filter(None, environment.get(SAFE, "").split(":"))))
+
+    def refusal(self, path: Path) -> str | None:
+        """Why this file is not to be used, in words; None where nobody else could have written it."""
+        if str(path.parent) in self.safe:
+            return None
+        places = dict.fromkeys((path, path.parent, path.resolve(), path.resolve().parent))
+        return next((why for place in places if (why := self._refusal_of(place))), None)
+
+    def _refusal_of(self, place: Path) -> str | None:
+        try:
+            found = place.lstat()
+        except OSError:
+            return None  # what is not there runs nothing
+        if found.st_uid not in {self.uid, 0}:
+            return f"{place} belongs to {_name_of(found.st_uid)}"
+        if stat.S_ISLNK(found.st_mode):
+            return None
+        if found.st_mode & stat.S_IWOTH:
+            return f"{place} can be written by everybody"
+        if found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid, found.st_uid):
+            return f"{place} can be written by its group"
+        return None
+
+
+def nearest(name: str, start: Path, home: Path) -> Path | None:
+    """The nearest file of this name from `start` upward, within its project, your home and its file system."""
+    device = _device_of(start)
+    for folder in (start, *start.parents):
+        if _device_of(folder) != device:
+            return None
+        if (folder / name).is_file():
+            return folder / name
+        if folder == home or (folder / ".git").exists():
+            return None
+    return None
+
+
+def _device_of(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_dev
+    except OSError:
+        return None
+
+
+def _is_own_group(gid: int, uid: int) -> bool:
+    """Whether a group is its owner's alone, as where every user has one of the same name; root's is root's."""
+    import grp
+    import pwd
+
+    try:
+        owner, group = pwd.getpwuid(uid), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return owner.pw_gid == gid and group.gr_name == owner.pw_name and not set(group.gr_mem) - {owner.pw_name}
+
+
+def _name_of(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
