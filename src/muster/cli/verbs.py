@@ -27,6 +27,7 @@ VERBS = (
     Verb("site", "muster.cli.site", "what is known of the clusters, with sources; which of them this is"),
     Verb("check", "muster.cli.check", "is this place fit: here, on the nodes of a job, compared; or what a log says"),
     Verb("bench", "muster.cli.bench", "bandwidth of the fabric, checked, judged, drawn"),
+    Verb("lint", "muster.cli.lint", "what in a batch script or training script breaks, hangs or is slow; runs nothing"),
     Verb("stage", "muster.cli.stage", "data or an environment onto the nodes' own disks"),
     Verb("build", "muster.cli.build", "make an environment: image, virtual environment, lock"),
     Verb("lab", "muster.cli.lab", "a private, real Slurm cluster of virtual hosts on this machine"),

@@ -1,0 +1,377 @@
+"""Bash text → the commands and assignments in it, with their places. tree-sitter reads; nothing is run or expanded.
+
+What a shell would expand is kept and named: a rule asks which variables a word holds, and where they are expanded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from muster.lint.values import Place
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+__all__ = ["Assignment", "Command", "Shell", "Word", "read_shell"]
+
+_WORDS = frozenset({"word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion"})
+_MORE_WORDS = frozenset(
+    {"number", "command_substitution", "arithmetic_expansion", "translated_string", "brace_expression"}
+)
+_CONDITIONS = frozenset({"if_statement", "case_statement", "elif_clause", "else_clause"})
+_LOOPS = frozenset({"for_statement", "while_statement", "c_style_for_statement"})
+
+
+class Word(msgspec.Struct, frozen=True):
+    """One word of a command."""
+
+    text: str
+    """As it is written, with its quotes."""
+
+    value: str
+    """Without quotes; what the shell expands stands in it as it is written."""
+
+    names: tuple[str, ...]
+    """The variables that are expanded in it."""
+
+    substitutions: tuple[str, ...]
+    """The commands whose output stands in it."""
+
+    place: Place
+    quoted: str = ""
+    """The quotes around the whole word: ' or ", or nothing."""
+
+    @property
+    def is_literal(self) -> bool:
+        """Tell whether the shell expands nothing in it."""
+        return not self.names and not self.substitutions
+
+    @property
+    def lone_name(self) -> str | None:
+        """Return the variable that is the whole word: $NAME, ${NAME}, "$NAME"."""
+        if len(self.names) == 1 and self.value in {f"${self.names[0]}", f"${{{self.names[0]}}}"}:
+            return self.names[0]
+        return None
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """NAME=VALUE, of the script or of one command."""
+
+    name: str
+    value: Word | None
+    place: Place
+    order: int
+    exported: bool
+    of_command: bool = False
+
+
+class Command(msgspec.Struct, frozen=True):
+    """One simple command."""
+
+    words: tuple[Word, ...]
+    assignments: tuple[Assignment, ...]
+    place: Place
+    order: int
+    in_background: bool = False
+    pipes_on: bool = False
+    """Its output goes into another command."""
+
+    function: str | None = None
+    in_loop: bool = False
+    is_conditional: bool = False
+    """It stands in an if, after && or ||, or its status is tested."""
+
+    in_substitution: bool = False
+
+    @property
+    def program(self) -> str:
+        """Return the name of the program, without its folder; empty where the shell expands it."""
+        return self.words[0].value.rpartition("/")[2] if self.words and self.words[0].is_literal else ""
+
+    def option(self, *names: str) -> Word | None:
+        """Return the word after one of these options, or of --name=value; None where none stands."""
+        for index, word in enumerate(self.words):
+            for name in names:
+                if word.value == name and index + 1 < len(self.words):
+                    return self.words[index + 1]
+                if word.value.startswith(f"{name}="):
+                    return word
+        return None
+
+
+class Shell(msgspec.Struct, frozen=True):
+    """A script, or the text of `sh -c`."""
+
+    text: str
+    commands: tuple[Command, ...]
+    assignments: tuple[Assignment, ...]
+    comments: tuple[tuple[Place, str], ...]
+    heredocs: tuple[tuple[Place, str], ...]
+    error: Place | None
+    """The first place that is not bash."""
+
+    first_command_line: int | None
+
+    def value_of(self, name: str) -> Word | None:
+        """Return the value of a variable that the script assigns exactly once."""
+        values = [each.value for each in self.assignments if each.name == name and not each.of_command]
+        return values[0] if len(values) == 1 else None
+
+    def assigned(self, name: str) -> tuple[Assignment, ...]:
+        """Return the assignments to a variable, in order."""
+        return tuple(each for each in self.assignments if each.name == name)
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def read_shell(text: str, *, line: int = 1, column: int = 1) -> Shell:
+    """Return the commands of a text that begins at this line and column of its file."""
+    reader = _Reader(text.encode(), line, column)
+    root = _parser().parse(reader.source).root_node
+    reader.walk(root, _Inside())
+    return Shell(
+        text=text,
+        commands=tuple(reader.commands),
+        assignments=tuple(reader.assignments),
+        comments=tuple(reader.comments),
+        heredocs=tuple(reader.heredocs),
+        error=reader.first_error(root) if root.has_error else None,
+        first_command_line=min(
+            (each.start_point[0] + line for each in root.children if each.type != "comment"), default=None
+        ),
+    )
+
+
+class _Inside(msgspec.Struct, frozen=True):
+    """What stands around a node."""
+
+    function: str | None = None
+    in_loop: bool = False
+    is_conditional: bool = False
+    in_background: bool = False
+    pipes_on: bool = False
+    in_substitution: bool = False
+
+
+class _Reader:
+    """Walks the tree once and collects."""
+
+    def __init__(self, source: bytes, line: int, column: int) -> None:
+        self.source = source
+        self._line, self._column = line, column
+        self.commands: list[Command] = []
+        self.assignments: list[Assignment] = []
+        self.comments: list[tuple[Place, str]] = []
+        self.heredocs: list[tuple[Place, str]] = []
+        self._order = 0
+
+    def walk(self, node: Node, inside: _Inside) -> None:
+        """Collect what is in a node, in the order of the text."""
+        reader = _HANDLERS.get(node.type)
+        if reader is not None:
+            reader(self, node, inside)
+            return
+        self.walk_children(node, _within(node, inside))
+
+    def walk_children(self, node: Node, inside: _Inside) -> None:
+        children = node.children
+        for index, child in enumerate(children):
+            followed_by = children[index + 1].type if index + 1 < len(children) else ""
+            if followed_by == "&":
+                self.walk(child, msgspec.structs.replace(inside, in_background=True))
+            elif node.type == "pipeline" and followed_by in {"|", "|&"}:
+                self.walk(child, msgspec.structs.replace(inside, pipes_on=True))
+            else:
+                self.walk(child, inside)
+
+    def read_command(self, node: Node, inside: _Inside) -> None:
+        words: list[Word] = []
+        assignments: list[Assignment] = []
+        order = self._next()
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                assignments += self._assignments(child, exported=True, of_command=True)
+            elif child.type == "command_name":
+                words.append(self._word(child.named_children[0] if child.named_children else child))
+            elif child.type in _WORDS | _MORE_WORDS:
+                words.append(self._word(child))
+            self._walk_substitutions(child, inside)
+        self.assignments += assignments
+        command = Command(
+            tuple(words),
+            tuple(assignments),
+            self._place(node),
+            order,
+            in_background=inside.in_background,
+            pipes_on=inside.pipes_on,
+            function=inside.function,
+            in_loop=inside.in_loop,
+            is_conditional=inside.is_conditional,
+            in_substitution=inside.in_substitution,
+        )
+        if words:
+            self.commands.append(command)
+
+    def read_declaration(self, node: Node, inside: _Inside) -> None:
+        keyword = node.children[0].type if node.children else ""
+        exported = keyword == "export" or any(self._text(child) == "-x" for child in node.children)
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                self.assignments += self._assignments(child, exported=exported)
+            elif child.type == "variable_name" and exported:
+                self._export(self._text(child))
+            self._walk_substitutions(child, inside)
+
+    def read_assignment(self, node: Node, inside: _Inside) -> None:
+        self.assignments += self._assignments(node, exported=False)
+        self._walk_substitutions(node, inside)
+
+    def read_function(self, node: Node, inside: _Inside) -> None:
+        name = node.child_by_field_name("name")
+        self.walk_children(node, msgspec.structs.replace(inside, function=self._text(name) if name else None))
+
+    def read_comment(self, node: Node, inside: _Inside) -> None:
+        del inside
+        self.comments.append((self._place(node), self._text(node)))
+
+    def read_heredoc(self, node: Node, inside: _Inside) -> None:
+        for child in node.named_children:
+            if child.type == "heredoc_body":
+                self.heredocs.append((self._place(child), self._text(child)))
+            self._walk_substitutions(child, inside)
+
+    def first_error(self, node: Node) -> Place | None:
+        """Return the first place that the grammar does not take."""
+        if node.type == "ERROR" or node.is_missing:
+            return self._place(node)
+        for child in node.children:
+            if child.has_error or child.is_missing:
+                place = self.first_error(child)
+                if place is not None:
+                    return place
+        return None
+
+    def _export(self, name: str) -> None:
+        for index, each in enumerate(self.assignments):
+            if each.name == name:
+                self.assignments[index] = msgspec.structs.replace(each, exported=True)
+
+    def _assignments(self, node: Node, *, exported: bool, of_command: bool = False) -> Iterator[Assignment]:
+        name = node.child_by_field_name("name")
+        value = node.child_by_field_name("value")
+        if name is None or name.type != "variable_name":
+            return
+        word = self._word(value) if value is not None else None
+        yield Assignment(self._text(name), word, self._place(node), self._next(), exported, of_command)
+
+    def _walk_substitutions(self, node: Node, inside: _Inside) -> None:
+        if node.type in {"command_substitution", "process_substitution", "subshell"}:
+            self.walk_children(node, msgspec.structs.replace(inside, in_substitution=True, in_background=False))
+            return
+        for child in node.named_children:
+            self._walk_substitutions(child, inside)
+
+    def _word(self, node: Node) -> Word:
+        names: list[str] = []
+        substitutions: list[str] = []
+        pieces = "".join(self._pieces(node, names, substitutions))
+        quoted = {"string": '"', "raw_string": "'"}.get(node.type, "")
+        return Word(self._text(node), pieces, tuple(names), tuple(substitutions), self._place(node), quoted)
+
+    def _pieces(self, node: Node, names: list[str], substitutions: list[str]) -> Iterator[str]:
+        match node.type:
+            case "raw_string":
+                yield self._text(node)[1:-1]
+            case "string" | "translated_string":
+                yield from self._string_pieces(node, names, substitutions)
+            case "simple_expansion" | "expansion":
+                names += [self._text(child) for child in _descendants(node) if child.type in _NAMES]
+                yield self._text(node)
+            case "command_substitution":
+                substitutions.append(self._text(node))
+                yield self._text(node)
+            case "concatenation":
+                for child in node.children:
+                    yield from self._pieces(child, names, substitutions)
+            case "word" | "number":
+                names += [self._text(child) for child in _descendants(node) if child.type in _NAMES]
+                yield _without_backslashes(self._text(node))
+            case _:
+                names += [self._text(child) for child in _descendants(node) if child.type in _NAMES]
+                yield self._text(node)
+
+    def _string_pieces(self, node: Node, names: list[str], substitutions: list[str]) -> Iterator[str]:
+        position = node.start_byte + 1
+        for child in node.named_children:
+            yield self.source[position : child.start_byte].decode(errors="replace")
+            if child.type == "string_content":
+                yield self._text(child)
+            else:
+                yield from self._pieces(child, names, substitutions)
+            position = child.end_byte
+        yield self.source[position : node.end_byte - 1].decode(errors="replace")
+
+    def _text(self, node: Node) -> str:
+        return self.source[node.start_byte : node.end_byte].decode(errors="replace")
+
+    def _place(self, node: Node) -> Place:
+        (row, column), (end_row, end_column) = node.start_point, node.end_point
+        return Place(
+            row + self._line,
+            self._characters(row, column) + (self._column if row == 0 else 1),
+            end_row + self._line,
+            self._characters(end_row, end_column) + (self._column if end_row == 0 else 1),
+        )
+
+    def _characters(self, row: int, column: int) -> int:
+        """Return how many characters the first `column` bytes of a line are."""
+        if column == 0 or self.source.isascii():
+            return column
+        line = self.source.split(b"\n")[row]
+        return len(line[:column].decode(errors="replace"))
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order
+
+
+_NAMES = frozenset({"variable_name", "special_variable_name"})
+_HANDLERS = {
+    "command": _Reader.read_command,
+    "declaration_command": _Reader.read_declaration,
+    "variable_assignment": _Reader.read_assignment,
+    "function_definition": _Reader.read_function,
+    "comment": _Reader.read_comment,
+    "heredoc_redirect": _Reader.read_heredoc,
+}
+
+
+def _within(node: Node, inside: _Inside) -> _Inside:
+    changes: Mapping[str, bool] = {}
+    if node.type in _LOOPS:
+        changes = {"in_loop": True}
+    elif node.type in _CONDITIONS or (node.type == "list" and any(each.type == "||" for each in node.children)):
+        changes = {"is_conditional": True}
+    elif node.type in {"command_substitution", "process_substitution"}:
+        changes = {"in_substitution": True}
+    return msgspec.structs.replace(inside, **changes) if changes else inside
+
+
+def _descendants(node: Node) -> Iterator[Node]:
+    for child in node.named_children:
+        yield child
+        yield from _descendants(child)
+
+
+def _without_backslashes(text: str) -> str:
+    return text.replace("\\\n", "").replace("\\", "") if "\\" in text else text

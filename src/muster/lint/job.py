@@ -1,0 +1,192 @@
+"""A batch script as a job: its header, its sizes, and what it starts. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cached_property
+
+import msgspec
+
+from muster.lint.bash import Assignment, Command, Shell, read_shell
+from muster.lint.launch import Launch, launches_of
+from muster.lint.values import Place
+
+__all__ = ["Directive", "Job", "Task", "read_job"]
+
+_LETTERS = {
+    "A": "account", "a": "array", "b": "begin", "c": "cpus-per-task", "C": "constraint", "d": "dependency",
+    "D": "chdir", "e": "error", "F": "nodefile", "G": "gpus", "H": "hold", "i": "input", "J": "job-name",
+    "k": "no-kill", "L": "licenses", "M": "clusters", "m": "distribution", "n": "ntasks", "N": "nodes", "o": "output",
+    "O": "overcommit", "p": "partition", "q": "qos", "Q": "quiet", "s": "oversubscribe", "S": "core-spec", "t": "time",
+    "v": "verbose", "W": "wait", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
+_SWITCHES = frozenset("HkOQsvW")
+_SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}
+_FLAGS_ALONE = frozenset(
+    """
+    contiguous exclusive hold ignore-pbs no-kill no-requeue overcommit oversubscribe parsable quiet reboot requeue
+    spread-job stepmgr test-only use-min-nodes verbose wait kill-on-invalid-dep get-user-env
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+
+
+class Directive(msgspec.Struct, frozen=True):
+    """One option of an #SBATCH line."""
+
+    name: str
+    """Its long name."""
+
+    written: str
+    value: str | None
+    place: Place
+    line: str
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Shell text that every task of a step runs: the body of `srun bash -c`."""
+
+    launch: Launch
+    shell: Shell
+
+
+class Job(msgspec.Struct, frozen=True, dict=True):
+    """One batch script."""
+
+    path: str
+    text: str
+    shell: Shell
+    directives: tuple[Directive, ...]
+    late_directives: tuple[Directive, ...]
+    """Those after the first command, which Slurm does not read."""
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @cached_property
+    def header(self) -> dict[str, Directive]:
+        """The options by long name; the last of a name counts."""
+        return {each.name: each for each in self.directives}
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """Every command that the batch host runs."""
+        return launches_of(self.shell)
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """The shell texts that the tasks of a step run."""
+        return tuple(Task(each, each.inner) for each in self.launches if each.inner is not None and each.stage("step"))
+
+    @cached_property
+    def steps(self) -> tuple[Launch, ...]:
+        """The commands that srun starts, those with another purpose than ranks included."""
+        return tuple(
+            each
+            for each in self.launches
+            if each.stages and each.stages[0].kind in {"step", "wrapper"} and each.stage("step")
+        )
+
+    @cached_property
+    def all_launches(self) -> tuple[Launch, ...]:
+        """The commands of the batch host, then those inside the tasks."""
+        return (*self.launches, *(launch for task in self.tasks for launch in launches_of(task.shell)))
+
+    @cached_property
+    def assignments(self) -> tuple[Assignment, ...]:
+        """Every assignment, in the script and in its tasks."""
+        return (*self.shell.assignments, *(each for task in self.tasks for each in task.shell.assignments))
+
+    @cached_property
+    def commands(self) -> tuple[Command, ...]:
+        """Every command, in the script and in its tasks."""
+        return (*self.shell.commands, *(each for task in self.tasks for each in task.shell.commands))
+
+    @property
+    def is_slurm(self) -> bool:
+        """Tell whether this is a job for Slurm at all."""
+        return bool(self.directives or self.late_directives) or any(each.stage("step") for each in self.launches)
+
+    @cached_property
+    def nodes(self) -> int | None:
+        """The number of nodes; None where the header does not fix it."""
+        return self._number("nodes") if "nodes" in self.header else None
+
+    @cached_property
+    def tasks_per_node(self) -> int | None:
+        """Tasks of each node; None where the header does not fix it."""
+        per_node = self._number("ntasks-per-node")
+        if per_node is not None:
+            return per_node
+        total = self._number("ntasks")
+        if total is not None and self.nodes and total % self.nodes == 0:
+            return total // self.nodes
+        return None
+
+    @cached_property
+    def gpus_per_node(self) -> int | None:
+        """GPUs of each node; None where the header does not fix it."""
+        for name in ("gpus-per-node", "gres"):
+            value = self.header[name].value if name in self.header else None
+            if value is not None and (name != "gres" or "gpu" in value):
+                number = re.search(r"(?:gpu[^,]*:|^)(\d+)(?:\(|,|$)", value) or re.search(r":(\d+)$", value)
+                return int(number[1]) if number else (1 if name == "gres" else None)
+        return None
+
+    @property
+    def several_nodes(self) -> bool:
+        """Tell whether the job has, or may have, more than one node."""
+        return self.nodes is None or self.nodes > 1 if "nodes" in self.header else False
+
+    def _number(self, name: str) -> int | None:
+        value = self.header[name].value if name in self.header else None
+        return int(value) if value is not None and value.isascii() and value.isdigit() and len(value) < 10 else None
+
+
+def read_job(path: str, text: str) -> Job:
+    """Return the job that a text describes."""
+    early: list[Directive] = []
+    late: list[Directive] = []
+    in_header = True
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("#SBATCH"):
+            (early if in_header else late).extend(_directives(line, number))
+        elif line.strip() and not line.lstrip().startswith("#"):
+            in_header = False
+    return Job(path, text, read_shell(text), tuple(early), tuple(late))
+
+
+def _directives(line: str, number: int) -> Iterator[Directive]:
+    try:
+        words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+    except ValueError:
+        words = line.removeprefix("#SBATCH").split()
+    index = 0
+    while index < len(words):
+        word = words[index]
+        name, value, taken = _option(word, words[index + 1 : index + 2])
+        index += 1 + taken
+        column = max(0, line.find(word.partition("=")[0], len("#SBATCH"))) + 1
+        place = Place(number, column, number, len(line) + 1 if index >= len(words) else column + len(word))
+        yield Directive(_SAME.get(name, name), word, value, place, line)
+
+
+def _option(word: str, following: list[str]) -> tuple[str, str | None, int]:
+    """Return (long name, value, how many of the following words it took)."""
+    if word.startswith("--"):
+        name, equals, value = word[2:].partition("=")
+        if equals:
+            return name, value, 0
+        if name in _FLAGS_ALONE or not following or following[0].startswith("-"):
+            return name, None, 0
+        return name, following[0], 1
+    if word.startswith("-") and len(word) > 1:
+        name = _LETTERS.get(word[1], word[1])
+        if word[1] in _SWITCHES:
+            return name, None, 0
+        if len(word) > 2:
+            return name, word[2:].removeprefix("="), 0
+        return (name, following[0], 1) if following else (name, None, 0)
+    return word, None, 0

@@ -1,0 +1,101 @@
+"""Files → findings: every rule over every file, the Python scripts that a batch script starts among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from muster.errors import RequestError
+from muster.lint.ignore import ignored_lines
+from muster.lint.job import Job, read_job
+from muster.lint.program import read_program
+from muster.lint.read import Kind, Source, read_source
+from muster.lint.rule import all_rules
+from muster.lint.site import site_findings
+from muster.lint.values import Finding, Hit, Place, Rule, Severity
+from muster.sites.load import Site
+
+__all__ = ["lint_files", "lint_source"]
+
+
+def lint_files(paths: Sequence[str], site: Site | None = None) -> list[Finding]:
+    """Return what the rules find in these files and in the Python scripts that they start."""
+    findings: list[Finding] = []
+    done: set[str] = set()
+    for path in paths:
+        source = read_source(path)
+        findings += lint_source(source, site)
+        done.add(str(Path(path).absolute()))
+        for script in _started_by(source):
+            if str(script.absolute()) not in done:
+                done.add(str(script.absolute()))
+                findings += lint_source(read_source(str(script)))
+    return sorted(findings, key=lambda each: (each.path, each.place, each.severity.rank, each.rule))
+
+
+def lint_source(source: Source, site: Site | None = None) -> list[Finding]:
+    """Return what the rules find in one text."""
+    if source.kind is Kind.PYTHON:
+        return _lint_python(source)
+    job = read_job(source.path, source.text)
+    findings = [*_findings(source, "batch", job), *(site_findings(job, site) if site is not None else ())]
+    return _without_ignored(source, findings)
+
+
+def _lint_python(source: Source) -> list[Finding]:
+    try:
+        program = read_program(source.path, source.text)
+    except (SyntaxError, ValueError) as error:
+        line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
+        place = Place(line, max(1, column), line, max(1, column) + 1)
+        why = "Python stops before the first line runs, on every rank."
+        return [
+            Finding(
+                "not-python",
+                Severity.BREAKS,
+                source.path,
+                place,
+                f"this is not Python: {getattr(error, 'msg', error)}",
+                why,
+                "Correct it.",
+                "Python's own parser",
+            )
+        ]
+    except RecursionError:
+        raise RequestError(
+            f"{source.path} is nested too deeply to be read", hint="give a script that a person wrote"
+        ) from None
+    return _without_ignored(source, list(_findings(source, "python", program)))
+
+
+def _findings(source: Source, language: str, value: object) -> Iterator[Finding]:
+    for rule in all_rules():
+        if rule.language == language:
+            yield from (_finding(source.path, rule, hit) for hit in dict.fromkeys(rule.check(value)))
+
+
+def _finding(path: str, rule: Rule, hit: Hit) -> Finding:
+    instead = hit.instead or rule.instead
+    return Finding(rule.name, rule.severity, path, hit.place, hit.message, rule.why, instead, rule.source, hit.edits)
+
+
+def _without_ignored(source: Source, findings: list[Finding]) -> list[Finding]:
+    ignored = ignored_lines(source.text)
+    return [each for each in findings if each.rule not in ignored.get(each.place.line, frozenset())]
+
+
+def _started_by(source: Source) -> Iterator[Path]:
+    """Yield the Python scripts that a batch script names and that lie beside it."""
+    if source.kind is not Kind.BATCH:
+        return
+    job: Job = read_job(source.path, source.text)
+    folder = Path() if source.path == "-" else Path(source.path).parent
+    for launch in job.all_launches:
+        script = launch.script
+        if script is None or not script.is_literal or not re.fullmatch(r"[\w./+-]+\.py", script.value):
+            continue
+        for place in (folder / script.value, Path(script.value)):
+            if place.is_file():
+                yield place
+                break

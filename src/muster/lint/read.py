@@ -1,0 +1,86 @@
+"""A file → the text to be looked at, and what kind of text it is; what cannot be read is a sentence."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from muster.errors import RequestError
+
+__all__ = ["Kind", "Source", "read_source"]
+
+_LARGEST_BYTES = 2_000_000
+_SHELLS = re.compile(r"^#!\s*(/usr/bin/env\s+(-S\s*)?)?\S*\b(ba|da|k|z)?sh\b")
+_C_SHELLS = re.compile(r"^#!\s*(/usr/bin/env\s+)?\S*\bt?csh\b")
+_OTHER_SUFFIXES = (".md", ".rst", ".toml", ".json", ".yaml", ".yml", ".ipynb", ".cfg", ".ini")
+
+
+class Kind(StrEnum):
+    """What a file holds."""
+
+    BATCH = "batch"
+    PYTHON = "python"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """One file as text."""
+
+    path: str
+    text: str
+    kind: Kind
+
+
+def read_source(path: str) -> Source:
+    """Return the text of a file; `-` is the standard input."""
+    data = _bytes_of(path)
+    if len(data) > _LARGEST_BYTES:
+        raise RequestError(
+            f"{path} has {len(data) / 1e6:.0f} MB: this is not a script that a person wrote",
+            hint="give the batch script itself",
+        )
+    if b"\0" in data[:8192]:
+        raise RequestError(f"{path} is not text: it holds zero bytes", hint="give a batch script or a Python script")
+    text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    return Source(path, text, _kind_of(path, text))
+
+
+def _bytes_of(path: str) -> bytes:
+    if path == "-":
+        import sys
+
+        return sys.stdin.buffer.read(_LARGEST_BYTES + 1)
+    file = Path(path)
+    try:
+        if file.is_dir():
+            raise RequestError(f"{path} is a folder", hint=f"name its scripts: muster lint {path}/*.sh")
+        with file.open("rb") as stream:
+            return stream.read(_LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        raise RequestError(f"there is no file {path}", hint="give the path of a batch script") from None
+    except OSError as error:
+        raise RequestError(f"{path} cannot be read: {error.strerror}", hint="ask its owner to open it") from None
+
+
+def _kind_of(path: str, text: str) -> Kind:
+    first = text.partition("\n")[0]
+    if _C_SHELLS.match(first):
+        raise RequestError(
+            f"{path} is a csh script, which muster lint does not read", hint="#!/bin/bash is what sites document"
+        )
+    if re.match(r"^#!.*\bpython", first) and re.search(r"^#SBATCH", text, re.MULTILINE):
+        return Kind.PYTHON
+    if path.endswith(".py") or re.match(r"^#!.*\bpython", first):
+        return Kind.PYTHON
+    if _SHELLS.match(first) or re.search(
+        r"^\s*#\s*SBATCH\b|\bsrun\b|\bsbatch\b|\btorchrun\b|\bmpirun\b", text, re.MULTILINE
+    ):
+        if path.endswith(_OTHER_SUFFIXES):
+            raise RequestError(f"{path} is a document, not a batch script", hint="save the script in a file of its own")
+        return Kind.BATCH
+    raise RequestError(
+        f"{path} is neither a batch script nor a Python script",
+        hint="a batch script begins with #!/bin/bash and has #SBATCH lines or srun",
+    )

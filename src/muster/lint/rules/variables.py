@@ -1,0 +1,267 @@
+"""Rules on variables of NCCL, torch and CUDA, in the batch script and in os.environ of the program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster.lint import sources
+from muster.lint.job import Job
+from muster.lint.rule import rule
+from muster.lint.values import Edit, Hit, Place, Severity
+
+_HEAD = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
+)
+_STEP = "srun --kill-on-bad-exit=1 python train.py\n"
+_NAMES_NOW = {
+    "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
+    "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
+    "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
+}
+_DEAD = {
+    "MIOPEN_USER_DB": "MIOPEN_USER_DB_PATH",
+    "NCCL_LL_THRESHOLD": "NCCL_PROTO",
+    "NCCL_TREE_THRESHOLD": "NCCL_ALGO",
+    "NCCL_MIN_NRINGS": "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NRINGS": "NCCL_MAX_NCHANNELS",
+    "NCCL_RINGS": "NCCL_ALGO",
+    "HOROVOD_WITHOUT_TORCH": "HOROVOD_WITHOUT_PYTORCH",
+    "TORCH_DISTRIBUTED_DETAIL": "TORCH_DISTRIBUTED_DEBUG",
+    "PYTORCH_CUDA_ALLOC_CONFIG": "PYTORCH_CUDA_ALLOC_CONF",
+    "CUDA_VISIBLE_DEVICE": "CUDA_VISIBLE_DEVICES",
+    "OMP_NUM_THREAD": "OMP_NUM_THREADS",
+    "MASTER_ADDRESS": "MASTER_ADDR",
+}
+
+
+def _set(job: Job, *names: str) -> Iterator[tuple[Place, str, str]]:
+    """Yield (place, name, literal value) of what the script gives to programs."""
+    for each in job.assignments:
+        if (
+            each.name in names
+            and each.value is not None
+            and each.value.is_literal
+            and (each.exported or each.of_command)
+        ):
+            yield each.place, each.name, each.value.value
+
+
+@rule(
+    "nccl-ib-timeout",
+    Severity.HANGS,
+    "an InfiniBand time-out of hours",
+    why="NCCL_IB_TIMEOUT is an exponent: 4.096 µs × 2^N for each of 7 tries. 20 is half a minute, 30 is eight hours, 0 and 32 or more are for ever.",
+    instead="Use 20 to 22.",
+    source=sources.NCCL,
+    bad=_HEAD + "export NCCL_IB_TIMEOUT=120\n" + _STEP,
+    good=_HEAD + "export NCCL_IB_TIMEOUT=22\n" + _STEP,
+)
+def find_ib_timeouts(job: Job) -> Iterator[Hit]:
+    """Yield NCCL_IB_TIMEOUT beyond 23."""
+    for place, _, value in _set(job, "NCCL_IB_TIMEOUT"):
+        if value.isdigit() and (int(value) > 23 or int(value) == 0):
+            seconds = 4.096e-6 * 2 ** int(value) * 7
+            how_long = "for ever" if int(value) == 0 or int(value) > 31 else f"{seconds / 60:.0f} minutes"
+            yield Hit(
+                place,
+                f"a broken link stays silent {how_long}"
+                if how_long == "for ever"
+                else f"a broken link stays silent for {how_long}",
+            )
+
+
+@rule(
+    "async-errors-off",
+    Severity.HANGS,
+    "torch's handling of NCCL errors is switched off",
+    why="With 0 nobody notices that a rank died in a collective: the others wait until the time limit.",
+    instead="Remove it: the default (3) ends the process.",
+    source="pytorch/pytorch docs/source/torch_nccl_environment_variables.md",
+    bad=_HEAD + "export TORCH_NCCL_ASYNC_ERROR_HANDLING=0\n" + _STEP,
+    good=_HEAD + _STEP,
+)
+def find_async_errors_off(job: Job) -> Iterator[Hit]:
+    """Yield the variable set to 0, under its new and its old name."""
+    for place, name, value in _set(job, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"):
+        if value == "0":
+            yield Hit(place, f"{name}=0: a dead rank is not noticed")
+
+
+@rule(
+    "nccl-debug-left-on",
+    Severity.SLOW,
+    "NCCL's log left on",
+    why="NCCL_DEBUG=INFO and TRACE write hundreds of lines a rank; over many nodes the log itself slows the start.",
+    instead="Use WARN, and INFO only for a search; NCCL_DEBUG_FILE gives each rank a file.",
+    source=sources.NCCL,
+    bad=_HEAD + "export NCCL_DEBUG=TRACE\n" + _STEP,
+    good=_HEAD + "export NCCL_DEBUG=WARN\n" + _STEP,
+)
+def find_nccl_debug(job: Job) -> Iterator[Hit]:
+    """Yield NCCL_DEBUG=INFO or TRACE without a file."""
+    if any(each.name == "NCCL_DEBUG_FILE" for each in job.assignments):
+        return
+    for place, _, value in _set(job, "NCCL_DEBUG"):
+        if value.upper() in {"INFO", "TRACE"}:
+            yield Hit(place, f"every rank writes NCCL's {value.upper()} lines")
+
+
+@rule(
+    "fabric-off",
+    Severity.SLOW,
+    "the fast network or the direct way between GPUs is switched off",
+    why="NCCL then goes over TCP or through host memory: many times slower. It is often left from a search for a fault.",
+    instead="Remove it.",
+    source=sources.NCCL,
+    bad=_HEAD + "export NCCL_IB_DISABLE=1\nexport NCCL_P2P_DISABLE=1\n" + _STEP,
+    good=_HEAD + _STEP,
+)
+def find_fabric_off(job: Job) -> Iterator[Hit]:
+    """Yield variables that close the fast ways."""
+    for place, name, value in _set(job, "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"):
+        if value == "1":
+            yield Hit(place, f"{name}=1 closes the fast way")
+    for place, _, value in _set(job, "NCCL_NET"):
+        if value == "Socket":
+            yield Hit(place, "NCCL_NET=Socket is TCP")
+
+
+@rule(
+    "debug-switch-left-on",
+    Severity.SLOW,
+    "a switch for debugging left on",
+    why="CUDA_LAUNCH_BLOCKING=1 and TORCH_DISTRIBUTED_DEBUG=DETAIL make every kernel or collective wait for the one before.",
+    instead="Remove it.",
+    source=sources.TORCH_CUDA,
+    bad=_HEAD + "export CUDA_LAUNCH_BLOCKING=1\n" + _STEP,
+    good=_HEAD + _STEP,
+)
+def find_debug_switches(job: Job) -> Iterator[Hit]:
+    """Yield switches that make the program wait."""
+    for place, name, value in _set(job, "CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "AMD_SERIALIZE_KERNEL"):
+        if (name == "TORCH_DISTRIBUTED_DEBUG" and value == "DETAIL") or (
+            name != "TORCH_DISTRIBUTED_DEBUG" and value not in {"0", ""}
+        ):
+            yield Hit(place, f"{name}={value} makes every step wait")
+
+
+@rule(
+    "variable-renamed",
+    Severity.FRAGILE,
+    "an old name of a variable",
+    why="torch 2.2 gave its own variables the prefix TORCH_; the old names go away.",
+    instead="Use the new name.",
+    source="pytorch/pytorch docs/source/torch_nccl_environment_variables.md",
+    bad=_HEAD + "export NCCL_BLOCKING_WAIT=1\n" + _STEP,
+    good=_HEAD + "export TORCH_NCCL_BLOCKING_WAIT=1\n" + _STEP,
+)
+def find_renamed(job: Job) -> Iterator[Hit]:
+    """Yield old names of torch's NCCL variables."""
+    for place, name, _ in _set(job, *_NAMES_NOW):
+        edits = (Edit(Place(place.line, place.column, place.line, place.column + len(name)), _NAMES_NOW[name]),)
+        yield Hit(place, f"{name} is {_NAMES_NOW[name]} now", f"Write {_NAMES_NOW[name]}.", edits)
+
+
+@rule(
+    "variable-unread",
+    Severity.BREAKS,
+    "a variable that nobody reads",
+    why="The name is wrong or was removed: setting it does nothing.",
+    instead="Use the name that is read.",
+    source=sources.NCCL,
+    bad=_HEAD + "export MIOPEN_USER_DB=/tmp/miopen\n" + _STEP,
+    good=_HEAD + "export MIOPEN_USER_DB_PATH=/tmp/miopen\n" + _STEP,
+)
+def find_unread(job: Job) -> Iterator[Hit]:
+    """Yield exported names that no program knows."""
+    for each in job.assignments:
+        if each.name in _DEAD and each.exported and not re.search(rf"\$\{{?{each.name}\b", job.text):
+            yield Hit(
+                each.place, f"no program reads {each.name}: {_DEAD[each.name]} is meant", f"Write {_DEAD[each.name]}."
+            )
+
+
+@rule(
+    "visible-devices-literal",
+    Severity.FRAGILE,
+    "CUDA_VISIBLE_DEVICES as a literal",
+    why="Slurm gives the job its GPUs and sets this variable; a literal takes other jobs' GPUs on a shared node, or hides the job's own.",
+    instead="Remove it.",
+    source=sources.SBATCH,
+    bad=_HEAD + "export CUDA_VISIBLE_DEVICES=0\n" + _STEP,
+    good=_HEAD + _STEP,
+)
+def find_visible_devices(job: Job) -> Iterator[Hit]:
+    """Yield literals that name fewer devices than the job has, or devices of a node that may be shared."""
+    for place, _, value in _set(job, "CUDA_VISIBLE_DEVICES"):
+        listed = [each for each in value.split(",") if each]
+        whole = job.gpus_per_node is not None and len(listed) == job.gpus_per_node
+        if listed and not whole and job.is_slurm:
+            yield Hit(place, f"it overrides the GPUs that Slurm gave the job with {value}")
+
+
+@rule(
+    "socket-interface-loopback",
+    Severity.HANGS,
+    "NCCL or gloo over the loopback interface",
+    why="The other nodes cannot be reached over lo.",
+    instead="Name the interface of the nodes' network, or leave it to NCCL.",
+    source=sources.NCCL,
+    bad=_HEAD + "export NCCL_SOCKET_IFNAME=lo\n" + _STEP,
+    good=_HEAD + _STEP,
+)
+def find_loopback_interfaces(job: Job) -> Iterator[Hit]:
+    """Yield interfaces that are lo in a job of several nodes."""
+    if job.nodes is not None and job.nodes < 2:
+        return
+    for place, name, value in _set(job, "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+        if value in {"lo", "=lo"}:
+            yield Hit(place, f"{name}={value} reaches no other node")
+
+
+@rule(
+    "quotes-in-value",
+    Severity.BREAKS,
+    "quotes that become part of a value",
+    why="The inner quotes reach the program: no network, plugin or interface has that name.",
+    instead="Remove the inner quotes.",
+    source=sources.BASH,
+    bad=_HEAD + "export NCCL_NET=\"'AWS Libfabric'\"\n" + _STEP,
+    good=_HEAD + 'export NCCL_NET="AWS Libfabric"\n' + _STEP,
+)
+def find_inner_quotes(job: Job) -> Iterator[Hit]:
+    """Yield exported values with quotes inside quotes."""
+    for each in job.assignments:
+        value = each.value.value if each.value is not None and each.exported else ""
+        if (
+            len(value) > 2
+            and value[0] == value[-1]
+            and value[0] in "'\""
+            and each.name.startswith(("NCCL_", "FI_", "UCX_", "TORCH_"))
+        ):
+            yield Hit(each.place, f"the value is {value} with its quotes")
+
+
+@rule(
+    "secret-in-script",
+    Severity.BREAKS,
+    "a secret in the script",
+    why="Slurm keeps a copy of the script, and everybody who can read the file has the key.",
+    instead="Keep it in a file of your own (mode 600) and read it in the job, or let the program read its own login.",
+    source="huggingface/huggingface_hub docs/source/en/package_reference/environment_variables.md (HF_TOKEN)",
+    bad=_HEAD + "export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567\n" + _STEP,
+    good=_HEAD + "export WANDB_API_KEY=$(cat ~/.wandb_key)\n" + _STEP,
+)
+def find_secrets(job: Job) -> Iterator[Hit]:
+    """Yield literals in variables that hold keys; the value is not repeated."""
+    for each in job.assignments:
+        if (
+            each.value is None
+            or not each.value.is_literal
+            or not re.search(r"(TOKEN|API_KEY|SECRET|PASSWORD)$", each.name)
+        ):
+            continue
+        if len(each.value.value) >= 16 and not re.search(r"[<>]|your|xxx|\.\.\.", each.value.value, re.IGNORECASE):
+            yield Hit(each.place, f"{each.name} holds a key in clear text")

@@ -1,0 +1,91 @@
+"""The rules of a site, asked of a batch script's header: the same rules that `plan` asks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster.lint.job import Job
+from muster.lint.values import Finding, Place, Severity
+from muster.sites.load import Site
+from muster.sites.rules import Ask, refusals
+from muster.units import parse_walltime_s
+
+__all__ = ["site_findings"]
+
+_OWN = frozenset(
+    {"nodes", "ntasks-per-node", "cpus-per-task", "time", "mem", "partition", "qos", "account", "constraint"}
+)
+
+
+def site_findings(job: Job, site: Site) -> Iterator[Finding]:
+    """Yield what this site would refuse."""
+    for refusal in refusals(site.profile, _ask(job)):
+        word = refusal.rule.partition("-")[2] if refusal.rule.startswith("required-") else _option_of(refusal.rule)
+        directive = job.header.get(word)
+        place = directive.place if directive else Place(1, 1, 1, 2)
+        yield Finding(
+            f"site-{refusal.rule}",
+            Severity.BREAKS,
+            job.path,
+            place,
+            refusal.message,
+            f"{site.name} refuses the job, or it never starts.",
+            f"Write {refusal.hint}." if refusal.hint.startswith("--") else refusal.hint,
+            site.origin(refusal.key).words(),
+        )
+
+
+def _option_of(rule: str) -> str:
+    for word, option in (
+        ("queue", "partition"),
+        ("nodes", "nodes"),
+        ("time", "time"),
+        ("gpu", "gres"),
+        ("mem", "mem"),
+        ("account", "account"),
+        ("feature", "constraint"),
+        ("cores", "cpus-per-task"),
+    ):
+        if word in rule:
+            return option
+    return "nodes"
+
+
+def _ask(job: Job) -> Ask:
+    header = {name: each.value for name, each in job.header.items()}
+    time = header.get("time")
+    return Ask(
+        nodes=job.nodes or 1,
+        gpus_per_node=job.gpus_per_node or 0,
+        gpu_type=_gpu_type(header.get("gres"), header.get("gpus-per-node")),
+        ntasks_per_node=job.tasks_per_node or 1,
+        cpus_per_task=_number(header.get("cpus-per-task")),
+        time_s=parse_walltime_s(time) if time and re.fullmatch(r"[\d:-]+", time) else None,
+        mem=header.get("mem") if re.fullmatch(r"\d+[KMGTkmgt]?[Bb]?", header.get("mem") or "") else None,
+        partition=header.get("partition"),
+        qos=header.get("qos"),
+        account=header.get("account"),
+        constraint=header.get("constraint"),
+        modules=_modules(job),
+        flags={name: value for name, value in header.items() if name not in _OWN},
+    )
+
+
+def _gpu_type(gres: str | None, per_node: str | None) -> str | None:
+    match = re.search(r"gpu:([A-Za-z]\w*)", gres or "") or re.match(r"([A-Za-z]\w*):\d", per_node or "")
+    return match[1] if match else None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _modules(job: Job) -> tuple[str, ...]:
+    words = [each.words for each in job.shell.commands if each.program in {"module", "ml"}]
+    return tuple(
+        word.value
+        for line in words
+        for word in line[1:]
+        if word.is_literal and word.value not in {"load", "add", "purge"}
+    )

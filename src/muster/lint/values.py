@@ -1,0 +1,85 @@
+"""What a rule is, what it finds, and where: the values that all of `lint` speaks of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+__all__ = ["Edit", "Finding", "Hit", "Place", "Rule", "Severity"]
+
+
+class Severity(StrEnum):
+    """What a fault does to the job, the worst first."""
+
+    BREAKS = "breaks"
+    HANGS = "hangs"
+    SLOW = "slow"
+    FRAGILE = "fragile"
+    STYLE = "style"
+
+    @property
+    def rank(self) -> int:
+        """Return 0 for the worst."""
+        return list(Severity).index(self)
+
+
+class Place(msgspec.Struct, frozen=True, order=True):
+    """A stretch of a file; lines and columns count from 1, the end is the first column after it."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """Replace what stands at a place; an empty stretch is an insertion."""
+
+    place: Place
+    text: str
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """One place where a rule is broken; what differs from the rule's own words is said here."""
+
+    place: Place
+    message: str
+    instead: str | None = None
+    edits: tuple[Edit, ...] = ()
+    """What `--fix` writes: only where the result is certain."""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One fault: how it is found, what it does, what to write instead, and who says so."""
+
+    name: str
+    severity: Severity
+    title: str
+    why: str
+    instead: str
+    source: str
+    bad: str
+    """A whole file that breaks this rule."""
+
+    good: str
+    """The same file as it should be."""
+
+    check: Callable[[Any], Iterator[Hit]]
+    language: str = "batch"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A broken rule in a file, ready to be shown."""
+
+    rule: str
+    severity: Severity
+    path: str
+    place: Place
+    message: str
+    why: str
+    instead: str
+    source: str
+    edits: tuple[Edit, ...] = ()

@@ -1,0 +1,129 @@
+"""What is read and what is refused: each bad input is a sentence or a finding, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from muster.cli.app import main
+
+_GOOD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=10\nsrun --kill-on-bad-exit=1 hostname\n"
+
+
+def _lint(*words: str) -> int:
+    return main(["lint", *words])
+
+
+def test_a_good_script_ends_with_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.sh").write_text(_GOOD)
+    assert _lint(str(tmp_path / "job.sh")) == 0
+    assert "nothing was found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("missing.sh", None, "there is no file"),
+        ("binary", b"\x7fELF\0\0\0", "is not text"),
+        ("large.sh", b"#!/bin/bash\n" + b"# x\n" * 600_000, "MB"),
+        ("old.csh", b"#!/bin/csh\n#SBATCH -N 2\nset x = 1\n", "csh"),
+        ("notes.md", b"# how to\n\n    sbatch job.sh\n", "document"),
+        ("letter.txt", b"Dear all,\n", "neither a batch script"),
+    ],
+)
+def test_what_is_no_script_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes | None, sentence: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    assert _lint(str(tmp_path / name)) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "\nhint: " in said
+
+
+@pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        ("#!/bin/bash\r\n#SBATCH -N 2 -t 5\r\nsrun -K hostname\r\n", "dos-line-ends"),
+        ("#SBATCH -N 2 -t 5\nsrun -K hostname\n", "no-interpreter"),
+        ("#!/bin/bash\n#SBATCH -N 2 -t 5\nif true; then\n", "not-bash"),
+        ("#!/bin/bash\n#SBATCH -t 5\necho hi\n#SBATCH -N 2\n", "directive-after-command"),
+        ("#!/usr/bin/env python3\n#SBATCH -N 2\nimport os\nos.system('srun hostname'\n", "not-python"),
+    ],
+)
+def test_what_is_broken_is_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, rule: str
+) -> None:
+    (tmp_path / "job").write_bytes(content.encode())
+    assert _lint("--json", str(tmp_path / "job")) == 1
+    assert rule in {each["rule"] for each in json.loads(capsys.readouterr().out)}
+
+
+def test_a_here_document_in_a_here_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = _GOOD + "cat <<A\n$(cat <<B\ninner $SLURM_PROCID\nB\n)\nA\n"
+    (tmp_path / "job.sh").write_text(text)
+    assert _lint(str(tmp_path / "job.sh")) in {0, 1}
+    assert capsys.readouterr().err == ""
+
+
+def test_the_training_script_is_read_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.sh").write_text(_GOOD.replace("hostname", "python train.py"))
+    (tmp_path / "train.py").write_text("import torch\n\nmodel = torch.nn.DataParallel(torch.nn.Linear(1, 1))\n")
+    assert _lint(str(tmp_path / "job.sh")) == 1
+    assert "train.py:3:9: slow: one process drives all GPUs" in capsys.readouterr().out
+
+
+def test_a_reason_silences_a_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = _GOOD.replace("srun --kill-on-bad-exit=1", "srun").replace("hostname", "python x.py").replace("=1", "=2")
+    (tmp_path / "job.sh").write_text(bad)
+    assert _lint(str(tmp_path / "job.sh")) == 1
+    marked = bad.replace("srun python", "# muster: ignore[srun-survivors] the program ends all ranks\nsrun python")
+    (tmp_path / "job.sh").write_text(marked)
+    capsys.readouterr()
+    assert _lint(str(tmp_path / "job.sh")) == 0
+    (tmp_path / "job.sh").write_text(marked.replace(" the program ends all ranks", ""))
+    assert _lint(str(tmp_path / "job.sh")) == 2
+    assert "wants a reason" in capsys.readouterr().err
+
+
+def test_the_fix_is_written_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text("#!/bin/bash\n#SBATCH -N 2 -n 8 -c 8 -t 5\nexport OMP_NUM_THREADS=8\nsrun python train.py\n")
+    assert _lint(str(path)) == 1
+    capsys.readouterr()
+    _lint("--fix", str(path))
+    shown = capsys.readouterr()
+    assert 'srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 python train.py' in path.read_text()
+    assert "-srun python train.py" in shown.err
+
+
+def test_a_site_s_rules_are_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text(
+        _GOOD.replace("--time=10", "--time=9-00:00:00").replace("--nodes=1", "--nodes=1 --partition=standard-g")
+    )
+    assert _lint("--site", "lumi", str(path)) == 1
+    said = capsys.readouterr().out
+    assert "[site-time-max]" in said
+    assert "standard-g" in said
+
+
+def test_sarif_names_rule_and_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.sh").write_text(_GOOD.replace("#SBATCH --time", "# SBATCH --time"))
+    _lint("--sarif", str(tmp_path / "job.sh"))
+    run = json.loads(capsys.readouterr().out)["runs"][0]
+    ids = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    assert {result["ruleId"] for result in run["results"]} <= ids
+    assert run["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"] >= 1
+
+
+def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _lint("--rules") == 0
+    assert "port-fixed" in capsys.readouterr().out
+    assert _lint("--rules", "port-fixed") == 0
+    assert "source: " in capsys.readouterr().out
+    assert _lint("--rules", "port-fixd") == 2
+    assert "port-fixed" in capsys.readouterr().err
