@@ -14,12 +14,13 @@ PAGE = Path(__file__).resolve().parent.parent / "docs/reference/lint-rules.md"
 HEAD = """\
 # Rules of muster lint
 
-`muster lint FILE…` looks for these {count} faults in batch scripts and in the Python scripts that they start. It runs nothing.
-*breaks*: the job fails, or computes the wrong thing. *hangs*: it waits until its time limit. *slow*: it is right, but slower than it
-could be. *fragile*: it works until something beside it changes. *style*: it is better written otherwise.
+`muster lint FILE…` looks for these {count} faults in batch scripts and in the Python scripts that they start. It runs
+nothing. *breaks*: the job fails, or computes the wrong thing. *hangs*: it waits until its time limit. *slow*: it is
+right, but slower than it could be. *fragile*: it works until something beside it changes. *style*: it is better
+written otherwise.
 
-The page is made from `src/muster/lint/rules/` by `scripts/make_lint_rules.py`. To add a rule, add a function there, with a file that
-breaks the rule and the same file as it should be: the tests run both."""
+The page is made from `src/muster/lint/rules/` by `scripts/make_lint_rules.py`. To add a rule, add a function there,
+with a file that breaks the rule and the same file as it should be: the tests run both."""
 _TITLES = {
     "header": "The header",
     "step": "srun",

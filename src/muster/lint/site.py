@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from muster.errors import RequestError
 from muster.lint.job import Job
 from muster.lint.values import Finding, Place, Severity
 from muster.sites.load import Site
 from muster.sites.rules import Ask, refusals
-from muster.units import parse_walltime_s
+from muster.units import Memory, parse_walltime_s
 
 __all__ = ["site_findings"]
 
@@ -61,8 +62,8 @@ def _ask(job: Job) -> Ask:
         gpu_type=_gpu_type(header.get("gres"), header.get("gpus-per-node")),
         ntasks_per_node=job.tasks_per_node or 1,
         cpus_per_task=_number(header.get("cpus-per-task")),
-        time_s=parse_walltime_s(time) if time and re.fullmatch(r"[\d:-]+", time) else None,
-        mem=header.get("mem") if re.fullmatch(r"\d+[KMGTkmgt]?[Bb]?", header.get("mem") or "") else None,
+        time_s=_seconds(header.get("time")),
+        mem=_memory(header.get("mem")),
         partition=header.get("partition"),
         qos=header.get("qos"),
         account=header.get("account"),
@@ -70,6 +71,22 @@ def _ask(job: Job) -> Ask:
         modules=_modules(job),
         flags={name: value for name, value in header.items() if name not in _OWN},
     )
+
+
+def _seconds(text: str | None) -> int | None:
+    """Return a time limit; None where there is none, or where it is not one that Slurm takes."""
+    try:
+        return parse_walltime_s(text) if text else None
+    except RequestError:
+        return None
+
+
+def _memory(text: str | None) -> Memory | None:
+    """Return a size; None where there is none, or where it is not one that Slurm takes."""
+    try:
+        return Memory.parse(text) if text else None
+    except RequestError:
+        return None
 
 
 def _gpu_type(gres: str | None, per_node: str | None) -> str | None:
