@@ -55,7 +55,6 @@ def _option_of(rule: str) -> str:
 
 def _ask(job: Job) -> Ask:
     header = {name: each.value for name, each in job.header.items()}
-    time = header.get("time")
     return Ask(
         nodes=job.nodes or 1,
         gpus_per_node=job.gpus_per_node or 0,
