@@ -15,10 +15,8 @@ TORCH_CUDA = "pytorch/pytorch docs/source/notes/cuda.rst @68e217b9e71f"
 NCCL = "NVIDIA/nccl docs/userguide/source/env.rst @f3b8c2910442"
 ACCELERATE = "huggingface/accelerate examples/slurm/submit_multinode.sh @6525931792e8"
 TORCHTITAN = "pytorch/torchtitan multinode_trainer.slurm @379cf9739c14"
-SEED_HOREKA = "Helmholtz-AI-Energy/DDP-Basics README.md @bda9fcf"
-SEED_LUMI = (
+DDP_BASICS = "Helmholtz-AI-Energy/DDP-Basics README.md @bda9fcf"
+COTAINR_BASICS = "the workshop Getting_Started_with_AI, bonus_material/pytorch_cotainr_container_basics @2b739a3"
     "Lumi-supercomputer/Getting_Started_with_AI_workshop bonus_material/pytorch_cotainr_container_basics @2b739a3"
 )
-SEED_MN5 = "TJ-Solergibert/MN5-Distributed-PyTorch README.md @1131254"
-SEED_DUG = "L-Lamont/ml-dist pytorch/README.md @a1a5f0a"
-SEED_SUPERCLOUD = "llsc-supercloud/teaching-examples Python/pytorch/Distributed/batch.sh @e87f197"
+ML_DIST = "L-Lamont/ml-dist pytorch/README.md @a1a5f0a"

@@ -140,7 +140,7 @@ def find_blind_containers(job: Job) -> Iterator[Hit]:
     """Yield Apptainer without --nv or --rocm in a job with GPUs."""
     asks = job.gpus_per_node or {"gpus", "gpus-per-task", "gpus-per-node"} & job.header.keys()
     if not asks or re.search(
-        r"(APPTAINER|SINGULARITY)_(NV|ROCM)|singularity-AI-bindings|lumi-aif|CPEbits|module load .*singularity",
+        r"(APPTAINER|SINGULARITY)_(NV|ROCM)|singularity-\w*bindings|CPEbits|module load .*singularity",
         job.text,
     ):
         return

@@ -152,7 +152,7 @@ def find_launch_nodes(job: Job) -> Iterator[Hit]:
     "a port inside MASTER_ADDR",
     why="No host has the name host:port; programs that read MASTER_ADDR do not resolve it.",
     instead="Put the port into MASTER_PORT.",
-    source=sources.SEED_DUG,
+    source=sources.ML_DIST,
     bad=_HEAD + 'export MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1):29401"\n' + _STEP,
     good=_HEAD + _FIRST + _PORT + _STEP,
 )

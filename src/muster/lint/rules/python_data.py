@@ -204,7 +204,7 @@ def _same_file(save: Call, load: Call) -> bool:
     "every rank downloads the data set",
     why="All ranks write the same files at once; one reads what another has half written.",
     instead="Download on rank 0 first, then dist.barrier().",
-    source=sources.SEED_DUG,
+    source=sources.ML_DIST,
     bad='import torch.distributed as dist\nfrom torchvision import datasets\n\ndist.init_process_group("gloo")\ndata = datasets.MNIST("data", download=True)\ndist.destroy_process_group()\n',
     good='import torch.distributed as dist\nfrom torchvision import datasets\n\ndist.init_process_group("gloo")\nif dist.get_rank() == 0:\n    datasets.MNIST("data", download=True)\ndist.barrier()\ndata = datasets.MNIST("data", download=False)\ndist.destroy_process_group()\n',
     language="python",

@@ -25,7 +25,7 @@ _RANKS = frozenset({"rank", "global_rank", "world_rank"})
     "the device from the rank modulo the number of GPUs",
     why="It is wrong with uneven nodes, a cyclic distribution, or one visible GPU of a task: two ranks then share a GPU.",
     instead='Use the local rank: int(os.environ["LOCAL_RANK"]).',
-    source=sources.SEED_HOREKA,
+    source=sources.DDP_BASICS,
     bad=_HEAD
     + 'dist.init_process_group("nccl")\ntorch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())\n'
     + _END,

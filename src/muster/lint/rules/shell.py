@@ -123,7 +123,7 @@ def find_unchecked_cd(job: Job) -> Iterator[Hit]:
     "a sleep that stands for an order",
     why="How long the other process takes depends on the machine: on a busy node the sleep is too short.",
     instead="Wait for what you need: a file, a port, or the process (wait).",
-    source=sources.SEED_LUMI,
+    source=sources.COTAINR_BASICS,
     bad=_HEAD
     + "srun --kill-on-bad-exit=1 bash -c 'if [ $SLURM_LOCALID -eq 0 ]; then rocm-smi; fi; sleep 2; python train.py'\n",
     good=_HEAD
@@ -144,7 +144,7 @@ def find_sleeps(job: Job) -> Iterator[Hit]:
     "a temporary folder made on the batch host alone",
     why="mktemp -d makes the folder on one node; the tasks of the other nodes do not have it.",
     instead="Make it in the task: srun bash -c 'export DIR=$(mktemp -d); …', or use the job's own $TMPDIR.",
-    source=sources.SEED_LUMI,
+    source=sources.COTAINR_BASICS,
     bad=_HEAD.replace("nodes=1", "nodes=2")
     + "export MIOPEN_USER_DB_PATH=$(mktemp -d)\nsrun --kill-on-bad-exit=1 python train.py\n",
     good=_HEAD.replace("nodes=1", "nodes=2")

@@ -150,7 +150,7 @@ def _has_fallback(text: str) -> bool:
     "a variable set in the task's shell, but not exported",
     why="The program that the task's shell starts does not see a variable that was not exported.",
     instead="Write export NAME=VALUE, or NAME=VALUE in front of the command.",
-    source=sources.SEED_HOREKA,
+    source=sources.DDP_BASICS,
     bad=_TWO
     + "srun --kill-on-bad-exit=1 bash -c 'MASTER_ADDR=node1; MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999)); python train.py'\n",
     good=_TWO
