@@ -758,7 +758,8 @@ muster_sweep() {
 
 trap muster_on_signal TERM
 # A folder that somebody else has made: nothing in it is ours to trust.
-if [ -e "$muster_top" ] && [ ! -O "$muster_top" ]; then
+mkdir -p "${muster_top%/*}" && mkdir "$muster_top" 2>/dev/null
+if [ -e "$muster_top" ] && { [ ! -O "$muster_top" ] || [ -L "$muster_top" ]; }; then
     muster_tell start foreign
 elif mkdir -p "$muster_job/ranks" "$muster_job/out" 2>/dev/null; then
     echo "$$" >"$muster_job/helper"

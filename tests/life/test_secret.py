@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.act.record import record_of, write_whole
 from muster.act.submit import hand_over
+from muster.build.registry import _keeps_passwords
 from muster.errors import RequestError
 from muster.model.plan import Plan
 from muster.plan.build import digest_of
@@ -184,3 +185,21 @@ def test_a_file_is_private_and_a_stricter_umask_holds(tmp_path: Path, umask: int
         os.umask(before)
 
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
+
+
+@pytest.mark.parametrize(
+    ("realm", "keeps"),
+    [
+        ("https://auth.docker.io/token", True),
+        ("http://localhost:5000/token", True),
+        ("http://127.0.0.1/token", True),
+        ("http://[::1]:5000/token", True),
+        ("http://localhost.attacker.example/", False),
+        ("http://127.0.0.1.attacker.example/", False),
+        ("http://localhost@attacker.example/", False),
+        ("http://[broken/", False),
+        ("", False),
+    ],
+)
+def test_a_password_of_a_registry_goes_by_https_or_stays_on_this_machine(realm: str, keeps: bool) -> None:
+    assert _keeps_passwords(realm) is keeps

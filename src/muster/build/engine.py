@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -226,9 +227,8 @@ def find_builder(
         program = shutil.which(name, path=environment.get("PATH"))
         if program is not None:
             kept = environment.get("ENROOT_CACHE_PATH" if name == "enroot" else f"{name.upper()}_CACHEDIR")
-            node = Path(environment.get("TMPDIR") or "/tmp") / f"muster-{uid}"  # noqa: S108  # the node's own
             own = {word: value for word, value in environment.items() if not _OF_A_RUN.fullmatch(word)}
-            return Builder(program, cache or (Path(kept) if kept else node / name), own)
+            return Builder(program, cache or (Path(kept) if kept else _own_folder(environment, uid) / name), own)
     if "enroot" in names:
         raise MachineLacks(
             "enroot",
@@ -240,6 +240,24 @@ def find_builder(
         "this machine has no program that builds images: neither apptainer nor singularity is on PATH",
         hint="load the module that has it, or build on a node that does: --job",
     )
+
+
+def _own_folder(environment: Mapping[str, str], uid: int) -> Path:
+    """This user's folder on the node's own disk: made, or found to be nobody else's."""
+    folder = Path(environment.get("TMPDIR") or "/tmp") / f"muster-{uid}"  # noqa: S108  # the node's own
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise RequestError(
+            f"the cache {folder} cannot be made: {error.strerror}", hint="name another place with --cache DIR"
+        ) from None
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise RequestError(
+            f"{folder} is not yours alone: what is built from it would be whatever its owner likes",
+            hint="remove it if you can, or name another place with --cache DIR",
+        )
+    return folder
 
 
 def _failed_step(said: str) -> tuple[str, str]:

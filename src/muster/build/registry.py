@@ -179,11 +179,21 @@ def _ask_again(
 def _token(challenge: str, login: Login | None) -> str:
     asked = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     realm = asked.pop("realm", "")
-    if not realm.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+    if not _keeps_passwords(realm):
         raise SiteError("the registry sends passwords to an address without https", hint="use another registry")
     headers = {} if login is None else {"Authorization": login.header}
     given = _ask(f"{realm}?{urllib.parse.urlencode(asked)}", headers, method="GET")
     return str(given.get("token") or given.get("access_token"))
+
+
+def _keeps_passwords(realm: str) -> bool:
+    """Whether nobody on the way reads what is sent there: by https, or on this machine. Whole names are compared."""
+    try:
+        parts = urllib.parse.urlsplit(realm)
+    except ValueError:
+        return False
+    here = parts.hostname in {"127.0.0.1", "localhost", "::1"}
+    return parts.scheme == "https" or (parts.scheme == "http" and here)
 
 
 def _refusal(registry: Registry, login: Login | None, status: int) -> RequestError | SiteError:

@@ -6,7 +6,7 @@ muster_image_unpack() {
     if [ "${muster_local_rank:-0}" -eq 0 ]; then
         [ "$muster_rank" -ne 0 ] || { mkdir -p "${MUSTER_RUN_DIR:-.}" && : >"${MUSTER_RUN_DIR:-.}/$muster_name"; }
         for muster_path in "${TMPDIR:-/tmp}"/.muster-image-*."$muster_here"/owner; do
-            [ -O "$muster_path" ] && read -r muster_owner <"$muster_path" && ! kill -0 "$muster_owner" 2>/dev/null &&
+            [ -O "$muster_path" ] && [ -O "${muster_path%/owner}" ] && [ ! -L "${muster_path%/owner}" ] && read -r muster_owner <"$muster_path" && ! kill -0 "$muster_owner" 2>/dev/null &&
                 muster_image_remove "${muster_path%/owner}"
         done
         (umask 077 && mkdir "$muster_place") || muster_stop "the directory $muster_place cannot be made on $muster_here" \
@@ -20,7 +20,8 @@ muster_image_unpack() {
         [ "$muster_status" -eq 0 ] || muster_image_remove "$muster_place/image"
         echo "$muster_status" >"$muster_place/status.new" && mv "$muster_place/status.new" "$muster_place/status"
     else
-        while [ ! -e "$muster_place/status" ]; do sleep 0.1 2>/dev/null || sleep 1; done
+        # What somebody else has made under this name is not waited for: the first rank cannot make its own.
+        until [ -O "$muster_place" ] && [ ! -L "$muster_place" ] && [ -e "$muster_place/status" ]; do sleep 0.1 2>/dev/null || sleep 1; done
         read -r muster_status <"$muster_place/status"
     fi
     if [ "$muster_status" -ne 0 ]; then

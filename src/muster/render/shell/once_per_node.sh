@@ -1,15 +1,39 @@
-# Once on every node before its ranks: the first local rank runs it, the others wait for its end, not for a sleep.
+# Once on every node before its ranks: the first local rank runs it, the others wait for its end, not for a sleep. The
+# mark of the end lies in a directory that the first rank made: what belongs to anybody else is no mark. The rank that
+# reads it last removes it.
 muster_node_prologue() {
-    muster_mark=/tmp/.muster-$muster_id-$muster_port
+    muster_marks=/tmp/.muster-$muster_id-$muster_port
     if [ "$muster_local_rank" -eq 0 ]; then
         "$@" </dev/null
-        muster_status=$?
-        (umask 077 && echo "$muster_status" >"$muster_mark.new" && mv -f "$muster_mark.new" "$muster_mark")
+        muster_make_mark "$?"
     fi
-    while [ ! -e "$muster_mark" ]; do sleep 0.1 2>/dev/null || sleep 1; done
-    read -r muster_status <"$muster_mark"
+    until muster_find_mark; do sleep 0.1 2>/dev/null || sleep 1; done
+    read -r muster_status <"$muster_mark/status"
+    : >"$muster_mark/read.$muster_local_rank"
+    muster_count_words "$muster_mark"/read.*
+    [ "$muster_count" -lt "$muster_local_size" ] || rm -rf "$muster_mark"
     if [ "$muster_status" -ne 0 ]; then
         read -r muster_here </proc/sys/kernel/hostname
         muster_stop "the node prologue failed on $muster_here with status $muster_status: $*" 'run it on that node by hand to see why'
     fi
 }
+
+# A new directory, whatever others have made in /tmp, with the status $1 in it.
+muster_make_mark() {
+    muster_try=0
+    until (umask 077 && mkdir "$muster_marks.$muster_try") 2>/dev/null; do
+        muster_try=$((muster_try + 1))
+        [ "$muster_try" -lt 100 ] || muster_stop "no directory $muster_marks.0 can be made, nor $muster_marks.99" 'is /tmp full?'
+    done
+    (umask 077 && echo "$1" >"$muster_marks.$muster_try/new" && mv -f "$muster_marks.$muster_try/new" "$muster_marks.$muster_try/status")
+}
+
+# The directory in which this user's mark lies. Result in $muster_mark.
+muster_find_mark() {
+    for muster_mark in "$muster_marks".*; do
+        [ -L "$muster_mark" ] || [ ! -O "$muster_mark" ] || [ ! -f "$muster_mark/status" ] || return 0
+    done
+    return 1
+}
+
+muster_count_words() { muster_count=$#; }

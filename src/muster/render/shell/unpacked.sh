@@ -6,7 +6,7 @@ muster_remove_unpacked() {
     [ -e "$mark" ] || return 0
     # shellcheck disable=SC2016  # for the nodes
     local words=(sh -c 'for place in "${TMPDIR:-/tmp}/$1".*; do
-        [ -d "$place" ] || continue
+        [ -d "$place" ] && [ -O "$place" ] && [ ! -L "$place" ] || continue
         read -r owner <"$place/owner" && kill -0 "$owner" 2>/dev/null && exit 1
         chmod -R u+rwX "$place"
         rm -rf "$place" || exit 1
