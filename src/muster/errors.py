@@ -7,6 +7,7 @@ MusterError (rank/errors.py)
 │   ├── MachineLacks        this machine lacks a part; the hint is the mending command   exit 2
 │   └── ProfileError        a site profile cannot be read                            exit 2
 └── SiteError               the site or the scheduler refused                        exit 3
+    ├── NoSlurm             there is no Slurm here, or none that is set up           exit 3
     ├── SchedulerSilent     the controller did not answer in time                    exit 3
     └── CommandFailed       a program was started and failed                         exit 3
 """
@@ -22,6 +23,7 @@ __all__ = [
     "HostlistError",
     "MachineLacks",
     "MusterError",
+    "NoSlurm",
     "ProfileError",
     "RequestError",
     "SchedulerSilent",
@@ -68,6 +70,20 @@ class ProfileError(RequestError):
 
 class SiteError(MusterError):
     """The site or its scheduler refused."""
+
+
+class NoSlurm(SiteError):
+    """There is no Slurm here (`program` is not on PATH), or one whose cluster cannot be found."""
+
+    def __init__(self, program: str, *, is_installed: bool) -> None:
+        self.program = program
+        if is_installed:
+            sentence = f"Slurm is installed here, but no cluster is set up: {program} finds no configuration"
+            hint = "type it on the cluster's login node"
+        else:
+            sentence = f"there is no Slurm here: {program} is not on PATH"
+            hint = "load the module that has it"
+        super().__init__(sentence, f"{hint}, or: muster run --here, muster lab for a cluster of your own")
 
 
 class SchedulerSilent(SiteError):

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from muster.act.record import find_run, make_run_directory
-from muster.act.submit import Submitted, submit
-from muster.errors import MachineLacks, MusterError, RequestError, SchedulerSilent, SiteError
+from muster.act.submit import Submitted, accepted, submit
+from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
 from muster.look.place import scheduler_environment
 from muster.plan.build import digest_of
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
 from muster.runner import Result
-from muster.slurm.submit import parse_rejection
 
 from .plans import plan
 
@@ -253,7 +252,7 @@ def test_a_job_that_nobody_could_be_asked_about_leaves_no_run_directory(
         return Result(tuple(argv), 1, "", "")
 
     made = plan("--chdir", str(tmp_path), "--", "x")
-    with pytest.raises(type(problem), match=sentence) as refused:
+    with pytest.raises(SiteError, match=sentence) as refused:
         submit(made, digest="d", parent=tmp_path / "runs", state=tmp_path / "state", environment={}, runner=nobody)
 
     assert hint in (refused.value.hint or "")
@@ -261,12 +260,12 @@ def test_a_job_that_nobody_could_be_asked_about_leaves_no_run_directory(
 
 
 def test_slurm_without_a_cluster_is_named() -> None:
-    said = parse_rejection(
-        "sbatch: error: s_p_parse_file\nsbatch: fatal: _establish_config_source: failed to fetch config"
+    answer = said(
+        1, "", "sbatch: error: s_p_parse_file\nsbatch: fatal: _establish_config_source: failed to fetch config"
     )
-
-    assert "no cluster is set up" in said.sentence
-    assert "muster lab" in said.hint
+    with pytest.raises(NoSlurm, match="no cluster is set up") as refused:
+        accepted(answer)
+    assert "muster lab" in (refused.value.hint or "")
 
 
 def test_a_refused_job_leaves_no_run_directory(queue_it: Callable[[FakeSlurm], Submitted], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from muster.act.scheduler import Scheduler, pauses
-from muster.errors import CommandFailed, SchedulerSilent
+from muster.errors import CommandFailed, MachineLacks, NoSlurm, SchedulerSilent
 from muster.runner import Result
 from muster.slurm.jobs import sacct_argv, squeue_argv
 from muster.slurm.states import Phase
@@ -123,3 +123,29 @@ def test_the_controller_is_asked_ever_more_seldom() -> None:
     assert waits[0] == 2.0
     assert waits == sorted(waits)
     assert waits[-1] == 30.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (MachineLacks("squeue", "not on PATH", hint="x"), "there is no Slurm here"),
+        ((1, "", "squeue: fatal: Could not establish a configuration source"), "no cluster is set up"),
+    ],
+)
+def test_where_there_is_no_slurm_every_question_says_so(
+    answer: tuple[int, str, str] | Exception, sentence: str
+) -> None:
+    nobody = Scheduler({}, Slurm(dict.fromkeys(("squeue", "sacct", "sinfo", "scancel"), answer)))
+    for ask in (nobody.mine, lambda: nobody.jobs(["7"]), lambda: nobody.cancel(["7"]), nobody.partitions):
+        with pytest.raises(NoSlurm, match=sentence) as refused:
+            ask()
+        assert "muster run --here" in (refused.value.hint or "")
+
+
+def test_the_memory_of_the_tasks_is_what_accounting_counted() -> None:
+    said = "7|||4G\n7.batch|20000K|0|\n7.0|3905492K|3|\n"
+    peak = Scheduler({}, Slurm({"sacct": (0, said, "")})).peak_memory("7")
+    assert peak is not None
+    assert (peak.task_mib, peak.task, peak.asked) == (3814, "3", "4G")
+    assert Scheduler({}, Slurm({"sacct": (1, "", _NO_ACCOUNTS)})).peak_memory("7") is None
+    assert Scheduler({}, Slurm({"sacct": (0, "7|||4G\n7.0|0|0|\n", "")})).peak_memory("7") is None

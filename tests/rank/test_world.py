@@ -444,6 +444,37 @@ def test_ranks_meet_in_a_file(tmp_path: Path) -> None:
     assert well(together(2, body, environment=in_directory))[0] == "0.5 gloo\n"
 
 
+def test_the_directory_of_the_file_is_made(tmp_path: Path) -> None:
+    """Only submit makes the run directory; torch would wait for it for five minutes, whatever timeout= says."""
+
+    def body() -> None:
+        import muster
+
+        with muster.world("nccl-file", timeout=10) as world:
+            world.print(world.size)
+
+    def in_directory(rank: int, size: int) -> dict[str, str]:
+        return {**torch_variables(rank, size), "MUSTER_RUN_DIR": str(tmp_path / "muster-runs/12")}
+
+    assert well(together(2, body, environment=in_directory))[0] == "2\n"
+    assert list((tmp_path / "muster-runs/12").iterdir()) == [], "the last rank removes the file"
+
+
+def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+
+    def body() -> None:
+        import muster
+
+        with pytest.raises(muster.WireupError, match="cannot write"), muster.world("nccl-file", timeout=300):
+            pass
+
+    def in_directory(rank: int, size: int) -> dict[str, str]:
+        return {**torch_variables(rank, size), "MUSTER_RUN_DIR": str(tmp_path / "file/12")}
+
+    well(together(2, body, environment=in_directory))
+
+
 def test_the_method_of_the_site_is_used_unless_one_is_named() -> None:
     def body() -> None:
         import muster

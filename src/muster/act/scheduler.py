@@ -6,22 +6,26 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from muster.errors import CommandFailed, SchedulerSilent
+from muster.errors import CommandFailed, MachineLacks, NoSlurm, SchedulerSilent, SiteError
 from muster.look.place import scheduler_environment
 from muster.runner import Result, Runner, checked, run
 from muster.slurm.jobs import (
     QUERY_ENVIRONMENT,
     Job,
+    PeakMemory,
     cancel_argv,
     is_accounting_absent,
     is_job_unknown,
     is_silent,
+    memory_argv,
+    parse_memory,
     parse_sacct,
     parse_squeue,
     sacct_argv,
     squeue_argv,
 )
 from muster.slurm.partitions import Partition, count_waiting, parse_sinfo, sinfo_argv, waiting_argv
+from muster.slurm.submit import is_without_cluster
 
 __all__ = ["Answer", "Scheduler", "pauses"]
 
@@ -89,6 +93,14 @@ class Scheduler(msgspec.Struct, frozen=True):
         partitions = self._answered(sinfo_argv())
         return parse_sinfo(partitions), count_waiting(self._answered(waiting_argv()))
 
+    def peak_memory(self, job: str) -> PeakMemory | None:
+        """The most memory that a task of this job used, as far as the cluster keeps accounts."""
+        try:
+            answer = self._ask(memory_argv(job))
+        except SiteError:
+            return None
+        return parse_memory(answer.stdout) if answer.ok else None
+
     def _controller(self, ids: Sequence[str]) -> tuple[tuple[Job, ...], bool]:
         try:
             answer = self._ask(squeue_argv(ids))
@@ -116,7 +128,13 @@ class Scheduler(msgspec.Struct, frozen=True):
     def _ask(self, argv: Sequence[str]) -> Result:
         clean = scheduler_environment(self.environment)
         kept = {name: value for name, value in clean.items() if not name.startswith(_FILTERS)}
-        return self.runner(argv, env={**kept, **QUERY_ENVIRONMENT}, timeout_s=self.timeout_s)
+        try:
+            answer = self.runner(argv, env={**kept, **QUERY_ENVIRONMENT}, timeout_s=self.timeout_s)
+        except MachineLacks:
+            raise NoSlurm(argv[0], is_installed=False) from None
+        if not answer.ok and is_without_cluster(answer.stderr):
+            raise NoSlurm(argv[0], is_installed=True)
+        return answer
 
 
 def pauses(first_s: float = 1.0, most_s: float = 30.0) -> Iterator[float]:

@@ -13,7 +13,7 @@ import msgspec
 
 from muster.act.record import Run, find_run, make_run_directory, record_of, register, write_whole
 from muster.act.snapshot import copy_project
-from muster.errors import MachineLacks, MusterError, RequestError, SchedulerSilent, SiteError
+from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
 from muster.look.place import scheduler_environment
 from muster.model.plan import SNAPSHOT_HERE, Output, Plan
 from muster.plan.secret import hidden_values, without_values
@@ -22,12 +22,18 @@ from muster.render.explain import plan_as_json
 from muster.render.script import job_script
 from muster.runner import Result, Runner, run
 from muster.slurm.fit import Misfit, Wanted, find_misfit, nodes_argv, parse_nodes
-from muster.slurm.submit import array_indices, parse_rejection, parse_submit, submit_argv, test_only_argv
+from muster.slurm.submit import (
+    array_indices,
+    is_without_cluster,
+    parse_rejection,
+    parse_submit,
+    submit_argv,
+    test_only_argv,
+)
 from muster.units import parse_memory_mib
 
 __all__ = ["Submitted", "accepted", "misfit_of", "submit"]
 
-_NO_SLURM = "load the module that has it, or: muster run here, muster lab for a cluster of your own"
 _LOOKS = 5
 # A submission that was never answered is looked for this long when it is typed again.
 _PENDING_S = 3600
@@ -81,7 +87,7 @@ def submit(
     except MusterError as error:
         shutil.rmtree(directory, ignore_errors=True)  # nothing was queued
         if isinstance(error, MachineLacks) and error.part == "sbatch":
-            raise MachineLacks("sbatch", "there is no Slurm here: sbatch is not on PATH", hint=_NO_SLURM) from None
+            raise NoSlurm("sbatch", is_installed=False) from None
         raise
     write_whole(pending, json.dumps({"directory": str(directory), "asked": time.time()}), mode=0o600)
     try:
@@ -167,6 +173,8 @@ def accepted(answer: Result, explain: Callable[[], Misfit | None] = lambda: None
     """
     if answer.ok:
         return
+    if is_without_cluster(answer.stderr):
+        raise NoSlurm("sbatch", is_installed=True)
     rejection = parse_rejection(answer.stderr)
     misfit = explain() if rejection.is_of_nodes else None
     if misfit is None:

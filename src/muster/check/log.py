@@ -17,7 +17,7 @@ from muster.act.watch import LogFile
 from muster.check.nccl_log import NcclLog, Transport, judge_transports
 from muster.check.ranks.finding import BROKEN, Finding
 from muster.check.signatures import Signature, signatures
-from muster.slurm.srun_messages import KILLED_HINT, Failure, read_step
+from muster.slurm.srun_messages import KILLED_HINT, KILLED_STATUS, Failure, read_step
 
 __all__ = ["Cause", "Report", "explain", "read_log"]
 
@@ -30,7 +30,6 @@ _MOST_COUNTED = 1000
 _MOST_REPORTS = 10_000
 _OWN_ERROR = "muster-error"
 _HINT_WITHIN_LINES = 100
-_KILLED = 128 + 9
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -131,7 +130,7 @@ class Report(msgspec.Struct, frozen=True):
 
 def _look_at(failure: Failure) -> str:
     """What to read where nothing in the log is known as a cause."""
-    if failure.status == _KILLED:
+    if failure.status == KILLED_STATUS:
         return KILLED_HINT
     if not failure.tasks:
         return "what stands before this line says why"

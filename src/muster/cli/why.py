@@ -93,6 +93,7 @@ def _ended(case: Case) -> Iterator[str]:
         yield f"  first: {failure.sentence}"
     elif job is not None and job.node_list:
         yield f"  on {job.node_list}"
+    yield from _killed(job, failure)
     lines = _last_words(output, failure)
     if lines:
         whose = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
@@ -109,6 +110,21 @@ def _ended(case: Case) -> Iterator[str]:
     closed = None if case.run is not None else closed_output(job)
     if closed is not None:
         yield f"  what it wrote may not be read by you: {closed}"
+
+
+def _killed(job: Job | None, failure: Failure | None) -> Iterator[str]:
+    """Of SIGKILL nobody tells the sender: the guess that is right most often, and what Slurm counted."""
+    from muster.slurm.srun_messages import KILLED_HINT, KILLED_STATUS
+    from muster.units import format_memory
+
+    status = failure.status if failure is not None else job.status if job is not None else None
+    if status != KILLED_STATUS:
+        return
+    yield f"  {KILLED_HINT}"
+    peak = None if job is None else scheduler().peak_memory(job.id)
+    if peak is not None:
+        asked = f", and {peak.asked} was asked for" if peak.asked else ""
+        yield f"  memory: task {peak.task} used at most {format_memory(peak.task_mib)} as Slurm counted{asked}"
 
 
 def _failure(case: Case) -> tuple[JobOutput | None, Failure | None]:

@@ -25,6 +25,8 @@ class Launcher(Protocol):
     """One way to start ranks."""
 
     name: str
+    keeps_signals: str
+    """Who gets the signal of sbatch's --signal in the place of the ranks; empty: the ranks do."""
 
     def prologues(self, plan: Plan) -> Prologues:
         """The parts of render/shell that each started process runs first, by the script's variable for them."""

@@ -15,6 +15,7 @@ class Horovod:
     def __init__(self, starter: Launcher) -> None:
         self._starter = starter
         self.name = f"{starter.name}+horovod"
+        self.keeps_signals = starter.keeps_signals
 
     def prologues(self, plan: Plan) -> Prologues:
         return tuple(

@@ -13,6 +13,7 @@ class Local:
     """A process per rank, all of them here."""
 
     name = "local"
+    keeps_signals = ""
 
     def prologues(self, plan: Plan) -> Prologues:
         return ((RANK, ("stop", "meeting", identity_part(plan), "cpus", "start", "slurm_names", "jax", "go_rank")),)

@@ -13,6 +13,7 @@ class Mpirun:
     """A rank per slot, in the order of the hosts that the script writes."""
 
     name = "mpirun"
+    keeps_signals = "mpirun's daemons, which pass nothing on"
 
     def prologues(self, plan: Plan) -> Prologues:
         del plan

@@ -13,6 +13,7 @@ class Shell:
     """A terminal on the first node of the job."""
 
     name = "shell"
+    keeps_signals = ""
 
     def prologues(self, plan: Plan) -> Prologues:
         del plan

@@ -68,6 +68,7 @@ class Srun:
     """A task per rank."""
 
     name = "srun"
+    keeps_signals = ""
 
     def prologues(self, plan: Plan) -> Prologues:
         return ((RANK, ("stop", "meeting", identity_part(plan), "cpus", "start", "jax", "go_rank")),)

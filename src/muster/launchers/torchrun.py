@@ -32,6 +32,7 @@ class Torchrun:
     """An agent per node, which starts the ranks."""
 
     name = "torchrun"
+    keeps_signals = "torchrun's agents, which it ends with their ranks"
 
     def prologues(self, plan: Plan) -> Prologues:
         return (
@@ -61,6 +62,7 @@ class MpirunTorchrun:
     """mpirun starts one agent on each node: for sites where mpirun reaches nodes that srun's step does not."""
 
     name = "mpirun+torchrun"
+    keeps_signals = "mpirun's daemons, which pass nothing on"
 
     def prologues(self, plan: Plan) -> Prologues:
         return (

@@ -12,6 +12,7 @@ from muster import __version__
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
+from muster.launchers import launcher_named
 from muster.model.plan import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape, Staging, Variable
 from muster.model.words import Word
 from muster.plan.command import pin_python, resolve_command
@@ -52,6 +53,7 @@ def make_plan(
     node = node_shape(site, request) if engine is Engine.SLURM else NodeShape(gpus=facts.gpus, origin="this machine")
     shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
     launcher, launcher_reason = _launcher(request, site, engine)
+    _check_signal(more_flags, launcher)
     job = situation_of(site, request, shape, started_by(launcher), nccl=facts.nccl)
     terms = terms_of(site, request, shape, job)
     image = _image(request, site, facts, job, engine)
@@ -176,6 +178,16 @@ def _check_places(image: ImageUse, directory: str, variables: Sequence[Variable]
         from muster.plan.image_paths import check_places
 
         check_places(image, directory, variables)
+
+
+def _check_signal(flags: Iterable[tuple[str, str | None, str]], launcher: str) -> None:
+    """Slurm sends --signal to the tasks of its steps, which are the ranks under srun alone."""
+    keeper = launcher_named(launcher).keeps_signals
+    for name, _, origin in flags:
+        if name == "signal" and keeper:
+            raise RequestError(
+                f"{origin}: under {launcher} the signal reaches {keeper}, and no rank", hint="--launcher srun"
+            )
 
 
 def _python(request: Request, facts: Facts) -> str | None:

@@ -72,4 +72,18 @@ def _store_file(environment: Mapping[str, str], identity: Identity) -> str:
             "method nccl-file needs a directory that every rank sees, and MUSTER_RUN_DIR is not set",
             "start with muster run or muster submit, or set MUSTER_RUN_DIR to a fresh directory of this run",
         )
-    return str(Path(directory) / f"{scope(environment, identity).replace('/', '-')}.store")
+    path = Path(directory) / f"{scope(environment, identity).replace('/', '-')}.store"
+    _make_writable(path)
+    return str(path)
+
+
+def _make_writable(path: Path) -> None:
+    """Make the run directory, which only submit makes, and refuse what torch's FileStore would try for five minutes."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.open("ab").close()
+    except OSError as error:
+        raise WireupError(
+            f"method nccl-file cannot write {path}: {error.strerror}",
+            "MUSTER_RUN_DIR has to be a directory that every rank sees and may write",
+        ) from None

@@ -99,6 +99,12 @@ def refuse_flag(name: str, value: str | None) -> None:
     written = f"--{name}"
     if name == "tres-per-task" and "gpu" in (value or ""):
         name, written = "gpus-per-task", f"--{name}={value}"
+    to_whom, colon, rest = (value or "").partition(":")
+    if name == "signal" and colon and "B" in to_whom.upper():
+        raise RequestError(
+            f"--signal={value} is for the batch script alone, which has no trap: the signal would end the whole job",
+            hint=f"--sbatch=--signal={'R:' if 'R' in to_whom.upper() else ''}{rest} sends it to the ranks, under srun",
+        )
     refused = instead_of(name)
     if refused is not None:
         raise RequestError(f"{written} {refused[0]}", hint=f"use {refused[1]}")

@@ -20,11 +20,14 @@ from muster.units import parse_walltime_s, whole_number
 __all__ = [
     "QUERY_ENVIRONMENT",
     "Job",
+    "PeakMemory",
     "cancel_argv",
     "is_accounting_absent",
     "is_job_unknown",
     "is_silent",
+    "memory_argv",
     "parse_job_id",
+    "parse_memory",
     "parse_sacct",
     "parse_squeue",
     "sacct_argv",
@@ -126,6 +129,36 @@ def sacct_argv(jobs: Sequence[str]) -> list[str]:
     form = ",".join(name for _, name in _SACCT)
     wanted = f"--jobs={','.join(jobs)}"
     return ["sacct", "-X", "--noheader", "--parsable2", f"--delimiter={_FIELD_END}", wanted, f"--format={form}"]
+
+
+class PeakMemory(msgspec.Struct, frozen=True):
+    """The most memory that accounting saw one task use, and what the job had asked for."""
+
+    task_mib: int
+    task: str
+    asked: str
+    """As Slurm writes it: "4G"; empty: not known."""
+
+
+def memory_argv(job: str) -> list[str]:
+    """Ask accounting what memory the steps of a job used."""
+    form = "JobID,MaxRSS,MaxRSSTask,ReqMem"
+    return ["sacct", f"--jobs={job}", "--noheader", "--parsable2", f"--format={form}"]
+
+
+def parse_memory(stdout: str) -> PeakMemory | None:
+    """The step that used most; None where accounting counted nothing."""
+    rows = [cells for line in stdout.splitlines() if len(cells := line.split("|")) == 4]
+    asked = next((cells[3] for cells in rows if "." not in cells[0]), "")
+    used = [(_kib(cells[1]), cells[2]) for cells in rows if "." in cells[0]]
+    most, task = max(used, default=(0, ""))
+    return PeakMemory(-(-most // 1024), task, asked) if most else None
+
+
+def _kib(text: str) -> int:
+    """Of MaxRSS: 3905492K, 12M, 0, nothing."""
+    found = re.fullmatch(r"([0-9]{1,15})(?:\.[0-9]+)?([KMGT]?)", text.strip(), re.ASCII)
+    return int(found[1]) * {"": 1, "K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}[found[2]] if found else 0
 
 
 def cancel_argv(jobs: Sequence[str]) -> list[str]:

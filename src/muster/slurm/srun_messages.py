@@ -15,7 +15,7 @@ import msgspec
 
 from muster.units import whole_number
 
-__all__ = ["KILLED_HINT", "Ending", "Failure", "StepStory", "endings", "exit_words", "read_step"]
+__all__ = ["KILLED_HINT", "KILLED_STATUS", "Ending", "Failure", "StepStory", "endings", "exit_words", "read_step"]
 
 _TASKS = re.compile(r"^srun: error: (?P<host>[^\s:]+): tasks? (?P<tasks>[0-9][0-9,-]*): (?P<what>.+)$")
 _EXIT_CODE = re.compile(r"Exited with exit code (?P<code>[0-9]{1,9})")
@@ -90,6 +90,7 @@ class Failure(msgspec.Struct, frozen=True):
         }
 
 
+KILLED_STATUS = 128 + signal.SIGKILL
 KILLED_HINT = (
     "SIGKILL comes from outside the program: most often from the kernel when memory is used up; "
     "more --mem, fewer ranks on a node, or less in memory"

@@ -8,7 +8,16 @@ import msgspec
 
 from muster.errors import SiteError
 
-__all__ = ["JobId", "Rejection", "array_indices", "parse_rejection", "parse_submit", "submit_argv", "test_only_argv"]
+__all__ = [
+    "JobId",
+    "Rejection",
+    "array_indices",
+    "is_without_cluster",
+    "parse_rejection",
+    "parse_submit",
+    "submit_argv",
+    "test_only_argv",
+]
 
 
 class JobId(msgspec.Struct, frozen=True):
@@ -76,11 +85,6 @@ def array_indices(text: str) -> list[int]:
 # What sbatch says (22.05 to 26.05) → what it means, and what to do. The first that matches counts: of two lines the
 # particular one comes before the general one.
 _REJECTIONS = (
-    (
-        r"failed to fetch config|configuration source",
-        "Slurm is installed here, and no cluster is set up",
-        "submit on the cluster's login node, or: muster run --here, muster lab for a cluster of your own",
-    ),
     (
         r"invalid account or account/partition combination",
         "the account, or the account in this partition, is not yours",
@@ -154,6 +158,11 @@ _REJECTIONS = (
         "sbatch --help",
     ),
 )
+
+
+def is_without_cluster(stderr: str) -> bool:
+    """Whether a client of Slurm says that it finds no cluster to speak to."""
+    return bool(re.search(r"(?i)failed to fetch config|configuration source|unable to establish configuration", stderr))
 
 
 def parse_rejection(stderr: str) -> Rejection:
