@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:0cc1dbd0a547
+#SBATCH --comment=muster:fbc60fb17398
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

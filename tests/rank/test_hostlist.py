@@ -42,6 +42,7 @@ WORDS = {
     "a[1-2]-ib,c": ["a1-ib", "a2-ib", "c"],
     "a[1-2]x[1-2].cluster": ["a1x1.cluster", "a1x2.cluster", "a2x1.cluster", "a2x2.cluster"],
     "[1-3]": ["1", "2", "3"],
+    "a[1-2]b[1-2]c[1-2]": ["a1b1c1", "a1b1c2", "a2b1c1", "a2b1c2", "a1b2c1", "a1b2c2", "a2b2c1", "a2b2c2"],
     "knoten-ä[1-2]": ["knoten-ä1", "knoten-ä2"],
 }
 
@@ -184,7 +185,9 @@ def lists_of_every_slurm(draw: st.DrawFn) -> str:
     spread = st.tuples(number, st.integers(0, 15)).map(lambda pair: f"{pair[0]}-{int(pair[0]) + pair[1]}")
     bracket = st.lists(number | spread, min_size=1, max_size=4).map(lambda items: f"[{','.join(items)}]")
     stem = st.from_regex(r"\A[a-z](-?[a-z0-9]){0,4}\Z")
-    name = stem | st.tuples(stem, bracket).map("".join) | st.tuples(stem, bracket, stem, bracket).map("".join)
+    small = st.sampled_from(["[1-2]", "[08-10]", "[3,1]"])
+    many = st.lists(st.tuples(stem, small).map("".join), min_size=3, max_size=4).map("".join)
+    name = stem | st.tuples(stem, bracket).map("".join) | st.tuples(stem, bracket, stem, bracket).map("".join) | many
     return draw(st.sampled_from([",", ", "])).join(draw(st.lists(name, min_size=1, max_size=4)))
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from muster.errors import MusterError, RequestError
 from muster.facts import Facts
 from muster.job.request import Request
+from muster.rank.hostlist import expand
 from muster.runner import Runner, run
 from muster.units import whole_number
 
@@ -18,6 +19,7 @@ __all__ = ["sized_by_allocation"]
 def sized_by_allocation(request: Request, facts: Facts, runner: Runner = run) -> Request:
     """All nodes of the allocation, its ranks, its GPUs and its CPUs, unless the request says otherwise."""
     environment = facts.environment
+    _refuse_parts(environment)
     tasks = _count(environment.get("SLURM_NTASKS_PER_NODE"))
     if not (request.given("ntasks_per_node") or request.given("gpus_per_node") or tasks):
         tasks = _tasks(environment)
@@ -32,7 +34,7 @@ def sized_by_allocation(request: Request, facts: Facts, runner: Runner = run) ->
         cpus = None  # another division of the node than the header's: its CPUs per task do not follow from it
     elif free:
         cpus = _share(gpus or 1, cpus, environment)
-    nodes = _count(environment.get("SLURM_JOB_NUM_NODES"))
+    nodes = _nodes(request, environment)
     found = {"nodes": nodes, "ntasks_per_node": tasks, "gpus_per_node": gpus, "cpus_per_task": cpus}
     known = {field: value for field, value in found.items() if value is not None and not request.given(field)}
     origins = {**request.origins, **dict.fromkeys(known, "the allocation")}
@@ -41,6 +43,40 @@ def sized_by_allocation(request: Request, facts: Facts, runner: Runner = run) ->
 
 # More are of no cluster: a variable that says so is damaged, and the list would take all memory.
 _MOST_NODES = 1 << 20
+
+
+def _refuse_parts(environment: Mapping[str, str]) -> None:
+    """A heterogeneous allocation has several sizes, and its variables without a number are those of its first part."""
+    parts = _count(environment.get("SLURM_HET_SIZE"))
+    if parts and parts > 1:
+        raise RequestError(
+            f"job {environment.get('SLURM_JOB_ID')} is heterogeneous ({parts} parts): a run starts in one part only, "
+            "with as many ranks on every node",
+            hint="allocate nodes of one kind; or write the srun line yourself: srun --het-group=0,1 …",
+        )
+
+
+def _nodes(request: Request, environment: Mapping[str, str]) -> int | None:
+    """All nodes of the allocation, or those that -w and -x leave of it."""
+    listed = environment.get("SLURM_JOB_NODELIST", "")
+    asked = request.nodelist if request.origin("nodelist").startswith("-") else None
+    away = request.exclude if request.origin("exclude").startswith("-") else None
+    if not listed or (asked is None and away is None):
+        return _count(environment.get("SLURM_JOB_NUM_NODES"))
+    there = expand(listed)
+    wanted = expand(asked) if asked else there
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        raise RequestError(
+            f"{request.origin('nodelist')}: {', '.join(missing[:3])} is no node of this allocation ({listed})",
+            hint="name nodes of it, or type it outside of the allocation",
+        )
+    left = len(set(wanted) - set(expand(away or "")))
+    if left == 0:
+        raise RequestError(
+            f"{request.origin('exclude')} leaves no node of this allocation ({listed})", hint="name fewer"
+        )
+    return left
 
 
 def _count(text: str | None) -> int | None:

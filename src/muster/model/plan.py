@@ -140,6 +140,8 @@ class Rendezvous(msgspec.Struct, frozen=True):
 
     address_reason: Reason
     port_reason: Reason
+    range_asked: bool = False
+    """The range is the user's --port-range: a port that Slurm reserves unasked is not taken."""
 
 
 class Mount(msgspec.Struct, frozen=True):

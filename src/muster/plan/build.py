@@ -17,6 +17,7 @@ from muster.model.plan import Engine, Flag, ImageUse, Note, Output, Plan, Reason
 from muster.model.words import Word
 from muster.plan.command import pin_python, resolve_command
 from muster.plan.conditions import make_conditions
+from muster.plan.effect import flags_within, narrows, refuse_idle_options, refuse_wireup
 from muster.plan.environment import left_over, make_prelude, make_variables
 from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
@@ -54,8 +55,11 @@ def make_plan(
     shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
     launcher, launcher_reason = _launcher(request, site, engine)
     _check_signal(more_flags, launcher)
+    refuse_idle_options(request, more_flags, launcher, facts.environment, engine, within=within, stream=stream)
     job = situation_of(site, request, shape, started_by(launcher), nccl=facts.nccl)
     terms = terms_of(site, request, shape, job)
+    mpi = pmi_of(request, site, job.stack) if launcher == "srun+horovod" else request.mpi or terms.mpi
+    refuse_wireup(request, launcher, mpi)
     image = _image(request, site, facts, job, engine)
     # Where no script stands before the ranks; an environment that is active is in their PATH already.
     here = engine is Engine.HERE and bool(request.conda or request.venv)
@@ -85,10 +89,10 @@ def make_plan(
         shape=shape,
         launcher=launcher,
         launcher_reason=launcher_reason,
-        mpi=pmi_of(request, site, job.stack) if launcher == "srun+horovod" else request.mpi or terms.mpi,
+        mpi=mpi,
         wireup=terms.wireup,
         directives=(),
-        step_flags=_step_flags(request, terms),
+        step_flags=(*_step_flags(request, terms), *(flags_within(request, launcher) if within else ())),
         mpirun_flags=terms.mpirun_flags,
         prelude=make_prelude(request, site, terms, facts, image),
         variables=_last_of_each(variables),
@@ -109,8 +113,9 @@ def make_plan(
         rank_library=None if image.image else facts.rank_library,
         gate=gate_words(python or "python3", directory, expected_at(site, shape, engine)) if request.check else (),
         staging=staging,
-        notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, shape, launcher, node, engine)),
+        notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, site, shape, launcher, node, engine)),
     )
+    _refuse_unknown_address(plan)
     if engine is Engine.SLURM and not within:
         from muster.plan.header import make_directives
         from muster.plan.limits import check_limits
@@ -258,6 +263,15 @@ def _step_flags(request: Request, terms: Terms) -> tuple[Flag, ...]:
     return tuple(flags)
 
 
+def _refuse_unknown_address(plan: Plan) -> None:
+    """Where a name alone does not do, it is looked up on the allocation's first node: that has to be rank 0's."""
+    if plan.rendezvous.rule and narrows(plan.step_flags):
+        raise RequestError(
+            f"the site {plan.site} wants the address of rank 0, and which node of the allocation it runs on is open",
+            hint="--master-addr HOST, or -N alone",
+        )
+
+
 def _rendezvous(request: Request, terms: Terms, shape: Shape) -> Rendezvous:
     address = request.master_addr
     if address is not None:
@@ -288,6 +302,7 @@ def _rendezvous(request: Request, terms: Terms, shape: Shape) -> Rendezvous:
         reserved_ports=terms.ports.reserved and request.master_port is None and request.port_range is None,
         address_reason=Reason("set by you", request.origin("master_addr")) if address else terms.address_reason,
         port_reason=port_reason,
+        range_asked=request.port_range is not None,
     )
 
 
@@ -308,7 +323,7 @@ def _node_prologue(request: Request, terms: Terms) -> tuple[str, ...]:
         raise RequestError(f"--node-prologue cannot be split into words: {error}", hint="close the quotes") from None
 
 
-def _notes(request: Request, shape: Shape, launcher: str, node: NodeShape, engine: Engine) -> list[Note]:
+def _notes(request: Request, site: Site, shape: Shape, launcher: str, node: NodeShape, engine: Engine) -> list[Note]:
     notes = []
     if engine is Engine.HERE and shape.nodes > 1:
         notes.append(
@@ -326,6 +341,8 @@ def _notes(request: Request, shape: Shape, launcher: str, node: NodeShape, engin
         notes.append(
             Note("--visibility one: a script that says set_device(LOCAL_RANK) fails on every rank but 0", warning=True)
         )
+    if request.trial and not any(rule.when is not None and rule.when.trial for rule in site.profile.queue_rules):
+        notes.append(Note(f"--trial: the profile of {site.name} names no queue for trials", warning=True))
     if request.time is not None and request.time.seconds == 0:
         notes.append(Note("a time limit of 0 means unlimited to Slurm; many sites refuse it", warning=True))
     return notes

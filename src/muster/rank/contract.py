@@ -55,6 +55,7 @@ GRACE = "MUSTER_GRACE"  # seconds between asking ranks to end and ending them
 HOST_SUFFIX = "MUSTER_HOST_SUFFIX"  # what this site adds to a node's name for the fast network
 PORT_LOW = "MUSTER_PORT_LOW"  # the range from which a port is taken: its lowest …
 PORT_COUNT = "MUSTER_PORT_COUNT"  # … and how many
+RANGE_ASKED = "MUSTER_RANGE_ASKED"  # that range is the user's: no port that Slurm reserves by itself
 LOCAL_PROCID = "MUSTER_LOCAL_PROCID"  # what the supervisor of a machine without Slurm says of a process:
 LOCAL_LOCALID = "MUSTER_LOCAL_LOCALID"  # its place on its (simulated) node,
 LOCAL_NODEID = "MUSTER_LOCAL_NODEID"  # which node that is,

@@ -8,6 +8,7 @@ A range keeps the zero padding of its lower end: `[9-11]` is 9, 10, 11 and `[09-
 Written: what every Slurm reads, one bracket at the end of a name, at most 65,536 names in it.
 """
 
+import itertools
 import re
 from typing import Iterable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
@@ -198,10 +199,16 @@ def _count(elements: Iterable[Tuple[int, _Factors]], text: str) -> int:
 
 
 def _product(factors: _Factors) -> List[str]:
-    names = [""]
-    for factor in factors:
-        texts = [factor] if isinstance(factor, str) else [text for part in factor for text in part.texts()]
-        names = [name + text for name in names for text in texts]
+    """All names in scontrol's order: the last bracket turns fastest, then the first, the second, and so on."""
+    texts = [
+        [factor] if isinstance(factor, str) else [one for part in factor for one in part.texts()] for factor in factors
+    ]
+    brackets = [index for index, factor in enumerate(factors) if not isinstance(factor, str)]
+    slowest_first = [*reversed(brackets[:-1]), *brackets[-1:]]
+    names = []
+    for chosen in itertools.product(*(texts[index] for index in slowest_first)):
+        here = dict(zip(slowest_first, chosen))
+        names.append("".join(here.get(index, texts[index][0]) for index in range(len(factors))))
     return names
 
 

@@ -9,6 +9,7 @@ from muster.launchers import Launcher, launcher_named
 from muster.launchers.base import RANK
 from muster.model.plan import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Variable
 from muster.model.words import Fragment, Hidden, Word, line, quote
+from muster.plan.effect import narrows
 from muster.plan.secret import hidden_names
 from muster.rank import contract
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
@@ -179,7 +180,8 @@ def _chooses_port(plan: Plan) -> bool:
     """Whether the script looks for a port: none was asked for, Slurm reserves none, and nobody has looked yet."""
     meeting = plan.rendezvous
     asked = meeting.port is not None or meeting.reserved_ports
-    return not asked and plan.engine is Engine.SLURM and plan.launcher != "shell"
+    # Where the step lies on other nodes of its allocation, nobody knows yet on which.
+    return not asked and not narrows(plan.step_flags) and plan.engine is Engine.SLURM and plan.launcher != "shell"
 
 
 def _chooses_address(plan: Plan) -> bool:
@@ -329,6 +331,8 @@ def told_to_tasks(plan: Plan) -> dict[str, Word]:
         told[contract.ADDRESS] = meeting.address
     if meeting.port is not None:
         told[contract.PORT] = str(meeting.port)
+    elif meeting.range_asked:
+        told[contract.RANGE_ASKED] = "1"
     if plan.wireup is not None:
         told[contract.METHOD] = plan.wireup
     return told

@@ -1,0 +1,159 @@
+"""What was typed is done or refused: options that have no effect where, or by what, the ranks start. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from muster.errors import RequestError
+from muster.job.request import Request
+from muster.model.plan import Engine, Flag, Reason
+
+__all__ = ["MoreFlags", "flags_within", "narrows", "refuse_idle_options", "refuse_wireup"]
+
+MoreFlags = Sequence[tuple[str, str | None, str]]
+
+# Options of a job that a step inside a standing allocation has too, by srun's name.
+_OF_STEPS_TOO = {
+    "nodelist": "nodelist",
+    "exclude": "exclude",
+    "constraint": "constraint",
+    "time": "time",
+    "mem": "mem",
+    "job_name": "job-name",
+}
+# What a job has for good, and where its allocation says it.
+_OF_THE_JOB = {"partition": "SLURM_JOB_PARTITION", "account": "SLURM_JOB_ACCOUNT", "qos": "SLURM_JOB_QOS"}
+_WITHOUT_SLURM = (
+    *("mem", "exclusive", "time", "account", "partition", "qos", "trial", "constraint", "nodelist", "exclude"),
+    *("distribution", "sbatch", "srun", "mpi"),
+)
+_HERE_HINTS = {"time": "leave it out, or: timeout 30m muster run …", "mpi": "leave it out, or --launcher mpirun"}
+_PMI_OF = {
+    "nccl-slurm-pmi": "--mpi pmi2",
+    "nccl-mpi": "--launcher mpirun, or --mpi pmix",
+    "mpi": "--launcher mpirun, or --mpi pmix",
+}
+
+
+def refuse_idle_options(
+    request: Request,
+    more: MoreFlags,
+    launcher: str,
+    environment: Mapping[str, str],
+    engine: Engine,
+    *,
+    within: bool,
+    stream: bool,
+) -> None:
+    """Stop at the first option as typed that would change nothing. What a settings file says is for many launches."""
+    rules: list[Iterator[tuple[str, str, str]]] = [_of_launcher(request, launcher)]
+    if stream:
+        rules.append(_of_run(request))
+    if engine is Engine.HERE:
+        rules.append(_of_here(request, launcher))
+    if within:
+        rules.append(_of_allocation(request, more, launcher, environment))
+    for rule in rules:
+        for option, why, hint in rule:
+            raise RequestError(f"{option}: {why}", hint=hint)
+
+
+def flags_within(request: Request, launcher: str) -> Iterator[Flag]:
+    """The step's flags that say of an allocation that stands what was typed."""
+    if not launcher.startswith(("srun", "torchrun")):
+        return
+    for field, name in _OF_STEPS_TOO.items():
+        if _typed(request, field):
+            yield Flag(f"--{name}={getattr(request, field)}", Reason("set by you", request.origin(field)))
+    others = ",".join(item for item in (request.gres or "").split(",") if item and "gpu" not in item.split(":")[0])
+    if others and _typed(request, "gres"):
+        yield Flag(f"--gres={others}", Reason("set by you", request.origin("gres")))
+
+
+def narrows(flags: Sequence[Flag]) -> bool:
+    """Whether srun chooses other nodes of the allocation than its first ones."""
+    return any(str(flag.word).startswith(("--nodelist=", "--exclude=", "--constraint=")) for flag in flags)
+
+
+def _typed(request: Request, field: str) -> bool:
+    return request.origin(field).startswith("-")
+
+
+def _of_launcher(request: Request, launcher: str) -> Iterator[tuple[str, str, str]]:
+    by_srun = launcher.startswith("srun")
+    blocks = (request.distribution or "block").partition(":")[0] in {"block", "*"}
+    if not by_srun and not blocks and launcher not in {"local", "shell"}:
+        why = f"{launcher} fills one node after the other, and knows no other order"
+        yield request.origin("distribution"), why, "--launcher srun, or leave it out"
+    if launcher.startswith("mpirun"):
+        for field in ("mpi", "srun"):
+            if _typed(request, field):
+                yield request.origin(field), f"it is for srun, and {launcher} starts the ranks", "--launcher srun"
+    if _typed(request, "per_rank_files") and not by_srun:
+        yield request.origin("per_rank_files"), f"{launcher} writes one file", "--launcher srun, or leave it out"
+
+
+def _of_run(request: Request) -> Iterator[tuple[str, str, str]]:
+    shown = {"output": "muster run … >FILE", "error": "muster run … 2>FILE", "per_rank_files": "muster submit"}
+    for field, hint in shown.items():
+        if _typed(request, field):
+            yield request.origin(field), "muster run shows what the ranks say where it was typed", hint
+    if _typed(request, "export") and request.export == "NONE":
+        yield request.origin("export"), "muster run passes your environment on", "--unset-env NAME, or muster submit"
+
+
+def _of_here(request: Request, launcher: str) -> Iterator[tuple[str, str, str]]:
+    why = "it is for Slurm, and this run is on this machine without it"
+    for field in _WITHOUT_SLURM:
+        if _typed(request, field):
+            yield request.origin(field), why, _HERE_HINTS.get(field, "leave it out")
+    if _typed(request, "gres") and "gpu" not in (request.gres or ""):
+        yield request.origin("gres"), why, "leave it out; -g N for GPUs"
+    for field in ("module", "module_use"):
+        if _typed(request, field) and not launcher.startswith("mpirun"):
+            yield (
+                request.origin(field),
+                "on this machine the ranks have the modules of your shell",
+                "module load it before",
+            )
+
+
+def _of_allocation(
+    request: Request, more: MoreFlags, launcher: str, environment: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:
+    job = f"this stands in job {environment.get('SLURM_JOB_ID', '')}"
+    leave = "leave it out, or type it outside of the allocation"
+    for field, variable in _OF_THE_JOB.items():
+        has, asked = environment.get(variable, ""), getattr(request, field)
+        if _typed(request, field) and asked != has:
+            yield request.origin(field), f"{job}, whose {field} is {has or 'settled'}", leave
+    for field in ("exclusive", "trial"):
+        if _typed(request, field):
+            yield request.origin(field), f"{job}, whose nodes are settled", leave
+    for _, _, origin in more:
+        if origin.startswith("-"):
+            yield origin, f"{job}, and sbatch asks for no other", "--srun=FLAG, for the step; or leave it out"
+    for field in (*_OF_STEPS_TOO, "gres") if launcher.startswith("mpirun") else ():
+        if _typed(request, field):
+            yield (
+                request.origin(field),
+                f"{job}, over all of whose nodes mpirun starts",
+                "--launcher srun, or leave it out",
+            )
+
+
+def refuse_wireup(request: Request, launcher: str, mpi: str | None) -> None:
+    """A method whose variables nobody would set fails in every rank: known before the start."""
+    method = request.wireup if _typed(request, "wireup") else None
+    by_mpirun = launcher.startswith("mpirun") and not launcher.endswith("torchrun")
+    by_pmi = launcher.startswith("srun") and mpi not in {None, "none"}
+    hint = None
+    if method == "nccl-openmpi" and not by_mpirun:
+        hint = "--launcher mpirun"
+    if method in _PMI_OF and not (by_mpirun or by_pmi):
+        hint = _PMI_OF[method]
+    if method == "nccl-slurm" and launcher == "local":
+        hint = "--wireup auto, or a run over Slurm"
+    if hint is not None:
+        why = f"{launcher} as it is asked for sets none of the variables that it reads"
+        raise RequestError(f"{request.origin('wireup')}: {why}", hint=hint)

@@ -1,0 +1,234 @@
+"""Guards that what was typed is done or refused: every option, wherever and by whatever the ranks start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from muster.errors import RequestError, UnknownName
+from muster.facts import Facts
+from muster.job.options import parse, request_from
+from muster.job.request import Request, options_of
+from muster.look.size import sized_by_allocation
+from muster.model.plan import Engine, Plan
+from muster.plan.build import make_plan
+from muster.render.script import job_script
+from muster.sites.load import load
+from plugins.labs import Lab
+
+from .lab_runs import Witness, muster_run
+from .plans import FACTS, plan
+
+# One value for each option; those that only ask where facts or files come from are not about the ranks.
+VALUES = {
+    "nodes": "3",
+    "gpus_per_node": "2",
+    "ntasks_per_node": "5",
+    "cpus_per_task": "3",
+    "mem": "4G",
+    "gres": "lustre:1",
+    "exclusive": None,
+    "time": "30",
+    "account": "other",
+    "partition": "other",
+    "qos": "other",
+    "trial": None,
+    "constraint": "big",
+    "nodelist": "n2",
+    "exclude": "n1",
+    "distribution": "cyclic",
+    "job_name": "named",
+    "output": "out.log",
+    "error": "err.log",
+    "chdir": "sub",
+    "snapshot": None,
+    "sbatch": "--hold",
+    "srun": "--quit-on-interrupt",
+    "mpi": "pmi2",
+    "wireup": "gloo",
+    "visibility": "one",
+    "node_prologue": "true",
+    "check": None,
+    "master_addr": "n7",
+    "master_port": "23456",
+    "port_range": "23000-23999",
+    "grace": "33",
+    "env": "A=1",
+    "unset_env": "B",
+    "export": "ALL",
+    "module": "gcc",
+    "module_use": "/modules",
+    "venv": "/home/ada/other",
+    "conda": "/home/ada/conda",
+    "no_label": None,
+    "per_rank_files": None,
+}
+ELSEWHERE = {"launcher", "stack", "workload", "environment", "image", "engine", "bind", "facts", "here", "site"}
+ELSEWHERE |= {"site_set", "stage_env", "stage", "stage_out"}
+# What a run does unasked.
+ALREADY = {("export", "run"), ("export", "within"), ("export", "here")}
+
+PLACES = {
+    "submit": {"engine": Engine.SLURM},
+    "run": {"engine": Engine.SLURM, "stream": True},
+    "within": {"engine": Engine.SLURM, "stream": True, "within": True},
+    "here": {"engine": Engine.HERE, "stream": True},
+}
+SALLOC = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_JOB_NODELIST": "n[1-4]",
+    "SLURM_JOB_NUM_NODES": "4",
+    "SLURM_NTASKS_PER_NODE": "2",
+    "SLURM_JOB_PARTITION": "gpu",
+    "SLURM_JOB_ACCOUNT": "phys",
+    "SLURM_JOB_QOS": "normal",
+}
+
+
+STARTS = [
+    *((place, launcher) for place in PLACES for launcher in ("torchrun", "mpirun", "mpirun+torchrun")),
+    *((place, "local" if place == "here" else "srun") for place in PLACES),
+]
+
+
+def made(place: str, launcher: str, *words: str) -> Plan:
+    facts = msgspec.structs.replace(FACTS, environment=SALLOC) if place == "within" else FACTS
+    sizes = ("-N2", "--ntasks-per-node=2")
+    return plan(*sizes, *words, "--", "python", "t.py", launcher=launcher, facts=facts, **PLACES[place])
+
+
+def seen(planned: Plan) -> tuple[str, str]:
+    """What the plan says will happen, without the words as they were typed."""
+    directives = tuple(each for each in planned.directives if each.name != "comment")
+    bare = msgspec.structs.replace(planned, typed=(), directives=directives)
+    return job_script(bare), repr(bare)
+
+
+def outcome(place: str, launcher: str, *words: str) -> tuple[str, str] | str | None:
+    """What the plan says, or the hint with which it is refused."""
+    try:
+        return seen(made(place, launcher, *words))
+    except (RequestError, UnknownName) as error:
+        return error.hint
+
+
+@pytest.mark.parametrize(("place", "launcher"), STARTS)
+@pytest.mark.parametrize("name", VALUES)
+def test_an_option_has_an_effect_that_is_seen_or_is_refused_with_a_hint(name: str, place: str, launcher: str) -> None:
+    option, value = options_of(Request)[name], VALUES[name]
+    typed = option.flags[-1] if value is None else f"{option.flags[-1]}={value}"
+
+    now = outcome(place, launcher, typed)
+
+    assert now, "refused without a hint"
+    assert (name, place) in ALREADY or now != seen(made(place, launcher)), "typed, accepted and without effect"
+
+
+def test_the_table_has_every_option() -> None:
+    assert VALUES.keys() | ELSEWHERE == options_of(Request).keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("-p", "gpu", "-A", "phys", "-q", "normal"), None),
+        (("-p", "cpu"), "this stands in job 7, whose partition is gpu"),
+        (("--sbatch=--hold",), "this stands in job 7"),
+    ],
+)
+def test_inside_an_allocation_its_own_queue_may_be_named(words: tuple[str, ...], sentence: str | None) -> None:
+    if sentence is None:
+        made("within", "srun", *words)
+    else:
+        with pytest.raises(RequestError, match=sentence):
+            made("within", "srun", *words)
+
+
+def test_what_a_settings_file_says_of_jobs_is_no_mistake_inside_an_allocation_and_here() -> None:
+    settings = {name: (VALUES[name], "muster.toml, line 1") for name in ("partition", "account", "mem", "exclude")}
+    values, origins, command = parse(["-N2", "--", "python", "t.py"])
+    request = request_from(settings, values, origins, command)
+    for place in ("within", "here"):
+        site = load("laptop" if place == "here" else "generic")
+        assert not make_plan(request, site, FACTS, typed=(), **PLACES[place]).step_flags
+
+
+@pytest.mark.parametrize(
+    ("words", "nodes"), [((), 4), (("-w", "n2,n4"), 2), (("-x", "n[1-2,9]"), 2), (("-x", "n1", "-N1"), 1)]
+)
+def test_nodes_that_were_named_are_counted(words: tuple[str, ...], nodes: int) -> None:
+    values, origins, command = parse([*words, "--", "true"])
+    facts = Facts(environment=SALLOC)
+
+    assert sized_by_allocation(request_from({}, values, origins, command), facts).nodes == nodes
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "sentence"),
+    [
+        (("-w", "n9"), {}, "n9 is no node of this allocation"),
+        (("-x", "n[1-4]"), {}, "leaves no node"),
+        ((), {"SLURM_HET_SIZE": "2"}, "heterogeneous"),
+    ],
+)
+def test_an_allocation_that_cannot_be_what_is_asked_is_refused(
+    words: tuple[str, ...], more: dict[str, str], sentence: str
+) -> None:
+    values, origins, command = parse([*words, "--", "true"])
+
+    with pytest.raises(RequestError, match=sentence):
+        sized_by_allocation(request_from({}, values, origins, command), Facts(environment={**SALLOC, **more}))
+
+
+@pytest.mark.parametrize(
+    ("words", "launcher", "hint"),
+    [
+        (("--wireup=nccl-slurm-pmi",), "srun", "--mpi pmi2"),
+        (("--wireup=nccl-slurm-pmi", "--mpi=pmi2"), "srun", None),
+        (("--wireup=nccl-openmpi",), "srun", "--launcher mpirun"),
+        (("--wireup=nccl-openmpi",), "mpirun", None),
+        (("--wireup=nccl-mpi",), "torchrun", "--mpi pmix"),
+        (("--wireup=nccl-slurm",), "mpirun", None),
+    ],
+)
+def test_a_method_whose_variables_nobody_sets_is_refused(
+    words: tuple[str, ...], launcher: str, hint: str | None
+) -> None:
+    if hint is None:
+        made("submit", launcher, *words)
+    else:
+        with pytest.raises(RequestError) as refused:
+            made("submit", launcher, *words)
+        assert hint in (refused.value.hint or "")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("words", "hosts"), [(("-w", "node2,node4"), {"node2", "node4"}), (("-x", "node1,node2"), {"node3", "node4"})]
+)
+def test_inside_an_allocation_the_ranks_run_on_the_nodes_that_were_named(
+    lab: Lab, shared_directory: Path, words: tuple[str, ...], hosts: set[str]
+) -> None:
+    witness = Witness.at(shared_directory / words[1])
+
+    result = muster_run(
+        lab, shared_directory, *words, "--", *witness.command(), before=("salloc", "-N4", "--ntasks-per-node=1")
+    )
+
+    assert result.ok, result.stderr
+    assert {rank.host for rank in witness.ranks().values()} == hosts
+    assert witness.ranks()[0].host == witness.ranks()[1].environment["MASTER_ADDR"]
+
+
+@pytest.mark.lab
+def test_a_port_range_that_was_asked_for_comes_before_the_ports_that_slurm_reserves(
+    lab: Lab, shared_directory: Path
+) -> None:
+    witness = Witness.at(shared_directory / "ports")
+
+    result = muster_run(lab, shared_directory, "-N2", "--port-range=40000-40010", "--", *witness.command())
+
+    assert result.ok, result.stderr
+    assert all(40000 <= rank.ints("MASTER_PORT")[0] <= 40010 for rank in witness.ranks().values())
