@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -70,7 +71,7 @@ ELSEWHERE |= {"site_set", "stage_env", "stage", "stage_out"}
 # What a run does unasked.
 ALREADY = {("export", "run"), ("export", "within"), ("export", "here")}
 
-PLACES = {
+PLACES: dict[str, dict[str, Any]] = {
     "submit": {"engine": Engine.SLURM},
     "run": {"engine": Engine.SLURM, "stream": True},
     "within": {"engine": Engine.SLURM, "stream": True, "within": True},
