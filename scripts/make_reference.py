@@ -21,8 +21,7 @@ write either; a warning names one that is not read. The project's file is the ne
 upward, as far as the directory with `.git`, your home, or the border of the file system; one from further up is said.
 `MUSTER_SAFE_DIRECTORY=/proj/x:/proj/y` names directories that you trust although others write in them.
 
-These are typed only: `--quiet` and `--verbose` of every verb, and `--rehearse [--ranks R]` of `run`
-(see [rehearsal](../guides/rehearse.md)).
+`muster VERB --help all` shows which of them a verb takes, and its own options, which are typed only.
 """
 
 

@@ -15,7 +15,9 @@ import pytest
 
 from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import small_registry
-from muster.build.job import handed_over, take_over, words_for_job
+from muster.build.job import handed_over, take_over
+from muster.cli.build import COMMAND, _words_for_job
+from muster.cli.command_line import read_command
 from muster.errors import RequestError
 from muster.lab.internet import MACHINE
 from muster.runner import PIPE, checked, run, start
@@ -124,8 +126,9 @@ def test_what_fails_in_the_job_is_its_sentence_and_leaves_nothing(site: Site) ->
 
 
 def test_the_jobs_words_are_the_same_without_those_that_make_it_a_job() -> None:
-    typed = ["image", "--job", "--job-option=-Aphys", "--job-option", "--x", "--password-stdin", "-o", "x.sif"]
-    assert words_for_job(typed) == ["image", "--password-env", "MUSTER_BUILD_PASSWORD", "-o", "x.sif"]
+    typed = ["--job", "--job-option=-Aphys", "--job-option", "--x", "--password-stdin", "-o", "x.sif"]
+    words = read_command(COMMAND.verbs[0], typed)
+    assert _words_for_job(words) == ["--password-env", "MUSTER_BUILD_PASSWORD", "-o", "x.sif"]
 
 
 def test_what_a_job_is_told_is_its_owners_alone_and_is_read_once(tmp_path: Path) -> None:

@@ -17,24 +17,23 @@ def nobody_has_a_lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("", "the following arguments are required: VERB"),
-        ("nope", "argument VERB: invalid choice: 'nope'"),
-        ("up -N 0", "a lab has 1 to 1000 hosts, not 0"),
-        ("up -N x", "argument -N/--nodes: invalid int value: 'x'"),
+        ("nope", "there is no verb of muster lab named 'nope'"),
+        ("up -N 0", "-N: '0' is not a count"),
+        ("up -N x", "-N: 'x' is not a count"),
         ("up --slurm 19.05", "there is no Slurm version for a lab named '19.05'"),
-        ("up --memory lots", "'lots' is not a memory size"),
+        ("up --memory lots", "--memory: 'lots' is not a memory size"),
         ("up --name ../x", "'../x' cannot name a lab"),
         ("up --gpu-type a:b", "'a:b' cannot be a GPU type"),
         ("up --partition a:nodes=9", "partition a wants 9 hosts of 4"),
         ("up --partition a --partition a", "the partition 'a' is there twice"),
-        ("up surplus", "unrecognized arguments: surplus"),
+        ("up surplus", "muster lab up takes no words of its own, but 'surplus' is one too many"),
         ("down", "no lab named 'lab' is up"),
         ("status --name other", "no lab named 'other' is up"),
-        ("exec", "exec needs a command"),
+        ("exec", "muster lab exec needs a command"),
         ("exec true", "no lab named 'lab' is up"),
-        ("exec --host", "argument --host: expected one argument"),
+        ("exec --host", "--host needs a value"),
         ("shell", "no lab named 'lab' is up"),
-        ("fault", "the following arguments are required: FAULT"),
+        ("fault", "muster lab fault needs the name of a fault"),
         ("fault kill-node node1", "no lab named 'lab' is up"),
     ],
 )
@@ -51,7 +50,5 @@ def test_what_cannot_be_done_is_refused_with_a_hint(
 
 @pytest.mark.parametrize("verb", ["", "up", "exec", "shell", "status", "down", "fault"])
 def test_every_verb_has_a_help_page(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["lab", *verb.split(), "--help"])
-    assert caught.value.code == 0
+    assert main(["lab", *verb.split(), "--help"]) == 0
     assert f"usage: muster lab {verb}".rstrip() in capsys.readouterr().out

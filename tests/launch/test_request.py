@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.errors import MusterError, ProfileError, RequestError
-from muster.job.options import help_page, parse, request_from
+from muster.job.options import parse, request_from
 from muster.job.request import Request, options_of
 from muster.job.settings import merge_settings
 
@@ -116,14 +116,6 @@ def test_a_settings_file_with_a_mistake_is_named_with_its_line(text: str, messag
 def test_no_settings_text_is_a_traceback(text: str) -> None:
     with suppress(MusterError):
         merge_settings([("muster.toml", text)], {})
-
-
-def test_the_help_page_has_one_line_for_every_option() -> None:
-    page = help_page("muster run", "…")
-
-    for option in options_of().values():
-        assert page.count(", ".join(option.flags) + (f" {option.metavar}" if option.metavar else "")) == 1
-    assert "%%" not in page
 
 
 def test_variables_are_settings_outside_a_rank_only() -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from muster.act.record import Run
 from muster.act.scheduler import Answer
-from muster.cli.asking import JSON_KEYS, Case, Words, as_json, cases, ended_how, parse_words, plain
+from muster.cli.asking import JSON_KEYS, Case, as_json, cases, ended_how, job_ids, plain
+from muster.cli.command_line import read_command
+from muster.cli.logs import COMMAND
 from muster.cli.status import _details
 from muster.cli.why import _waiting
 from muster.errors import RequestError, SchedulerSilent, UnknownName
@@ -97,17 +99,16 @@ def test_a_silent_controller_is_not_taken_for_an_unknown_job(monkeypatch: pytest
 
 
 def test_options_and_ids_stand_in_any_order() -> None:
-    words = parse_words("logs", ["--rank=3", "7", "-f"], "", switches=("-f",), values={"--rank": "rank"}, ids=(1, 1))
-    assert words is not None
-    assert words == Words(("7",), frozenset({"-f"}), {"rank": "3"})
+    words = read_command(COMMAND, ["--rank=3", "7", "-f"])
+    assert (job_ids(words), words.follow, words.rank, words.json) == (("7",), True, 3, False)
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
         ([], "needs a job id"),
-        (["7", "8"], "takes 1 job id"),
-        (["--rnak", "3", "7"], "no option of muster logs named '--rnak'"),
+        (["7", "8"], "takes at most 1 of JOB, but '8' is one too many"),
+        (["--rnak", "3", "7"], "there is no option --rnak"),
         (["7", "--rank"], "--rank needs a value"),
         (["train"], "'train' is not a job id"),
         (["7;rm"], "not a job id"),
@@ -117,4 +118,4 @@ def test_options_and_ids_stand_in_any_order() -> None:
 )
 def test_what_cannot_be_understood_is_refused(words: list[str], complaint: str) -> None:
     with pytest.raises((RequestError, UnknownName), match=complaint):
-        parse_words("logs", words, "", switches=("-f",), values={"--rank": "rank"}, ids=(1, 1))
+        job_ids(read_command(COMMAND, words))

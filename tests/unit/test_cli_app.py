@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from muster import __version__
 from muster.cli import app
+from muster.cli.command_line import Command
 from muster.cli.verbs import VERBS, Verb
 from muster.errors import CommandFailed, MachineLacks, MusterError, SchedulerSilent, UnknownName
 
@@ -33,7 +34,8 @@ def verb_that(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], 
     """Makes `muster try` do what the test says."""
 
     def install(act: Callable[[], int]) -> None:
-        monkeypatch.setitem(sys.modules, "muster_trial", SimpleNamespace(main=lambda words: act()))
+        command = Command(name="try", summary="for a test", start=lambda words: act())
+        monkeypatch.setitem(sys.modules, "muster_trial", SimpleNamespace(COMMAND=command))
         monkeypatch.setattr(app, "VERBS", (Verb("try", "muster_trial", "for a test"),))
 
     return install
@@ -61,7 +63,7 @@ def test_a_verb_misspelt_is_offered_the_right_one() -> None:
     assert done.stderr == "muster: error: there is no verb named 'submitt'\n\nhint: did you mean 'submit'?\n"
 
 
-@given(st.text(min_size=1).filter(lambda word: word not in {"-h", "--help", "help", "--version"}))
+@given(st.text(min_size=1).filter(lambda word: word not in {"-h", "--help", "help", "--version", "-V", "version"}))
 def test_no_first_word_whatever_makes_a_traceback(word: str) -> None:
     if word not in {verb.name for verb in VERBS}:
         assert app.main([word]) == 2

@@ -18,7 +18,7 @@ from pathlib import Path
 from muster.errors import RequestError
 from muster.runner import DEVNULL, end_group, start
 
-__all__ = ["PASSWORD", "follow", "handed_over", "take_over", "words_for_job"]
+__all__ = ["PASSWORD", "follow", "handed_over", "take_over"]
 
 PASSWORD = "MUSTER_BUILD_PASSWORD"  # noqa: S105  # the name of a variable
 
@@ -29,20 +29,6 @@ _NEEDED = re.compile(
     r"|PIP_\w+|(?:APPTAINER|SINGULARITY)_(?:CACHEDIR|TMPDIR)|ENROOT_\w+",
     re.IGNORECASE,
 )
-
-
-def words_for_job(words: Sequence[str]) -> list[str]:
-    """The same words without those that make it a job; a password comes from a variable, for a job has no stdin."""
-    kept: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        if word == "--job-option":
-            next(rest, None)
-        elif word == "--password-stdin":
-            kept += ["--password-env", PASSWORD]
-        elif word != "--job" and not word.startswith("--job-option="):
-            kept.append(word)
-    return kept
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from muster import __version__
-from muster.cli.verbs import VERBS
+from muster.cli.verbs import VERBS, command_of
 
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
@@ -28,7 +28,7 @@ options:
   -h, --help     show this page and leave
   --version      show the version and leave
 
-`muster VERB --help` shows what a verb takes.
+`muster VERB --help` shows what a verb takes, and an example.
 """
 
 
@@ -71,22 +71,51 @@ def _spell(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def _dispatch(words: list[str]) -> int:
+    if words and words[0] in {"--help", "-h", "help"} and words[1:2] and not words[1].startswith("-"):
+        words = [*words[1:], "--help"]  # muster help run
     if not words or words[0] in {"-h", "--help", "help"}:
         print(help_text(), end="")
         return 0 if words else 2
-    if words[0] == "--version":
+    if words[0] in {"--version", "-V", "version"}:
         print(f"muster {__version__}")
         return 0
     for verb in VERBS:
         if verb.name == words[0]:
-            from importlib import import_module
-
             _spare_typing_extensions()
-            status: int = import_module(verb.module).main(words[1:])
-            return status
-    from muster.errors import UnknownName
+            from muster.cli.command_line import run_command
 
-    raise UnknownName("verb", words[0], [verb.name for verb in VERBS])
+            return run_command(command_of(verb), words[1:])
+    raise _unknown_verb(words[0])
+
+
+# What people take for a verb, and where it is.
+_ELSEWHERE = {
+    "rehearse": "muster run --rehearse -- COMMAND",
+    "sbatch": "muster submit -- COMMAND",
+    "srun": "muster run -- COMMAND",
+    "salloc": "muster shell",
+    "squeue": "muster jobs",
+    "scancel": "muster cancel JOB",
+    "sinfo": "muster queues",
+    "torchrun": "muster run --launcher torchrun -- python train.py",
+    "ls": "muster jobs",
+    "ps": "muster jobs",
+    "start": "muster run -- COMMAND",
+    "launch": "muster run -- COMMAND",
+    "kill": "muster cancel JOB",
+    "stop": "muster cancel JOB",
+    "log": "muster logs JOB",
+    "sites": "muster site list",
+    "python": "muster run -- python …",
+}
+
+
+def _unknown_verb(word: str) -> Exception:
+    from muster.errors import RequestError, UnknownName
+
+    if word in _ELSEWHERE:
+        return RequestError(f"there is no verb named {word!r}", hint=_ELSEWHERE[word])
+    return UnknownName("verb", word, [verb.name for verb in VERBS])
 
 
 def _spare_typing_extensions() -> None:

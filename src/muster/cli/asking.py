@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from muster.errors import RequestError, SchedulerSilent, UnknownName
+from muster.errors import RequestError, SchedulerSilent
 
 if TYPE_CHECKING:  # a page of help needs none of these
     from pathlib import Path
 
     from muster.act.record import Run
     from muster.act.scheduler import Answer, Scheduler
+    from muster.cli.command_line import Words
     from muster.slurm.jobs import Job
 
 __all__ = [
     "JSON_KEYS",
     "Case",
-    "Words",
     "as_json",
     "cases",
     "ended_how",
     "expected_start",
+    "job_ids",
     "other_owner",
-    "parse_words",
     "plain",
     "scheduler",
     "state",
@@ -40,14 +40,6 @@ JSON_KEYS = (
 )
 
 
-class Words(NamedTuple):
-    """What was typed after the verb."""
-
-    ids: tuple[str, ...]
-    switches: frozenset[str]
-    values: Mapping[str, str]
-
-
 class Case(NamedTuple):
     """One job that was asked about: what Slurm knows of it, and our own record."""
 
@@ -56,50 +48,11 @@ class Case(NamedTuple):
     run: Run | None
 
 
-def parse_words(
-    verb: str,
-    words: Sequence[str],
-    page: str,
-    *,
-    switches: Sequence[str] = (),
-    values: Mapping[str, str] | None = None,
-    ids: tuple[int, int | None] = (0, 0),
-) -> Words | None:
-    """The words of `verb`: job ids and options in any order; None after its page was printed.
-
-    `values` are options with a value: spelling → its one name. `ids` is the least and the most number of job ids.
-    """
-    if {"-h", "--help"} & set(words):
-        print(page, end="")
-        return None
+def job_ids(words: Words) -> tuple[str, ...]:
+    """Return the job ids that were typed, each once."""
     from muster.slurm.jobs import parse_job_id
 
-    known = {*switches, "--json", *(values or {})}
-    found: list[str] = []
-    on: set[str] = set()
-    given: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        if name in (values or {}):
-            if not equals and not rest:
-                raise RequestError(f"{name} needs a value", hint=f"muster {verb} --help")
-            given[(values or {})[name]] = value if equals else rest.pop(0)
-        elif word in known:
-            on.add(word)
-        elif word.startswith("-"):
-            raise UnknownName(f"option of muster {verb}", word, sorted(known))
-        else:
-            found.append(parse_job_id(word))
-    least, most = ids
-    if len(found) < least:
-        raise RequestError(f"muster {verb} needs a job id", hint="muster jobs lists yours")
-    if most is not None and len(found) > most:
-        raise RequestError(
-            f"muster {verb} takes {most or 'no'} job id{'s' * (most != 1)}", hint=f"muster {verb} --help"
-        )
-    return Words(tuple(dict.fromkeys(found)), frozenset(on), given)
+    return tuple(dict.fromkeys(parse_job_id(word) for word in words.operands))
 
 
 def scheduler() -> Scheduler:

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from muster.cli.launching import facts_and_request, start_by_name, take_own
+from muster.cli.command_line import JSON, QUIET, Command, Words, fields_but
+from muster.cli.launching import facts_and_request, start_by_name
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
-from muster.units import shown, whole_number
+from muster.job.option import option, parse_count
 
 if TYPE_CHECKING:
     from muster.bench.history import History
@@ -21,154 +22,82 @@ if TYPE_CHECKING:
     from muster.facts import Facts
     from muster.job.request import Request
 
-_USAGE = "muster bench [OPTION…]"
-_SUMMARY = """\
-Measure what the ranks can send to each other, check every value that arrives, and judge it: against what the site
-publishes, against the line rate of its network, or (--compare) against this machine's own earlier runs. Takes the
-options of `muster run` for where and how: they follow below.
-Status 0: nothing is broken; 1: something is, or the series was cut short.
-
-what is measured:
-  --collective LIST   all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv; default: all
-  --sizes SIZES       8B..16GiB by powers of two, or 1MiB,64MiB; default: that, up to 64MiB on CPUs, as far as fits
-  --dtype LIST        float32 (default), float16, bfloat16, float64, int8, int32, int64
-  --place WHICH       in, out or both (default)
-  --parts LIST        nodes: 1, 2, 4 … all of them; intra: within each node; inter: one rank a node; pairs: of nodes;
-                      devices: each rank alone; default: all of it
-  --pairs N|all       rounds of disjoint pairs of nodes (6); all: every node with every other
-  --pair-size SIZE    what a rank sends in them (16MiB)
-  --trials N          trials of each row (7), whose median counts
-  --iterations N      runs back to back in a trial, at most (20)
-  --storage DIR       the directory whose storage is measured; default: this one
-
-what becomes of it:
-  --json              the results as one JSON document on stdout
-  --plot FILE         a picture: .png, .svg or .pdf (needs matplotlib)
-  --html FILE         one page that opens without a network
-  --log FILE          keep the lines of the ranks; --read takes them
-  --read FILE         run nothing: judge what a log, or a run directory of --submit, holds
-  --compare           judge against the history
-  --history FILE      another history than the one in your state directory
-  --no-history        do not add this run to it
-  --submit            queue the whole series; prints the job id
-  --quiet             no progress on stderr"""
-
-_SWITCHES = ("-h", "--help", "--json", "--compare", "--no-history", "--submit", "--quiet")
-_VALUED = (
-    "--collective",
-    "--sizes",
-    "--dtype",
-    "--place",
-    "--parts",
-    "--pairs",
-    "--pair-size",
-    "--trials",
-    "--iterations",
-    "--storage",
-    "--plot",
-    "--html",
-    "--log",
-    "--read",
-    "--history",
-)
 _DEFAULT_SIZES = "8B..16GiB"
 _LONGEST_LINE = 1 << 22
 _INTERRUPTED = 130
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """Measure or read, show, judge."""
-    start_by_name("bench", words)
-    rest, own = take_own(words, _SWITCHES, _VALUED)
-    if "-h" in own or "--help" in own:
-        from muster.job.options import help_page
-
-        print(help_page(_USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files", "no_label")), end="")
-        return 0
-    _refuse_empty(own)
-    rest = [word for word in rest if word != "--"]
-    facts, request = facts_and_request(rest, is_first=False)
-    if request.command:
-        raise RequestError(
-            f"muster bench takes no command, and there is {request.command[0]!r}", hint="muster run starts a command"
-        )
-    order = _order(own, facts.working_directory)
-    _check_outputs(own)
-    if "--submit" in own:
-        return _submit(rest, order, request, own)
+    start_by_name("bench", words.without())
+    _refuse_beside_submit(words)
+    facts, request = facts_and_request(words.launch, is_first=False)
+    rest = words.launch.typed
+    order = _order(words, facts.working_directory)
+    _check_outputs(words)
+    if words.submit:
+        return _submit(rest, order, request, words)
     status = 0
-    if "--read" in own:
-        series = _read(Path(own["--read"]))
+    if words.read:
+        series = _read(Path(words.read))
     else:
-        series, status = _measure(rest, order, request, own)
-    return _conclude(series, status, facts, request, own)
+        series, status = _measure(rest, order, request, words)
+    return _conclude(series, status, facts, request, words)
 
 
-def _refuse_empty(own: dict[str, str]) -> None:
-    for name in _VALUED:
-        if name in own and not own[name]:
-            raise RequestError(f"{name} needs a value", hint="muster bench --help")
-    if "--submit" in own:
-        for name in ("--read", "--plot", "--html", "--log", "--json", "--compare"):
-            if name in own:
+def _refuse_beside_submit(words: Words) -> None:
+    if words.submit:
+        for name in ("read", "plot", "html", "log", "json", "compare"):
+            if getattr(words, name):
                 raise RequestError(
-                    f"--submit queues the series, and there is nothing yet for {name}",
-                    hint=f"when the job has run: muster bench --read RUN_DIRECTORY {name}",
+                    f"--submit queues the series, and there is nothing yet for --{name}",
+                    hint=f"when the job has run: muster bench --read RUN_DIRECTORY --{name}",
                 )
 
 
-def _order(own: dict[str, str], directory: str) -> Order:
+def _order(words: Words, directory: str) -> Order:
     """The series, from the options."""
     from random import randrange
 
     from muster.bench.factors import COLLECTIVES
     from muster.bench.order import DTYPES, PARTS, Order, choose, parse_bytes, parse_sizes
-    from muster.errors import UnknownName
 
-    place = own.get("--place", "both")
-    if place not in {"in", "out", "both"}:
-        raise UnknownName("place", place, ("in", "out", "both"))
-    rounds = own.get("--pairs", "6")
     return Order(
-        parts=choose(own["--parts"], "part", PARTS) if "--parts" in own else PARTS,
-        collectives=choose(own["--collective"], "collective", COLLECTIVES) if "--collective" in own else COLLECTIVES,
-        dtypes=choose(own["--dtype"], "type of element", DTYPES) if "--dtype" in own else ("float32",),
-        place=place,
-        sizes=parse_sizes(own.get("--sizes", _DEFAULT_SIZES)),
-        sizes_asked="--sizes" in own,
-        trials=_count(own, "--trials", 7),
-        iterations=_count(own, "--iterations", 20),
-        pair_rounds=None if rounds == "all" else _count({"--pairs": rounds}, "--pairs", 6),
-        pair_bytes=parse_bytes(own.get("--pair-size", "16MiB")) // 4 * 4,
+        parts=choose(words.parts, "part", PARTS) if words.parts else PARTS,
+        collectives=choose(words.collective, "collective", COLLECTIVES) if words.collective else COLLECTIVES,
+        dtypes=choose(words.dtype, "type of element", DTYPES) if words.dtype else ("float32",),
+        place=words.place,
+        sizes=parse_sizes(words.sizes or _DEFAULT_SIZES),
+        sizes_asked=words.sizes is not None,
+        trials=words.trials,
+        iterations=words.iterations,
+        pair_rounds=words.pairs or None,
+        pair_bytes=parse_bytes(words.pair_size) // 4 * 4,
         seed=randrange(1 << 31),  # noqa: S311  # which pairs meet first
-        storage=str(Path(directory) / own.get("--storage", ".")),
+        storage=str(Path(directory) / words.storage),
     )
 
 
-def _count(own: dict[str, str], name: str, default: int) -> int:
-    text = own.get(name, str(default))
-    number = whole_number(text)
-    if number is None or not 0 < number <= 1000:
-        raise RequestError(f"{name} {shown(text)} is not a count", hint="a whole number from 1 to 1000")
-    return number
+def _parse_rounds(value: str) -> int:
+    """Return the number of rounds; 0: all of them."""
+    return 0 if value == "all" else parse_count(1, 1000)(value)
 
 
-def _check_outputs(own: dict[str, str]) -> None:
+def _check_outputs(words: Words) -> None:
     """Hours of measuring must not end in a file that cannot be written."""
     from muster.bench.draw import FORMATS
 
-    for name in ("--plot", "--html", "--log"):
-        if name in own and not Path(own[name]).parent.is_dir():
-            raise RequestError(
-                f"{name} {own[name]}: there is no directory {Path(own[name]).parent}", hint="make it first"
-            )
-    if "--plot" in own:
+    for name in ("plot", "html", "log"):
+        file = getattr(words, name)
+        if file and not Path(file).parent.is_dir():
+            raise RequestError(f"--{name} {file}: there is no directory {Path(file).parent}", hint="make it first")
+    if words.plot:
         from importlib.util import find_spec
 
         from muster.errors import MachineLacks
 
-        if Path(own["--plot"]).suffix.lower() not in FORMATS:
-            raise RequestError(f"--plot {own['--plot']}: not a kind of picture", hint=f"end it in {', '.join(FORMATS)}")
+        if Path(words.plot).suffix.lower() not in FORMATS:
+            raise RequestError(f"--plot {words.plot}: not a kind of picture", hint=f"end it in {', '.join(FORMATS)}")
         if find_spec("matplotlib") is None:
             raise MachineLacks(
                 "matplotlib", "--plot needs matplotlib, which this environment lacks", "pip install 'muster-hpc[plot]'"
@@ -185,30 +114,30 @@ def _command(verb: str, rest: Sequence[str], order: Order, request: Request) -> 
     return [sys.executable, "-m", "muster", verb, *rest, *name, "--", *series]
 
 
-def _submit(rest: Sequence[str], order: Order, request: Request, own: dict[str, str]) -> int:
+def _submit(rest: Sequence[str], order: Order, request: Request, words: Words) -> int:
     from muster.runner import start
 
     command = _command("submit", rest, order, request)
-    process = start([*command[:4], *(["--quiet"] if "--quiet" in own else []), *command[4:]])
+    process = start([*command[:4], *(["--quiet"] if words.quiet else []), *command[4:]])
     status = process.wait()
     if status == 0:
-        say("when it has run: muster bench --read RUN_DIRECTORY", quiet="--quiet" in own)
+        say("when it has run: muster bench --read RUN_DIRECTORY", quiet=words.quiet)
     return status
 
 
-def _measure(rest: Sequence[str], order: Order, request: Request, own: dict[str, str]) -> tuple[Series, int]:
+def _measure(rest: Sequence[str], order: Order, request: Request, words: Words) -> tuple[Series, int]:
     """The series as far as it came, and the status of the launch."""
     from muster.bench.results import Series, add, read_line
     from muster.runner import PIPE, start
 
-    quiet = "--quiet" in own
+    quiet = words.quiet
     command = _command("run", rest, order, request)
     process = start([*command[:4], "--no-label", *(["--quiet"] if quiet else []), *command[4:]], stdout=PIPE)
     assert process.stdout is not None  # noqa: S101  # asked for above
     series = Series()
     progress = Progress(quiet=quiet)
     interrupted = False
-    with _kept(own.get("--log")) as log:
+    with _kept(words.log) as log:
         try:
             for line in _lines(process.stdout):
                 if log is not None:
@@ -315,7 +244,7 @@ def _read(path: Path) -> Series:
 # --- what becomes of it ---------------------------------------------------------------------------------------------
 
 
-def _conclude(series: Series, status: int, facts: Facts, request: Request, own: dict[str, str]) -> int:
+def _conclude(series: Series, status: int, facts: Facts, request: Request, words: Words) -> int:
     """Show, judge, keep; the exit status."""
     from muster.bench.judge import judge
     from muster.sites.load import choose_site, overrides_from
@@ -328,11 +257,11 @@ def _conclude(series: Series, status: int, facts: Facts, request: Request, own: 
         return status
     simulated = request.here or len(set(series.start.hosts)) < series.start.nodes
     site = choose_site(request.site or ("laptop" if simulated else None), facts, overrides_from(request.site_set))
-    history = _history(facts, own)
-    judgements, findings = judge(series, site.profile, history if "--compare" in own else None)
-    _show(series, judgements, findings, site.profile.name, own)
-    if "--read" not in own and "--no-history" not in own:
-        _remember(series, site.profile.name, facts, own)
+    history = _history(facts, words)
+    judgements, findings = judge(series, site.profile, history if words.compare else None)
+    _show(series, judgements, findings, site.profile.name, words)
+    if not words.read and not words.no_history:
+        _remember(series, site.profile.name, facts, words)
     _cut_short(series, status)
     broken = "broken" in {*(one.verdict for one in judgements), *(one.verdict for one in findings)}
     return status or (1 if broken or not series.complete else 0)
@@ -351,13 +280,13 @@ def _cut_short(series: Series, status: int) -> None:
 
 
 def _show(
-    series: Series, judgements: Sequence[Judgement], findings: Sequence[Finding], site: str, own: dict[str, str]
+    series: Series, judgements: Sequence[Judgement], findings: Sequence[Finding], site: str, words: Words
 ) -> None:
     from muster.bench.draw import draw
     from muster.bench.page import page
     from muster.bench.table import COLUMNS, NODE_COLUMNS, cells, document, node_cells, over_nodes
 
-    if "--json" in own:
+    if words.json:
         print_json(document(series, judgements, findings, site))
     else:
         rows = [(*cells(row), one.verdict) for row, one in zip(series.rows, judgements, strict=True)]
@@ -368,39 +297,37 @@ def _show(
             print()
             print_table("Over node counts", NODE_COLUMNS, [node_cells(row) for row in scaling])
         for told in dict.fromkeys(f"{one.collective}: n/a, {one.reason}" for one in series.absent):
-            say(told, quiet="--quiet" in own)
+            say(told, quiet=words.quiet)
         for reason in dict.fromkeys(
             f"{one.verdict}, by {one.against}: {one.reason}" for one in judgements if one.verdict != "unjudged"
         ):
-            say(reason, quiet="--quiet" in own)
+            say(reason, quiet=words.quiet)
     unjudged = dict.fromkeys(one.reason for one in judgements if one.verdict == "unjudged")
     if unjudged and len(unjudged) <= 3:
-        say(f"not judged: {'; '.join(unjudged)}", quiet="--quiet" in own)
+        say(f"not judged: {'; '.join(unjudged)}", quiet=words.quiet)
     for finding in findings:
         say(f"{finding.verdict}: {finding.what}: {finding.text}")
-    if "--html" in own:
-        Path(own["--html"]).write_text(page(series, judgements, findings, site), encoding="utf-8")
-    if "--plot" in own:
-        draw(series, Path(own["--plot"]), site)
+    if words.html:
+        Path(words.html).write_text(page(series, judgements, findings, site), encoding="utf-8")
+    if words.plot:
+        draw(series, Path(words.plot), site)
 
 
-def _history_file(facts: Facts, own: dict[str, str]) -> Path:
+def _history_file(facts: Facts, words: Words) -> Path:
     from muster.act.record import state_directory
 
-    return (
-        Path(own["--history"]) if "--history" in own else state_directory(facts.environment, facts.home) / "bench.jsonl"
-    )
+    return Path(words.history) if words.history else state_directory(facts.environment, facts.home) / "bench.jsonl"
 
 
-def _history(facts: Facts, own: dict[str, str]) -> History:
+def _history(facts: Facts, words: Words) -> History:
     from muster.bench.history import History, read_history
 
-    path = _history_file(facts, own)
+    path = _history_file(facts, words)
     try:
         with path.open("rb") as file:
             history = read_history(_lines(file))
     except FileNotFoundError:
-        if "--compare" in own:
+        if words.compare:
             say(f"warning: there is no history yet in {path}")
         return History()
     except OSError as error:
@@ -410,11 +337,11 @@ def _history(facts: Facts, own: dict[str, str]) -> History:
     return history
 
 
-def _remember(series: Series, site: str, facts: Facts, own: dict[str, str]) -> None:
-    """Append, in one write; a last line that was cut short stays a line of its own."""
+def _remember(series: Series, site: str, facts: Facts, words: Words) -> None:
+    """Append, in one write; a last line that was cut short stays a line of its words."""
     from muster.bench.history import lines_of
 
-    path = _history_file(facts, own)
+    path = _history_file(facts, words)
     text = "".join(f"{line}\n" for line in lines_of(series, site))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -425,3 +352,110 @@ def _remember(series: Series, site: str, facts: Facts, own: dict[str, str]) -> N
             file.write(text.encode())
     except OSError as error:
         say(f"warning: the history {path} cannot be written: {error.strerror}")
+
+
+_MEASURED = "what is measured"
+_AFTERWARDS = "what becomes of it"
+COMMAND = Command(
+    name="bench",
+    start=main,
+    summary="""\
+Measure what the ranks can send to each other, check every value that arrives, and judge it: against what the site
+publishes, against the line rate of its network, or (--compare) against this machine's own earlier runs.
+
+Status 0: nothing is broken; 1: something is, or the series was cut short.""",
+    fields=fields_but("output", "error", "per_rank_files", "no_label"),
+    hint="muster run starts a command",
+    options=(
+        option(
+            "--collective",
+            often=True,
+            metavar="LIST",
+            group=_MEASURED,
+            help="all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv; all if not given",
+        ),
+        option(
+            "--sizes",
+            often=True,
+            metavar="SIZES",
+            group=_MEASURED,
+            help="8B..16GiB by powers of two (up to 64MiB on CPUs) if not given; or a list: 1MiB,64MiB",
+        ),
+        option(
+            "--dtype",
+            metavar="LIST",
+            group=_MEASURED,
+            help="float32 if not given, float16, bfloat16, float64, int8, int32, int64",
+        ),
+        option(
+            "--place",
+            metavar="WHICH",
+            choices=("in", "out", "both"),
+            default="both",
+            group=_MEASURED,
+            help="in place, out of place, or both",
+        ),
+        option(
+            "--parts",
+            metavar="LIST",
+            group=_MEASURED,
+            help="nodes: 1, 2, 4 … all of them; intra: within each node; inter: one rank a node; pairs: of nodes; "
+            "devices: each rank alone; all of these if not given",
+        ),
+        option(
+            "--pairs",
+            metavar="N|all",
+            parse=_parse_rounds,
+            default=6,
+            group=_MEASURED,
+            help="rounds of disjoint pairs of nodes; all: every node with every other",
+        ),
+        option(
+            "--pair-size", metavar="SIZE", default="16MiB", group=_MEASURED, help="what a rank sends in such a round"
+        ),
+        option(
+            "--trials",
+            metavar="N",
+            parse=parse_count(1, 1000),
+            default=7,
+            group=_MEASURED,
+            help="trials of each row, whose median counts",
+        ),
+        option(
+            "--iterations",
+            metavar="N",
+            parse=parse_count(1, 1000),
+            default=20,
+            group=_MEASURED,
+            help="runs back to back in a trial, at most",
+        ),
+        option(
+            "--storage",
+            metavar="DIR",
+            default=".",
+            group=_MEASURED,
+            help="the directory whose storage is measured",
+        ),
+        JSON,
+        option("--plot", metavar="FILE", group=_AFTERWARDS, help="a picture: .png, .svg or .pdf (needs matplotlib)"),
+        option("--html", often=True, metavar="FILE", group=_AFTERWARDS, help="one page that opens without a network"),
+        option("--log", metavar="FILE", group=_AFTERWARDS, help="keep the lines of the ranks; --read takes them"),
+        option(
+            "--read",
+            metavar="FILE",
+            group=_AFTERWARDS,
+            help="run nothing: judge what a log, or a run directory of --submit, holds",
+        ),
+        option("--compare", often=True, group=_AFTERWARDS, help="judge against the history"),
+        option(
+            "--history",
+            metavar="FILE",
+            group=_AFTERWARDS,
+            help="another history than the one in your state directory",
+        ),
+        option("--no-history", group=_AFTERWARDS, help="do not add this run to the history"),
+        option("--submit", often=True, group=_AFTERWARDS, help="queue the whole series; prints the job id"),
+        QUIET,
+    ),
+    examples=("muster bench -N 2 -g 4 --html bench.html",),
+)

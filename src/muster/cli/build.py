@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from muster.cli.command_line import JSON, QUIET, Command, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SiteError
+from muster.job.option import option
 
 if TYPE_CHECKING:
     from muster.build.cotainr import CondaOrder
@@ -21,201 +22,67 @@ if TYPE_CHECKING:
     from muster.build.source import Source
     from muster.sites.load import Site
 
-_DESCRIPTION = """\
-Environments, made once and proved; nothing half-built ever has the finished name.
 
-  muster build image --from docker://python:3.12-slim --pip requirements.txt -o train.sif
-  muster build venv --requirements requirements.txt venv
-  muster build lock --requirements requirements.txt -o lock.txt --wheelhouse wheels
-  muster build shell sandbox/
-"""
+def _in_order(verb: Callable[[Words], int]) -> Callable[[Words], int]:
+    """Return what starts a verb so that it clears up however it ends, and says so where no space is left."""
 
+    def start(words: Words) -> int:
+        _end_in_order()
+        try:
+            return verb(words)
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            raise SiteError(
+                f"no space is left to build: {error.filename or error.strerror}",
+                hint="--cache DIR names a roomier place; what is built needs room where it is to be",
+            ) from None
 
-class _Parser(argparse.ArgumentParser):
-    """An argparse parser whose complaints are ours."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**{**settings, "allow_abbrev": False})
-
-    def error(self, message: str) -> NoReturn:
-        raise RequestError(message, hint=f"{self.prog} --help")
-
-
-def main(words: list[str]) -> int:
-    """Run one verb of `muster build`; returns its exit status."""
-    options = _parser().parse_args(words)
-    if options.given is not None:
-        from muster.build.job import take_over
-
-        os.environ.update(take_over(options.given))
-    _end_in_order()
-    if getattr(options, "job", False):
-        return _as_job(options, words)
-    verb: Callable[[argparse.Namespace], int] = options.verb
-    try:
-        return verb(options)
-    except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
-            raise
-        raise SiteError(
-            f"no space is left to build: {error.filename or error.strerror}",
-            hint="--cache DIR names a roomier place; what is built needs room where it is to be",
-        ) from None
+    return start
 
 
-def _parser() -> argparse.ArgumentParser:
-    layout = argparse.RawDescriptionHelpFormatter
-    top = _Parser(prog="muster build", description=_DESCRIPTION, formatter_class=layout)
-    top.add_argument("--given", type=Path, help=argparse.SUPPRESS)
-    verbs = top.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
+def _here_or_as_job(verb: Callable[[Words], int]) -> Callable[[Words], int]:
+    """Return what starts a verb here, or with --job in a job."""
 
-    page = verbs.add_parser("image", help="an image, from a registry, an archive, an image or a definition")
-    page.add_argument(
-        "--from", dest="source", metavar="IMAGE", help="docker://…, docker-archive:FILE, X.sif, X.sqsh, DIR, site:NAME"
-    )
-    page.add_argument(
-        "--def",
-        dest="definition",
-        type=Path,
-        metavar="FILE",
-        help="a definition, on top of --from if both are given; or a simple Containerfile",
-    )
-    page.add_argument("--pip", dest="requirements", type=Path, metavar="FILE", help="requirements to install in it")
-    _packages(page)
-    page.add_argument(
-        "--copy",
-        action="append",
-        default=[],
-        metavar="SRC:DST",
-        help="a file or directory to put into it; may be given again",
-    )
-    page.add_argument(
-        "--conda", type=Path, metavar="FILE", help="a conda environment file to install in it, by cotainr"
-    )
-    page.add_argument("--system", metavar="NAME", help="with --conda: cotainr's name of a system, for its base image")
-    page.add_argument(
-        "--gpu-kind", choices=("cpu", "cuda", "rocm"), help="with --conda: packages for others are refused"
-    )
-    page.add_argument(
-        "--accept-licenses", action="store_true", help="you accept the licence of Miniforge, which cotainr installs"
-    )
-    page.add_argument("--sandbox", action="store_true", help="a directory that can be changed, instead of one file")
-    page.add_argument("-o", "--output", type=Path, required=True, metavar="X.sif", help="what is made")
-    page.add_argument("--site", metavar="NAME", help="whose image site:NAME is")
-    page.add_argument("--login", metavar="USER", help="user of the registry; without it, what docker login has kept")
-    page.add_argument("--password-env", metavar="NAME", help="the variable that holds the password")
-    page.add_argument("--password-stdin", action="store_true", help="read the password from stdin")
-    _common(page, _image)
+    def start(words: Words) -> int:
+        if words.given is not None:
+            from muster.build.job import take_over
 
-    page = verbs.add_parser("venv", help="a virtual environment, under the modules it will run with")
-    page.add_argument("directory", type=Path, metavar="DIR")
-    page.add_argument(
-        "--python", default="python3", metavar="P", help="the Python that it is made with (default: python3)"
-    )
-    page.add_argument(
-        "--requirements",
-        action="append",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="what to install; may be given again",
-    )
-    page.add_argument(
-        "--module", action="append", default=[], metavar="NAME", help="a module to load first; may be given again"
-    )
-    page.add_argument("--module-use", action="append", default=[], metavar="DIR", help="a directory with more modules")
-    page.add_argument(
-        "--with",
-        dest="recipes",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="software that is compiled against what is there: horovod",
-    )
-    page.add_argument("--nccl", type=Path, metavar="DIR", help="the NCCL to compile against, if not the modules'")
-    page.add_argument(
-        "--gpu-kind",
-        choices=("cpu", "cuda", "rocm"),
-        help="its GPUs, if not the site's; others are refused",
-    )
-    page.add_argument("--site", metavar="NAME", help="whose modules are loaded first; detected if not given")
-    _packages(page)
-    _common(page, _venv)
+            os.environ.update(take_over(words.given))
+        return _as_job(verb, words) if words.job else verb(words)
 
-    page = verbs.add_parser("lock", help="which wheels a target needs, to the byte; and a wheelhouse that holds them")
-    page.add_argument(
-        "--requirements",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="a requirements file; or a conda environment file, to be judged",
-    )
-    page.add_argument(
-        "-o", "--output", type=Path, metavar="LOCK", help="where the lock goes; without it, the file is only judged"
-    )
-    page.add_argument("--wheelhouse", type=Path, metavar="DIR", help="fetch the wheels too")
-    page.add_argument("--site", metavar="NAME", help="the target is a node of this site: its machine and its GPUs")
-    page.add_argument("--arch", metavar="A", help="machine of the target: x86_64, aarch64")
-    page.add_argument("--glibc", default="2.28", metavar="V", help="its C library (default: 2.28)")
-    page.add_argument("--python-version", metavar="V", help="its Python, 3.11")
-    page.add_argument("--gpu-kind", choices=("cpu", "cuda", "rocm"), help="its GPUs: packages for others are refused")
-    page.add_argument(
-        "--conda-prefix", type=Path, metavar="DIR", help="of a conda file: the environment that conda has made of it"
-    )
-    page.add_argument("--find-links", type=Path, metavar="DIR", help="wheels that are here already")
-    page.add_argument("--offline", action="store_true", help="look nowhere but in --find-links")
-    page.add_argument("--json", action="store_true", help="the judgement as one JSON document")
-    page.set_defaults(verb=_lock)
-
-    page = verbs.add_parser("shell", help="a shell in a sandbox, to change it")
-    page.add_argument("sandbox", type=Path, metavar="DIR")
-    page.set_defaults(verb=_shell)
-    return top
+    return _in_order(start)
 
 
-def _packages(page: argparse.ArgumentParser) -> None:
-    page.add_argument("--wheelhouse", type=Path, metavar="DIR", help="wheels that build lock has fetched")
-    page.add_argument("--offline", action="store_true", help="take packages from the wheelhouse only")
-
-
-def _common(page: argparse.ArgumentParser, verb: Callable[[argparse.Namespace], int]) -> None:
-    page.add_argument("--cache", type=Path, metavar="DIR", help="where what is fetched is kept")
-    page.add_argument(
-        "--replace", action="store_true", help="put the new one in the place of what is there, once it is proved"
-    )
-    page.add_argument("--job", action="store_true", help="build in a job of one node, with the site's queue and time")
-    page.add_argument(
-        "--job-option",
-        action="append",
-        default=[],
-        metavar="FLAG",
-        help="an option of muster run for that job: --job-option=-Aphys",
-    )
-    page.add_argument("--quiet", action="store_true", help="no progress")
-    page.set_defaults(verb=verb)
-
-
-def _as_job(options: argparse.Namespace, words: list[str]) -> int:
+def _as_job(verb: Callable[[Words], int], words: Words) -> int:
     """The same words as the one rank of a job; its output is followed as that of every run."""
     from muster.build.image import check_order
-    from muster.build.job import PASSWORD, follow, handed_over, words_for_job
+    from muster.build.job import PASSWORD, follow, handed_over
     from muster.cli.launching import start_by_name
 
-    start_by_name("build", words)
+    start_by_name("build", [*words.verb.split()[1:], *words.without()])
     secret = {}
-    if options.verb is _image:
+    if verb is _image:
         # What a look from here refuses is not worth a place in a queue.
-        order = _image_order(options)
-        login = _login(options, order)
+        order = _image_order(words)
+        login = _login(words, order)
         check_order(order, lambda _: None)  # the job says it
-        if login is not None and options.login is not None:
-            secret = {options.password_env or PASSWORD: login.password}
-    target: Path = options.output if hasattr(options, "output") else options.directory
+        if login is not None and words.login is not None:
+            secret = {words.password_env or PASSWORD: login.password}
+    target: Path = words.output if verb is _image else Path(words.operands[0])
     name = ["--job-name", f"build-{target.name}"]
     with handed_over(target.absolute(), os.environ, secret) as file:
         muster = [sys.executable, "-m", "muster"]
-        job = [*muster, "run", "-N", "1", "--ntasks-per-node", "1", *name, *options.job_option, "--"]
-        return follow([*job, *muster, "build", "--given", str(file), *words_for_job(words)])
+        job = [*muster, "run", "-N", "1", "--ntasks-per-node", "1", *name, *words.job_option, "--"]
+        return follow([*job, *muster, *words.verb.split(), "--given", str(file), *_words_for_job(words)])
+
+
+def _words_for_job(words: Words) -> list[str]:
+    """Return the words without those that make it a job; a password comes from a variable, for a job has no stdin."""
+    from muster.build.job import PASSWORD
+
+    rest = words.without("job", "job_option", "password_stdin", "given")
+    return ["--password-env", PASSWORD, *rest] if words.password_stdin else rest
 
 
 def _end_in_order() -> None:
@@ -230,69 +97,69 @@ def _end_in_order() -> None:
             signal.signal(number, leave)
 
 
-def _image(options: argparse.Namespace) -> int:
+def _image(words: Words) -> int:
     from muster.build.engine import find_builder
     from muster.build.image import build_image
 
-    order = _image_order(options)
-    login = _login(options, order)
+    order = _image_order(words)
+    login = _login(words, order)
     engines = ("enroot",) if order.is_squashfs else ("apptainer", "singularity")
-    builder = find_builder(os.environ, options.cache and options.cache.absolute(), os.getuid(), names=engines)
-    build_image(order, builder, lambda text: say(text, quiet=options.quiet), login=login)
-    print(options.output)
+    builder = find_builder(os.environ, words.cache and words.cache.absolute(), os.getuid(), names=engines)
+    build_image(order, builder, lambda text: say(text, quiet=words.quiet), login=login)
+    print(words.output)
     return 0
 
 
-def _image_order(options: argparse.Namespace) -> ImageOrder:
+def _image_order(words: Words) -> ImageOrder:
     from muster.build.definition import parse_copy
     from muster.build.image import ImageOrder
 
     return ImageOrder(
-        output=options.output.absolute(),
-        source=_source(options),
-        definition=options.definition,
-        requirements=options.requirements,
-        wheelhouse=options.wheelhouse,
-        offline=options.offline,
-        copies=tuple(parse_copy(words) for words in options.copy),
-        conda=_conda(options),
-        sandbox=options.sandbox,
-        replace=options.replace,
+        output=words.output.absolute(),
+        source=_source(words),
+        definition=getattr(words, "def"),
+        requirements=words.pip,
+        wheelhouse=words.wheelhouse,
+        offline=words.offline,
+        copies=tuple(parse_copy(text) for text in words.copy),
+        conda=_conda(words),
+        sandbox=words.sandbox,
+        replace=words.replace,
     )
 
 
-def _conda(options: argparse.Namespace) -> CondaOrder | None:
+def _conda(words: Words) -> CondaOrder | None:
     from muster.build.cotainr import CondaOrder
 
-    if options.conda is None:
-        if options.system or options.gpu_kind or options.accept_licenses:
+    if words.conda is None:
+        if words.system or words.gpu_kind or words.accept_licenses:
             raise RequestError("--system, --gpu-kind and --accept-licenses go with --conda", hint="--conda FILE")
         return None
-    return CondaOrder(options.conda, options.system, options.accept_licenses, options.gpu_kind)
+    return CondaOrder(words.conda, words.system, words.accept_licenses, words.gpu_kind)
 
 
-def _venv(options: argparse.Namespace) -> int:
+def _venv(words: Words) -> int:
     from muster.build.venv import VenvOrder, build_venv
     from muster.look.probe import look
     from muster.sites.load import choose_site
 
-    site = choose_site(options.site, look())
+    site = choose_site(words.site, look())
     modules = site.profile.modules  # as the jobs that will run in it load them
     order = VenvOrder(
-        directory=options.directory.absolute(),
-        python=options.python,
-        requirements=tuple(options.requirements),
-        modules=(*(modules.load or ()), *options.module),
-        module_use=(*(modules.use or ()), *options.module_use),
-        recipes=tuple(options.recipes),
-        nccl=options.nccl and options.nccl.absolute(),
-        wheelhouse=options.wheelhouse,
-        offline=options.offline,
-        replace=options.replace,
-        gpu_kind=options.gpu_kind or _target(site)[1],
+        directory=Path(words.operands[0]).absolute(),
+        python=words.python,
+        requirements=words.requirements,
+        modules=(*(modules.load or ()), *words.module),
+        module_use=(*(modules.use or ()), *words.module_use),
+        recipes=tuple(getattr(words, "with")),
+        nccl=words.nccl and words.nccl.absolute(),
+        wheelhouse=words.wheelhouse,
+        offline=words.offline,
+        replace=words.replace,
+        gpu_kind=words.gpu_kind or _target(site)[1],
     )
-    build_venv(order, os.environ, lambda text: say(text, quiet=options.quiet))
-    print(options.directory)
+    build_venv(order, os.environ, lambda text: say(text, quiet=words.quiet))
+    print(words.operands[0])
     return 0
 
 
@@ -305,7 +172,7 @@ def _target(site: Site) -> tuple[str | None, str | None]:
     return node.arch, node.gpu_kind
 
 
-def _lock(options: argparse.Namespace) -> int:
+def _lock(words: Words) -> int:
     from muster.build.conda_names import conda_has
     from muster.build.lock import LockOrder, build_lock, notes_on, read_pins
     from muster.cli.output import print_json, print_table
@@ -321,16 +188,16 @@ def _lock(options: argparse.Namespace) -> int:
         "find_links",
         "offline",
     )
-    values = {name: getattr(options, name) for name in names}
-    if options.site is not None:
+    values = {name: getattr(words, name) for name in names}
+    if words.site is not None:
         from muster.look.probe import look
         from muster.sites.load import choose_site
 
-        arch, gpu_kind = _target(choose_site(options.site, look()))
-        values |= {"arch": options.arch or arch, "gpu_kind": options.gpu_kind or gpu_kind}
-    order = LockOrder(**values, prefix=options.conda_prefix)
+        arch, gpu_kind = _target(choose_site(words.site, look()))
+        values |= {"arch": words.arch or arch, "gpu_kind": words.gpu_kind or gpu_kind}
+    order = LockOrder(**values, prefix=words.conda_prefix)
     pins = read_pins(order)
-    if options.json:
+    if words.json:
         conda = dict(conda_has(pins))
         print_json(
             [
@@ -348,18 +215,18 @@ def _lock(options: argparse.Namespace) -> int:
         print_table("packages", ("package", "pinned", "from"), rows)
         for note in notes_on(pins):
             say(note)
-    if options.output is not None:
+    if words.output is not None:
         count = build_lock(order, Path(sys.executable), os.environ, say)
-        say(f"{options.output} holds {count} packages")
+        say(f"{words.output} holds {count} packages")
     return 0
 
 
-def _source(options: argparse.Namespace) -> Source | None:
-    if options.source is None:
+def _source(words: Words) -> Source | None:
+    if getattr(words, "from") is None:
         return None
     from muster.build.source import parse_source
 
-    source = parse_source(options.source)
+    source = parse_source(getattr(words, "from"))
     if source.site_name is None:
         return source
     from muster.job.request import Request
@@ -368,11 +235,11 @@ def _source(options: argparse.Namespace) -> Source | None:
     from muster.sites.load import choose_site
 
     facts = look()
-    found = reference_of(Request(command=(), image=options.source), choose_site(options.site, facts), facts)
+    found = reference_of(Request(command=(), image=getattr(words, "from")), choose_site(words.site, facts), facts)
     return parse_source(found.path or found.text) if found else None
 
 
-def _login(options: argparse.Namespace, order: ImageOrder) -> Login | None:
+def _login(words: Words, order: ImageOrder) -> Login | None:
     from muster.build.podman import first_registry, is_containerfile
     from muster.build.registry import Login, login_from_file
 
@@ -381,36 +248,240 @@ def _login(options: argparse.Namespace, order: ImageOrder) -> Login | None:
         registry = first_registry(order.definition.read_text(errors="replace"))
     if registry is None:
         return None
-    if options.login is None:
-        if options.password_env or options.password_stdin:
+    if words.login is None:
+        if words.password_env or words.password_stdin:
             raise RequestError("a password without a user", hint="--login USER")
         return login_from_file(registry, Path.home())
-    if options.password_stdin:
-        return Login(options.login, sys.stdin.readline().rstrip("\n"))
-    password = os.environ.get(options.password_env or "")
+    if words.password_stdin:
+        return Login(words.login, sys.stdin.readline().rstrip("\n"))
+    password = os.environ.get(words.password_env or "")
     if not password:
         raise RequestError(
-            f"there is no password for {options.login}",
+            f"there is no password for {words.login}",
             hint="--password-env NAME (a variable that holds it) or --password-stdin",
         )
-    return Login(options.login, password)
+    return Login(words.login, password)
 
 
-def _shell(options: argparse.Namespace) -> int:
+def _shell(words: Words) -> int:
     from muster.build.engine import find_builder
     from muster.look.image_facts import look_at_path
     from muster.runner import become
 
-    seen = look_at_path(options.sandbox)
+    sandbox = Path(words.operands[0])
+    seen = look_at_path(sandbox)
     if seen.kind == "missing":
-        raise RequestError(
-            f"there is no sandbox {options.sandbox}", hint="look at its name; --sandbox -o DIR makes one"
-        )
+        raise RequestError(f"there is no sandbox {sandbox}", hint="look at its name; --sandbox -o DIR makes one")
     if seen.kind != "sandbox":
         raise RequestError(
-            f"{options.sandbox} is no sandbox, and only a sandbox can be changed",
-            hint=f"muster build image --from {options.sandbox} --sandbox -o DIR makes one of an image",
+            f"{sandbox} is no sandbox, and only a sandbox can be changed",
+            hint=f"muster build image --from {sandbox} --sandbox -o DIR makes one of an image",
         )
     builder = find_builder(os.environ, None, os.getuid())
     root = [] if os.getuid() == 0 else ["--fakeroot"]
-    become([builder.program, "shell", "--writable", *root, str(options.sandbox.absolute())], os.environ)
+    become([builder.program, "shell", "--writable", *root, str(sandbox.absolute())], os.environ)
+
+
+_GIVEN = option("--given", metavar="FILE", parse=Path, group="hidden", help="what a job of --job is handed")
+_WHEELHOUSE = option(
+    "--wheelhouse", metavar="DIR", parse=Path, group="output", help="wheels that build lock has fetched"
+)
+_OFFLINE = option("--offline", group="output", help="take packages from the wheelhouse only")
+_GPU_KINDS = ("cpu", "cuda", "rocm")
+_BUILDING = (
+    option("--cache", metavar="DIR", parse=Path, group="output", help="where what is fetched is kept"),
+    option("--replace", group="output", help="replace what is there with the new one, once it is proved"),
+    option("--job", group="output", help="build in a job of one node, with the site's queue and time"),
+    option(
+        "--job-option",
+        metavar="FLAG",
+        repeated=True,
+        whole_flags=True,
+        group="output",
+        help="an option of muster run for that job: --job-option=-Aphys",
+    ),
+    QUIET,
+    _GIVEN,
+)
+_IMAGE = Command(
+    name="build image",
+    start=_here_or_as_job(_image),
+    summary="Make an image, from a registry, an archive, an image or a definition.",
+    options=(
+        option(
+            "-o",
+            "--output",
+            metavar="X.sif",
+            parse=Path,
+            required=True,
+            group="output",
+            help="what is made: X.sif, X.sqsh or a directory",
+        ),
+        option(
+            "--from",
+            metavar="IMAGE",
+            group="output",
+            help="docker://…, docker-archive:FILE, X.sif, X.sqsh, DIR, site:NAME",
+        ),
+        option(
+            "--def",
+            metavar="FILE",
+            parse=Path,
+            group="output",
+            help="a definition, on top of --from if both are given; or a simple Containerfile",
+        ),
+        option("--pip", metavar="FILE", parse=Path, group="output", help="requirements to install in it"),
+        _WHEELHOUSE,
+        _OFFLINE,
+        option("--copy", metavar="SRC:DST", repeated=True, group="output", help="a file or directory to put into it"),
+        option(
+            "--conda",
+            metavar="FILE",
+            parse=Path,
+            group="output",
+            help="a conda environment file to install in it, by cotainr",
+        ),
+        option(
+            "--system",
+            metavar="NAME",
+            group="output",
+            help="with --conda: cotainr's name of a system, for its base image",
+        ),
+        option(
+            "--gpu-kind",
+            metavar="KIND",
+            choices=_GPU_KINDS,
+            group="output",
+            help="with --conda: cpu, cuda or rocm; packages for others are refused",
+        ),
+        option(
+            "--accept-licenses",
+            group="output",
+            help="you accept the licence of Miniforge, which cotainr installs",
+        ),
+        option("--sandbox", group="output", help="a directory that can be changed, instead of one file"),
+        option("--site", metavar="SITE", group="output", help="the site whose image site:NAME is"),
+        option(
+            "--login",
+            metavar="USER",
+            group="output",
+            help="user of the registry; if not given, what docker login has kept",
+        ),
+        option("--password-env", metavar="NAME", group="output", help="the variable that holds the password"),
+        option("--password-stdin", group="output", help="read the password from stdin"),
+        *_BUILDING,
+    ),
+    examples=("muster build image --from docker://python:3.12-slim --pip r.txt -o train.sif",),
+)
+_VENV = Command(
+    name="build venv",
+    start=_here_or_as_job(_venv),
+    summary="Make a virtual environment, under the modules it will run with.",
+    operands="DIR",
+    least=1,
+    most=1,
+    options=(
+        option("--python", metavar="P", default="python3", group="output", help="the Python that it is made with"),
+        option("--requirements", metavar="FILE", parse=Path, repeated=True, group="output", help="what to install"),
+        option("--module", metavar="NAME", repeated=True, group="output", help="a module to load first"),
+        option("--module-use", metavar="DIR", repeated=True, group="output", help="a directory with more modules"),
+        option(
+            "--with",
+            metavar="NAME",
+            repeated=True,
+            group="output",
+            help="software that is compiled against what is there: horovod",
+        ),
+        option(
+            "--nccl",
+            metavar="DIR",
+            parse=Path,
+            group="output",
+            help="the NCCL to compile against, if not the modules'",
+        ),
+        option(
+            "--gpu-kind",
+            metavar="KIND",
+            choices=_GPU_KINDS,
+            group="output",
+            help="cpu, cuda or rocm, if not the site's; packages for others are refused",
+        ),
+        option(
+            "--site",
+            metavar="SITE",
+            group="output",
+            help="the site whose modules are loaded first; detected if not given",
+        ),
+        _WHEELHOUSE,
+        _OFFLINE,
+        *_BUILDING,
+    ),
+    examples=("muster build venv --requirements requirements.txt venv",),
+)
+_LOCK = Command(
+    name="build lock",
+    start=_in_order(_lock),
+    summary="Find the wheels that a target needs, to the byte; and fill a wheelhouse that holds them.",
+    options=(
+        option(
+            "--requirements",
+            metavar="FILE",
+            parse=Path,
+            required=True,
+            group="output",
+            help="a requirements file; or a conda environment file, to be judged",
+        ),
+        option(
+            "-o",
+            "--output",
+            metavar="LOCK",
+            parse=Path,
+            group="output",
+            help="where the lock goes; if not given, the file is only judged",
+        ),
+        option("--wheelhouse", metavar="DIR", parse=Path, group="output", help="fetch the wheels too"),
+        option(
+            "--site",
+            metavar="SITE",
+            group="output",
+            help="the target is a node of this site: its machine and its GPUs",
+        ),
+        option("--arch", metavar="A", group="output", help="machine of the target: x86_64, aarch64"),
+        option("--glibc", metavar="V", default="2.28", group="output", help="its C library"),
+        option("--python-version", metavar="V", group="output", help="its Python, 3.11"),
+        option(
+            "--gpu-kind",
+            metavar="KIND",
+            choices=_GPU_KINDS,
+            group="output",
+            help="its GPUs: cpu, cuda or rocm; packages for others are refused",
+        ),
+        option(
+            "--conda-prefix",
+            metavar="DIR",
+            parse=Path,
+            group="output",
+            help="of a conda file: the environment that conda has made of it",
+        ),
+        option("--find-links", metavar="DIR", parse=Path, group="output", help="wheels that are here already"),
+        option("--offline", group="output", help="look nowhere but in --find-links"),
+        JSON,
+    ),
+    examples=("muster build lock --requirements r.txt -o lock.txt --wheelhouse wheels",),
+)
+_SHELL = Command(
+    name="build shell",
+    start=_in_order(_shell),
+    summary="Open a shell in a sandbox, to change it.",
+    operands="DIR",
+    least=1,
+    most=1,
+    examples=("muster build shell sandbox/",),
+)
+COMMAND = Command(
+    name="build",
+    summary="""\
+Make environments, once and proved: images, virtual environments, locks. Nothing that is half-built ever has the
+finished name.""",
+    verbs=(_IMAGE, _VENV, _LOCK, _SHELL),
+)

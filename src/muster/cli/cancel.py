@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, cases, other_owner, parse_words, scheduler
+from muster.cli.asking import Case, cases, job_ids, other_owner, scheduler
+from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json, say
 from muster.errors import CommandFailed, SiteError
 
 if TYPE_CHECKING:
     from muster.act.scheduler import Scheduler
 
-_PAGE = """\
-usage: muster cancel JOB… [--json]
 
-End jobs, waiting or running. One that is over already is left as it is.
-
-options:
-  --json         one JSON document: {"cancelled": […], "over": […]}
-  -h, --help     show this page and leave
-"""
-
-
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """Cancel jobs: nothing is cancelled unless every id is a job."""
-    typed = parse_words("cancel", words, _PAGE, ids=(1, None))
-    if typed is None:
-        return 0
+    ids = job_ids(words)
     slurm = scheduler()
     # scancel says nothing of an id that is none: ask first.
-    found = cases(typed.ids, slurm.jobs(typed.ids))
+    found = cases(ids, slurm.jobs(ids))
     # Of an array, some may be over while others live.
-    living = [asked for asked in typed.ids if any(case.asked == asked and _lives(case) for case in found)]
-    over = [asked for asked in typed.ids if asked not in living]
+    living = [asked for asked in ids if any(case.asked == asked and _lives(case) for case in found)]
+    over = [asked for asked in ids if asked not in living]
     others = {case.asked: owner for case in found if case.job and (owner := other_owner(case.job))}
-    quiet = "--json" in typed.switches
+    quiet = words.json
     for asked in over:
         say(f"job {asked} is over already", quiet=quiet)
     own = [asked for asked in living if asked not in others]
@@ -65,3 +53,16 @@ def _cancel_anothers(slurm: Scheduler, asked: str, owner: str) -> None:
 
 def _lives(case: Case) -> bool:
     return case.job is not None and not case.job.state.phase.is_over
+
+
+COMMAND = Command(
+    name="cancel",
+    start=main,
+    summary="""\
+End jobs, waiting or running. One that is over already is left as it is.""",
+    options=(JSON,),
+    operands="JOB…",
+    least=1,
+    most=None,
+    hint="muster jobs lists yours",
+)

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.launching import facts_and_request, plan_for, start_by_name, take_own
+from muster.cli.command_line import JSON, Command, Words, fields_but
+from muster.cli.launching import facts_and_request, plan_for, start_by_name
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
+from muster.job.option import option
 
 if TYPE_CHECKING:
     from muster.check.ranks.facts import World
@@ -19,61 +21,25 @@ if TYPE_CHECKING:
     from muster.job.request import Request
     from muster.model.plan import Plan
 
-_USAGE = "muster check [OPTION…]"
-_SUMMARY = """\
-Find what would make a run fail, hang or crawl, before it does. Alone it looks at this node; with the options of
-`muster run` for where (they follow below) it starts the same ranks as a job would, looks at every node and at the ways
-between them, and compares them with this one. No torch is needed, nothing is compiled, it takes seconds.
-Status 0: nothing is broken; 1: something is.
 
-what is shown:
-  --picture           the nodes as they are: cores, NUMA domains, GPUs, network cards, and where each rank runs
-  --variables         every variable that changes how ranks speak: value, who set it, which ranks differ
-  --json              everything as one JSON document on stdout
-  --save FILE         keep what the ranks told; --read FILE judges it again, and runs nothing
-  --quiet             findings only
-
-from a log, instead of a run:
-  --log FILE          what went wrong first, why, what to do; which network NCCL or RCCL chose ("-": standard input)"""
-
-_SWITCHES = ("-h", "--help", "--json", "--picture", "--variables", "--quiet")
-_VALUED = ("--log", "--save", "--read")
-
-
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """Look, judge, tell."""
-    start_by_name("check", words)
-    rest, own = take_own(words, _SWITCHES, _VALUED)
-    if "-h" in own or "--help" in own:
-        from muster.job.options import help_page
-
-        print(help_page(_USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files", "no_label", "check")), end="")
-        return 0
-    for name in _VALUED:
-        if name in own and not own[name]:
-            raise RequestError(f"{name} needs a file", hint="muster check --help")
-    if "--log" in own:
-        return _log(own, rest)
-    facts, request = facts_and_request([word for word in rest if word != "--"], is_first=False)
-    if request.command:
-        raise RequestError(
-            f"muster check takes no command, and there is {request.command[0]!r}",
-            hint="muster run --check -- COMMAND checks first, and then runs it",
-        )
-    if "--read" in own:
-        return _tell_saved(own["--read"], own)
-    return _tell(*_gathered(request, rest, facts, own), own)
+    start_by_name("check", words.without())
+    if words.log is not None:
+        return _log(words)
+    facts, request = facts_and_request(words.launch, is_first=False)
+    if words.read is not None:
+        return _tell(_saved(words.read), [], words)
+    return _tell(*_gathered(request, words.launch.typed, facts, words), words)
 
 
-def _gathered(request: Request, rest: Sequence[str], facts: Facts, own: dict[str, str]) -> tuple[World, list[Finding]]:
+def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words) -> tuple[World, list[Finding]]:
     from muster.check.ranks.facts import World
     from muster.check.ranks.gather import node_facts
     from muster.look.place import stands_in_allocation
 
-    if "--save" in own and not Path(own["--save"]).parent.is_dir():
-        raise RequestError(
-            f"--save {own['--save']}: there is no directory {Path(own['--save']).parent}", hint="make it"
-        )
+    if words.save and not Path(words.save).parent.is_dir():
+        raise RequestError(f"--save {words.save}: there is no directory {Path(words.save).parent}", hint="make it")
     login = node_facts(facts.environment, facts.working_directory)
     if not (_asks_for_a_job(request) or stands_in_allocation(facts)):
         return World(login=login), []
@@ -88,8 +54,8 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, own: dict[str
         job_name=None if request.given("job_name") else "muster-check",
         image=bool(request.image and request.image != "none"),
     )
-    if "--save" in own:
-        _save(Path(own["--save"]), found.documents, login, expected)
+    if words.save:
+        _save(Path(words.save), found.documents, login, expected)
     from muster.check.ranks.facts import world_of
 
     return world_of(found.documents, login, expected), list(found.findings)
@@ -162,25 +128,25 @@ def _saved(path: Path) -> World:
 # --- what is told ---------------------------------------------------------------------------------------------------
 
 
-def _tell_saved(name: str, own: dict[str, str]) -> int:
+def _tell_saved(name: str, words: Words) -> int:
     """Judge and show what a file holds: its values have the right kinds, and may still be nonsense."""
     try:
-        return _tell(_saved(Path(name)), [], own)
+        return _tell(_saved(Path(name)), [], words)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise RequestError(
             f"--read {name}: the facts in it cannot be judged: {error!r}", hint="give a file of muster check --save"
         ) from None
 
 
-def _tell(world: World, found: list[Finding], own: dict[str, str]) -> int:
+def _tell(world: World, found: list[Finding], words: Words) -> int:
     from muster.check.ranks.finding import BROKEN
     from muster.check.ranks.table import judge
 
     findings = [*found, *(each for each in judge(world) if not (found and each.what == "meeting"))]
-    if "--json" in own:
+    if words.json:
         print_json(_document(world, findings))
     else:
-        _show(world, findings, own)
+        _show(world, findings, words)
     return 1 if any(finding.status == BROKEN for finding in findings) else 0
 
 
@@ -197,16 +163,16 @@ def _document(world: World, findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def _show(world: World, findings: Sequence[Finding], own: dict[str, str]) -> None:
+def _show(world: World, findings: Sequence[Finding], words: Words) -> None:
     from muster.check.ranks.finding import NOTE
 
-    quiet = "--quiet" in own
-    if "--picture" in own:
+    quiet = words.quiet
+    if words.picture:
         from muster.check.picture import pictures
 
         print("\n\n".join(pictures(world)) or "nothing is known of any node")
         print()
-    if "--variables" in own:
+    if words.variables:
         from muster.check.origins import variables_of
 
         rows = [(each.name, each.value, each.origin, each.holders) for each in variables_of(world)]
@@ -225,12 +191,13 @@ def _show(world: World, findings: Sequence[Finding], own: dict[str, str]) -> Non
 # --- a log ----------------------------------------------------------------------------------------------------------
 
 
-def _log(own: dict[str, str], rest: Sequence[str]) -> int:
+def _log(words: Words) -> int:
     from muster.check.log import read_log
 
+    rest = words.launch.typed
     if rest:
-        raise RequestError(f"--log reads a file, and {rest[0]!r} is an option of a run", hint="muster check --log FILE")
-    name = own["--log"]
+        raise RequestError(f"--log reads a file, but {rest[0]} is an option of a run", hint="muster check --log FILE")
+    name = words.log
     if name == "-":
         report = read_log(sys.stdin.buffer)
     else:
@@ -239,9 +206,48 @@ def _log(own: dict[str, str], rest: Sequence[str]) -> int:
                 report = read_log(file)
         except OSError as error:
             raise RequestError(f"--log {name}: {error.strerror}", hint="give the output of a job") from None
-    if "--json" in own:
+    if words.json:
         print_json(report.as_json())
     else:
-        for line in report.lines(quiet="--quiet" in own):
+        for line in report.lines(quiet=words.quiet):
             print(line)
     return 1 if report.is_broken else 0
+
+
+COMMAND = Command(
+    name="check",
+    start=main,
+    summary="""\
+Find what would make a run fail, hang or crawl, before it does. Alone it looks at this node. With the options of a
+launch it starts the same ranks as a job would, looks at every node and at the network between them, and compares them
+with this one. It takes seconds, and needs neither torch nor a compiler.
+
+Status 0: nothing is broken; 1: something is.""",
+    fields=fields_but(
+        *("output", "error", "per_rank_files", "no_label", "check", "snapshot", "stage_env", "stage", "stage_out")
+    ),
+    hint="muster run --check -- COMMAND checks first, and then runs it",
+    options=(
+        option(
+            "--picture",
+            group="output",
+            help="the nodes as they are: cores, NUMA domains, GPUs, network cards, and where each rank runs",
+        ),
+        option(
+            "--variables",
+            group="output",
+            help="every variable that changes how ranks communicate: value, who set it, which ranks differ",
+        ),
+        JSON,
+        option("--save", metavar="FILE", group="output", help="keep what the ranks reported"),
+        option("--read", metavar="FILE", parse=Path, group="output", help="judge a file of --save; runs nothing"),
+        option(
+            "--log",
+            metavar="FILE",
+            group="output",
+            help="from a log: what went wrong first, why, what to do; which network NCCL or RCCL chose; -: from stdin",
+        ),
+        option("--quiet", group="output", help="findings only"),
+    ),
+    examples=("muster check -N 2 -g 4", "muster check --log slurm-4711.out"),
+)

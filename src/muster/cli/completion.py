@@ -1,50 +1,244 @@
-"""muster completion: what a shell reads so that TAB knows the verbs and their options."""
+"""muster completion: what a shell reads so that TAB knows every verb, its options and their values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from muster.cli.verbs import VERBS
-from muster.errors import UnknownName
-from muster.job.request import options_of
+from muster.cli.command_line import Command, Words
+from muster.cli.verbs import VERBS, command_of
+from muster.errors import RequestError, UnknownName
+from muster.job.option import Option, option
 
-_USAGE = """\
-usage: muster completion bash|zsh
+__all__ = ["Candidate", "candidates"]
 
-Print the completion of a shell:  source <(muster completion bash)
-"""
 
-# Both shells read this: zsh through its own bash compatibility.
-_BASH = """\
-_muster() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} index
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W '{verbs}' -- "$word")
-        return
-    fi
-    for ((index = 2; index < COMP_CWORD; index++)); do
-        [ "${{COMP_WORDS[index]}}" != -- ] || return
-    done
-    case ${{COMP_WORDS[1]}} in
-    {launching}) [[ $word != -* ]] || mapfile -t COMPREPLY < <(compgen -W '{options}' -- "$word") ;;
-    esac
-}}
+class Candidate(NamedTuple):
+    """A word that may stand where the cursor is, and what it means."""
+
+    word: str
+    help: str = ""
+
+
+# Each asks Muster itself for the words: nothing in them has to be kept equal to the verbs. An answer without a word
+# leaves the place to the names of files.
+_SCRIPTS = {
+    "bash": """\
+_muster() {
+    local IFS=$'\\n'
+    COMPREPLY=($("${COMP_WORDS[0]}" completion --for bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    [[ ${#COMPREPLY[@]} -ne 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace
+}
 complete -o default -F _muster muster
-"""
-_ZSH = "autoload -Uz bashcompinit && bashcompinit\n"
+""",
+    "zsh": """\
+#compdef muster
+_muster() {
+    local -a found
+    found=("${(@f)$("${words[1]}" completion --for zsh -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+    if [[ -n ${found[1]} ]]; then
+        _describe muster found
+    else
+        _files
+    fi
+}
+if [[ ${funcstack[1]-} == _muster ]]; then
+    _muster "$@"
+else
+    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+    compdef _muster muster
+fi
+""",
+    "fish": """\
+function __muster_complete
+    set -l typed (commandline -opc)
+    set -l found ($typed[1] completion --for fish -- $typed[2..] (commandline -ct) 2>/dev/null)
+    if test (count $found) -gt 0
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c muster -f -a '(__muster_complete)'
+""",
+}
 
 
-def main(words: Sequence[str]) -> int:
-    """Print the completion of one shell."""
-    if not words or words[0] in {"-h", "--help"}:
-        print(_USAGE, end="")
-        return 0 if words else 2
-    if words[0] not in {"bash", "zsh"}:
-        raise UnknownName("shell", words[0], ("bash", "zsh"))
-    flags = sorted(flag for option in options_of().values() for flag in option.flags)
-    launching = [verb.name for verb in VERBS if verb.name in {"run", "submit", "plan", "shell"}]
-    text = _BASH.format(
-        verbs=" ".join(verb.name for verb in VERBS), launching=" | ".join(launching), options=" ".join(flags)
-    )
-    print((_ZSH if words[0] == "zsh" else "") + text, end="")
+def main(words: Words) -> int:
+    """Print the completion of one shell, or the words that may stand at its cursor."""
+    shell = getattr(words, "for")
+    if shell is not None:
+        for each in _answer(shell, list(words.operands)):
+            print(each)
+        return 0
+    if not words.operands:
+        raise RequestError("muster completion needs a shell's name", hint="muster completion bash, zsh or fish")
+    if words.operands[0] not in _SCRIPTS:
+        raise UnknownName("shell", words.operands[0], tuple(_SCRIPTS))
+    print(_SCRIPTS[words.operands[0]], end="")
     return 0
+
+
+def _answer(shell: str, typed: list[str]) -> Iterator[str]:
+    """The candidates in the form that the shell reads."""
+    cut = ""
+    if shell == "bash":
+        typed, cut = _joined(typed)
+    for word, text in candidates(typed[:-1], typed[-1] if typed else ""):
+        if shell == "bash":
+            yield word.removeprefix(cut)
+        elif shell == "zsh":
+            yield f"{word.replace(':', chr(92) + ':')}:{text}"
+        else:
+            yield f"{word}\t{text}"
+
+
+def _joined(typed: Sequence[str]) -> tuple[list[str], str]:
+    """Return the words without bash's cuts at each =, and what stands before the cut at the cursor."""
+    words: list[str] = []
+    cut = ""
+    for word in typed:
+        if word == "=" and words and words[-1].startswith("-"):
+            words[-1] += "="
+            cut = words[-1]
+        elif words and words[-1].endswith("=") and words[-1] == cut:
+            words[-1] += word
+        else:
+            words.append(word)
+            cut = ""
+    return words, cut
+
+
+def candidates(before: Sequence[str], word: str) -> list[Candidate]:
+    """Return what may stand in the place of `word`, behind `before`; nothing where a file's name may, or any word."""
+    if not before:
+        verbs = [Candidate(each.name, each.help) for each in VERBS]
+        return _beginning(word, [*verbs, Candidate("--help", "show all verbs"), Candidate("--version")])
+    verb = next((each for each in VERBS if each.name == before[0]), None)
+    if verb is None:
+        return []
+    command, rest = command_of(verb), before[1:]
+    while command.verbs:
+        by_name = {each.name.rpartition(" ")[2]: each for each in command.verbs}
+        if not rest:
+            pages = [Candidate(name, _first_line(each.summary)) for name, each in by_name.items()]
+            return _beginning(word, [*pages, Candidate("--help", "show these verbs")])
+        if rest[0] not in by_name:
+            return []
+        command, rest = by_name[rest[0]], rest[1:]
+    return _beginning(word, _of_command(command, rest, word))
+
+
+def _beginning(word: str, found: Iterable[Candidate]) -> list[Candidate]:
+    return [each for each in found if each.word.startswith(word)]
+
+
+def _of_command(command: Command, before: Sequence[str], word: str) -> Iterable[Candidate]:
+    options = {**command.launch_options, **command.own}
+    by_flag = {flag: each for each in options.values() for flag in each.flags if each.group != "hidden"}
+    operands, waiting, typed = _walk(before, by_flag)
+    if waiting is not None:
+        return _values(waiting)
+    if "--" in typed or (command.runs and operands):
+        return ()
+    flag, equals, _ = word.partition("=")
+    if equals and flag in by_flag:
+        return [Candidate(f"{flag}={value}", text) for value, text in _values(by_flag[flag])]
+    if word.startswith("-") or (not word and not command.operands):
+        return _flags(by_flag, typed)
+    return () if command.runs else _operands(command, operands)
+
+
+def _walk(before: Sequence[str], by_flag: Mapping[str, Option]) -> tuple[list[str], Option | None, set[str]]:
+    """Return the operands, the option that still waits for its value, and the flags that were typed."""
+    operands: list[str] = []
+    typed: set[str] = set()
+    waiting: Option | None = None
+    for each in before:
+        if waiting is not None:
+            waiting = None
+        elif each.startswith("-") and each != "-":
+            flag, equals, _ = each.partition("=")
+            typed.add(flag)
+            known = by_flag.get(flag)
+            waiting = known if known is not None and not known.is_switch and not equals else None
+        else:
+            operands.append(each)
+    return operands, waiting, typed
+
+
+def _flags(by_flag: Mapping[str, Option], typed: set[str]) -> list[Candidate]:
+    """The long spelling of every option that may still be given."""
+    left = {each.flags: each for each in by_flag.values() if each.repeated or not typed & set(each.flags)}
+    longs = [(next(flag for flag in each.flags if flag.startswith("--")), each) for each in left.values()]
+    return [Candidate(flag, each.help.replace("%%", "%")) for flag, each in longs]
+
+
+def _operands(command: Command, before: Sequence[str]) -> Iterable[Candidate]:
+    if command.choices is not None and not before:
+        return [Candidate(each) for each in command.choices]
+    if command.most is not None and len(before) >= command.most:
+        return ()
+    kind = command.operands.strip("[]…")
+    return _KINDS[kind]() if kind in _KINDS else ()
+
+
+def _values(given: Option) -> Iterable[Candidate]:
+    if given.choices is not None:
+        return [Candidate(each) for each in given.choices]
+    return _KINDS[given.metavar]() if given.metavar and given.metavar in _KINDS else ()
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def _sites() -> Iterator[Candidate]:
+    from muster.look.probe import look
+    from muster.sites.heads import SearchPath, heads
+
+    for head in heads(SearchPath.of(look())):
+        yield Candidate(head.name, head.title)
+
+
+def _jobs() -> Iterator[Candidate]:
+    """The user's jobs that Slurm knows; a controller that does not answer at once is not waited for."""
+    from msgspec.structs import replace
+
+    from muster.cli.asking import scheduler
+
+    for job in replace(scheduler(), timeout_s=_PATIENCE_S).mine().jobs:
+        yield Candidate(job.shown_id, f"{job.name}, {job.state.name}")
+
+
+def _labs() -> Iterator[Candidate]:
+    from muster.lab.registry import Registry
+
+    for entry in Registry(os.environ).clear():
+        yield Candidate(entry.name, "a lab that is up")
+
+
+_PATIENCE_S = 2.0
+_KINDS: Mapping[str, Callable[[], Iterable[Candidate]]] = {
+    "SITE": _sites,
+    "JOB": _jobs,
+    "LAB": _labs,
+    "SHELL": lambda: (Candidate(each) for each in _SCRIPTS),
+}
+
+COMMAND = Command(
+    name="completion",
+    start=main,
+    summary="""\
+Print what your shell reads so that TAB knows the verbs, their options and values: sites, launchers, job ids.
+
+  bash, in ~/.bashrc:  source <(muster completion bash)
+  zsh, in ~/.zshrc:    source <(muster completion zsh)
+  fish:                muster completion fish > ~/.config/fish/completions/muster.fish""",
+    operands="SHELL",
+    most=None,
+    options=(
+        option("--for", metavar="SHELL", choices=tuple(_SCRIPTS), group="hidden", help="the words at the cursor"),
+    ),
+)

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, as_json, ended_how, expected_start, parse_words, plain, scheduler, state, when
+from muster.cli.asking import Case, as_json, ended_how, expected_start, plain, scheduler, state, when
+from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
     from muster.slurm.jobs import Job
 
-_PAGE = """\
-usage: muster jobs [--json]
 
-List all of your jobs that Slurm's controller remembers: those that wait, run, or ended a few minutes ago.
-A * marks those that Muster made.
-
-options:
-  --json         one JSON document with stable keys
-  -h, --help     show this page and leave
-"""
-
-
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """List the user's jobs: one request, however many they are."""
-    typed = parse_words("jobs", words, _PAGE)
-    if typed is None:
-        return 0
     from muster.act.record import find_run
 
     jobs = sorted(scheduler().mine().jobs, key=_order)
     folder = state()
-    if "--json" in typed.switches:
+    if words.json:
         print_json([as_json(Case(job.id, job, find_run(folder, job.id))) for job in jobs])
         return 0
     if not jobs:
@@ -76,3 +62,13 @@ def _what(job: Job) -> str:
     if phase is Phase.RUNNING:
         return f"since {when(job.started)} on {job.node_list or 'nodes unknown'}"
     return ", ".join(part for part in (ended_how(job), f"ended {when(job.ended)}") if part)
+
+
+COMMAND = Command(
+    name="jobs",
+    start=main,
+    summary="""\
+List all of your jobs that Slurm's controller remembers: those that wait, run, or ended a few minutes ago.
+A * marks those that Muster made.""",
+    options=(JSON,),
+)

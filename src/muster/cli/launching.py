@@ -7,57 +7,24 @@ from typing import TYPE_CHECKING
 
 from muster.cli.output import say
 from muster.errors import RequestError
-from muster.job.request import Request, options_of
 
 if TYPE_CHECKING:
+    from muster.cli.command_line import Launch
     from muster.facts import Facts
+    from muster.job.request import Request
     from muster.look.venv_record import RunsOn
     from muster.model.plan import Engine, Note, Plan
     from muster.sites.load import Site
 
 __all__ = [
-    "asked_for_help",
     "facts_and_request",
     "need_command",
     "place_gate",
     "place_staged",
     "plan_for",
     "start_by_name",
-    "take_own",
     "warn",
 ]
-
-
-def asked_for_help(words: Sequence[str], usage: str, summary: str, *, leave_out: Sequence[str] = ()) -> bool:
-    """Print the help page if the options before the command ask for it."""
-    _, found = take_own(words, ("-h", "--help"))
-    if found:
-        from muster.job.options import help_page
-
-        print(help_page(usage, summary, leave_out=leave_out), end="")
-    return bool(found)
-
-
-def take_own(
-    words: Sequence[str], switches: Sequence[str], valued: Sequence[str] = ()
-) -> tuple[list[str], dict[str, str]]:
-    """Take a verb's own options out of those that stand before the command: (the other words, what was found)."""
-    takes_value = {flag for option in options_of().values() if not option.is_switch for flag in option.flags}
-    found: dict[str, str] = {}
-    kept: list[str] = []
-    rest = list(words)
-    while rest and rest[0].startswith("-") and rest[0] != "--":
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        if word in switches:
-            found[word] = ""
-        elif name in valued:
-            found[name] = value if equals else (rest.pop(0) if rest else "")
-        else:
-            kept.append(word)
-            if word in takes_value and rest:
-                kept.append(rest.pop(0))
-    return [*kept, *rest], found
 
 
 def start_by_name(verb: str, words: Sequence[str]) -> None:
@@ -75,18 +42,17 @@ def start_by_name(verb: str, words: Sequence[str]) -> None:
         become([sys.executable, "-m", "muster", verb, *kept], {**os.environ, **needed})
 
 
-def facts_and_request(words: Sequence[str], *, quiet: bool = False, is_first: bool = True) -> tuple[Facts, Request]:
+def facts_and_request(launch: Launch, *, quiet: bool = False, is_first: bool = True) -> tuple[Facts, Request]:
     """What was asked, over what the settings files say; which of them is told, unless a later process does it."""
-    from muster.job.options import parse, request_from
+    from muster.job.options import request_from
     from muster.job.settings import merge_settings
     from muster.look.probe import load_facts, look, settings_files, settings_notes
     from muster.plan.python_environment import chosen
 
     facts = look()
-    values, origins, command = parse(words)
     warn(settings_notes(facts) if is_first else (), quiet=quiet)
     settings = merge_settings(settings_files(facts), facts.environment)
-    request = chosen(request_from(settings, values, origins, command))
+    request = chosen(request_from(settings, launch.values, launch.origins, launch.command))
     if request.facts:
         facts = load_facts(request.facts, facts)
     if request.conda:

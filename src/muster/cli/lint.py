@@ -6,77 +6,32 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json, print_table, say
-from muster.errors import MachineLacks, RequestError, UnknownName
+from muster.errors import MachineLacks, RequestError
+from muster.job.option import option
 
 if TYPE_CHECKING:
     from muster.lint.values import Finding
     from muster.sites.load import Site
 
-_PAGE = """\
-usage: muster lint [OPTION…] FILE…
 
-Read batch scripts, and the Python scripts that they start. Report what breaks, hangs or is slow, and what to write
-instead. Nothing is run. The status is 1 where something breaks, hangs or is slow.
-
-options:
-  --site NAME    ask this site's rules too
-  --fix          write what is certain, and show the difference
-  --rules        list all rules; with names: explain these
-  --json         one JSON document with stable keys
-  --sarif        a SARIF 2.1.0 log, as code hosts read it
-  -h, --help     show this page and leave
-
-A comment on the line, or on a line of its own above it, silences a rule. It wants a reason:
-  # muster: ignore[port-fixed] this node is never shared
-"""
-_SWITCHES = ("--fix", "--rules", "--json", "--sarif")
-
-
-class _Typed(NamedTuple):
-    names: list[str]
-    switches: set[str]
-    site: str | None
-
-
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """Report the findings in each file; return 0 where nothing serious was found."""
-    if {"-h", "--help"} & set(words):
-        print(_PAGE, end="")
-        return 0
-    typed = _parse(list(words))
     _check_reader()
-    if "--rules" in typed.switches:
-        return _show_rules(typed)
-    if not typed.names:
+    if words.rules:
+        return _show_rules(words.operands)
+    if not words.operands:
         raise RequestError("there is no file to read", hint="muster lint job.sbatch")
     from muster.lint.look import lint_files
 
-    findings = lint_files(typed.names, _site_named(typed.site))
-    if "--fix" in typed.switches:
-        findings = _fix(findings, typed)
-    _show(findings, typed.switches)
+    findings = lint_files(words.operands, _site_named(words.site))
+    if words.fix:
+        findings = _fix(findings, words)
+    _show(findings, words)
     return int(any(finding.severity.rank < 3 for finding in findings))
-
-
-def _parse(words: list[str]) -> _Typed:
-    typed = _Typed([], set(), None)
-    while words:
-        word = words.pop(0)
-        name, equals, value = word.partition("=")
-        if name == "--site":
-            if not equals and not words:
-                raise RequestError("--site needs a value", hint="muster site list names the sites")
-            typed = typed._replace(site=value if equals else words.pop(0))
-        elif word in _SWITCHES:
-            typed.switches.add(word)
-        elif word.startswith("-") and word != "-":
-            raise UnknownName("option of muster lint", word, ["--site", *_SWITCHES])
-        else:
-            typed.names.append(word)
-    return typed
 
 
 def _check_reader() -> None:
@@ -96,7 +51,7 @@ def _site_named(name: str | None) -> Site | None:
     return choose_site(name, look())
 
 
-def _fix(findings: list[Finding], typed: _Typed) -> list[Finding]:
+def _fix(findings: list[Finding], words: Words) -> list[Finding]:
     """Write the certain edits into the files, show each difference, and look again."""
     import difflib
 
@@ -113,15 +68,15 @@ def _fix(findings: list[Finding], typed: _Typed) -> list[Finding]:
         print("\n".join(lines), file=sys.stderr)
         file.write_bytes(better.encode())
         say(f"{path} is written")
-    return lint_files(typed.names, _site_named(typed.site))
+    return lint_files(words.operands, _site_named(words.site))
 
 
-def _show(findings: list[Finding], switches: set[str]) -> None:
+def _show(findings: list[Finding], words: Words) -> None:
     from muster.lint.report import as_json, as_sarif, as_text
 
-    if "--sarif" in switches:
+    if words.sarif:
         print_json(as_sarif(findings))
-    elif "--json" in switches:
+    elif words.json:
         print_json(as_json(findings))
     else:
         coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -133,14 +88,14 @@ def _text(path: str) -> str:
     return "" if path == "-" else Path(path).read_text(encoding="utf-8", errors="replace")
 
 
-def _show_rules(typed: _Typed) -> int:
+def _show_rules(names: Sequence[str]) -> int:
     from muster.lint.rule import all_rules, rule_named
 
-    if not typed.names:
+    if not names:
         rows = [(rule.name, rule.severity, rule.language, rule.title) for rule in all_rules()]
         print_table("rules", ("rule", "severity", "of", "what"), rows)
         return 0
-    for rule in map(rule_named, typed.names):
+    for rule in map(rule_named, names):
         print(f"{rule.name} ({rule.severity}): {rule.title}\n\n{rule.why}\n\nhint: {rule.instead}\n")
         print(f"bad:\n{_indented(rule.bad)}\ngood:\n{_indented(rule.good)}\nsource: {rule.source}")
     return 0
@@ -148,3 +103,27 @@ def _show_rules(typed: _Typed) -> int:
 
 def _indented(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+COMMAND = Command(
+    name="lint",
+    start=main,
+    summary="""\
+Read batch scripts, and the Python scripts that they start. Report what breaks, hangs or is slow, and what to write
+instead. Nothing is run.
+
+Status 0: nothing serious was found; 1: something breaks, hangs or is slow.""",
+    operands="FILE…",
+    most=None,
+    options=(
+        option("--site", metavar="SITE", group="output", help="ask this site's rules too"),
+        option("--fix", group="output", help="write what is certain, and show the difference"),
+        option("--rules", group="output", help="list all rules; with names: explain these"),
+        JSON,
+        option("--sarif", group="output", help="a SARIF 2.1.0 log, as code hosts read it"),
+    ),
+    examples=("muster lint job.sbatch",),
+    more="""\
+A comment on the line, or on a line of its own above it, silences a rule. It wants a reason:
+  # muster: ignore[port-fixed] this node is never shared""",
+)

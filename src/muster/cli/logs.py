@@ -4,47 +4,34 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, cases, parse_words, scheduler, state
+from muster.cli.asking import Case, cases, job_ids, scheduler, state
+from muster.cli.command_line import Command, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SchedulerSilent
+from muster.job.option import option
 
 if TYPE_CHECKING:
     from muster.act.scheduler import Answer, Scheduler
     from muster.act.watch import JobOutput, Line
 
-_PAGE = """\
-usage: muster logs JOB [-f] [--rank R] [--json]
-
-Print what the ranks of a job wrote, each line behind its rank: "3: …". A single rank's lines are as it wrote them.
-The files of one of Muster's jobs are read without asking Slurm.
-
-options:
-  -f, --follow   go on until the job has ended
-  --rank R       this rank only
-  --json         one JSON object per line: {"rank": R or null, "text": "…"}
-  -h, --help     show this page and leave
-"""
 # Files are looked at this often, the controller ever more seldom (act/scheduler.py).
 _LOOK_S = 0.5
 # While we follow, a controller that does not answer may not hold up the lines for longer.
 _PATIENCE_S = 5.0
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """Print a job's output."""
-    typed = parse_words("logs", words, _PAGE, switches=("-f", "--follow"), values={"--rank": "rank"}, ids=(1, 1))
-    if typed is None:
-        return 0
+    ids = job_ids(words)
     from muster.act.watch import Follower
 
-    rank = _rank(typed.values.get("rank"))
-    as_json = "--json" in typed.switches
+    rank, as_json = words.rank, words.json
     slurm = scheduler()
-    case = _case(typed.ids[0], slurm, follow=bool(typed.switches & {"-f", "--follow"}))
-    if typed.switches & {"-f", "--follow"}:
+    case = _case(ids[0], slurm, follow=words.follow)
+    if words.follow:
         return _follow(case, slurm, rank, as_json=as_json)
     output = _output(case)
     if rank is not None:
@@ -56,9 +43,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _rank(text: str | None) -> int | None:
-    if text is None:
-        return None
+def _rank(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise RequestError(f"{text!r} is not a rank", hint="ranks are numbered from 0: --rank 3")
     return int(text)
@@ -183,3 +168,21 @@ def _print_json(line: Line) -> None:
     import json
 
     print(json.dumps({"rank": line.rank, "text": line.text.decode(errors="replace")}, ensure_ascii=False))
+
+
+COMMAND = Command(
+    name="logs",
+    start=main,
+    summary="""\
+Print what the ranks of a job wrote, each line behind its rank: "3: …". A single rank's lines are as it wrote them.
+The files of one of Muster's jobs are read without asking Slurm.""",
+    options=(
+        option("-f", "--follow", help="go on until the job has ended", group="output"),
+        option("--rank", metavar="R", parse=_rank, help="this rank only", group="output"),
+        option("--json", help='one JSON object per line: {"rank": R or null, "text": "…"}', group="output"),
+    ),
+    operands="JOB",
+    least=1,
+    most=1,
+    hint="muster jobs lists yours",
+)

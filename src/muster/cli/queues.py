@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import parse_words, scheduler
+from muster.cli.asking import scheduler
+from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from muster.slurm.partitions import Partition
 
-_PAGE = """\
-usage: muster queues [--json]
-
-List the partitions of this cluster: limits, sizes, what is free, and how many jobs wait. A * marks the default.
-`muster why JOB` tells when a waiting job is expected to start.
-
-options:
-  --json         one JSON document with stable keys
-  -h, --help     show this page and leave
-"""
 _COLUMNS = ("partition", "state", "time limit", "nodes per job", "idle", "nodes", "idle CPUs", "each node", "waiting")
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """List the partitions: two requests."""
-    typed = parse_words("queues", words, _PAGE)
-    if typed is None:
-        return 0
     partitions, waiting = scheduler().partitions()
-    if "--json" in typed.switches:
+    if words.json:
         print_json([_as_json(each, waiting.get(each.name, 0)) for each in partitions])
         return 0
     print_table("partitions", _COLUMNS, [_row(each, waiting.get(each.name, 0)) for each in partitions])
@@ -60,3 +47,13 @@ def _row(partition: Partition, waiting: int) -> tuple[object, ...]:
         f"{partition.cpus_per_node} CPUs, {partition.memory_mib_per_node // 1024} GiB{gres}",
         waiting,
     )
+
+
+COMMAND = Command(
+    name="queues",
+    start=main,
+    summary="""\
+List the partitions of this cluster: limits, sizes, what is free, and how many jobs wait. A * marks the default.
+`muster why JOB` tells when a waiting job is expected to start.""",
+    options=(JSON,),
+)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from muster.cli.launching import facts_and_request, need_command, plan_for, warn
 from muster.cli.output import say
 from muster.errors import RequestError
-from muster.units import whole_number
 
 if TYPE_CHECKING:
+    from muster.cli.command_line import Launch
     from muster.facts import Facts
     from muster.job.request import Request
     from muster.lab.spec import LabSpec
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["rehearse"]
 
+_FEW = 4
 _MOST_HOSTS = 16
 _MOST_TASKS = 128
 
 
-def rehearse(words: Sequence[str], *, asked: bool, ranks: str | None, quiet: bool) -> int:
+def rehearse(launch: Launch, *, asked: bool, ranks: int | None, quiet: bool) -> int:
     """Rehearse; 0 where everything that a lab can show was right, else the script's own status, or 1."""
     from muster.act.rank_library import make_rank_library
     from muster.rehearse.adapt import few_ranks, for_lab, not_shown
@@ -38,17 +39,16 @@ def rehearse(words: Sequence[str], *, asked: bool, ranks: str | None, quiet: boo
 
     if not asked:
         raise RequestError("--ranks belongs to --rehearse", hint="--ntasks-per-node says how many ranks a node has")
-    most = _count(ranks)
-    facts, request = facts_and_request(words, quiet=quiet)
+    facts, request = facts_and_request(launch, quiet=quiet)
     need_command(request)
     if request.here:
         raise RequestError("--rehearse needs a cluster, and --here has none", hint="leave one of them away")
     profile = choose_site(request.site, facts, overrides_from(request.site_set)).profile
-    queued = plan_for(request, facts, words)
+    queued = plan_for(request, facts, launch.typed)
     warn(queued.notes, quiet=quiet)
     _check_size(queued)
     _check_place(queued)
-    bare, lost = _without_image(queued, request, facts, words)
+    bare, lost = _without_image(queued, request, facts, launch.typed)
     rehearsed = for_lab(bare, profile, _has_program, lambda path: _exists(Path(path)))
     make_rank_library(rehearsed.plan.rank_library)
     hidden = [*not_shown(queued, profile), *lost, *rehearsed.taken_out]
@@ -58,7 +58,7 @@ def rehearse(words: Sequence[str], *, asked: bool, ranks: str | None, quiet: boo
         points = _probed(place, rehearsed.plan)
         status = 0
         if all(point.ok for point in points):
-            few = few_ranks(rehearsed.plan, most)
+            few = few_ranks(rehearsed.plan, ranks or _FEW)
             say(f"the command itself, with {few.shape.ntasks} of {queued.shape.ntasks} ranks:", quiet=quiet)
             status = place.perform(few, rehearsed.plan)
             _add_performance(points, hidden, status, few, insisting=_insisting(rehearsed.plan))
@@ -72,15 +72,6 @@ def rehearse(words: Sequence[str], *, asked: bool, ranks: str | None, quiet: boo
 
 def _has_program(name: str) -> bool:
     return shutil.which(name) is not None
-
-
-def _count(text: str | None) -> int:
-    if text is None:
-        return 4
-    ranks = whole_number(text)
-    if not ranks:
-        raise RequestError(f"--ranks {text}: this is not a count", hint="a whole number from 1 up; 4 if not given")
-    return ranks
 
 
 def _check_size(plan: Plan) -> None:

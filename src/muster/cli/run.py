@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
+from muster.cli.command_line import QUIET, VERBOSE, Command, Words, fields_but
 from muster.cli.launching import (
-    asked_for_help,
     facts_and_request,
     need_command,
     place_gate,
     place_staged,
     plan_for,
     start_by_name,
-    take_own,
     warn,
 )
 from muster.cli.output import say
-
-_USAGE = "muster run [OPTION…] [--] COMMAND…"
-_SUMMARY = (
-    "Run the command as ranks, now: over the allocation this is typed in, else in one that Slurm gives, "
-    "else on this machine.\n\n"
-    "--rehearse [--ranks R] runs it on a private cluster like the site instead (muster lab), the command itself with\n"
-    "at most R ranks (4), and says what that could show and what not."
-)
+from muster.job.option import option, parse_count
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """Run; the status is the one of the first rank that failed."""
-    if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files")):
-        return 0
-    start_by_name("run", words)
+    start_by_name("run", words.without())
     from muster.act.launch import run_allocated, run_here, run_within
     from muster.act.preflight import check_before_start
     from muster.act.rank_library import make_rank_library
@@ -39,13 +28,12 @@ def main(words: Sequence[str]) -> int:
     from muster.look.size import sized_by_allocation
     from muster.model.plan import Engine
 
-    rest, own = take_own(words, ("--quiet", "--verbose", "--rehearse"), ("--ranks",))
-    quiet = "--quiet" in own
-    if "--rehearse" in own or "--ranks" in own:
+    launch, quiet = words.launch, words.quiet
+    if words.rehearse or words.ranks is not None:
         from muster.cli.rehearse import rehearse
 
-        return rehearse(rest, asked="--rehearse" in own, ranks=own.get("--ranks"), quiet=quiet)
-    facts, request = facts_and_request(rest, quiet=quiet)
+        return rehearse(launch, asked=words.rehearse, ranks=words.ranks, quiet=quiet)
+    facts, request = facts_and_request(launch, quiet=quiet)
     need_command(request)
     place, why = place_of(request, facts)
     if not request.here:
@@ -55,7 +43,7 @@ def main(words: Sequence[str]) -> int:
     plan = plan_for(
         request,
         facts,
-        rest,
+        launch.typed,
         engine=Engine.HERE if place is Place.HERE else Engine.SLURM,
         within=place is Place.WITHIN,
         stream=True,
@@ -64,7 +52,7 @@ def main(words: Sequence[str]) -> int:
     make_rank_library(plan.rank_library)
     place_gate(plan)
     place_staged(plan, quiet=quiet)
-    if "--verbose" in own:
+    if words.verbose:
         say(f"{place}: {why}; launcher {plan.launcher}: {plan.launcher_reason.text}")
     if place is Place.WITHIN:
         run_within(plan, facts.environment)
@@ -74,3 +62,34 @@ def main(words: Sequence[str]) -> int:
     if outcome.first_failed is not None and plan.shape.ntasks > 1:
         say(f"rank {outcome.first_failed} ended with status {outcome.status}; the others were ended", quiet=quiet)
     return outcome.status
+
+
+COMMAND = Command(
+    name="run",
+    start=main,
+    summary="""\
+Run the command as ranks, now: in the allocation where this is typed, else in one that Slurm gives, else on this
+machine.""",
+    operands="[--] COMMAND…",
+    most=None,
+    runs=True,
+    fields=fields_but("output", "error", "per_rank_files", "snapshot"),
+    options=(
+        option(
+            "--rehearse",
+            often=True,
+            group="rehearsal",
+            help="run it on a private cluster like the site first, and say what that shows and what not",
+        ),
+        option(
+            "--ranks",
+            metavar="R",
+            parse=parse_count(1, 128),
+            group="rehearsal",
+            help="with --rehearse: the most ranks of the command itself (4)",
+        ),
+        QUIET,
+        VERBOSE,
+    ),
+    examples=("muster run -N 2 -g 4 -- python train.py",),
+)

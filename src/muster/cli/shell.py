@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from muster.cli.launching import asked_for_help, facts_and_request, take_own, warn
+from muster.cli.command_line import QUIET, Command, Words, fields_but
+from muster.cli.launching import facts_and_request, warn
 from muster.cli.output import say
 from muster.errors import MachineLacks
 
-_USAGE = "muster shell [OPTION…] [--] [COMMAND…]"
-_SUMMARY = """\
-Open a shell on the first node: in the allocation this is typed in, else on the site's interactive or debug queue.
--g 2 asks for part of a node, with the cores of its GPUs."""
 
-
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """Become the shell."""
-    if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("output", "error", "per_rank_files", "launcher", "here")):
-        return 0
     from muster.act.launch import run_allocated, run_within
     from muster.act.rank_library import make_rank_library
     from muster.look.image_facts import look_at_image
@@ -26,8 +18,7 @@ def main(words: Sequence[str]) -> int:
     from muster.plan.interactive import for_a_shell
     from muster.sites.load import choose_site, overrides_from
 
-    rest, own = take_own(words, ("--quiet", "--verbose"))
-    facts, request = facts_and_request(rest, quiet="--quiet" in own)
+    facts, request = facts_and_request(words.launch, quiet=words.quiet)
     place, _ = place_of(request, facts)
     if place is Place.HERE:
         raise MachineLacks(
@@ -37,12 +28,36 @@ def main(words: Sequence[str]) -> int:
     program = "sh" if request.image else facts.environment.get("SHELL", "/bin/sh")  # the user's may not be in an image
     asked = for_a_shell(request, site, program)
     plan = make_plan(
-        asked, site, look_at_image(asked, site, facts), typed=rest, within=place is Place.WITHIN, stream=True
+        asked,
+        site,
+        look_at_image(asked, site, facts),
+        typed=words.launch.typed,
+        within=place is Place.WITHIN,
+        stream=True,
     )
-    warn(plan.notes, quiet="--quiet" in own)
+    warn(plan.notes, quiet=words.quiet)
     if place is Place.ALLOCATE and plan.shape.gpus_per_node and not plan.shape.cpus_per_task:
         text = "how many cores go with a GPU is not known here: Slurm gives its default, often one; -c N asks for more"
-        say(text, quiet="--quiet" in own)
+        say(text, quiet=words.quiet)
     make_rank_library(plan.rank_library)
     become_it = run_within if place is Place.WITHIN else run_allocated
     return become_it(plan, facts.environment)
+
+
+_NOT_FOR_A_SHELL = (
+    *("output", "error", "per_rank_files", "no_label", "launcher", "here", "snapshot", "check"),
+    *("stage_env", "stage", "stage_out"),
+)
+COMMAND = Command(
+    name="shell",
+    start=main,
+    summary="""\
+Open a shell on the first node: in the allocation where this is typed, else on the site's interactive or debug queue.
+-g 2 asks for a part of a node, with the cores of its GPUs.""",
+    operands="[--] [COMMAND…]",
+    most=None,
+    runs=True,
+    fields=fields_but(*_NOT_FOR_A_SHELL),
+    options=(QUIET,),
+    examples=("muster shell -g 1 -t 30",),
+)

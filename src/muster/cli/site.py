@@ -3,78 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from muster.cli.command_line import JSON, Command, Words, read_launch
 from muster.cli.output import print_json, print_table, say
+from muster.job.option import option
 
 if TYPE_CHECKING:
     from muster.sites.draft import Survey
     from muster.sites.load import Site
     from muster.sites.verify import Finding
 
-_HELP = """\
-usage: muster site VERB [OPTION…]
 
-What is known of the clusters, with the document and the date of each fact.
-
-verbs:
-  list              the profiles there are
-  show [SITE]       one profile; the one of this host if none is named
-  detect            which site this is, and the evidence
-  probe [NAME]      a draft of this cluster's profile, of what may be asked; on stdout
-  check [SITE]      does the profile hold here? a line for each fact that does not
-
-options:
-  --why             show: each value with its reason, document, date and trust
-  --json            one JSON document with stable keys
-  --job             probe: ask a compute node too, by a job of a minute;
-                    check: ask two nodes, and launch over both as Muster would
-  --srun=FLAG       probe, check: one more flag for those jobs, whole (-A, -p, …); repeatable
-  -h, --help        show this page and leave
-
-A site is a name of the list, or a TOML file.
-"""
+def _named(words: Words) -> str | None:
+    """Return the site that was named; None: the one of this host is meant."""
+    return words.operands[0] if words.operands else None
 
 
-def main(words: list[str]) -> int:
-    """Run one verb of `muster site`; returns its exit status."""
-    from muster.errors import RequestError, UnknownName
-
-    switches = {word for word in words if word.startswith("-")}
-    flags = tuple(word.removeprefix("--srun=") for word in words if word.startswith("--srun="))
-    switches -= {f"--srun={flag}" for flag in flags}
-    names = [word for word in words if not word.startswith("-")]
-    if not words or switches & {"-h", "--help"}:
-        print(_HELP, end="")
-        return 0 if words else 2
-    verbs: dict[str, tuple[Callable[[list[str], set[str]], int], int, set[str]]] = {
-        "list": (_list, 0, {"--json"}),
-        "show": (_show, 1, {"--json", "--why"}),
-        "detect": (_detect, 0, {"--json"}),
-        "probe": (partial(_probe, flags), 1, {"--job"}),
-        "check": (partial(_check, flags), 1, {"--job", "--json"}),
-    }
-    if not names or names[0] not in verbs:
-        raise UnknownName("verb of muster site", names[0] if names else "", verbs)
-    verb, most, known = verbs[names[0]]
-    for switch in sorted(switches - known):
-        raise UnknownName(f"option of muster site {names[0]}", switch, sorted(known))
-    if len(names) - 1 > most:
-        raise RequestError(
-            f"muster site {names[0]} takes {most} names, not {len(names) - 1}", hint="muster site --help"
-        )
-    return verb(names[1:], switches)
-
-
-def _list(names: list[str], switches: set[str]) -> int:
-    del names
+def _list(words: Words) -> int:
     from muster.look.probe import look
     from muster.sites.heads import SearchPath, heads
 
     found = heads(SearchPath.of(look()))
-    if "--json" in switches:
+    if words.json:
         print_json(
             [
                 {
@@ -94,21 +46,21 @@ def _list(names: list[str], switches: set[str]) -> int:
     return 0
 
 
-def _show(names: list[str], switches: set[str]) -> int:
+def _show(words: Words) -> int:
     from muster.look.probe import look
     from muster.sites.load import choose_site
     from muster.sites.tell import as_json, lines, missing_keys
 
-    site = choose_site(names[0] if names else None, look())
+    site = choose_site(_named(words), look())
     for note in site.notes:
         say(note)
-    if "--json" in switches:
+    if words.json:
         print_json(_plain(as_json(site)))
         return 0
     width = min(44, max(len(line.key) for line in lines(site)))
     for line in lines(site):
         print(f"{line.key:<{width}}  {line.value}")
-        if "--why" in switches:
+        if words.why:
             for said in (line.origin.reason, line.origin.words()):
                 if said:
                     print(f"{'':{width}}    {said}")
@@ -132,8 +84,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
-def _detect(names: list[str], switches: set[str]) -> int:
-    del names
+def _detect(words: Words) -> int:
     from muster.look.probe import look
     from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
     from muster.sites.match import decide
@@ -145,7 +96,7 @@ def _detect(names: list[str], switches: set[str]) -> int:
         {head.name: head.detect for head in found},
         {head.name: head.file for head in found},
     )
-    if "--json" in switches:
+    if words.json:
         hints = [{"site": site, "sign": sign} for site, sign in sighting.hints]
         print_json({"site": sighting.name or DEFAULT_SITE, "evidence": list(sighting.evidence), "not_decisive": hints})
         return 0
@@ -160,12 +111,12 @@ def _detect(names: list[str], switches: set[str]) -> int:
     return 0
 
 
-def _survey(flags: Sequence[str], switches: set[str]) -> Survey:
+def _survey(words: Words) -> Survey:
     """Ask this cluster; an error where nothing could be asked."""
     from muster.look.probe import look
     from muster.look.survey import survey
 
-    found = survey(look(), job=flags if "--job" in switches or flags else None)
+    found = survey(look(), job=words.srun if words.job or words.srun else None)
     if not found.answers:
         from muster.errors import MachineLacks
 
@@ -178,26 +129,26 @@ def _survey(flags: Sequence[str], switches: set[str]) -> Survey:
     return found
 
 
-def _probe(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
+def _probe(words: Words) -> int:
     from muster.sites.draft import draft
 
-    print(draft(_survey(flags, switches), names[0] if names else "mine"), end="")
+    print(draft(_survey(words), _named(words) or "mine"), end="")
     say("keep it as ~/.config/muster/sites/NAME.toml, or give it to --site")
     return 0
 
 
-def _check(flags: Sequence[str], names: list[str], switches: set[str]) -> int:
+def _check(words: Words) -> int:
     from muster.look.probe import look
     from muster.sites.draft import seen_profile
     from muster.sites.load import choose_site
     from muster.sites.tell import third_party_keys
     from muster.sites.verify import verify
 
-    site = choose_site(names[0] if names else None, look())
-    findings = verify(site, seen_profile(_survey(flags, switches)))
-    if "--job" in switches or flags:
-        findings += _prove(site, names[0] if names else site.name, flags)
-    if "--json" in switches:
+    site = choose_site(_named(words), look())
+    findings = verify(site, seen_profile(_survey(words)))
+    if words.job or words.srun:
+        findings += _prove(site, _named(words) or site.name, words.srun)
+    if words.json:
         rows = [
             {
                 "key": each.key,
@@ -252,7 +203,7 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     from muster.sites.verify import Finding
 
     words = ["--site", name, "-N", "2", "-t", "2", *(f"--sbatch={flag}" for flag in flags), "--", "true"]
-    facts, request = facts_and_request(words)
+    facts, request = facts_and_request(read_launch(words))
     plan = plan_for(request, facts, words, stream=True)
     names = [each.name for each in plan.variables if not each.name.endswith("*")]
     made = with_command(plan, probe(("true",), names=names, files=()))
@@ -272,3 +223,60 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
         for point in points
         if not point.ok
     ]
+
+
+_SRUN = option(
+    "--srun",
+    metavar="FLAG",
+    repeated=True,
+    whole_flags=True,
+    group="output",
+    help="one more flag for the job of --job: --srun=-Aphys",
+)
+COMMAND = Command(
+    name="site",
+    summary="""\
+What is known of the clusters, with the document and the date of each fact. A site is a name of the list, or a TOML
+file.""",
+    verbs=(
+        Command(name="site list", start=_list, summary="List the profiles that there are.", options=(JSON,)),
+        Command(
+            name="site show",
+            start=_show,
+            summary="Show one profile; the one of this host if none is named.",
+            operands="[SITE]",
+            most=1,
+            options=(
+                option("--why", group="output", help="each value with its reason, document, date and trust"),
+                JSON,
+            ),
+        ),
+        Command(name="site detect", start=_detect, summary="Which site this is, and the evidence.", options=(JSON,)),
+        Command(
+            name="site probe",
+            start=_probe,
+            summary="""\
+Write a draft of this cluster's profile on stdout.
+
+It asks of Slurm what an ordinary user may ask.""",
+            operands="[NAME]",
+            most=1,
+            options=(option("--job", group="output", help="ask a compute node too, by a job of a minute"), _SRUN),
+        ),
+        Command(
+            name="site check",
+            start=_check,
+            summary="""\
+Does the profile hold here? One line for each fact that does not.
+
+Status 0: it holds; 1: something does not.""",
+            operands="[SITE]",
+            most=1,
+            options=(
+                option("--job", group="output", help="ask two nodes too, and launch over both as Muster would"),
+                JSON,
+                _SRUN,
+            ),
+        ),
+    ),
+)

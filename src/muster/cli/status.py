@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from muster.cli.asking import (
@@ -11,12 +11,13 @@ from muster.cli.asking import (
     cases,
     ended_how,
     expected_start,
+    job_ids,
     other_owner,
-    parse_words,
     plain,
     scheduler,
     when,
 )
+from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -24,24 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["describe", "headline"]
 
-_PAGE = """\
-usage: muster status JOB… [--json]
 
-Say where jobs are in their life. `muster why JOB` says why, `muster logs JOB` shows the output.
-
-options:
-  --json         one JSON document with stable keys: a list, one entry per job
-  -h, --help     show this page and leave
-"""
-
-
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """Tell the state of jobs: one request, and one more where accounting has to be asked."""
-    typed = parse_words("status", words, _PAGE, ids=(1, None))
-    if typed is None:
-        return 0
-    found = cases(typed.ids, scheduler().jobs(typed.ids))
-    if "--json" in typed.switches:
+    ids = job_ids(words)
+    found = cases(ids, scheduler().jobs(ids))
+    if words.json:
         print_json([as_json(case) for case in found])
         return 0
     print("\n\n".join("\n".join(describe(case)) for case in found))
@@ -102,3 +91,16 @@ def _left(job: Job) -> str:
         return ""
     left_s = int(job.started + job.time_limit_s - time.time())
     return f", {format_walltime(left_s)} left" if left_s > 0 else ", which is over"
+
+
+COMMAND = Command(
+    name="status",
+    start=main,
+    summary="""\
+Say where jobs are in their life. `muster why JOB` says why, `muster logs JOB` shows the output.""",
+    options=(JSON,),
+    operands="JOB…",
+    least=1,
+    most=None,
+    hint="muster jobs lists yours",
+)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from muster.cli.launching import asked_for_help, facts_and_request, place_gate, place_staged, plan_for, take_own, warn
+from muster.cli.command_line import JSON, QUIET, Command, Words, fields_but
+from muster.cli.launching import facts_and_request, place_gate, place_staged, plan_for, warn
 from muster.cli.output import print_json, say
 
-_USAGE = "muster submit [OPTION…] [--] COMMAND…"
-_SUMMARY = "Queue the command as a Slurm job. Prints the job id alone on stdout; everything else goes to stderr."
 
-
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """Queue a job."""
-    if asked_for_help(words, _USAGE, _SUMMARY, leave_out=("here", "no_label")):
-        return 0
     from pathlib import Path
 
     from muster.act.preflight import check_before_start
@@ -23,10 +17,9 @@ def main(words: Sequence[str]) -> int:
     from muster.act.submit import submit
     from muster.plan.build import digest_of
 
-    rest, own = take_own(words, ("--quiet", "--verbose", "--json"))
-    quiet = "--quiet" in own
-    facts, request = facts_and_request(rest, quiet=quiet)
-    plan = plan_for(request, facts, rest)
+    quiet = words.quiet
+    facts, request = facts_and_request(words.launch, quiet=quiet)
+    plan = plan_for(request, facts, words.launch.typed)
     warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
     make_rank_library(plan.rank_library)
     place_gate(plan)
@@ -40,8 +33,21 @@ def main(words: Sequence[str]) -> int:
         say=lambda text: say(text, quiet=quiet),
     )
     say(f"job {done.job}: {done.directory}", quiet=quiet)
-    if "--json" in own:
+    if words.json:
         print_json({"job": done.job, "directory": str(done.directory), "adopted": done.adopted})
     else:
         print(done.job)
     return 0
+
+
+COMMAND = Command(
+    name="submit",
+    start=main,
+    summary="Queue the command as a Slurm job. The job id stands alone on stdout; everything else goes to stderr.",
+    operands="[--] COMMAND…",
+    most=None,
+    runs=True,
+    fields=fields_but("here", "no_label"),
+    options=(JSON, QUIET),
+    examples=("muster submit -N 2 -g 4 -t 12h -A ACCOUNT -- python train.py",),
+)

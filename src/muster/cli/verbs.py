@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from muster.cli.command_line import Command
 
 
 class Verb(NamedTuple):
@@ -11,6 +14,14 @@ class Verb(NamedTuple):
     name: str
     module: str
     help: str
+
+
+def command_of(verb: Verb) -> Command:
+    """Return the command line that the verb's file describes."""
+    from importlib import import_module
+
+    command: Command = import_module(verb.module).COMMAND
+    return command
 
 
 VERBS = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import Case, as_json, cases, expected_start, parse_words, plain, scheduler, when
+from muster.cli.asking import Case, as_json, cases, expected_start, job_ids, plain, scheduler, when
+from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json
 from muster.cli.status import headline
 
@@ -14,26 +15,14 @@ if TYPE_CHECKING:
     from muster.slurm.jobs import Job
     from muster.slurm.srun_messages import Failure
 
-_PAGE = """\
-usage: muster why JOB [--json]
-
-Say why a job waits, what would start it sooner and when it is expected to start; or how it ended: state, exit
-status or signal, node, and the last lines of the rank that failed first.
-
-options:
-  --json         one JSON document with stable keys: a list, one entry per job
-  -h, --help     show this page and leave
-"""
 _LINES = 15
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """Explain a job."""
-    typed = parse_words("why", words, _PAGE, ids=(1, None))
-    if typed is None:
-        return 0
-    found = cases(typed.ids, scheduler().jobs(typed.ids))
-    if "--json" in typed.switches:
+    ids = job_ids(words)
+    found = cases(ids, scheduler().jobs(ids))
+    if words.json:
         print_json([_as_json(case) for case in found])
         return 0
     print("\n\n".join("\n".join(_explain(case)) for case in found))
@@ -186,3 +175,17 @@ def _as_json(case: Case) -> dict[str, Any]:
         found["last_lines"] = _last_words(output, failure)
         found["known_error"] = _known(found["last_lines"])
     return found
+
+
+COMMAND = Command(
+    name="why",
+    start=main,
+    summary="""\
+Say why a job waits, what would start it sooner and when it is expected to start; or how it ended: state, exit
+status or signal, node, and the last lines of the rank that failed first.""",
+    options=(JSON,),
+    operands="JOB…",
+    least=1,
+    most=None,
+    hint="muster jobs lists yours",
+)

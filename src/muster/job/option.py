@@ -55,6 +55,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     directive: str | None = None
     """The flag of sbatch's that the value becomes, in the header of the job; None: the plan makes something of it."""
 
+    required: bool = False
     often: bool = False
     """Whether the first page of help shows it."""
 
@@ -72,8 +73,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def head(self) -> str:
-        """The option as its line of help begins: -N, --nodes N."""
-        return ", ".join(self.flags) + (f" {self.metavar}" if self.metavar else "")
+        """The option as its line of help begins: -N, --nodes N; a third spelling is only understood."""
+        return ", ".join(self.flags[:2]) + (f" {self.metavar}" if self.metavar else "")
 
     def describe(self) -> str:
         """The option and its sentence, for an error that asks for its value."""
@@ -90,6 +91,7 @@ def option(
     choices: tuple[str, ...] | None = None,
     default: Any = None,
     directive: str | None = None,
+    required: bool = False,
     often: bool = False,
     whole_flags: bool = False,
 ) -> Option:
@@ -104,6 +106,7 @@ def option(
         choices=choices,
         default=default,
         directive=directive,
+        required=required,
         often=often,
         whole_flags=whole_flags,
     )

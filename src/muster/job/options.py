@@ -11,7 +11,7 @@ from muster.job.option import Option, convert
 from muster.job.request import Request, options_of
 from muster.slurm.flags import instead_of, is_flag, name_of_letter
 
-__all__ = ["Typed", "help_page", "parse", "read_words", "request_from"]
+__all__ = ["Typed", "parse", "read_words", "request_from"]
 
 
 class Typed(NamedTuple):
@@ -161,18 +161,3 @@ def request_from(
         else:
             merged[name], where[name] = value, origins[name]
     return Request(command=tuple(command), origins=where, **merged)
-
-
-def help_page(usage: str, summary: str, *, leave_out: Sequence[str] = ()) -> str:
-    """What `muster VERB --help` prints: the options in their groups, each with its one line."""
-    groups: dict[str, list[tuple[str, str]]] = {}
-    for name, option in options_of().items():
-        if name not in leave_out:
-            head = ", ".join(option.flags) + (f" {option.metavar}" if option.metavar else "")
-            groups.setdefault(option.group, []).append((head, option.help.replace("%%", "%")))
-    lines = [f"usage: {usage}", "", summary]
-    for title, rows in groups.items():
-        lines += ["", f"{title}:"]
-        for head, text in rows:
-            lines += [f"  {head:<30}  {text}"] if len(head) <= 30 else [f"  {head}", f"{'':34}{text}"]
-    return "\n".join(lines) + "\n"

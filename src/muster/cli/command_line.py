@@ -1,0 +1,228 @@
+"""What every verb says of its command line, and the one reader for all of them.
+
+A verb's file ends in its `COMMAND`: the sentence, the options, the operands, what starts it. Help (`help_page.py`) and
+completion (`completion.py`) are made from the same value, so that no verb has a parser, a page or a list of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+
+from muster.errors import RequestError, UnknownName
+from muster.job.option import Option, option
+from muster.job.options import Typed, read_words
+from muster.job.request import options_of
+
+__all__ = [
+    "HELP",
+    "JSON",
+    "QUIET",
+    "VERBOSE",
+    "Command",
+    "Launch",
+    "Words",
+    "fields_but",
+    "read_command",
+    "read_launch",
+    "run_command",
+]
+
+JSON = option("--json", help="one JSON document with stable keys", group="output")
+QUIET = option("--quiet", help="only warnings, no progress", group="output")
+VERBOSE = option("--verbose", help="say where it runs and why, and which launcher was chosen", group="output")
+HELP = option("-h", "--help", help="show this page", group="output")
+
+
+class Launch(NamedTuple):
+    """The options of a launch that were typed, and the command."""
+
+    values: Mapping[str, Any]
+    """By field of the request."""
+
+    origins: Mapping[str, str]
+    command: tuple[str, ...]
+    typed: tuple[str, ...]
+    """The words as they were typed, without a verb's own options."""
+
+
+class Words:
+    """What was typed behind a verb. Each of its own options is an attribute: `words.json`, `words.job_option`."""
+
+    def __init__(self, verb: str, own: Mapping[str, Any], launch: Launch, typed: Typed) -> None:
+        self.verb = verb
+        self._own = own
+        self.operands = typed.rest
+        self.launch = launch
+        self.typed = typed
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._own[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def without(self, *names: str) -> list[str]:
+        """Return the words as they were typed, but for these options."""
+        return [word for name, piece in self.typed.pieces if name not in names for word in piece]
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of one verb, or of a verb of a verb."""
+
+    name: str
+    """All of its words after `muster`: lab up."""
+
+    summary: str
+    """Paragraphs, the first in one or two lines; an indented line keeps its shape."""
+
+    start: Callable[[Words], int] | None = None
+    options: tuple[Option, ...] = ()
+    fields: Collection[str] = ()
+    """The fields of the request whose options it takes too."""
+
+    operands: str = ""
+    """As the usage line shows them: JOB…, [SITE], [--] COMMAND…"""
+
+    least: int = 0
+    most: int | None = 0
+    """How many operands there may be; None: any number."""
+
+    choices: tuple[str, ...] | None = None
+    """What the first operand may be."""
+
+    hint: str = ""
+    """What to do where an operand is missing, or is one too many."""
+
+    runs: bool = False
+    """Whether its operands are a command, which begins at the first word that is not an option."""
+
+    verbs: tuple[Command, ...] = ()
+    examples: tuple[str, ...] = ()
+    more: str = ""
+    """What stands below the options, as it is."""
+
+    @property
+    def own(self) -> dict[str, Option]:
+        """Its own options by name."""
+        return {each.long_names[0].replace("-", "_"): each for each in (*self.options, HELP)}
+
+    @property
+    def launch_options(self) -> dict[str, Option]:
+        """The options of the request that it takes, by field."""
+        return {name: each for name, each in options_of().items() if name in self.fields} if self.fields else {}
+
+
+def fields_but(*names: str) -> tuple[str, ...]:
+    """Return the fields of the request without these."""
+    return tuple(name for name in options_of() if name not in names)
+
+
+def run_command(command: Command, words: Sequence[str]) -> int:
+    """Start a verb with these words, or print its page; returns the exit status."""
+    if command.verbs:
+        return _run_verb_of(command, words)
+    typed = None
+    try:
+        typed = _read(command, words)
+    except RequestError:
+        if not _asks_for_help(words):
+            raise
+    if typed is None or "help" in typed.values:
+        from muster.cli.help_page import print_page
+
+        print_page(command, everything=_asks_for_everything(words))
+        return 0
+    if command.start is None:
+        raise AssertionError(f"muster {command.name} starts nothing")
+    return command.start(_words_of(command, typed))
+
+
+def _run_verb_of(command: Command, words: Sequence[str]) -> int:
+    by_name = {each.name.rpartition(" ")[2]: each for each in command.verbs}
+    if words and words[0] in by_name:
+        return run_command(by_name[words[0]], words[1:])
+    if words and not (words[0].startswith("-") and _asks_for_help(words)):
+        raise UnknownName(f"verb of muster {command.name}", words[0], by_name)
+    from muster.cli.help_page import print_page
+
+    print_page(command, everything=True)
+    return 0 if words else 2
+
+
+def _asks_for_help(words: Sequence[str]) -> bool:
+    before = words[: list(words).index("--")] if "--" in words else words
+    return "-h" in before or "--help" in before
+
+
+def _asks_for_everything(words: Sequence[str]) -> bool:
+    return any(word in {"-h", "--help"} and after == "all" for word, after in pairwise(words))
+
+
+def _read(command: Command, words: Sequence[str]) -> Typed:
+    """Return what was typed, if it is what the verb takes."""
+    launch = options_of() if command.fields else {}
+    typed = read_words(words, {**launch, **command.own}, mixed=not command.runs)
+    for name in typed.values:
+        if name in launch and name not in command.fields and "help" not in typed.values:
+            flag = typed.origins[name].partition(" ")[0]
+            raise RequestError(
+                f"muster {command.name} does not take {flag}",
+                hint=f"muster {command.name} --help all lists what it takes",
+            )
+    return typed
+
+
+def read_command(command: Command, words: Sequence[str]) -> Words:
+    """Return what was typed behind a verb that has no verbs of its own."""
+    return _words_of(command, _read(command, words))
+
+
+def _words_of(command: Command, typed: Typed) -> Words:
+    own = {name: _value(name, each, typed) for name, each in command.own.items()}
+    fields = {name: value for name, value in typed.values.items() if name in command.fields and name not in own}
+    _check_operands(command, typed.rest)
+    pieces = [piece for name, piece in typed.pieces if name not in own and (command.runs or piece != ("--",))]
+    plain = tuple(word for piece in pieces for word in piece)
+    return Words(command.name, own, Launch(fields, typed.origins, typed.rest, plain), typed)
+
+
+def _value(name: str, given: Option, typed: Typed) -> Any:
+    if name in typed.values:
+        return typed.values[name]
+    if given.required:
+        raise RequestError(f"{given.flags[0]} is missing", hint=given.describe())
+    return False if given.is_switch else () if given.repeated else given.default
+
+
+def _check_operands(command: Command, operands: Sequence[str]) -> None:
+    usage, page = f"muster {command.name}", f"muster {command.name} --help"
+    if len(operands) < command.least:
+        kind = command.operands.strip("[]….- ").split()[len(operands) :][:1] or ["word"]
+        raise RequestError(f"{usage} needs {_ARTICLES.get(kind[0].strip('[]…'), kind[0])}", hint=command.hint or page)
+    if command.choices is not None and operands and operands[0] not in command.choices:
+        raise UnknownName(command.operands.split()[0].strip("[]…").lower(), operands[0], command.choices)
+    if command.most is not None and len(operands) > command.most:
+        first = operands[command.most]
+        takes = f"at most {command.most} of {command.operands.strip('[]… ')}" if command.most else "no words of its own"
+        raise RequestError(f"{usage} takes {takes}, but {first!r} is one too many", hint=command.hint or page)
+
+
+_ARTICLES = {
+    "JOB": "a job id",
+    "COMMAND": "a command",
+    "CMD": "a command",
+    "DIR": "a directory",
+    "PATH": "a path",
+    "SHELL": "a shell's name",
+    "FAULT": "the name of a fault",
+}
+
+
+def read_launch(words: Sequence[str]) -> Launch:
+    """Return the options of a launch and the command in words that hold nothing else."""
+    typed = read_words(words, options_of())
+    return Launch(typed.values, typed.origins, typed.rest, tuple(words))

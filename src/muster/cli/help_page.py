@@ -1,0 +1,116 @@
+"""The help of every verb, from its command line: at the terminal's width, what people need most first."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from muster.cli.command_line import Command
+from muster.job.option import Option
+
+__all__ = ["help_page", "print_page"]
+
+_WIDEST = 120
+_NARROW = 60
+_HEADS = 28
+
+
+def print_page(command: Command, *, everything: bool) -> None:
+    """Print the help of a verb."""
+    print(help_page(command, width=shutil.get_terminal_size().columns, everything=everything), end="")
+
+
+def help_page(command: Command, *, width: int = 80, everything: bool = False) -> str:
+    """Return the help of a verb: the options that people need most, or all of them."""
+    width = max(20, min(width, _WIDEST))
+    lines = [*_usage(command, width), "", *_wrapped(command.summary, width)]
+    if command.examples:
+        lines += ["", f"example{'s' * (len(command.examples) > 1)}:", *(f"  {each}" for each in command.examples)]
+    if command.verbs:
+        rows = [(each.name.rpartition(" ")[2], each.summary.partition("\n")[0]) for each in command.verbs]
+        lines += ["", "verbs:", *_rows(rows, width, _column_behind(name for name, _ in rows))]
+        lines += ["", *textwrap.wrap(f"`muster {command.name} VERB --help` shows what a verb takes.", width)]
+    else:
+        lines += _options(command, width, everything=everything)
+    if command.more:
+        lines += ["", *_wrapped(command.more, width)]
+    return "\n".join(lines) + "\n"
+
+
+def _usage(command: Command, width: int) -> list[str]:
+    words = "VERB [OPTION…]" if command.verbs else f"[OPTION…] {command.operands}".rstrip()
+    return textwrap.wrap(f"usage: muster {command.name} {words}", width, subsequent_indent=" " * 7)
+
+
+def _options(command: Command, width: int, *, everything: bool) -> Iterator[str]:
+    launch = command.launch_options.values()
+    if not launch or everything:
+        groups: dict[str, list[Option]] = {}
+        for each in (*launch, *command.own.values()):
+            groups.setdefault(_title(each, command), []).append(each)
+        column = _column([each for members in groups.values() for each in members])
+        for title, members in groups.items():
+            if title != "hidden":
+                yield from ("", f"{title}:", *_of_options(members, width, column))
+        return
+    shown = [each for each in (*launch, *command.own.values()) if each.often or each.group == "output"]
+    yield from ("", "what most people need:", *_of_options(shown, width, _column(shown)))
+    count = len(launch) + len(command.own)
+    yield ""
+    yield from textwrap.wrap(f"`muster {command.name} --help all` shows all {count} options.", width)
+
+
+def _title(given: Option, command: Command) -> str:
+    return given.group if command.fields or given.group != "output" else "options"
+
+
+def _column(options: Iterable[Option]) -> int:
+    """Where the sentences of these options begin."""
+    return _column_behind(each.head for each in options)
+
+
+def _column_behind(heads: Iterable[str]) -> int:
+    return min(_HEADS, max(map(len, heads), default=0)) + 4
+
+
+def _of_options(options: Iterable[Option], width: int, column: int) -> Iterator[str]:
+    return _rows([(each.head, _sentence(each)) for each in options if each.group != "hidden"], width, column)
+
+
+def _sentence(given: Option) -> str:
+    again = "; may be given again" if given.repeated else ""
+    default = f" ({given.default})" if isinstance(given.default, (str, int)) and not given.is_switch else ""
+    return f"{given.help.replace('%%', '%')}{default}{again}"
+
+
+def _rows(rows: Iterable[tuple[str, str]], width: int, column: int) -> Iterator[str]:
+    """Two columns; on a narrow terminal, or behind a long head, the sentence stands below its head."""
+    indent = 6 if width < _NARROW else column
+    for head, text in rows:
+        lines = textwrap.wrap(text, width - indent, break_on_hyphens=False) or [""]
+        if width < _NARROW or len(head) + 4 > indent:
+            yield f"  {head}"
+            yield from (f"{'':{indent}}{line}" for line in lines)
+        else:
+            yield f"  {head:<{indent - 2}}{lines[0]}"
+            yield from (f"{'':{indent}}{line}" for line in lines[1:])
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    """Paragraphs, wrapped; a line that begins with a blank is an example or a table, and keeps its shape."""
+    for number, paragraph in enumerate(text.strip("\n").split("\n\n")):
+        if number:
+            yield ""
+        flowing: list[str] = []
+        for line in paragraph.splitlines():
+            if line.startswith(" "):
+                yield from textwrap.wrap(" ".join(flowing), width)
+                flowing = []
+                column = re.match(r" *\S.*?  +(?=\S)|\s+", line)
+                blanks = " " * min(len(column[0]) if column else 0, width // 2)
+                yield from textwrap.wrap(line, width, subsequent_indent=blanks)
+            else:
+                flowing.append(line)
+        yield from textwrap.wrap(" ".join(flowing), width)
