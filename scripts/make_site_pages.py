@@ -180,7 +180,7 @@ def _shell_line(site: Site) -> str:
         words += ["-C", next(iter(asked.constraint.values()))]
     words += ["-N", "1", "-t", EXAMPLE_TIME, *_gpu_words(site, node)]
     if node.cores_per_gpu:
-        words += ["-c", str(node.cores_per_gpu)]
+        words += ["-c", str(node.cores_per_gpu * _gpus_of_shell(site, node))]
     if profile.memory.mem_per_gpu and profile.memory.policy == "explicit":
         words += ["--mem-per-gpu", profile.memory.mem_per_gpu]
     elif "mem" in required and node.memory_mib:
@@ -188,12 +188,17 @@ def _shell_line(site: Site) -> str:
     return shlex.join([*words, "--pty", "bash"])
 
 
+def _gpus_of_shell(site: Site, node: Node) -> int:
+    """Where nodes are not shared a shell has all GPUs, and their cores."""
+    return (node.gpus or 1) if site.profile.request.sharing == "exclusive" else 1
+
+
 def _gpu_words(site: Site, node: Node) -> list[str]:
     asked = site.profile.request
     if not node.gpus or asked.gpus == "whole-node":
         return []
     kind = f"{asked.gpu_type}:" if asked.gpu_type else ""
-    count = node.gpus if asked.sharing == "exclusive" else 1
+    count = _gpus_of_shell(site, node)
     return [f"--gres=gpu:{kind}{count}" if asked.gpus == "gres" else f"--gpus-per-node={count}"]
 
 

@@ -16,6 +16,7 @@ import pytest
 from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import small_registry
 from muster.build.job import handed_over, take_over
+from muster.cli.app import main
 from muster.cli.build import COMMAND, _words_for_job
 from muster.cli.command_line import read_command
 from muster.errors import RequestError
@@ -164,3 +165,18 @@ def test_what_a_look_from_here_refuses_is_not_queued(tmp_path: Path, words: tupl
     refused = run(argv, cwd=tmp_path)
     assert (refused.status, sentence in refused.stderr) == (2, True), refused.stderr
     assert set(tmp_path.iterdir()) == before
+
+
+def test_the_job_is_of_the_site_that_the_build_is_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+
+    def follow(argv: list[str]) -> int:
+        started.append(argv)
+        return 0
+
+    monkeypatch.setattr("muster.build.job.follow", follow)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.txt").write_text("six\n")
+    assert main(["build", "venv", "--site", "lumi", "--requirements", "r.txt", "venv", "--job"]) == 0
+    launch = started[0][: started[0].index("--")]
+    assert launch[launch.index("--site") + 1] == "lumi"

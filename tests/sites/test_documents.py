@@ -4,6 +4,8 @@ is kept stands in the site's profile.
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shlex
 
 import pytest
@@ -115,8 +117,29 @@ _COMMANDS = sorted({item.command for each in ALL.values() for item in each.items
 def test_every_command_of_the_pages_runs(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(command)
     assert words[0] == "muster"
+    if words[1] not in {"plan", "site"}:
+        _parses(words[1:], capsys)
+        return
     status = main(words[1:])
     assert (status, capsys.readouterr().err.count("muster: error")) == (0, 0)
+
+
+def _parses(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """What starts a job or builds is not run: its verb's page has to know every option of it."""
+    verb = words[:2] if words[0] == "build" else words[:1]
+    with contextlib.suppress(SystemExit):
+        main([*verb, "--help"])
+    page = capsys.readouterr().out
+    options = [word.partition("=")[0] for word in words if word.startswith("-")]
+    assert options
+    for option in options:
+        assert re.search(rf"(^|[ ,]){re.escape(option)}\b", page, re.MULTILINE), option
+
+
+def test_every_page_names_a_command_beside_plan_and_show() -> None:
+    for document in ALL.values():
+        verbs = {item.command.split()[1] for item in document.items if item.command}
+        assert verbs & {"build", "shell", "bench", "check"}, document.name
 
 
 @pytest.mark.parametrize("name", COMPLETE)

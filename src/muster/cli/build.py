@@ -73,7 +73,8 @@ def _as_job(verb: Callable[[Words], int], words: Words) -> int:
     name = ["--job-name", f"build-{target.name}"]
     with handed_over(target.absolute(), os.environ, secret) as file:
         muster = [sys.executable, "-m", "muster"]
-        job = [*muster, "run", "-N", "1", "--ntasks-per-node", "1", *name, *words.job_option, "--"]
+        of_site = ["--site", words.site] if words.site else []
+        job = [*muster, "run", "-N", "1", "--ntasks-per-node", "1", *name, *of_site, *words.job_option, "--"]
         return follow([*job, *muster, *words.verb.split(), "--given", str(file), *_words_for_job(words)])
 
 
