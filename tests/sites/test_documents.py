@@ -128,7 +128,7 @@ def _parses(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """What starts a job or builds is not run: its verb's page has to know every option of it."""
     verb = words[:2] if words[0] == "build" else words[:1]
     with contextlib.suppress(SystemExit):
-        main([*verb, "--help"])
+        main([*verb, "--help", *([] if words[0] == "build" else ["all"])])
     page = capsys.readouterr().out
     options = [word.partition("=")[0] for word in words if word.startswith("-")]
     assert options

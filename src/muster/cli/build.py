@@ -83,7 +83,7 @@ def _words_for_job(words: Words) -> list[str]:
     from muster.build.job import PASSWORD
 
     rest = words.without("job", "job_option", "password_stdin", "given")
-    return ["--password-env", PASSWORD, *rest] if words.password_stdin else rest
+    return ["--password-env", PASSWORD, *rest] if getattr(words, "password_stdin", False) else rest
 
 
 def _end_in_order() -> None:
