@@ -21,6 +21,7 @@ from muster.cli.output import print_table
 from muster.facts import Facts
 from muster.job.options import parse, request_from
 from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
+from muster.launchers import launcher_named
 from muster.look.image_facts import look_at_image
 from muster.look.probe import look
 from muster.model.plan import Plan
@@ -97,7 +98,7 @@ def _rank(program: Path, image: Path) -> tuple[str, ...]:
     words = ("-N", "1", "--ntasks-per-node", "2", "--image", str(image), "--", "/bin/true")
     plan = _plan(words, facts)
     line = step_words(plan)
-    texts = {Fragment('"$muster_task"'): prologue_text(plan, "muster_task")}
+    texts = {Fragment('"$muster_task"'): prologue_text(plan, launcher_named(plan.launcher).prologues(plan)[0])}
     return tuple(texts[word] if isinstance(word, Fragment) else str(word) for word in line[line.index("sh") :])
 
 

@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:1d4dbd227f98
+#SBATCH --comment=muster:0f33a42371d2
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 
@@ -32,7 +32,7 @@ muster_main() {
     . .venv/bin/activate || muster_stop 'the virtual environment .venv is not there' 'is it on a file system that the compute nodes see?'
     export RES_OPTIONS='timeout:1 attempts:1'
     # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     muster_choose_port
 
     # The ranks.
@@ -149,7 +149,7 @@ muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
 muster_port=${MUSTER_PORT:-}
 # Ports that Slurm itself reserved for this step come first: steps that run at the same time differ.
-[ -n "$muster_port" ] || [ -n "${MUSTER_RANGE_ASKED:-}" ] || muster_port=${SLURM_STEP_RESV_PORTS:-}
+[ -n "$muster_port" ] || muster_port=${SLURM_STEP_RESV_PORTS:-}
 muster_port=${muster_port%%[,-]*}
 muster_id=$muster_job.${SLURM_STEP_ID:-0}.${SLURM_RESTART_COUNT:-0}
 [ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" "${SLURM_STEP_ID:-0}"

@@ -95,7 +95,8 @@ def _chance(*_: object, **__: object) -> None:
 def plans() -> dict[str, list[str]]:
     """The effects of planning and rendering a launch with each launcher."""
     from muster.facts import Facts
-    from muster.job.request import LAUNCHERS, Request
+    from muster.job.request import Request
+    from muster.launchers import TYPED_NAMES
     from muster.model.plan import Engine
     from muster.plan.build import make_plan
     from muster.render.explain import plan_as_json, plan_as_text
@@ -107,7 +108,7 @@ def plans() -> dict[str, list[str]]:
     asked += [(random, "random"), (socket, "gethostname"), (os, "stat"), (Path, "exists"), (Path, "is_file")]
     told = {}
     site = load("generic")
-    for launcher in LAUNCHERS:
+    for launcher in TYPED_NAMES:
         engine = Engine.HERE if launcher == "local" else Engine.SLURM
         request = Request(command=("train.py", "a b"), nodes=2, gpus_per_node=4, launcher=launcher)
         with watched() as found:

@@ -20,17 +20,23 @@ muster_main() {
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
     export RES_OPTIONS='timeout:1 attempts:1'
     # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=local MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=local MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
 
     # The ranks.
     export MUSTER_PORT=${MUSTER_PORT:-20000}
+    muster_pids=()
     for muster_index in {0..1}; do
         export MUSTER_LOCAL_PROCID=$muster_index MUSTER_LOCAL_LOCALID=$((muster_index % 2))
         export MUSTER_LOCAL_NODEID=$((muster_index / 2))
         export MUSTER_LOCAL_NNODES=1 MUSTER_LOCAL_NTASKS=2
-        sh -c "$muster_task" muster /home/ada/env/bin/python train.py &
+        sh -c "$muster_task" muster /home/ada/env/bin/python train.py <&0 &
+        muster_pids+=("$!")
     done
-    wait
+    muster_status=0
+    for muster_pid in "${muster_pids[@]}"; do
+        wait "$muster_pid" || muster_status=$((muster_status ? muster_status : $?))
+    done
+    exit "${muster_interrupted:-$muster_status}"
 }
 
 # What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.

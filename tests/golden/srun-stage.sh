@@ -33,7 +33,7 @@ muster_main() {
     export RES_OPTIONS='timeout:1 attempts:1'
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=4 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=4 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     # Copies on the nodes' own disks; what cannot be staged is said, and the shared one is used.
     muster_stage_begin /tmp /home/ada/project/out
     muster_stage_thing 1 'the environment /home/ada/env' /home/ada/project/muster-runs/stage/env-8a10ebf8 /home/ada/env /apps/python/bin/python3.11 /apps/python/lib -- /home/ada/env /home/ada/env/lib/python3.11/site-packages && {

@@ -259,7 +259,7 @@ REFUSED = (
     (("--image", "library://x"), facts(), "only docker:// is known"),
     (("--image", "site:none"), facts(), "there is no image of generic named 'none'"),
     (("--image", "name"), facts("missing"), "there is no image name"),
-    (("--image", "x.sif", "--engine", "docker"), facts(), "there is no container engine named 'docker'"),
+    (("--image", "x.sif", "--engine", "runc"), facts(), "there is no container engine named 'runc'"),
     (("--image", "x.sif", "--engine", "pyxis"), facts(), "pyxis cannot run a .sif file"),
     (("--image", "x.sif"), facts(programs={}), "neither this host nor a site profile has a program"),
     (("--image", "x.sif", "--bind", "/a:/b:/c"), facts(), "is not SRC[:DST[:ro]]"),

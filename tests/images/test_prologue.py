@@ -25,7 +25,7 @@ def after(shell: tuple[str, ...], lines: str, environment: dict[str, str], then:
     """The prologue's part, then `lines`."""
     program = shutil.which(shell[0])
     assert program is not None
-    text = f"{compose(('stop', 'image'))}\nmuster_rank=0\n{lines}\n{then}\n"
+    text = f"{compose(('stop', 'image_node', 'image'))}\nmuster_rank=0\n{lines}\n{then}\n"
     return run([program, *shell[1:], "-c", text], env={"PATH": "/usr/bin:/bin", **environment})
 
 
@@ -110,7 +110,7 @@ def test_a_library_that_the_image_cannot_load_is_a_sentence(shell: tuple[str, ..
     assert started("glibc 2.31", APPTAINER_UNSQUASH="1").ok, "an image that has to be unpacked is not asked"
 
 
-CLOSED = compose(("stop", "image", "image_unpack")).replace("[ ! -w /dev/fuse ] || return 0", ":")
+CLOSED = compose(("stop", "image_node", "image", "image_unpack")).replace("[ ! -w /dev/fuse ] || return 0", ":")
 
 
 def engine_in(folder: Path, *, unsquash: bool = True, status: int = 0) -> Path:
@@ -234,7 +234,7 @@ def test_a_torch_for_other_gpus_is_a_sentence(shell: tuple[str, ...], node: str,
 @each_shell
 def test_torchruns_words_stand_behind_those_that_start_python(shell: tuple[str, ...]) -> None:
     names = "muster_nodes=2 muster_address=node1 muster_port=20000 muster_id=1 muster_host=1 muster_here=node1"
-    text = f"{names} MUSTER_NTASKS_PER_NODE=2\n{compose(('go_agent',))}"
+    text = f"{names} MUSTER_NTASKS_PER_NODE=2\n{compose(('torchrun_words', 'go_agent'))}"
     command = ("3", "printf", "%s\\0", "py thon", "--tee=3", "sh", "-c", "$x", "it's", "")
     words = run([*shell, "-c", text, "muster", *command]).stdout.split("\0")[:-1]
 

@@ -10,7 +10,7 @@ from muster.errors import MusterError, RequestError
 from muster.job.request import Request
 from muster.launchers import launcher_named
 from muster.model.plan import Engine, Plan
-from muster.plan.horovod import pmi_of
+from muster.plan.launcher import pmi_of
 from muster.render.parts import compose
 from muster.runner import run
 from muster.sites.load import load
@@ -66,7 +66,7 @@ def test_a_site_without_mpirun_starts_them_with_srun() -> None:
 
 def test_without_mpirun_and_without_a_known_pmi_it_says_what_it_lacks() -> None:
     with pytest.raises(RequestError, match="does not say by which PMI srun starts") as refused:
-        pmi_of(Request(command=("x",)), load("generic"), None)
+        pmi_of(Request(command=("x",), launcher="horovod"), load("generic"), None)
     assert "--mpi pmix" in str(refused.value.hint)
 
 

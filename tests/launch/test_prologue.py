@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.job.request import LAUNCHERS as CHOICES
+from muster.launchers import TYPED_NAMES as CHOICES
 from muster.launchers import launcher_named
 from muster.rank import contract
 from muster.rank.hostlist import compress, first
 from muster.render.parts import compose
+from muster.render.script import prologue_text
 from muster.runner import run
 
 from .shells import MPI_RANK, SHELLS, SLURM_RANK, fake_topology, start, step, told
@@ -290,9 +291,9 @@ def test_every_prologue_passes_shellcheck(name: str, words: tuple[str, ...], tmp
     from .plans import plan
 
     planned = plan(*words, launcher=name)
-    for variable, parts in launcher_named(planned.launcher).prologues(planned):
-        script = tmp_path / f"{variable}.sh"
-        script.write_text("#!/bin/sh\n" + compose(parts))
+    for prologue in launcher_named(planned.launcher).prologues(planned):
+        script = tmp_path / f"{prologue.variable}.sh"
+        script.write_text("#!/bin/sh\n" + prologue_text(planned, prologue))
         # SC2034: not every prologue uses all that is known; SC2153: MUSTER_PORT and MASTER_PORT are both meant.
         result = run(["shellcheck", "-s", "sh", "-e", "SC2034,SC2153", str(script)])
         assert result.ok, result.stdout

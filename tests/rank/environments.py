@@ -88,6 +88,7 @@ def muster(launcher: str, rank: int, size: int, local: int, local_size: int) -> 
         **torchrun(rank, size, local, local_size),
         "NODE_RANK": str(rank // local_size),
         "MUSTER_LAUNCHER": launcher,
+        "MUSTER_AGENTS": "01"[launcher not in {"srun", "local"}],
         "MUSTER_NODES": "n1 n2 n3 n4",
     }
 

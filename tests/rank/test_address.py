@@ -42,7 +42,8 @@ def test_a_published_address_is_kept() -> None:
 def test_ranks_of_one_host_meet_on_its_loopback() -> None:
     assert met(open_mpi(1, 2, 1, 2)).host == "127.0.0.1"
     assert met(slurm_step(0, "1")).host == "127.0.0.1"
-    simulated = {**muster("local", 5, 8, 1, 2), "MASTER_ADDR": "127.0.0.1", "MUSTER_NODES": "here here here here"}
+    simulated = {**muster("local", 5, 8, 1, 2), "MASTER_ADDR": "127.0.0.1", "MUSTER_LOCAL_NNODES": "4"}
+    simulated["MUSTER_NODES"] = "here here here here"
     assert met(simulated).host == "127.0.0.1"
 
 

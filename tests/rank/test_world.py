@@ -226,7 +226,12 @@ def test_a_rank_that_never_joins_is_named_with_its_host() -> None:
         print(refused.value)
 
     def on_named_hosts(rank: int, size: int) -> dict[str, str]:
-        return {**torch_variables(rank, size), "MUSTER_LAUNCHER": "local", "MUSTER_NODES": os.uname().nodename}
+        return {
+            **torch_variables(rank, size),
+            "MUSTER_LAUNCHER": "local",
+            "MUSTER_LOCAL_NNODES": "1",
+            "MUSTER_NODES": os.uname().nodename,
+        }
 
     said = well(together(3, body, environment=on_named_hosts, only=lambda rank: rank != 1))
     for text in said:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.errors import MusterError
 from muster.facts import ImageFacts
+from muster.images import engines_in_options
 from muster.model.plan import Plan
 from muster.render.parts import part
 from muster.render.script import job_script
@@ -61,7 +62,7 @@ def cases() -> tuple[Case, ...]:
 
 def _cases() -> Iterator[Case]:
     for site in SIXTEEN:
-        allowed = bundled(site).profile.launch.allowed or ("srun", "torchrun")
+        allowed = bundled(site).profile.launch.allowed or LAUNCHERS
         for size in SIZES:
             for launcher in LAUNCHERS:
                 for mode in MODES if launcher in allowed else ():
@@ -83,7 +84,7 @@ def image_of(site: str) -> str:
 def _runs(site: str, container: str | None) -> bool:
     containers = bundled(site).profile.containers
     engine = containers[container].engine if container in containers else container
-    return engine in {"apptainer", "singularity", "pyxis", "cscs"}
+    return engine in engines_in_options()
 
 
 def words_of(case: Case) -> list[str]:

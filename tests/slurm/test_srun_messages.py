@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.slurm.srun_messages import exit_words, read_step
+from muster.model.failure import exit_words
+from muster.slurm.srun_messages import read_step
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "srun"
 VERSIONS = ("22.05", "24.11", "26.05")

@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import muster
-from muster.act.first_failure import mpirun_failure, torchrun_failure
 from muster.act.watch import LogFile
 from muster.bench.history import read_history
 from muster.bench.order import parse_bytes, parse_sizes
@@ -31,6 +30,8 @@ from muster.cli.app import EXIT_BUG, main
 from muster.errors import MusterError
 from muster.job.request import options_of
 from muster.job.settings import merge_settings
+from muster.launchers.mpirun import mpirun_failure
+from muster.launchers.torchrun import torchrun_failure
 from muster.rank.hostlist import expand
 from muster.rank.identity import identify, tasks_per_node
 from muster.sites.draft import node_answers

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from muster.errors import RequestError
 from muster.launchers import launcher_named
+from muster.launchers.base import Launcher, Starter
 from muster.look.place import scheduler_environment
 from muster.model.plan import Plan
 from muster.model.words import Fragment, Hidden, Template, Word
@@ -91,28 +92,29 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     from muster.act.supervise import Member, supervise
 
     clean = {name: value for name, value in environment.items() if name not in STALE}
-    if plan.launcher.startswith("mpirun"):
+    launcher = launcher_named(plan.launcher)
+    if launcher.starter(plan.engine) is not Starter.MUSTER:
         port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}
         become(_bash(job_script(plan)), {**clean, **port, **carried(plan)})
-    launcher = launcher_named(plan.launcher)
     count = launcher.processes_here(plan)
     shared = _shared_environment(plan, clean)
-    texts = {Fragment(f'"${variable}"'): prologue_text(plan, variable) for variable, _ in launcher.prologues(plan)}
+    texts = {Fragment(f'"${each.variable}"'): prologue_text(plan, each) for each in launcher.prologues(plan)}
     argv = tuple(texts[word] if isinstance(word, Fragment) else str(word) for word in step_words(plan))
     members = [Member(index, argv, {**shared, **_place_of(index, plan, count)}) for index in range(count)]
-    labelled = plan.label and plan.launcher == "local"
-    agents = plan.launcher == "torchrun"
+    agents = bool(launcher.agent)
     outcome = supervise(
-        members, label=labelled, grace_s=plan.grace_s, working_directory=plan.working_directory, report=agents
+        members,
+        label=launcher.labels_here(plan),
+        grace_s=plan.grace_s,
+        working_directory=plan.working_directory,
+        report=agents,
     )
-    return _of_ranks(outcome) if agents and outcome.first_failed is not None else outcome
+    return _of_ranks(launcher, outcome) if agents and outcome.first_failed is not None else outcome
 
 
-def _of_ranks(outcome: Outcome) -> Outcome:
-    """The status and the rank of the first failure that an agent reports: torchrun's own status is 1 for all."""
-    from muster.act.first_failure import earliest_of_torchrun
-
-    failure = earliest_of_torchrun(said.splitlines() for said in outcome.reports)
+def _of_ranks(launcher: Launcher, outcome: Outcome) -> Outcome:
+    """Return the outcome with the first failure that an agent reports: an agent's own status says nothing of it."""
+    failure = launcher.first_failure(report.splitlines() for report in outcome.reports)
     if failure is None or failure.status is None:
         return outcome
     return replace(outcome, status=failure.status, first_failed=failure.tasks[0] if failure.tasks else None)

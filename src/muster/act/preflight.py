@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from muster.errors import MachineLacks, RequestError
+from muster.launchers import launcher_named
+from muster.launchers.base import Starter
 from muster.look.programs import on_path
 from muster.model.plan import Engine, Note, Plan
 from muster.runner import Runner, run
@@ -31,7 +33,8 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
     if plan.image.image is None:
         _check_command([str(word) for word in plan.command], directory, plan, environment)
     if plan.engine is Engine.SLURM:
-        if plan.mpi and plan.launcher.startswith("srun"):
+        launcher = launcher_named(plan.launcher)
+        if plan.mpi and launcher.starts_ranks and launcher.starter(plan.engine) is Starter.STEP:
             _check_mpi(plan.mpi, runner)
         return _private_paths(plan)
     return []

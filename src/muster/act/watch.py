@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from muster.errors import RequestError
+from muster.launchers import known_launcher
 from muster.units import whole_number
 
 __all__ = ["Follower", "JobOutput", "Line", "LogFile", "last_lines", "output_of_files", "output_of_run"]
@@ -112,10 +113,10 @@ def output_of_run(directory: Path, moved: Sequence[Path] = (), task: str | None 
         plan = json.loads((directory / "plan.json").read_text(encoding="utf-8"))
         shape = plan["shape"]
         ranks = int(shape["nodes"]) * int(shape["ntasks_per_node"])
-        # Of torchrun srun knows the agents alone, and a file each is an agent's.
-        launcher = str(plan["launcher"])
-        each = plan["output"] == "rank-files" and launcher in {"srun", "srun+horovod"}
-        return JobOutput(logs, tuple(moved), bool(plan["label"]), ranks, each, launcher)
+        # Where srun knows agents alone, a file each is an agent's.
+        launcher = known_launcher(str(plan["launcher"]))
+        each = plan["output"] == "rank-files" and launcher is not None and launcher.rank_tasks
+        return JobOutput(logs, tuple(moved), bool(plan["label"]), ranks, each, plan["launcher"])
     except (OSError, ValueError, KeyError, TypeError):
         return JobOutput(logs, tuple(moved))
 

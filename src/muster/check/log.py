@@ -12,12 +12,13 @@ from typing import IO, Any
 
 import msgspec
 
-from muster.act.first_failure import earliest_of_torchrun, mpirun_failure, of_agent
 from muster.act.watch import LogFile
 from muster.check.nccl_log import NcclLog, Transport, judge_transports
 from muster.check.ranks.finding import BROKEN, Finding
 from muster.check.signatures import Signature, signatures
-from muster.slurm.srun_messages import KILLED_HINT, KILLED_STATUS, Failure, read_step
+from muster.launchers import by_agents_first
+from muster.model.failure import KILLED_HINT, KILLED_STATUS, Failure, of_agent
+from muster.slurm.srun_messages import read_step
 
 __all__ = ["Cause", "Report", "explain", "read_log"]
 
@@ -220,9 +221,8 @@ class _Reports:
         """The first failure; a rank that somebody names counts more than the end of a step."""
         of_srun = read_step(self._lines).first
         found = [
-            earliest_of_torchrun([self._lines]),
-            mpirun_failure(self._lines),
-            of_agent(of_srun) if self._of_torchrun else of_srun,
+            *(launcher.first_failure([self._lines]) for launcher in by_agents_first()),
+            of_agent(of_srun, "torchrun") if self._of_torchrun else of_srun,
         ]
         known = [failure for failure in found if failure is not None]
         return next((each for each in known if each.tasks or each.host), next(iter(known), None))

@@ -163,7 +163,7 @@ def ended_how(job: Job) -> str:
 
     A job that never had a node may have one too (signal 1 with BadConstraints), which no process ever gave.
     """
-    from muster.slurm.srun_messages import exit_words
+    from muster.model.failure import exit_words
 
     return exit_words(job.status) if job.state.phase.is_over and job.status and job.node_list else ""
 

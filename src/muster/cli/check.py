@@ -63,10 +63,10 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
 
 def _rank_by_rank(plan: Plan) -> list[str]:
     """torchrun's agents hold the port at which the ranks of a check meet: without them."""
-    if "torchrun" not in plan.launcher:
-        return []
-    without = {"mpirun+torchrun": "mpirun", "torchrun": "srun" if plan.engine.value == "slurm" else "local"}
-    return ["--launcher", without[plan.launcher]]
+    from muster.launchers import launcher_named
+
+    instead = launcher_named(plan.launcher).rank_by_rank(plan.engine)
+    return [] if instead is None else ["--launcher", instead]
 
 
 def _asks_for_a_job(request: Request) -> bool:

@@ -12,8 +12,8 @@ from muster.cli.status import headline
 
 if TYPE_CHECKING:
     from muster.act.watch import JobOutput
+    from muster.model.failure import Failure
     from muster.slurm.jobs import Job
-    from muster.slurm.srun_messages import Failure
 
 _LINES = 15
 
@@ -103,7 +103,7 @@ def _ended(case: Case) -> Iterator[str]:
 
 def _killed(job: Job | None, failure: Failure | None) -> Iterator[str]:
     """Of SIGKILL nobody tells the sender: the guess that is right most often, and what Slurm counted."""
-    from muster.slurm.srun_messages import KILLED_HINT, KILLED_STATUS
+    from muster.model.failure import KILLED_HINT, KILLED_STATUS
     from muster.units import format_memory
 
     status = failure.status if failure is not None else job.status if job is not None else None

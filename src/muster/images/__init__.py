@@ -1,29 +1,58 @@
-"""Where a task's files come from: how a command is wrapped in an image, or in the launcher's flags."""
+"""Where a task's files come from: how a command is wrapped in an image, or in the launcher's flags.
+
+The registry below is the only list of engines. `register` adds one more, for a site or a test.
+"""
 
 from __future__ import annotations
 
-from muster.images.base import ImageEngine
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["ImageEngine", "engine_named"]
+if TYPE_CHECKING:
+    from muster.images.base import ImageEngine
+
+__all__ = ["engine_named", "engine_names", "engines_in_options", "forget", "register"]
+
+# What makes each engine: a class, or `module:class`. Where nobody names one, the first that runs an image is taken.
+_REGISTRY: dict[str, Callable[[], ImageEngine] | str] = {
+    "apptainer": "muster.images.apptainer:Apptainer",
+    "singularity": "muster.images.apptainer:Singularity",
+    "pyxis": "muster.images.pyxis:Pyxis",
+    "cscs": "muster.images.cscs:ContainerEngine",
+    "podman-hpc": "muster.images.oci:PodmanHpc",
+    "shifter": "muster.images.shifter:Shifter",
+    "podman": "muster.images.oci:Podman",
+    "docker": "muster.images.oci:Docker",
+    "none": "muster.images.none:NoImage",
+}
+
+
+def register(engine: type[ImageEngine]) -> None:
+    """Add an engine; it may then be named wherever one is named."""
+    _REGISTRY[engine.name] = engine
+
+
+def forget(name: str) -> None:
+    """Remove an engine that was registered."""
+    del _REGISTRY[name]
 
 
 def engine_named(name: str) -> ImageEngine:
-    """The engine of a plan, loaded when it is used."""
-    match name:
-        case "none":
-            from muster.images.none import NoImage
+    """Return the engine of a plan, loaded when it is used."""
+    make = _REGISTRY[name]
+    if isinstance(make, str):
+        module, _, kind = make.partition(":")
+        make = getattr(import_module(module), kind)
+    engine: ImageEngine = make()
+    return engine
 
-            return NoImage()
-        case "apptainer" | "singularity":
-            from muster.images.apptainer import Apptainer
 
-            return Apptainer(name, name.upper())
-        case "pyxis":
-            from muster.images.pyxis import Pyxis
+def engine_names() -> tuple[str, ...]:
+    """Return the name of every engine, also of the one that changes nothing."""
+    return tuple(_REGISTRY)
 
-            return Pyxis()
-        case "cscs":
-            from muster.images.cscs import ContainerEngine
 
-            return ContainerEngine()
-    raise KeyError(name)
+def engines_in_options() -> tuple[str, ...]:
+    """Return the engines that run an image."""
+    return tuple(name for name in _REGISTRY if name != "none")

@@ -5,32 +5,31 @@ needs no sh, no Python and nothing of ours; under torchrun the agent is that com
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-import msgspec
-
-from muster.images.base import activated, names_set
-from muster.model.plan import Flag, Mount, Plan
+from muster.images.base import ImageEngine, activated, carried
+from muster.model.plan import Mount, Plan
 from muster.model.words import Word
-from muster.rank import contract
 
-__all__ = ["Apptainer"]
-
-# What an engine whose site cleans the environment would keep from the rank.
-_CARRIED = (
-    *contract.PUBLISHED,
-    *(contract.NODE_RANK, contract.OMP_NUM_THREADS, contract.JOB, contract.RUN_DIRECTORY, contract.LAUNCHER),
-    *(contract.NODES, contract.METHOD, contract.GRACE, contract.EXPECTED_CPUS, "MUSTER_OMP"),
-    *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
-    *("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
-)
+__all__ = ["Apptainer", "Singularity"]
 
 
-class Apptainer(msgspec.Struct, frozen=True):
-    """One engine under two names: `prefix` is what its own variables begin with."""
+class Apptainer(ImageEngine):
+    """The program; `prefix` is what its own variables begin with."""
 
-    name: str
-    prefix: str
+    name = "apptainer"
+    program = "apptainer"
+    prefix = "APPTAINER"
+    runs = frozenset({"sif", "sandbox", "squashfs", "registry"})
+    gpu_flags: ClassVar[Mapping[str, tuple[str, ...]]] = {"cuda": ("--nv",), "rocm": ("--rocm",)}
+
+    @property
+    def bind_variable(self) -> str:
+        return f"{self.prefix}_BIND"
+
+    def unpacks(self, kind: str) -> bool:
+        return kind in {"sif", "squashfs"}
 
     def parts(self, plan: Plan) -> tuple[str, ...]:
         image = plan.image
@@ -39,11 +38,7 @@ class Apptainer(msgspec.Struct, frozen=True):
             ("stack", image.compare_gpus),
             ("image_asks", image.compare_gpus or image.venv),
         )
-        return ("image", *(name for name, why in wanted if why))
-
-    def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
-        del plan
-        return ()
+        return ("image_node", "image", *(name for name, why in wanted if why))
 
     def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
         image = plan.image
@@ -58,7 +53,7 @@ class Apptainer(msgspec.Struct, frozen=True):
         lines: list[tuple[str, ...]] = [("muster_image_needs", image.program, image.image or "")]
         if image.may_be_unpacked:
             lines.append(("muster_image_opens", image.program, self.prefix, image.image or ""))
-        if plan.launcher.endswith("torchrun"):
+        if image.ranks_start_inside:
             lines.append(("muster_image_has_sh", image.program, image.image or "", self.prefix))
         if image.compare_gpus:
             lines.append(("muster_image_made_for", image.program, image.image or "", self.prefix, image.compare_gpus))
@@ -67,12 +62,12 @@ class Apptainer(msgspec.Struct, frozen=True):
         lines += [
             ("muster_image_sees", *(mount.source for mount in image.mounts)),
             ("muster_image_takes", self.prefix, *(each.target for each in image.mounts if each.source == each.target)),
-            ("muster_image_gets", f"{self.prefix}ENV_", *dict.fromkeys([*_CARRIED, *names_set(plan)])),
+            ("muster_image_gets", f"{self.prefix}ENV_", *carried(plan)),
         ]
         libraries = [mount.source for mount in image.mounts if ".so" in mount.source]
         if libraries and image.kind != "sandbox":
             lines.append(("muster_image_loads", image.program, image.image or "", self.prefix, *libraries))
-        if plan.launcher.endswith("horovod"):
+        if image.joins_mpi:
             lines.append(("muster_image_joins", f"{self.prefix}ENV_"))
         if image.venv is not None:
             if image.venv_python is not None:
@@ -85,9 +80,13 @@ class Apptainer(msgspec.Struct, frozen=True):
             lines.append(("eval", 'eval "$muster_image_words"'))
         return tuple(lines)
 
-    def definition(self, plan: Plan) -> tuple[Word, ...] | None:
-        del plan
-        return None
+
+class Singularity(Apptainer):
+    """The same engine under its other name."""
+
+    name = "singularity"
+    program = "singularity"
+    prefix = "SINGULARITY"
 
 
 def _bind(mount: Mount) -> str:

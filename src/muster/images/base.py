@@ -2,42 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from muster.model.plan import Flag, Plan
 from muster.model.words import Word
+from muster.rank import contract
 
-__all__ = ["ImageEngine", "activated", "lines_inside", "names_set", "parts_inside"]
+__all__ = ["ImageEngine", "activated", "carried", "lines_inside", "names_set", "parts_inside"]
+
+# What a rank has learnt before its image starts.
+_LEARNT = (
+    *contract.PUBLISHED,
+    *(contract.NODE_RANK, contract.OMP_NUM_THREADS, contract.JOB, contract.RUN_DIRECTORY, contract.LAUNCHER),
+    *(contract.AGENTS, contract.LOCAL_NNODES),
+    *(contract.NODES, contract.METHOD, contract.GRACE, contract.EXPECTED_CPUS, "MUSTER_OMP"),
+    *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    *("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
+)
 
 
-class ImageEngine(Protocol):
-    """One way to give a task its files."""
+class ImageEngine:
+    """One way to give a task its files. What most engines have in common is written here."""
+
+    name: ClassVar[str]
+    """The word for it in --engine and in profiles."""
+
+    runs: frozenset[str] = frozenset()
+    """The kinds of image that it runs: sif, squashfs, sandbox, registry, edf."""
+
+    program: ClassVar[str] = ""
+    """The program that stands around the command; empty: the engine lives in the flags of the step."""
+
+    gpu_flags: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Kind of GPUs → the flags that bring them in."""
+
+    only_verb: str | None = None
+    """The word before its flags where it has one way to start a command; None: exec or run, as the site says."""
+
+    needs_sh: bool = False
+    """Whether the image has to hold sh."""
+
+    separators: str = ""
+    """Characters that a path which is bound must not hold."""
+
+    kept_outside: tuple[str, ...] = ()
+    """Variables of the host that it would bring in and that belong outside."""
 
     @property
-    def name(self) -> str:
-        """The word for it in --engine and in profiles."""
-        ...
+    def bind_variable(self) -> str:
+        """The variable in which it is told to bind one more path; empty: it has none."""
+        return ""
+
+    @property
+    def in_step(self) -> bool:
+        """Whether it lives in the flags of a Slurm step: without one it does not work."""
+        return bool(self.runs) and not self.program
+
+    def can_be_asked(self, kind: str) -> bool:
+        """Return whether a node may look into such an image before the ranks start: nothing is pulled for that."""
+        return kind != "registry" or self.in_step
+
+    def unpacks(self, kind: str) -> bool:
+        """Return whether a node that may not mount such an image would unpack it."""
+        del kind
+        return False
 
     def parts(self, plan: Plan) -> tuple[str, ...]:
-        """The parts of render/shell that `prologue` calls."""
-        ...
+        """Return the parts of render/shell that `prologue` calls."""
+        del plan
+        return ()
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
-        """Flags of the step, for engines that live in the launcher (Pyxis, the CSCS Container Engine)."""
-        ...
+        """Return flags of the step, for engines that live in the launcher (Pyxis, the CSCS Container Engine)."""
+        del plan
+        return ()
 
     def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-        """The command as it runs inside the image, for engines that are programs (Apptainer)."""
-        ...
+        """Return the command as it runs inside the image, for engines that are programs (Apptainer)."""
+        return activated(plan, command)
 
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
-        """Commands of sh, as words, that every started process runs last before its command."""
-        ...
+        """Return commands of sh, as words, that every started process runs last before its command."""
+        del plan
+        return ()
 
     def definition(self, plan: Plan) -> tuple[Word, ...] | None:
-        """The lines of the file that the batch script writes to RUN/image.toml; None: the engine wants none."""
-        ...
+        """Return the lines of the file that the batch script writes to RUN/image.toml; None: there is no such file."""
+        del plan
+        return None
 
 
 def activated(plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
@@ -50,6 +103,11 @@ def activated(plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
 def names_set(plan: Plan) -> tuple[str, ...]:
     """The variables that user and site set: what an image says of them does not hold."""
     return tuple(each.name for each in plan.variables if each.value is not None or each.pass_on)
+
+
+def carried(plan: Plan) -> tuple[str, ...]:
+    """Return the variables that reach the command where an engine keeps the others out."""
+    return tuple(dict.fromkeys([*_LEARNT, *names_set(plan)]))
 
 
 def parts_inside(plan: Plan) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ The script writes the EDF beside the run's record. An EDF of the user's own is w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from muster.images.base import activated, lines_inside, parts_inside
+from muster.images.base import ImageEngine, lines_inside, parts_inside
 from muster.images.enroot_name import enroot_name
 from muster.model.plan import Flag, ImageUse, Mount, Plan, Reason, Variable
 from muster.model.words import Fragment, Hidden, Template, Word
@@ -17,10 +17,14 @@ from muster.model.words import Fragment, Hidden, Template, Word
 __all__ = ["ContainerEngine"]
 
 
-class ContainerEngine:
+class ContainerEngine(ImageEngine):
     """An EDF and the flag that names it."""
 
     name = "cscs"
+    runs = frozenset({"squashfs", "registry", "edf"})
+    needs_sh = True
+    separators = ":,"
+    kept_outside = ("LD_LIBRARY_PATH",)
 
     def parts(self, plan: Plan) -> tuple[str, ...]:
         return parts_inside(plan)
@@ -31,9 +35,6 @@ class ContainerEngine:
             Reason("for the ranks alone: in the header it would put this script, and its srun, into the image"),
         )
         return (where, *plan.image.flags)
-
-    def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-        return activated(plan, command)
 
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         return lines_inside(plan)

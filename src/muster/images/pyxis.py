@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 
-from muster.images.base import activated, lines_inside, names_set, parts_inside
+from muster.images.base import ImageEngine, lines_inside, names_set, parts_inside
 from muster.images.enroot_name import enroot_name
 from muster.model.plan import Flag, Mount, Plan, Reason
-from muster.model.words import Fragment, Word
+from muster.model.words import Fragment
 
 __all__ = ["Pyxis"]
 
 
-class Pyxis:
+class Pyxis(ImageEngine):
     """Flags of srun."""
 
     name = "pyxis"
+    runs = frozenset({"squashfs", "registry"})
+    needs_sh = True
+    separators = ":,"
+    kept_outside = ("LD_LIBRARY_PATH",)
 
     def parts(self, plan: Plan) -> tuple[str, ...]:
         return parts_inside(plan)
@@ -38,15 +41,8 @@ class Pyxis:
             *image.flags,
         )
 
-    def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-        return activated(plan, command)
-
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         return lines_inside(plan)
-
-    def definition(self, plan: Plan) -> tuple[Word, ...] | None:
-        del plan
-        return None
 
 
 def _bind(mount: Mount) -> str:

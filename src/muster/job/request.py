@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from muster.images import engines_in_options
 from muster.job.option import (
     Option,
     option,
@@ -21,11 +22,11 @@ from muster.job.option import (
     parse_variable,
     parse_walltime,
 )
+from muster.launchers import TYPED_NAMES
 from muster.units import Memory, Walltime
 
-__all__ = ["LAUNCHERS", "WIREUPS", "Request", "options_of"]
+__all__ = ["WIREUPS", "Request", "options_of"]
 
-LAUNCHERS = ("auto", "srun", "torchrun", "mpirun", "mpirun+torchrun", "horovod", "local")
 # The methods of muster.world(), which this side does not load.
 WIREUPS = (
     "auto",
@@ -177,8 +178,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--launcher",
             metavar="NAME",
             group="how ranks start",
-            choices=LAUNCHERS,
-            help="the program that starts the ranks: " + ", ".join(LAUNCHERS),
+            choices=TYPED_NAMES,
+            help="the program that starts the ranks: " + ", ".join(TYPED_NAMES),
         ),
     ] = "auto"
     mpi: Annotated[
@@ -364,7 +365,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--engine",
             metavar="NAME",
             group="environment",
-            help="container engine: apptainer, singularity, pyxis, cscs; the site's if not given",
+            help=f"container engine: {', '.join(engines_in_options())}; the site's if not given",
         ),
     ] = None
     bind: Annotated[

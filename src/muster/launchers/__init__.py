@@ -1,41 +1,124 @@
-"""How tasks start inside an allocation: one short file per launcher, loaded when it is used. Runs nothing."""
+"""How tasks start inside an allocation: one short file per launcher, loaded when it is used. Runs nothing.
+
+The registry below is the only list of launchers. `register` adds one more, for a site or a test.
+"""
 
 from __future__ import annotations
 
-from muster.launchers.base import Launcher
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, overload
 
-__all__ = ["Launcher", "launcher_named"]
+if TYPE_CHECKING:
+    from muster.launchers.base import Launcher
+    from muster.model.plan import Engine
+
+__all__ = [
+    "TYPED_NAMES",
+    "default_launcher",
+    "forget",
+    "known_launcher",
+    "launcher_named",
+    "launcher_names",
+    "names_for",
+    "names_in_profiles",
+    "register",
+]
+
+
+class _Row(NamedTuple):
+    """What is known of a launcher before its module is loaded."""
+
+    make: Callable[[], Launcher] | str
+    """What makes it: a class, or `module:class`."""
+
+    typed: str | None
+    """The word for it in --launcher; None: nobody types it."""
+
+    in_profiles: bool = True
+
+
+_REGISTRY: dict[str, _Row] = {
+    "srun": _Row("muster.launchers.srun:Srun", "srun"),
+    "torchrun": _Row("muster.launchers.torchrun:Torchrun", "torchrun"),
+    "mpirun": _Row("muster.launchers.mpirun:Mpirun", "mpirun"),
+    "mpirun+torchrun": _Row("muster.launchers.torchrun:MpirunTorchrun", "mpirun+torchrun"),
+    "mpirun+horovod": _Row("muster.launchers.horovod:MpirunHorovod", "horovod", in_profiles=False),
+    "srun+horovod": _Row("muster.launchers.horovod:SrunHorovod", "horovod", in_profiles=False),
+    "local": _Row("muster.launchers.local:Local", "local"),
+    "shell": _Row("muster.launchers.shell:Shell", None, in_profiles=False),
+}
+# Where nobody names one: what needs nothing else, by the place.
+_DEFAULTS = {"slurm": "srun", "here": "local"}
+
+
+class _TypedNames(Sequence[str]):
+    """The words that --launcher takes; what is registered later is among them."""
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        return self._names()[index]
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    @staticmethod
+    def _names() -> tuple[str, ...]:
+        return ("auto", *dict.fromkeys(row.typed for row in _REGISTRY.values() if row.typed is not None))
+
+
+TYPED_NAMES: Sequence[str] = _TypedNames()
+
+
+def register(launcher: type[Launcher]) -> None:
+    """Add a launcher; it may then be named wherever one is named."""
+    typed = (launcher.typed or launcher.name) if launcher.in_options else None
+    _REGISTRY[launcher.name] = _Row(launcher, typed, launcher.in_profiles)
+
+
+def forget(name: str) -> None:
+    """Remove a launcher that was registered."""
+    del _REGISTRY[name]
 
 
 def launcher_named(name: str) -> Launcher:
-    """The launcher of a plan."""
-    match name:
-        case "srun":
-            from muster.launchers.srun import Srun
+    """Return the launcher of a plan."""
+    make = _REGISTRY[name].make
+    if isinstance(make, str):
+        module, _, kind = make.partition(":")
+        make = getattr(import_module(module), kind)
+    launcher: Launcher = make()
+    return launcher
 
-            return Srun()
-        case "torchrun":
-            from muster.launchers.torchrun import Torchrun
 
-            return Torchrun()
-        case "mpirun":
-            from muster.launchers.mpirun import Mpirun
+def known_launcher(name: str | None) -> Launcher | None:
+    """Return the launcher of that name; None where there is none, as in the record of another version."""
+    return launcher_named(name) if name in _REGISTRY else None
 
-            return Mpirun()
-        case "mpirun+torchrun":
-            from muster.launchers.torchrun import MpirunTorchrun
 
-            return MpirunTorchrun()
-        case "mpirun+horovod" | "srun+horovod":
-            from muster.launchers.horovod import Horovod
+def launcher_names() -> tuple[str, ...]:
+    """Return the name of every launcher."""
+    return tuple(_REGISTRY)
 
-            return Horovod(launcher_named(name.removesuffix("+horovod")))
-        case "local":
-            from muster.launchers.local import Local
 
-            return Local()
-        case "shell":
-            from muster.launchers.shell import Shell
+def names_for(typed: str) -> tuple[str, ...]:
+    """Return the launchers that a word of --launcher stands for, the first choice first."""
+    return tuple(name for name, row in _REGISTRY.items() if row.typed == typed) or (typed,)
 
-            return Shell()
-    raise KeyError(name)
+
+def names_in_profiles() -> tuple[str, ...]:
+    """Return the launchers that a site's profile may name."""
+    return tuple(name for name, row in _REGISTRY.items() if row.in_profiles)
+
+
+def default_launcher(engine: Engine) -> str:
+    """Return the launcher where neither the user nor the site names one."""
+    return _DEFAULTS[engine.value]
+
+
+def by_agents_first() -> Iterator[Launcher]:
+    """Yield every launcher, those first whose agents know the ranks."""
+    yield from sorted(map(launcher_named, _REGISTRY), key=lambda launcher: not launcher.agent)

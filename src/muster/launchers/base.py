@@ -1,16 +1,40 @@
-"""What a launcher is: how the ranks of a plan start, as words. Runs nothing."""
+"""What a launcher is: one object that answers every question about how the ranks of a plan start. Runs nothing.
+
+A launcher is a subclass of `Launcher` with a name, and a line in the registry (`launchers/__init__`). What most
+launchers have in common is written here; a new one says only what is different.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar
 
-from muster.model.plan import Engine, Flag, Plan
+import msgspec
+
+from muster.model.failure import Failure
+from muster.model.plan import Engine, Flag, Output, Plan, Variable
 from muster.model.words import Fragment, Word
 
-__all__ = ["KEEPER", "RANK", "WORKER", "Launcher", "Prologues", "Wrap", "identity_part", "prologue"]
+__all__ = [
+    "KEEPER",
+    "RANK",
+    "WORKER",
+    "Launcher",
+    "Part",
+    "Prologue",
+    "Starter",
+    "Wrap",
+    "identity_part",
+    "keeps_report",
+    "prologue_words",
+    "rank_prologue",
+]
 
-Prologues = tuple[tuple[str, tuple[str, ...]], ...]
+Part = str | Path
+"""A shell text: the name of a file in render/shell, or the path of a file elsewhere."""
 
 # Puts a command into the image.
 Wrap = Callable[[Sequence[Word]], tuple[Word, ...]]
@@ -21,35 +45,180 @@ WORKER = "muster_worker"
 KEEPER = "muster_keeper"
 
 
-class Launcher(Protocol):
+class Starter(StrEnum):
+    """Who starts the processes of a launch."""
+
+    STEP = "step"  # Slurm: they are tasks of a step of the job
+    PROGRAM = "program"  # a program that the script runs and that reaches the nodes itself, as mpirun does
+    MUSTER = "muster"  # Muster's own supervisor, on this machine
+
+
+class Prologue(msgspec.Struct, frozen=True):
+    """What a started process runs before its command, by slots that stand in this order."""
+
+    variable: str
+    """The script's variable that holds the text: RANK for what the launcher starts, WORKER for an agent's ranks."""
+
+    common: tuple[Part, ...] = ()
+    """Functions that the other slots call."""
+
+    identity: tuple[Part, ...] = ()
+    """Who this process is: sets muster_rank, muster_size, muster_local_rank, muster_node_rank, muster_address …"""
+
+    start: tuple[Part, ...] = ()
+    """What is checked of the start, and the variables of torch. What runs once on each node stands before it."""
+
+    last: tuple[Part, ...] = ("go_rank",)
+    """Becomes the command. The image and staged copies stand before it."""
+
+    counted: bool = False
+    """The first word after the text is a number: how many words start Python, behind which the part puts its own."""
+
+
+def rank_prologue(identity: Part, *, after: tuple[Part, ...] = (), last: Part = "go_rank") -> Prologue:
+    """Return the prologue of a process that is a rank and learns who it is by `identity`; `after`: its other names."""
+    return Prologue(RANK, ("stop", "meeting"), (identity,), ("cpus", "start", *after), (last,))
+
+
+class Launcher(ABC):
     """One way to start ranks."""
 
     name: str
-    keeps_signals: str
+    """The word for it in plans, in --launcher and in profiles."""
+
+    typed: ClassVar[str | None] = None
+    """The word for it in --launcher where that is not its name: two launchers may share one."""
+
+    in_options: ClassVar[bool] = True
+    """Whether --launcher may name it."""
+
+    in_profiles: ClassVar[bool] = True
+    """Whether a site's profile may name it."""
+
+    engines: frozenset[Engine] = frozenset({Engine.SLURM})
+    """Where it works."""
+
+    wrong_place: tuple[str, str] = ("", "")
+    """The sentence and the hint where it was asked for and does not work."""
+
+    chosen_because: str = ""
+    """The reason where nobody asked for it."""
+
+    starts_ranks: bool = True
+    """Whether it starts ranks at all: a shell is none."""
+
+    agent: str = ""
+    """The program that it starts once on each node and that starts the ranks; empty: it starts the ranks."""
+
+    needs_pmi: bool = False
+    """Whether srun has to be told a PMI, because the ranks find each other by their MPI."""
+
+    sets_mpi_variables: bool = False
+    """Whether each rank has the variables of an MPI that started it."""
+
+    joins_mpi: bool = False
+    """Whether an MPI in the image has to hear what the MPI outside tells its ranks."""
+
+    needs_sh_in_image: str = ""
+    """Why the image has to hold sh, where it has to: the end of a sentence."""
+
+    reaches_by_ssh: tuple[tuple[str, str], ...] = ()
+    """Variables with which it reaches the other hosts by ssh, at sites where Slurm's own way is closed."""
+
+    keeps_signals: str = ""
     """Who gets the signal of sbatch's --signal in the place of the ranks; empty: the ranks do."""
 
-    def prologues(self, plan: Plan) -> Prologues:
-        """The parts of render/shell that each started process runs first, by the script's variable for them."""
-        ...
+    many_nodes_note: str = ""
+    """What the user should know of it where the job has several nodes."""
 
+    def refusal(self, engine: Engine) -> tuple[str, str] | None:
+        """Return the sentence and the hint why it does not work there; None: it does."""
+        return None if engine in self.engines else self.wrong_place
+
+    @property
+    def site_name(self) -> str | None:
+        """The name by which sites allow or refuse it and set conditions; None: no site is asked."""
+        return self.name
+
+    @property
+    def rank_tasks(self) -> bool:
+        """Whether each rank is a task of a Slurm step: masks of CPUs fit, and a file of each task is a rank's."""
+        in_slurm = Engine.SLURM in self.engines and self.starter(Engine.SLURM) is Starter.STEP
+        return in_slurm and self.starts_ranks and not self.agent
+
+    @property
+    def leaves_daemons(self) -> bool:
+        """Whether something on each node stands between Slurm and the ranks, which Slurm may have numbered."""
+        return bool(self.agent) or self.starter(Engine.SLURM) is Starter.PROGRAM
+
+    def starter(self, engine: Engine) -> Starter:
+        """Return who starts the processes."""
+        return Starter.STEP if engine is Engine.SLURM else Starter.MUSTER
+
+    @abstractmethod
+    def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
+        """Return what each started process runs first; that of RANK is run by what the launcher itself starts."""
+
+    @abstractmethod
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
-        """The launcher's own options, each with its reason."""
-        ...
+        """Return the launcher's own options, each with its reason, labels and standard input among them."""
 
+    @abstractmethod
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        """The whole line that starts the plan's command as its ranks; `wrap` goes around what runs in the image."""
-        ...
+        """Return the whole line that starts the plan's command; `wrap` goes around what runs in the image."""
+
+    def parts(self, plan: Plan) -> tuple[Part, ...]:
+        """Return the shell parts that stand in the script itself: what `prepare` and `step` call."""
+        del plan
+        return ()
+
+    def prepare(self, plan: Plan, carried: Sequence[str]) -> Iterator[str]:
+        """Yield the lines before the first step; `carried` are the variables that every rank has to get."""
+        del plan, carried
+        return iter(())
+
+    @abstractmethod
+    def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
+        """Yield the lines that run `words` as one step and leave its status in muster_status.
+
+        The status is that of the first rank that failed. The lines may run again in one job: they then start the
+        same ranks as a new step. A launcher whose step becomes the script (a shell) ends in `exec`.
+        """
 
     def processes_here(self, plan: Plan) -> int:
-        """How many of that line the supervisor starts on a machine without Slurm."""
-        ...
+        """Return how many of its lines the supervisor starts on a machine without Slurm."""
+        del plan
+        return 1
+
+    def labels_here(self, plan: Plan) -> bool:
+        """Return whether the supervisor puts the rank before each line: an agent does it itself."""
+        return plan.label and not self.agent
+
+    def variables(self) -> tuple[Variable, ...]:
+        """Return what the ranks have to be told."""
+        return ()
+
+    def first_failure(self, outputs: Iterable[Iterable[str]]) -> Failure | None:
+        """Return the first failure that it reports in these texts; Slurm's own messages are read elsewhere."""
+        del outputs
+        return None
+
+    def rank_by_rank(self, engine: Engine) -> str | None:
+        """Return the launcher that stands in for it where every rank is checked alone; None: itself."""
+        del engine
+        return None
 
 
 def identity_part(plan: Plan) -> str:
-    """Where a process that we or srun start learns who it is."""
+    """Return the part by which a process that Muster or srun starts learns who it is."""
     return "rank_local" if plan.engine is Engine.HERE else "rank_slurm"
 
 
-def prologue(variable: str, command: Sequence[Word]) -> tuple[Word, ...]:
-    """`command`, started by the prologue that the script keeps in `variable`."""
+def prologue_words(variable: str, command: Sequence[Word]) -> tuple[Word, ...]:
+    """Return `command`, started by the prologue that the script keeps in `variable`."""
     return ("sh", "-c", Fragment(f'"${variable}"'), "muster", *command)
+
+
+def keeps_report(plan: Plan) -> bool:
+    """Return whether the launcher's report passes through the script, because no file of the run holds it."""
+    return plan.output not in {Output.FILES, Output.RANK_FILES}

@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
-from muster.launchers.base import RANK, Launcher, Prologues, Wrap
-from muster.model.plan import Flag, Plan
-from muster.model.words import Word
+from msgspec.structs import replace
 
-__all__ = ["Horovod"]
+from muster.launchers.base import RANK, Launcher, Prologue
+from muster.launchers.mpirun import Mpirun
+from muster.launchers.srun import Srun
+from muster.model.plan import Plan, Reason, Variable
+
+__all__ = ["MpirunHorovod", "SrunHorovod"]
+
+_MPI = Reason("the ranks find each other by the MPI that starts them, not by a server of Horovod's own", "horovod")
 
 
-class Horovod:
+class _Horovod(Launcher):
     """Another launcher's ranks, which look for their MPI before they start."""
 
-    def __init__(self, starter: Launcher) -> None:
-        self._starter = starter
-        self.name = f"{starter.name}+horovod"
-        self.keeps_signals = starter.keeps_signals
+    typed = "horovod"
+    in_profiles = False
+    joins_mpi = True
 
-    def prologues(self, plan: Plan) -> Prologues:
+    def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
         return tuple(
-            (variable, (*parts[:-1], "horovod", parts[-1]) if variable == RANK else parts)
-            for variable, parts in self._starter.prologues(plan)
+            replace(prologue, start=(*prologue.start, "horovod")) if prologue.variable == RANK else prologue
+            for prologue in super().prologues(plan)  # type: ignore[safe-super]  # of the launcher beside it
         )
 
-    def flags(self, plan: Plan) -> tuple[Flag, ...]:
-        return self._starter.flags(plan)
+    def variables(self) -> tuple[Variable, ...]:
+        """Horovod's own choice, said aloud: one that was built without MPI ends instead of waiting for a server."""
+        return tuple(Variable(name, "mpi", _MPI) for name in ("HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS"))
 
-    def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        return self._starter.words(plan, wrap)
 
-    def processes_here(self, plan: Plan) -> int:
-        return self._starter.processes_here(plan)
+class MpirunHorovod(_Horovod, Mpirun):
+    """mpirun starts the ranks."""
+
+    name = "mpirun+horovod"
+    chosen_because = "Horovod's ranks are ranks of MPI: mpirun starts one for each slot"
+
+    @property
+    def site_name(self) -> str | None:
+        return Mpirun.name
+
+
+class SrunHorovod(_Horovod, Srun):
+    """srun starts the ranks, by a PMI."""
+
+    name = "srun+horovod"
+    chosen_because = "Horovod's ranks are ranks of MPI, and you name srun's PMI"
+    needs_pmi = True
+
+    @property
+    def site_name(self) -> str | None:
+        return Srun.name

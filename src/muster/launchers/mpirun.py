@@ -2,36 +2,141 @@
 
 from __future__ import annotations
 
-from muster.launchers.base import RANK, Prologues, Wrap, prologue
-from muster.model.plan import Flag, Plan, Reason
-from muster.model.words import Fragment, Word
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["Mpirun"]
+from muster.launchers.base import (
+    RANK,
+    Launcher,
+    Part,
+    Prologue,
+    Starter,
+    Wrap,
+    keeps_report,
+    prologue_words,
+    rank_prologue,
+)
+from muster.model.failure import Failure, exit_words
+from muster.model.plan import Engine, Flag, Plan, Reason
+from muster.model.words import Fragment, Word, fold, line
+
+__all__ = ["KEEP_REPORT", "NEW_REPORT", "REPORT_KEPT", "ByMpirun", "Mpirun", "mpirun_failure"]
+
+# A report that passes through the script on its way to the user.
+NEW_REPORT = "muster_report=$(mktemp) && trap 'rm -f \"$muster_report\"' EXIT"
+# What outlives its launcher, a process that left its rank's group, holds our pipe: it is not waited for long.
+REPORT_KEPT = 'for _ in {1..20}; do kill -0 "$!" 2>/dev/null && sleep 0.05; done'
+KEEP_REPORT = ' 2> >(tee -i "$muster_report" >&2)'
+
+_OPEN_MPI_SIGNAL = re.compile(
+    r"^\S+ noticed that process rank (?P<rank>[0-9]{1,9}) with PID [0-9]+ on node (?P<host>\S+) "
+    r"exited on signal (?P<signal>[0-9]{1,9})"
+)
+_OPEN_MPI_PROCESS = re.compile(r"^\s*Process name: \[\[[^\]]*\],(?P<rank>[0-9]{1,9})\]")
+_OPEN_MPI_CODE = re.compile(r"^\s*Exit code:\s+(?P<code>[0-9]{1,9})")
+_OPEN_MPI_DAEMON = re.compile(r"^\s*Remote daemon: \[\[[^\]]*\],[0-9]+\] on node (?P<host>\S+)")
+_HYDRA_HOST = re.compile(r"^=\s+(?:RANK (?P<rank>[0-9]{1,9}) )?PID [0-9]+ RUNNING AT (?P<host>\S+)")
+_HYDRA_SIGNAL = re.compile(r"^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: .*\(signal (?P<signal>[0-9]{1,9})\)")
 
 
-class Mpirun:
+class ByMpirun(Launcher):
+    """What every launcher of mpirun's has in common: a program that reaches the nodes, and says its own status."""
+
+    engines = frozenset({Engine.SLURM, Engine.HERE})
+    # The words of Open MPI 4, of Open MPI 5 and of MPICH for the same.
+    reaches_by_ssh = (("OMPI_MCA_plm", "rsh"), ("PRTE_MCA_plm", "ssh"), ("HYDRA_LAUNCHER", "ssh"))
+    keeps_signals = "mpirun's daemons, which pass nothing on"
+    reads_status = "muster_hydra_status"
+    """The function of the script that reads the status out of what was reported."""
+
+    def starter(self, engine: Engine) -> Starter:
+        del engine
+        return Starter.PROGRAM
+
+    def prepare(self, plan: Plan, carried: Sequence[str]) -> Iterator[str]:
+        yield f"muster_label={int(plan.label)}"
+        yield f"muster_carried=({' '.join(carried)})"
+        yield f"muster_mpirun_site=({line(flag.word for flag in plan.mpirun_flags)})"
+        yield "muster_mpirun_words"
+
+    def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
+        """mpirun's status is not always that of the first rank that failed: what was reported is read."""
+        report = '"$muster_report"' if keeps_report(plan) else '"$muster_run_dir/logs/ranks.log"'
+        if keeps_report(plan):
+            yield NEW_REPORT
+            yield fold(words) + KEEP_REPORT
+        else:
+            yield f"{fold(words)} >{report} 2>&1"
+        yield "muster_status=$?"
+        if keeps_report(plan):
+            yield REPORT_KEPT
+        yield f"{self.reads_status} {report}"
+
+
+class Mpirun(ByMpirun):
     """A rank per slot, in the order of the hosts that the script writes."""
 
     name = "mpirun"
+    sets_mpi_variables = True
     keeps_signals = "mpirun's daemons, which pass nothing on"
 
-    def prologues(self, plan: Plan) -> Prologues:
+    def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
         del plan
-        return ((RANK, ("stop", "meeting", "rank_mpi", "cpus", "start", "slurm_names", "jax", "go_mpi_rank")),)
+        return (rank_prologue("rank_mpi", after=("slurm_names", "jax"), last="go_mpi_rank"),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
-        del plan
-        return (
-            Flag(Fragment('-np "$((muster_nodes * muster_ntasks_per_node))"'), Reason("nodes × ranks of a node")),
-            Flag(
-                Fragment('"${muster_mpirun_ranks[@]}"'),
-                Reason("hosts, binding, labels and the variables for every host, in the words of this mpirun"),
-            ),
-        )
+        return (*_LINE, *plan.mpirun_flags)
 
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        return ("mpirun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, wrap((*plan.gate, *plan.command))))
+        command = prologue_words(RANK, wrap((*plan.gate, *plan.command)))
+        return ("mpirun", *(flag.word for flag in _LINE), *command)
 
-    def processes_here(self, plan: Plan) -> int:
+    def parts(self, plan: Plan) -> tuple[Part, ...]:
         del plan
-        return 1
+        return ("mpirun", "hydra_status")
+
+    def first_failure(self, outputs: Iterable[Iterable[str]]) -> Failure | None:
+        return next((failure for lines in outputs if (failure := mpirun_failure(lines))), None)
+
+
+# The site's own flags of mapping and binding reach the line through the second.
+_LINE = (
+    Flag(Fragment('-np "$((muster_nodes * muster_ntasks_per_node))"'), Reason("nodes × ranks of a node")),
+    Flag(
+        Fragment('"${muster_mpirun_ranks[@]}"'),
+        Reason("hosts, binding, labels and the variables for every host, in the words of this mpirun"),
+    ),
+)
+
+
+def mpirun_failure(lines: Iterable[str]) -> Failure | None:
+    """Return the first failure as Open MPI or MPICH report it; MPICH names a host at most."""
+    rank: int | None = None
+    host: str | None = None
+    in_hydra = ""
+    for text in lines:
+        if found := _OPEN_MPI_SIGNAL.match(text):
+            return failure_of(int(found["rank"]), found["host"], 128 + int(found["signal"]), text)
+        if found := _OPEN_MPI_PROCESS.match(text):
+            rank = int(found["rank"])
+        elif rank is not None and (found := _OPEN_MPI_CODE.match(text)):
+            return failure_of(rank, None, int(found["code"]), text)
+        elif found := _OPEN_MPI_DAEMON.match(text):
+            sentence = (
+                f"mpirun lost its daemon on {found['host']}: the node or the way to it failed, or somebody ended it"
+            )
+            return Failure(sentence, found["host"], (), None, text.strip())
+        elif found := _HYDRA_HOST.match(text):
+            host, in_hydra = found["host"], text
+            rank = int(found["rank"]) if found["rank"] else None
+        elif host is not None and (found := _HYDRA_SIGNAL.match(text)):
+            return failure_of(rank, host, 128 + int(found["signal"]), text)
+    return failure_of(rank, host, None, in_hydra) if host is not None else None
+
+
+def failure_of(rank: int | None, host: str | None, status: int | None, text: str) -> Failure:
+    """Return the failure of one rank, in words."""
+    who = "a rank" if rank is None else f"rank {rank}"
+    where = "" if host is None else f" on {host}"
+    how = "failed" if status is None else exit_words(status)
+    return Failure(f"{who}{where}: {how}", host, () if rank is None else (rank,), status, text.strip())

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from muster.launchers.base import Prologues, Wrap
+from collections.abc import Iterator
+
+from muster.launchers.base import Launcher, Prologue, Wrap
 from muster.model.plan import Flag, Plan, Reason
-from muster.model.words import Fragment, Word
+from muster.model.words import Fragment, Word, fold
 
 __all__ = ["Shell"]
 
 
-class Shell:
+class Shell(Launcher):
     """A terminal on the first node of the job."""
 
     name = "shell"
-    keeps_signals = ""
+    in_options = False
+    in_profiles = False
+    chosen_because = "a terminal on the first node"
+    starts_ranks = False
 
-    def prologues(self, plan: Plan) -> Prologues:
+    @property
+    def site_name(self) -> str | None:
+        return None
+
+    def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
         del plan
         return ()
 
@@ -37,6 +46,7 @@ class Shell:
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
         return ("srun", *(flag.word for flag in self.flags(plan)), *wrap(plan.command))
 
-    def processes_here(self, plan: Plan) -> int:
+    def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
+        """Nothing of Muster's stands between it and its terminal."""
         del plan
-        return 1
+        yield f"exec {fold(words)}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from muster.launchers.base import RANK, Prologues, Wrap, identity_part, prologue
-from muster.model.plan import Flag, Output, Plan, Reason
-from muster.model.words import Fragment, Word
+from collections.abc import Iterator
 
-__all__ = ["Srun", "step_flags"]
+from muster.launchers.base import RANK, Launcher, Part, Prologue, Wrap, identity_part, prologue_words, rank_prologue
+from muster.model.plan import Flag, Output, Plan, Reason
+from muster.model.words import Fragment, Word, fold
+
+__all__ = ["Srun", "step_flags", "step_words"]
 
 _OUTPUT_FILES = {
     Output.FILES: '--output="$muster_run_dir"/logs/%N.log',
@@ -64,14 +66,28 @@ def _mpi_reason(plan: Plan) -> Reason:
     return Reason("the ranks read Slurm's step variables and need no PMI; PMIx would cost 20 to 60 ms a start")
 
 
-class Srun:
+def step_words(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
+    """Yield srun's line as muster_step runs it; the lines before it, where the ranks' errors go to srun's own.
+
+    A socket, or another user's pipe, cannot be opened by its name; srun's words and the ranks' errors then share
+    one stream.
+    """
+    if plan.output is Output.STREAM:
+        words = (words[0], Fragment('"${muster_error[@]}"'), *words[1:])
+        yield "muster_error=(--error=/dev/fd/9 --open-mode=append)"
+        yield "{ : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()"
+    yield f"muster_step {fold(words)}"
+
+
+class Srun(Launcher):
     """A task per rank."""
 
     name = "srun"
-    keeps_signals = ""
+    wrong_place = ("srun needs a Slurm controller, and none answers here", "--launcher local")
+    chosen_because = "the fewest parts: no agent, no second start of Python"
 
-    def prologues(self, plan: Plan) -> Prologues:
-        return ((RANK, ("stop", "meeting", identity_part(plan), "cpus", "start", "jax", "go_rank")),)
+    def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
+        return (rank_prologue(identity_part(plan), after=("jax",)),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         cpus = '"$muster_cpus_per_task"' if plan.shape.cpus_per_task else None
@@ -79,8 +95,12 @@ class Srun:
         return (*step_flags(plan, tasks_per_node="muster_ntasks_per_node", cpus=cpus, label=plan.label), stdin)
 
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        return ("srun", *(flag.word for flag in self.flags(plan)), *prologue(RANK, wrap((*plan.gate, *plan.command))))
+        command = prologue_words(RANK, wrap((*plan.gate, *plan.command)))
+        return ("srun", *(flag.word for flag in self.flags(plan)), *command)
 
-    def processes_here(self, plan: Plan) -> int:
+    def parts(self, plan: Plan) -> tuple[Part, ...]:
         del plan
-        return 1
+        return ("watch",)
+
+    def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
+        return step_words(plan, words)

@@ -6,40 +6,79 @@ told that it is the host.
 
 from __future__ import annotations
 
-from muster.launchers.base import KEEPER, RANK, WORKER, Prologues, Wrap, identity_part, prologue
-from muster.launchers.srun import step_flags
-from muster.model.plan import Engine, Flag, Plan, Reason
+import re
+from collections.abc import Iterable, Iterator
+
+from muster.launchers.base import (
+    KEEPER,
+    RANK,
+    WORKER,
+    Launcher,
+    Part,
+    Prologue,
+    Wrap,
+    identity_part,
+    prologue_words,
+)
+from muster.launchers.local import lines_here
+from muster.launchers.mpirun import KEEP_REPORT, NEW_REPORT, REPORT_KEPT, ByMpirun, failure_of
+from muster.launchers.srun import step_flags, step_words
+from muster.model.failure import Failure
+from muster.model.plan import Engine, Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word
+from muster.units import whole_number
 
-__all__ = ["Torchrun", "agent_words"]
+__all__ = ["MpirunTorchrun", "Torchrun", "agent_words", "torchrun_failure"]
+
+_ROOT_CAUSE = "Root Cause (first observed failure):"
+_FIELD = re.compile(r"^\s+(?P<name>time|host|rank|exitcode)\s+: (?P<value>\S+)")
+_SIGTERM_STATUS = 128 + 15
 
 
-# Checked first or not: how an agent starts.
-_AGENT_PARTS = {False: ("agent", "go_agent"), True: ("agent", "checked_agent", "go_agent")}
+def _prologues(plan: Plan, identity: Part, last: Part) -> tuple[Prologue, ...]:
+    """Return the agent's prologue, checked first or not, and that of its ranks."""
+    start = ("agent", "checked_agent") if plan.gate else ("agent",)
+    agent = Prologue(RANK, ("stop", "meeting"), (identity,), start, ("torchrun_words", last), counted=True)
+    keeper = Prologue(KEEPER, last=("agent_keeper.py",))
+    return (agent, keeper, Prologue(WORKER, start=("cpus", "slurm_names", "no_mpi", "jax"), last=("worker",)))
 
 
 def agent_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-    """One agent, its keeper and its ranks, all of them in the image; the count tells where torchrun's words go.
+    """Return one agent, its keeper and its ranks, all in the image; the count tells where torchrun's words go.
 
     The agents are checked, not the ranks: an agent's own store holds the port as soon as there are any.
     """
     keeper = (plan.python, "-I", "-S", "-c", Fragment(f'"${KEEPER}"'), "label" if plan.label else "plain")
     python = wrap((*plan.gate, *keeper))
-    return prologue(RANK, (str(len(python)), *python, *prologue(WORKER, plan.command)))
+    return prologue_words(RANK, (str(len(python)), *python, *prologue_words(WORKER, plan.command)))
 
 
-class Torchrun:
+class _OfTorchrun(Launcher):
+    """What all launchers of torchrun's agents have in common."""
+
+    agent = "torchrun"
+    keeps_signals = "torchrun's agents, which it ends with their ranks"
+    needs_sh_in_image = "torchrun starts its ranks in the image"
+    many_nodes_note = (
+        "torchrun orders its agents by host name: rank 0 is on the first host where names have the same width"
+    )
+
+    def first_failure(self, outputs: Iterable[Iterable[str]]) -> Failure | None:
+        """Return the earliest failure of any node; an ending by SIGTERM is one only if there is no other."""
+        reports = [report for lines in outputs if (report := torchrun_failure(lines))]
+        if not reports:
+            return None
+        return min(reports, key=lambda report: (report[1].status == _SIGTERM_STATUS, report[0]))[1]
+
+
+class Torchrun(_OfTorchrun):
     """An agent per node, which starts the ranks."""
 
     name = "torchrun"
-    keeps_signals = "torchrun's agents, which it ends with their ranks"
+    engines = frozenset({Engine.SLURM, Engine.HERE})
 
-    def prologues(self, plan: Plan) -> Prologues:
-        return (
-            (RANK, ("stop", "meeting", identity_part(plan), *_AGENT_PARTS[bool(plan.gate)])),
-            (WORKER, ("cpus", "slurm_names", "no_mpi", "jax", "worker")),
-            (KEEPER, ("agent_keeper.py",)),
-        )
+    def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
+        return _prologues(plan, identity_part(plan), "go_agent")
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         if plan.engine is Engine.HERE:
@@ -54,22 +93,39 @@ class Torchrun:
         agent = agent_words(plan, wrap)
         return agent if plan.engine is Engine.HERE else ("srun", *(flag.word for flag in self.flags(plan)), *agent)
 
+    def parts(self, plan: Plan) -> tuple[Part, ...]:
+        return () if plan.engine is Engine.HERE else ("watch", "torchrun_status")
+
+    def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
+        """torchrun's own status says nothing of its ranks: its report does, and passes through the script."""
+        if plan.engine is Engine.HERE:
+            yield from lines_here(plan, words, self.processes_here(plan))
+            return
+        lines = list(step_words(plan, words))
+        if plan.output is Output.STREAM:
+            yield from (*lines[:-1], NEW_REPORT, lines[-1] + KEEP_REPORT, REPORT_KEPT)
+            yield 'muster_torchrun_status "$muster_report"'
+        else:
+            yield from lines
+            yield 'muster_torchrun_status "$muster_run_dir"/logs/*.log'
+
     def processes_here(self, plan: Plan) -> int:
         return plan.shape.nodes
 
+    def rank_by_rank(self, engine: Engine) -> str | None:
+        """An agent holds the port at which the ranks of a check meet: without it."""
+        return "srun" if engine is Engine.SLURM else "local"
 
-class MpirunTorchrun:
+
+class MpirunTorchrun(_OfTorchrun, ByMpirun):
     """mpirun starts one agent on each node: for sites where mpirun reaches nodes that srun's step does not."""
 
     name = "mpirun+torchrun"
-    keeps_signals = "mpirun's daemons, which pass nothing on"
+    keeps_signals = ByMpirun.keeps_signals
+    reads_status = "muster_torchrun_status"
 
-    def prologues(self, plan: Plan) -> Prologues:
-        return (
-            (RANK, ("stop", "meeting", "rank_mpi", *_AGENT_PARTS[bool(plan.gate)])),
-            (WORKER, ("cpus", "slurm_names", "no_mpi", "jax", "worker")),
-            (KEEPER, ("agent_keeper.py",)),
-        )
+    def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
+        return _prologues(plan, "rank_mpi", "go_mpi_agent")
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan
@@ -81,6 +137,33 @@ class MpirunTorchrun:
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
         return ("mpirun", *(flag.word for flag in self.flags(plan)), *agent_words(plan, wrap))
 
-    def processes_here(self, plan: Plan) -> int:
+    def parts(self, plan: Plan) -> tuple[Part, ...]:
         del plan
-        return 1
+        return ("torchrun_status", "mpirun")
+
+    def rank_by_rank(self, engine: Engine) -> str | None:
+        del engine
+        return "mpirun"
+
+
+def torchrun_failure(lines: Iterable[str]) -> tuple[str, Failure] | None:
+    """Return (time, failure) of torchrun's report, if one stands in these lines."""
+    fields: dict[str, str] | None = None
+    first_line = ""
+    for text in lines:
+        if text.startswith(_ROOT_CAUSE):
+            fields, first_line = {}, text
+        found = _FIELD.match(text) if fields is not None else None
+        if found is None or fields is None:
+            continue
+        fields.setdefault(found["name"], found["value"])
+        if {"time", "host", "rank", "exitcode"} <= fields.keys():
+            return fields["time"], _of_torchrun(fields, first_line)
+    return None
+
+
+def _of_torchrun(fields: dict[str, str], text: str) -> Failure:
+    code = int(fields["exitcode"]) if re.fullmatch(r"-?[0-9]{1,9}", fields["exitcode"]) else None
+    status = None if code is None else 128 - code if code < 0 else code
+    rank = whole_number(fields["rank"])
+    return failure_of(rank, fields["host"], status, text)

@@ -13,6 +13,7 @@ from typing import BinaryIO, Protocol
 from msgspec.structs import replace
 
 from muster.facts import Facts, ImageFacts, VenvFacts
+from muster.images import engine_named, engines_in_options
 from muster.job.request import Request
 from muster.look.venv_record import version_of_venv
 from muster.plan.image_engine import reference_of
@@ -395,8 +396,12 @@ def _project_of(start: Path) -> Path | None:
 
 
 def _programs(environment: Mapping[str, str]) -> dict[str, str]:
-    found = {name: shutil.which(name, path=environment.get("PATH")) for name in ("apptainer", "singularity")}
+    found = {name: shutil.which(name, path=environment.get("PATH")) for name in _engine_programs()}
     return {name: path for name, path in found.items() if path is not None}
+
+
+def _engine_programs() -> tuple[str, ...]:
+    return tuple(filter(None, (engine_named(name).program for name in engines_in_options())))
 
 
 def gpu_kind_here() -> str | None:

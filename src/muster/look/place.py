@@ -8,7 +8,9 @@ from enum import StrEnum
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
+from muster.launchers import known_launcher
 from muster.look.probe import controller_answers
+from muster.model.plan import Engine
 from muster.runner import Runner, run
 from muster.units import whole_number
 
@@ -40,13 +42,18 @@ def stands_in_allocation(facts: Facts) -> bool:
 
 def place_of(request: Request, facts: Facts, runner: Runner = run) -> tuple[Place, str]:
     """The place, and the reason for it in words."""
-    if request.here or request.launcher == "local":
+    if request.here or _starts_here_only(request.launcher):
         return Place.HERE, "asked for: " + request.origin("here" if request.here else "launcher")
     if stands_in_allocation(facts):
         return Place.WITHIN, f"inside job {facts.environment['SLURM_JOB_ID']}"
     if controller_answers(runner):
         return Place.ALLOCATE, "a Slurm controller answers here"
     return Place.HERE, "no Slurm controller answers here"
+
+
+def _starts_here_only(launcher: str) -> bool:
+    asked = known_launcher(launcher)
+    return asked is not None and asked.engines == {Engine.HERE}
 
 
 def refuse_in_every_rank(environment: Mapping[str, str], *, on_terminal: bool) -> None:

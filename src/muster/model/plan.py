@@ -190,10 +190,14 @@ class ImageUse(msgspec.Struct, frozen=True):
     venv_python: str | None = None
     """Its Python, 3.12, where each node has to see whether the image runs it; None: that is done."""
 
-    @property
-    def may_be_unpacked(self) -> bool:
-        """Whether a node that may not mount it would unpack it."""
-        return bool(self.program) and self.kind in {"sif", "squashfs"}
+    may_be_unpacked: bool = False
+    """Whether a node that may not mount it would unpack it."""
+
+    ranks_start_inside: bool = False
+    """Whether an agent starts the ranks in it: then it has to hold sh."""
+
+    joins_mpi: bool = False
+    """Whether its MPI has to hear what the MPI outside tells the ranks."""
 
 
 class Staged(msgspec.Struct, frozen=True):

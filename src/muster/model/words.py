@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-__all__ = ["PLACEHOLDERS", "Fragment", "Hidden", "Template", "Word", "line", "quote", "template"]
+__all__ = ["PLACEHOLDERS", "Fragment", "Hidden", "Template", "Word", "fold", "line", "quote", "template"]
 
 # What a value may leave open until the job runs, and the shell expression that stands for it in a script.
 PLACEHOLDERS = {
@@ -72,3 +72,15 @@ def quote(word: Word) -> str:
 def line(words: Iterable[Word]) -> str:
     """Words as one line of a script."""
     return " ".join(quote(word) for word in words)
+
+
+def fold(words: Iterable[Word]) -> str:
+    """Return a long line over several, one option on each, so that a person can read and edit it."""
+    pieces = [quote(word) for word in words]
+    lines = [pieces[0]]
+    for index, piece in enumerate(pieces[1:], start=1):
+        if (piece.lstrip("'").startswith("-") and pieces[index - 1] != "sh") or piece == "sh":
+            lines.append(f"        {piece}")
+        else:
+            lines[-1] += f" {piece}"
+    return " \\\n".join(lines)

@@ -12,7 +12,7 @@ from muster import __version__
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
-from muster.launchers import launcher_named
+from muster.launchers.base import Launcher
 from muster.model.plan import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape, Staging, Variable
 from muster.model.words import Word
 from muster.plan.command import pin_python, resolve_command
@@ -21,11 +21,11 @@ from muster.plan.effect import flags_within, narrows, refuse_idle_options, refus
 from muster.plan.environment import left_over, make_prelude, make_variables
 from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
-from muster.plan.horovod import HOROVOD, horovod_variables, pmi_of, started_by, starter_of
+from muster.plan.launcher import choose_launcher, pmi_of
 from muster.plan.python_environment import as_variables, environment_of, venv_in_image
 from muster.plan.secret import without
 from muster.plan.shape import NodeShape, make_shape
-from muster.plan.site_terms import node_shape, reason_for, site_notes, situation_of, terms_of
+from muster.plan.site_terms import node_shape, site_notes, situation_of, terms_of
 from muster.plan.terms import Terms
 from muster.sites.load import Site
 from muster.sites.when import Situation
@@ -53,18 +53,18 @@ def make_plan(
         news = pinned or news
     node = node_shape(site, request) if engine is Engine.SLURM else NodeShape(gpus=facts.gpus, origin="this machine")
     shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
-    launcher, launcher_reason = _launcher(request, site, engine)
+    launcher, launcher_reason = choose_launcher(request, site, engine)
     _check_signal(more_flags, launcher)
     refuse_idle_options(request, more_flags, launcher, facts.environment, engine, within=within, stream=stream)
-    job = situation_of(site, request, shape, started_by(launcher), nccl=facts.nccl)
+    job = situation_of(site, request, shape, launcher, nccl=facts.nccl)
     terms = terms_of(site, request, shape, job)
-    mpi = pmi_of(request, site, job.stack) if launcher == "srun+horovod" else request.mpi or terms.mpi
+    mpi = pmi_of(request, site, job.stack) if launcher.needs_pmi else request.mpi or terms.mpi
     refuse_wireup(request, launcher, mpi)
-    image = _image(request, site, facts, job, engine)
+    image = _image(request, site, facts, job, launcher, engine)
     # Where no script stands before the ranks; an environment that is active is in their PATH already.
     here = engine is Engine.HERE and bool(request.conda or request.venv)
     own = as_variables(environment_of(request, facts), facts) if here else ()
-    variables = (*_kept_outside(image), *horovod_variables(launcher), *own, *make_variables(request, terms, facts))
+    variables = (*_kept_outside(image), *launcher.variables(), *own, *make_variables(request, terms, facts))
     directory = _working_directory(request, facts)
     name = request.job_name or _name_of(command)
     _check_places(image, directory, variables)
@@ -74,7 +74,9 @@ def make_plan(
     notes += left_over(request, facts)
     if request.snapshot and not queued:
         notes.append(Note("--snapshot is for jobs that wait: this one starts now, from the files as they are"))
-    staging, more = _staging(request, site, facts, shape, image, engine, directory)
+    staging, more = (
+        _staging(request, site, facts, shape, image, engine, directory) if launcher.starts_ranks else (None, [])
+    )
     notes += more
     notes += _image_notes(image, facts, (*command, *request.env), gpus=shape.gpus_per_node)
     plan = Plan(
@@ -87,7 +89,7 @@ def make_plan(
         snapshot=request.snapshot and queued,
         job_name=name,
         shape=shape,
-        launcher=launcher,
+        launcher=launcher.name,
         launcher_reason=launcher_reason,
         mpi=mpi,
         wireup=terms.wireup,
@@ -121,13 +123,23 @@ def make_plan(
         from muster.plan.limits import check_limits
 
         plan = replace(plan, directives=make_directives(request, terms, plan, more_flags))
-        check_limits(site, request, shape, started_by(launcher), plan.directives)
+        check_limits(site, request, shape, launcher.site_name, plan.directives)
         comment = replace(plan.directives[0], name="comment", value=f"muster:{digest_of(plan)}", reason=_COMMENT)
         plan = replace(plan, directives=(*plan.directives, comment))
     return plan
 
 
 _COMMENT = Reason("by this Muster finds the job again, also when sbatch had no answer")
+
+
+def _check_signal(flags: Iterable[tuple[str, str | None, str]], launcher: Launcher) -> None:
+    """Slurm sends --signal to the tasks of its steps, which are the ranks under srun alone."""
+    for name, _, origin in flags:
+        if name == "signal" and launcher.keeps_signals:
+            raise RequestError(
+                f"{origin}: under {launcher.name} the signal reaches {launcher.keeps_signals}, and no rank",
+                hint="--launcher srun",
+            )
 
 
 def digest_of(plan: Plan) -> str:
@@ -138,13 +150,13 @@ def digest_of(plan: Plan) -> str:
     return hashlib.sha256(repr(bare).encode()).hexdigest()[:12]
 
 
-def _image(request: Request, site: Site, facts: Facts, job: Situation, engine: Engine) -> ImageUse:
+def _image(request: Request, site: Site, facts: Facts, job: Situation, launcher: Launcher, engine: Engine) -> ImageUse:
     """Most launches have none, and do not load what knows of them."""
     if request.image is None and not request.bind and request.engine in {None, "none"}:
         return ImageUse("none", None, Reason("no image was asked for"))
     from muster.plan.image import use_image
 
-    return use_image(request, site, facts, job, engine)
+    return use_image(request, site, facts, job, launcher, engine)
 
 
 def _kept_outside(image: ImageUse) -> Iterable[Variable]:
@@ -160,7 +172,7 @@ def _staging(
 ) -> tuple[Staging | None, list[Note]]:
     asked = request.stage_env or request.stage or request.stage_out
     known = engine is Engine.SLURM and any(each.operations_per_s for each in site.profile.filesystems.values())
-    if request.launcher == "shell" or not (asked or known):
+    if not (asked or known):
         return None, []
     from muster.plan.staging import make_staging, proposal, staging_notes
 
@@ -183,16 +195,6 @@ def _check_places(image: ImageUse, directory: str, variables: Sequence[Variable]
         from muster.plan.image_paths import check_places
 
         check_places(image, directory, variables)
-
-
-def _check_signal(flags: Iterable[tuple[str, str | None, str]], launcher: str) -> None:
-    """Slurm sends --signal to the tasks of its steps, which are the ranks under srun alone."""
-    keeper = launcher_named(launcher).keeps_signals
-    for name, _, origin in flags:
-        if name == "signal" and keeper:
-            raise RequestError(
-                f"{origin}: under {launcher} the signal reaches {keeper}, and no rank", hint="--launcher srun"
-            )
 
 
 def _python(request: Request, facts: Facts) -> str | None:
@@ -229,24 +231,6 @@ def _working_directory(request: Request, facts: Facts) -> str:
     if request.chdir is None:
         return facts.working_directory
     return str(PurePosixPath(facts.working_directory) / request.chdir)
-
-
-def _launcher(request: Request, site: Site, engine: Engine) -> tuple[str, Reason]:
-    asked, launch = request.launcher, site.profile.launch
-    if asked == "shell":
-        return asked, Reason("a terminal on the first node")
-    if asked == HOROVOD:
-        return starter_of(request, site, engine)
-    if asked != "auto":
-        if engine is Engine.HERE and asked == "srun":
-            raise RequestError("srun needs a Slurm controller, and none answers here", hint="--launcher local")
-        if engine is Engine.SLURM and asked == "local":
-            raise RequestError("the launcher local starts ranks on this machine only", hint="muster run --here")
-        return asked, Reason("set by you", request.origin("launcher"))
-    if engine is Engine.HERE:
-        return "local", Reason("without Slurm, Muster itself starts the ranks on this machine")
-    fewest = "the fewest parts: no agent, no second start of Python"
-    return launch.preferred or "srun", reason_for(site, "launch.preferred", fewest)
 
 
 def _step_flags(request: Request, terms: Terms) -> tuple[Flag, ...]:
@@ -323,16 +307,16 @@ def _node_prologue(request: Request, terms: Terms) -> tuple[str, ...]:
         raise RequestError(f"--node-prologue cannot be split into words: {error}", hint="close the quotes") from None
 
 
-def _notes(request: Request, site: Site, shape: Shape, launcher: str, node: NodeShape, engine: Engine) -> list[Note]:
+def _notes(
+    request: Request, site: Site, shape: Shape, launcher: Launcher, node: NodeShape, engine: Engine
+) -> list[Note]:
     notes = []
     if engine is Engine.HERE and shape.nodes > 1:
         notes.append(
             Note(f"simulated: {shape.nodes} nodes × {shape.ntasks_per_node} ranks, all of them on this machine")
         )
-    if launcher in {"torchrun", "mpirun+torchrun"} and shape.nodes > 1:
-        notes.append(
-            Note("torchrun orders its agents by host name: rank 0 is on the first host where names have the same width")
-        )
+    if launcher.many_nodes_note and shape.nodes > 1:
+        notes.append(Note(launcher.many_nodes_note))
     if node.gpus and not shape.gpus_per_node and not request.given("gpus_per_node"):
         notes.append(
             Note(f"no GPU is asked for, and a node here has {node.gpus}: -g {node.gpus}, or -g 0", warning=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from muster.errors import RequestError
 from muster.job.request import Request
+from muster.launchers.base import Launcher, Starter
 from muster.model.plan import Engine, Flag, Reason
 
 __all__ = ["MoreFlags", "flags_within", "narrows", "refuse_idle_options", "refuse_wireup"]
@@ -38,7 +39,7 @@ _PMI_OF = {
 def refuse_idle_options(
     request: Request,
     more: MoreFlags,
-    launcher: str,
+    launcher: Launcher,
     environment: Mapping[str, str],
     engine: Engine,
     *,
@@ -58,9 +59,9 @@ def refuse_idle_options(
             raise RequestError(f"{option}: {why}", hint=hint)
 
 
-def flags_within(request: Request, launcher: str) -> Iterator[Flag]:
+def flags_within(request: Request, launcher: Launcher) -> Iterator[Flag]:
     """The step's flags that say of an allocation that stands what was typed."""
-    if not launcher.startswith(("srun", "torchrun")):
+    if not launcher.starts_ranks or _is_program(launcher):
         return
     for field, name in _OF_STEPS_TOO.items():
         if _typed(request, field):
@@ -75,22 +76,25 @@ def narrows(flags: Sequence[Flag]) -> bool:
     return any(str(flag.word).startswith(("--nodelist=", "--exclude=", "--constraint=")) for flag in flags)
 
 
+def _is_program(launcher: Launcher) -> bool:
+    return launcher.starter(Engine.SLURM) is Starter.PROGRAM
+
+
 def _typed(request: Request, field: str) -> bool:
     return request.origin(field).startswith("-")
 
 
-def _of_launcher(request: Request, launcher: str) -> Iterator[tuple[str, str, str]]:
-    by_srun = launcher.startswith("srun")
+def _of_launcher(request: Request, launcher: Launcher) -> Iterator[tuple[str, str, str]]:
     blocks = (request.distribution or "block").partition(":")[0] in {"block", "*"}
-    if not by_srun and not blocks and launcher not in {"local", "shell"}:
-        why = f"{launcher} fills one node after the other, and knows no other order"
+    if launcher.leaves_daemons and not blocks:
+        why = f"{launcher.name} fills one node after the other, and knows no other order"
         yield request.origin("distribution"), why, "--launcher srun, or leave it out"
-    if launcher.startswith("mpirun"):
+    if _is_program(launcher):
         for field in ("mpi", "srun"):
             if _typed(request, field):
-                yield request.origin(field), f"it is for srun, and {launcher} starts the ranks", "--launcher srun"
-    if _typed(request, "per_rank_files") and not by_srun:
-        yield request.origin("per_rank_files"), f"{launcher} writes one file", "--launcher srun, or leave it out"
+                yield request.origin(field), f"it is for srun, and {launcher.name} starts the ranks", "--launcher srun"
+    if _typed(request, "per_rank_files") and not launcher.rank_tasks:
+        yield request.origin("per_rank_files"), f"{launcher.name} writes one file", "--launcher srun, or leave it out"
 
 
 def _of_run(request: Request) -> Iterator[tuple[str, str, str]]:
@@ -102,7 +106,7 @@ def _of_run(request: Request) -> Iterator[tuple[str, str, str]]:
         yield request.origin("export"), "muster run passes your environment on", "--unset-env NAME, or muster submit"
 
 
-def _of_here(request: Request, launcher: str) -> Iterator[tuple[str, str, str]]:
+def _of_here(request: Request, launcher: Launcher) -> Iterator[tuple[str, str, str]]:
     why = "it is for Slurm, and this run is on this machine without it"
     for field in _WITHOUT_SLURM:
         if _typed(request, field):
@@ -110,7 +114,7 @@ def _of_here(request: Request, launcher: str) -> Iterator[tuple[str, str, str]]:
     if _typed(request, "gres") and "gpu" not in (request.gres or ""):
         yield request.origin("gres"), why, "leave it out; -g N for GPUs"
     for field in ("module", "module_use"):
-        if _typed(request, field) and not launcher.startswith("mpirun"):
+        if _typed(request, field) and launcher.starter(Engine.HERE) is Starter.MUSTER:
             yield (
                 request.origin(field),
                 "on this machine the ranks have the modules of your shell",
@@ -119,7 +123,7 @@ def _of_here(request: Request, launcher: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_allocation(
-    request: Request, more: MoreFlags, launcher: str, environment: Mapping[str, str]
+    request: Request, more: MoreFlags, launcher: Launcher, environment: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
     job = f"this stands in job {environment.get('SLURM_JOB_ID', '')}"
     leave = "leave it out, or type it outside of the allocation"
@@ -133,27 +137,27 @@ def _of_allocation(
     for _, _, origin in more:
         if origin.startswith("-"):
             yield origin, f"{job}, and sbatch asks for no other", "--srun=FLAG, for the step; or leave it out"
-    for field in (*_OF_STEPS_TOO, "gres") if launcher.startswith("mpirun") else ():
+    for field in (*_OF_STEPS_TOO, "gres") if _is_program(launcher) else ():
         if _typed(request, field):
             yield (
                 request.origin(field),
-                f"{job}, over all of whose nodes mpirun starts",
+                f"{job}, over all of whose nodes {launcher.site_name} starts",
                 "--launcher srun, or leave it out",
             )
 
 
-def refuse_wireup(request: Request, launcher: str, mpi: str | None) -> None:
+def refuse_wireup(request: Request, launcher: Launcher, mpi: str | None) -> None:
     """A method whose variables nobody would set fails in every rank: known before the start."""
     method = request.wireup if _typed(request, "wireup") else None
-    by_mpirun = launcher.startswith("mpirun") and not launcher.endswith("torchrun")
-    by_pmi = launcher.startswith("srun") and mpi not in {None, "none"}
+    by_mpirun = launcher.sets_mpi_variables
+    by_pmi = launcher.rank_tasks and mpi not in {None, "none"}
     hint = None
     if method == "nccl-openmpi" and not by_mpirun:
         hint = "--launcher mpirun"
     if method in _PMI_OF and not (by_mpirun or by_pmi):
         hint = _PMI_OF[method]
-    if method == "nccl-slurm" and launcher == "local":
+    if method == "nccl-slurm" and Engine.SLURM not in launcher.engines:
         hint = "--wireup auto, or a run over Slurm"
     if hint is not None:
-        why = f"{launcher} as it is asked for sets none of the variables that it reads"
+        why = f"{launcher.name} as it is asked for sets none of the variables that it reads"
         raise RequestError(f"{request.origin('wireup')}: {why}", hint=hint)

@@ -7,9 +7,12 @@ from pathlib import PurePosixPath
 
 from muster.errors import RequestError
 from muster.facts import Facts, ImageFacts
+from muster.images import engine_named
+from muster.images.base import ImageEngine
 from muster.job.request import Request
+from muster.launchers.base import Launcher, Starter
 from muster.model.plan import Engine, Flag, ImageUse, Reason, Variable
-from muster.plan.image_engine import PROGRAMS, Reference, choose_engine, find_image, reference_of
+from muster.plan.image_engine import Reference, choose_engine, find_image, reference_of
 from muster.plan.mounts import LIBRARY, covered, make_mounts
 from muster.plan.python_environment import venv_in_image
 from muster.plan.site_terms import node_kind, reason_for
@@ -19,13 +22,13 @@ from muster.sites.when import Situation
 
 __all__ = ["HOST_NAMES", "keep_host_outside", "use_image"]
 
-_GPU_FLAGS = {"cuda": "--nv", "rocm": "--rocm"}
-
 # What a host's Python and loader would bring into an image, where other versions of everything live.
 HOST_NAMES = ("PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_*")
 
 
-def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine: Engine) -> ImageUse:
+def use_image(
+    request: Request, site: Site, facts: Facts, job: Situation, launcher: Launcher, engine: Engine
+) -> ImageUse:
     """The image, its engine and all that goes with it; what cannot work is refused here."""
     reference = reference_of(request, site, facts)
     if reference is None:
@@ -36,10 +39,11 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
     seen = facts.image or ImageFacts()
     found = find_image(reference, seen)
     name, why = choose_engine(request, site, seen, reference, found, engine)
+    image_engine = engine_named(name)
     container_name = _container_of(site, name, request, reference)
     container = site.profile.containers.get(container_name or "")
     venv = venv_in_image(request, facts)
-    verb, verb_reason = _verb(request, site, reference, container_name)
+    verb, verb_reason = _verb(image_engine, request, site, reference, container_name)
     library = not seen.has_rank_library and seen.package is not None
     gpu_kind = seen.gpu_kind if engine is Engine.HERE else node_kind(site, request)[1].gpu_kind
     use = ImageUse(
@@ -47,23 +51,26 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
         image=found.name,
         reason=Reason("set by you", request.origin("image")),
         engine_reason=why,
-        program=_program(name, seen),
+        program=_program(image_engine, seen),
         verb=verb,
         verb_reason=verb_reason,
         kind=found.kind,
-        flags=tuple(_flags(site, container_name, name, gpu_kind, job)),
+        flags=tuple(_flags(site, container_name, image_engine, gpu_kind, job)),
         mounts=make_mounts(request, site, facts, job, container_name, library=library),
         activation=_activation(reference, seen),
         annotations=tuple(_annotations(container, job.stack)),
         library=LIBRARY if library else None,
         container=container_name,
         asks_for_gpus=bool(job.gpus_per_node) and gpu_kind is None,
-        compare_gpus=(gpu_kind or "node") if venv is None and _has_to_ask(name, found.kind, seen, job) else "",
+        compare_gpus=(gpu_kind or "node") if venv is None and _has_to_ask(image_engine, found.kind, seen, job) else "",
         venv=venv,
         venv_python=seen.venv.version if seen.venv and not (seen.looked_inside or seen.venv.in_image) else None,
+        may_be_unpacked=image_engine.unpacks(found.kind),
+        ranks_start_inside=bool(launcher.agent),
+        joins_mpi=launcher.joins_mpi,
     )
-    _check_launch(use, job, engine, seen)
-    _check_names(use)
+    _check_launch(use, image_engine, launcher, engine, seen)
+    _check_names(use, image_engine)
     _check_machine(use, site, request, seen, engine, reference)
     _check_gpus(use, seen, reference, gpu_kind, job)
     _check_libraries(use, seen)
@@ -71,8 +78,12 @@ def use_image(request: Request, site: Site, facts: Facts, job: Situation, engine
     return use
 
 
-def _verb(request: Request, site: Site, reference: Reference, container: str | None) -> tuple[str, Reason]:
+def _verb(
+    engine: ImageEngine, request: Request, site: Site, reference: Reference, container: str | None
+) -> tuple[str, Reason]:
     """exec or run: a fact of the image that the site keeps, else of how the site runs images."""
+    if engine.only_verb is not None:
+        return engine.only_verb, Reason("its one way to start a command in an image")
     kept, name = reference.of_site, (request.image or "").removeprefix("site:")
     if kept is not None and kept.verb is not None:
         return kept.verb, reason_for(site, f"images.{name}.verb", kept.reason or "so the site says of this image")
@@ -82,9 +93,9 @@ def _verb(request: Request, site: Site, reference: Reference, container: str | N
     return "exec", Reason("the command alone: the image's own run script does not start")
 
 
-def _has_to_ask(engine: str, kind: str, seen: ImageFacts, job: Situation) -> bool:
+def _has_to_ask(engine: ImageEngine, kind: str, seen: ImageFacts, job: Situation) -> bool:
     """Whether the nodes compare the image's torch with their GPUs; nothing is pulled for a question."""
-    return bool(job.gpus_per_node) and not seen.looked_inside and not (engine in PROGRAMS and kind == "registry")
+    return bool(job.gpus_per_node) and not seen.looked_inside and engine.can_be_asked(kind)
 
 
 def _activation(reference: Reference, seen: ImageFacts) -> tuple[str, ...]:
@@ -102,24 +113,25 @@ def _container_of(site: Site, engine: str, request: Request, reference: Referenc
     return next((name for name, each in containers.items() if each.engine == engine), None)
 
 
-def _program(engine: str, seen: ImageFacts) -> str:
+def _program(engine: ImageEngine, seen: ImageFacts) -> str:
     """The name of the program; its path where only this shell's PATH leads to it."""
-    if engine not in PROGRAMS:
+    if not engine.program:
         return ""
-    path = seen.programs.get(engine, engine)
-    return engine if str(PurePosixPath(path).parent) in {"/usr/bin", "/usr/local/bin", "/bin", "."} else path
+    path = seen.programs.get(engine.program, engine.program)
+    return engine.program if str(PurePosixPath(path).parent) in {"/usr/bin", "/usr/local/bin", "/bin", "."} else path
 
 
-def _flags(site: Site, name: str | None, engine: str, gpu_kind: str | None, job: Situation) -> Iterator[Flag]:
+def _flags(site: Site, name: str | None, engine: ImageEngine, gpu_kind: str | None, job: Situation) -> Iterator[Flag]:
     """The site's own flags of the engine, or of the step for it, and the one that brings the GPUs in."""
     container = site.profile.containers.get(name or "", Container(engine="none"))
     why = reason_for(site, f"containers.{name}", "how this site starts the engine")
-    for word in (container.flags if engine in PROGRAMS else container.srun) or ():
-        if word not in _GPU_FLAGS.values():
+    for word in (container.flags if engine.program else container.srun) or ():
+        if not any(word in flags for flags in engine.gpu_flags.values()):
             yield Flag(word, why)
-    if engine in PROGRAMS and job.gpus_per_node and gpu_kind in _GPU_FLAGS:
+    if job.gpus_per_node and gpu_kind is not None and gpu_kind in engine.gpu_flags:
         text = f"the driver's libraries come from the host, for {job.gpus_per_node} GPUs of a node"
-        yield Flag(_GPU_FLAGS[gpu_kind], Reason(text))
+        for word in engine.gpu_flags[gpu_kind]:
+            yield Flag(word, Reason(text))
 
 
 def _annotations(container: Container | None, stack: str | None) -> Iterator[tuple[str, str]]:
@@ -128,24 +140,24 @@ def _annotations(container: Container | None, stack: str | None) -> Iterator[tup
     yield from {**container.hooks, **container.hooks_by_stack.get(stack or "", {})}.items()
 
 
-def _check_launch(use: ImageUse, job: Situation, place: Engine, seen: ImageFacts) -> None:
-    if use.engine not in PROGRAMS and (place is Engine.HERE or job.launcher.startswith("mpirun")):
-        where = "without Slurm" if place is Engine.HERE else f"under {job.launcher}"
+def _check_launch(use: ImageUse, engine: ImageEngine, launcher: Launcher, place: Engine, seen: ImageFacts) -> None:
+    if engine.in_step and launcher.starter(place) is not Starter.STEP:
+        where = "without Slurm" if place is Engine.HERE else f"under {launcher.site_name}"
         raise RequestError(
             f"{use.engine} lives in srun, and {where} there is none", hint="--launcher srun, or --engine apptainer"
         )
-    inside = use.engine not in PROGRAMS or "torchrun" in job.launcher or bool(use.activation)
+    inside = engine.needs_sh or launcher.needs_sh_in_image or use.activation
     if inside and seen.has_sh is False:
-        why = "torchrun starts its ranks in the image" if "torchrun" in job.launcher else f"{use.engine} needs it"
+        why = launcher.needs_sh_in_image or f"{use.engine} needs it"
         raise RequestError(
             f"the image {use.image} has no sh, and {why}", hint="--launcher srun with apptainer needs none in the image"
         )
 
 
-def _check_names(use: ImageUse) -> None:
-    """Pyxis and the EDF separate with colons and commas, and know no way to write one in a path."""
-    for mount in use.mounts if use.engine not in PROGRAMS else ():
-        if set(mount.source + mount.target) & set(":,"):
+def _check_names(use: ImageUse, engine: ImageEngine) -> None:
+    """Some engines separate with colons and commas, and know no way to write one in a path."""
+    for mount in use.mounts:
+        if set(mount.source + mount.target) & set(engine.separators):
             raise RequestError(
                 f"{use.engine} cannot bind {mount.source}: its name holds a colon or a comma",
                 hint="work in a directory without, or use --engine apptainer",
@@ -231,7 +243,6 @@ def keep_host_outside(use: ImageUse) -> Iterator[Variable]:
         return
     why = Reason("the image has its own: the host's stays outside unless asked for (--env)")
     # Apptainer never passes LD_LIBRARY_PATH on, and a host's mpirun needs it to start.
-    names = HOST_NAMES if use.engine in PROGRAMS else (*HOST_NAMES, "LD_LIBRARY_PATH")
-    for name in names:
+    for name in (*HOST_NAMES, *engine_named(use.engine).kept_outside):
         yield Variable(name, None, why)
     yield Variable("PYTHONNOUSERSITE", "1", Reason("packages in ~/.local are the host's: they stay outside"))

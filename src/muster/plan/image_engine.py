@@ -9,6 +9,8 @@ import msgspec
 
 from muster.errors import MachineLacks, RequestError, UnknownName
 from muster.facts import Facts, ImageFacts
+from muster.images import engine_named, engines_in_options
+from muster.images.base import ImageEngine
 from muster.job.request import Request
 from muster.model.plan import Engine, Reason
 from muster.plan.mounts import without_tilde
@@ -16,17 +18,8 @@ from muster.plan.site_terms import reason_for
 from muster.sites.load import Site
 from muster.sites.schema import Image as SiteImage
 
-__all__ = ["PROGRAMS", "Found", "Reference", "choose_engine", "find_image", "reference_of"]
+__all__ = ["Found", "Reference", "choose_engine", "find_image", "reference_of"]
 
-# Engines that are programs wrap the command; the others live in srun's flags.
-PROGRAMS = ("apptainer", "singularity")
-
-# Which kinds of image an engine runs.
-_RUNS: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(PROGRAMS, frozenset({"sif", "sandbox", "squashfs", "registry"})),
-    "pyxis": frozenset({"squashfs", "registry"}),
-    "cscs": frozenset({"squashfs", "registry", "edf"}),
-}
 _ENDINGS = {".sif": "sif", ".sqsh": "squashfs", ".sqfs": "squashfs", ".squashfs": "squashfs", ".toml": "edf"}
 _SHOWN = {
     "sif": "a .sif file",
@@ -116,14 +109,14 @@ def choose_engine(
     containers = site.profile.containers
     if request.engine is not None:
         name = containers[request.engine].engine if request.engine in containers else request.engine
-        if name not in _RUNS:
-            raise UnknownName("container engine", name, tuple(_RUNS))
-        if found.kind not in _RUNS[name]:
+        if name not in engines_in_options():
+            raise UnknownName("container engine", name, engines_in_options())
+        if found.kind not in engine_named(name).runs:
             raise RequestError(f"{name} cannot run {_SHOWN[found.kind]}", hint=_with(found.kind))
         return name, Reason("set by you", request.origin("engine"))
     kept_for = reference.of_site.engine if reference.of_site else None
     for key, container in sorted(containers.items(), key=lambda each: (each[0] != kept_for, not each[1].preferred)):
-        if found.kind in _RUNS.get(container.engine, ()):
+        if found.kind in engine_named(container.engine).runs:
             return container.engine, reason_for(site, f"containers.{key}", f"{site.name} has it")
     if containers:
         offered = ", ".join(dict.fromkeys(each.engine for each in containers.values()))
@@ -139,20 +132,25 @@ def choose_engine(
 
 def _engine_here(seen: ImageFacts, found: Found, place: Engine) -> tuple[str, Reason]:
     """Where no profile says anything: a program that this host has, else what runs such images at all."""
-    able = [name for name, kinds in _RUNS.items() if found.kind in kinds]
+    able = _able(found.kind)
     what = _SHOWN[found.kind]
-    for program in PROGRAMS:
-        if program in able and program in seen.programs:
-            return program, Reason(f"it runs {what}, and this host has it")
-    if able[0] in PROGRAMS and seen.machine is not None:
+    for candidate in able:
+        if candidate.program in seen.programs:
+            return candidate.name, Reason(f"it runs {what}, and this host has it")
+    if able[0].program and seen.machine is not None:
         lacks = "this machine has no" if place is Engine.HERE else "neither this host nor a site profile has a"
         raise MachineLacks(
-            able[0],
+            able[0].program,
             f"{lacks} program that runs {what}",
             hint="load the module that has apptainer or singularity, or name what the nodes have with --engine",
         )
-    return able[0], Reason(f"it runs {what}")
+    return able[0].name, Reason(f"it runs {what}")
+
+
+def _able(kind: str) -> list[ImageEngine]:
+    """Return the engines that run such an image, the first choice first."""
+    return [candidate for candidate in map(engine_named, engines_in_options()) if kind in candidate.runs]
 
 
 def _with(kind: str) -> str:
-    return "--engine " + " or ".join(name for name, kinds in _RUNS.items() if kind in kinds)
+    return "--engine " + " or ".join(candidate.name for candidate in _able(kind))

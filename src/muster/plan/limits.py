@@ -14,7 +14,9 @@ from muster.units import Memory
 __all__ = ["check_limits"]
 
 
-def check_limits(site: Site, request: Request, shape: Shape, launcher: str, directives: Sequence[Directive]) -> None:
+def check_limits(
+    site: Site, request: Request, shape: Shape, launcher: str | None, directives: Sequence[Directive]
+) -> None:
     """Refuse what the site's documents say it refuses; every broken rule is said at once."""
     header = {each.name: each.value for each in directives}
     broken = list(refusals(site.profile, _ask(request, shape, launcher, header)))
@@ -28,7 +30,7 @@ def _sentence(site: Site, broken: Refusal) -> str:
     return f"{broken.message} ({site.origin(broken.key).words()})"
 
 
-def _ask(request: Request, shape: Shape, launcher: str, header: Mapping[str, str | None]) -> Ask:
+def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[str, str | None]) -> Ask:
     memory = header.get("mem")  # the profile's own, where nothing was asked
     known = {"nodes", "ntasks-per-node", "cpus-per-task", "time", "mem", "partition", "qos", "account", "constraint"}
     return Ask(
@@ -43,7 +45,7 @@ def _ask(request: Request, shape: Shape, launcher: str, header: Mapping[str, str
         qos=header.get("qos"),
         account=header.get("account"),
         constraint=header.get("constraint"),
-        launcher=None if launcher == "shell" else launcher,
+        launcher=launcher,
         image=request.image,
         modules=request.module,
         flags={name: value for name, value in header.items() if name not in known},

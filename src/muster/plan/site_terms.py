@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from muster.errors import UnknownName
 from muster.job.request import Request
+from muster.launchers import launcher_named
+from muster.launchers.base import Launcher
 from muster.model.plan import Directive, Flag, Note, Prelude, Reason, Shape, Variable
 from muster.model.words import template
 from muster.plan.secret import shown
@@ -54,7 +56,9 @@ def node_shape(site: Site, request: Request) -> NodeShape:
     )
 
 
-def situation_of(site: Site, request: Request, shape: Shape, launcher: str, *, nccl: str | None = None) -> Situation:
+def situation_of(
+    site: Site, request: Request, shape: Shape, launcher: Launcher, *, nccl: str | None = None
+) -> Situation:
     """What the profile's conditions ask of a job; `nccl`: its version in the job's environment, where it is known."""
     name, node = node_kind(site, request)
     whole = request.exclusive or (node.gpus is not None and 0 < node.gpus <= shape.gpus_per_node)
@@ -62,7 +66,7 @@ def situation_of(site: Site, request: Request, shape: Shape, launcher: str, *, n
         nodes=shape.nodes,
         gpus_per_node=shape.gpus_per_node,
         whole_node=whole or site.profile.request.sharing == "exclusive",
-        launcher=launcher,
+        launcher=launcher.site_name or launcher.name,
         time_s=request.time.seconds if request.time else None,
         stack=_stack(site, request),
         container=request.image is not None,
@@ -159,8 +163,6 @@ def _mpi(site: Site, request: Request, job: Situation) -> str | None:
     """What srun is told of MPI: nothing for ranks of torch; its stack's word where the wire-up asks MPI or PMI."""
     launch = site.profile.launch
     by_stack = launch.mpi_by_stack.get(job.stack or "")
-    if job.launcher.startswith("mpirun"):
-        return launch.mpi
     return by_stack or launch.mpi if (request.wireup or launch.wireup) in _BY_MPI else None
 
 
@@ -204,7 +206,7 @@ def _step_flags(site: Site, shape: Shape, job: Situation, request: Request) -> I
         yield Flag(flag, reason_for(site, "launch.srun", "every step of this site"))
     for flag in site.profile.launch.srun_by_stack.get(job.stack or "", ()):
         yield Flag(flag, reason_for(site, f"launch.srun_by_stack.{job.stack}", f"every step with {job.stack}"))
-    if job.launcher == "srun":
+    if launcher_named(job.launcher).rank_tasks:
         _, node = node_kind(site, request)
         bound = bind_ranks(site.profile, node, ranks=shape.ntasks_per_node, whole_node=job.whole_node)
         for flag in bound.flags:
@@ -220,15 +222,12 @@ def _variables(site: Site, request: Request, job: Situation) -> Iterator[Variabl
     if OFFLINE in job.workloads:
         for name, value in profile.network.offline.items():
             yield Variable(name, value, reason_for(site, "network.offline", "libraries do not wait for the internet"))
-    if job.launcher.startswith("mpirun") and profile.launch.mpirun_starts_with == "ssh":
+    if profile.launch.mpirun_starts_with == "ssh":
         why = reason_for(site, "launch.mpirun_starts_with", "mpirun reaches the other hosts by ssh, not by Slurm")
-        for name, value in _BY_SSH:
+        for name, value in launcher_named(job.launcher).reaches_by_ssh:
             yield Variable(name, value, why)
     yield from _proxies(site, request)
 
-
-# The words of Open MPI 4, of Open MPI 5 and of MPICH for the same.
-_BY_SSH = (("OMPI_MCA_plm", "rsh"), ("PRTE_MCA_plm", "ssh"), ("HYDRA_LAUNCHER", "ssh"))
 
 # Names of this host, which no proxy leads to.
 _OWN_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -263,7 +262,7 @@ def site_notes(site: Site, request: Request, shape: Shape, job: Situation) -> It
     if method is not None and request.wireup is None:
         reason = reason_for(site, "launch.wireup", "the method of muster.world() that this site's launcher suits")
         yield Note(f"muster.world() takes {method}, unless the script names another: {reason.text} [{reason.origin}]")
-    if job.launcher == "srun" and site.profile.binding.kind in {"mask", "map"}:
+    if launcher_named(job.launcher).rank_tasks and site.profile.binding.kind in {"mask", "map"}:
         bound = bind_ranks(
             site.profile, node_kind(site, request)[1], ranks=shape.ntasks_per_node, whole_node=job.whole_node
         )

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from muster.errors import RequestError
 from muster.facts import Facts, StagingFacts
+from muster.images import engine_named
 from muster.job.request import Request
 from muster.model.plan import Engine, ImageUse, Note, Reason, Shape, Staged, Staging
 from muster.model.words import Fragment, Word
@@ -30,9 +31,10 @@ def make_staging(
     """What was asked for, or the reason why that cannot be."""
     if not any(getattr(request, name) for name in _OPTIONS) or engine is Engine.HERE:
         return None
-    if image.image is not None and not image.program:
+    bind_variable = engine_named(image.engine).bind_variable
+    if image.image is not None and not bind_variable:
         raise RequestError(
-            f"staged copies are mounted into an image by the script, and {image.engine} mounts in srun's flags",
+            f"staged copies are mounted into an image by the script, but {image.engine} cannot be told of them there",
             hint="leave --stage… away, or --engine apptainer",
         )
     seen = facts.staging or StagingFacts()
@@ -40,7 +42,7 @@ def make_staging(
     things += [_data(name, seen, directory) for name in dict.fromkeys(request.stage)]
     out = _out(request, facts, seen)
     for path in [each.paths[0] for each in things if each.role == "data"] + ([out] if out else []):
-        if image.program and set(path) & set(",:"):
+        if bind_variable and set(path) & set(",:"):
             raise RequestError(
                 f"{image.engine} cannot be told in its variables to bind {path}: its name holds a colon or a comma",
                 hint="give it a name without",

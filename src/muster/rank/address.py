@@ -63,7 +63,7 @@ def _host(environment: Mapping[str, str], identity: Identity) -> Tuple[str, str]
     one_node = 1 in (identity.size, identity.nodes) or identity.local_size == identity.size
     published = environment.get(contract.MASTER_ADDR, "").strip()
     if published:
-        simulated = environment.get(contract.LAUNCHER) == "local"
+        simulated = contract.LOCAL_NNODES in environment
         _refuse_bad_address(published, one_node or simulated or len(identity.hosts) < 2)
         return published, contract.MASTER_ADDR
     if one_node:

@@ -39,7 +39,8 @@ PUBLISHED = (
 # What the batch script tells the tasks: Muster's own names.
 JOB = "MUSTER_JOB"  # the job's id, or the local run's
 RUN_DIRECTORY = "MUSTER_RUN_DIR"  # logs, plan and record of this run, seen from every node
-LAUNCHER = "MUSTER_LAUNCHER"  # srun, torchrun, mpirun, mpirun+torchrun, local
+LAUNCHER = "MUSTER_LAUNCHER"  # the name of what started the ranks, for people
+AGENTS = "MUSTER_AGENTS"  # 1: that launcher keeps a process of its own on each node, which Slurm may have numbered
 STEP = "MUSTER_STEP"  # which start this is of those in one job, where Slurm's own number is the daemons'
 DIRECTORY = "MUSTER_DIRECTORY"  # where the ranks run: a node that does not have it is named
 NODES = "MUSTER_NODES"  # node names in rank order, blank-separated

@@ -103,7 +103,7 @@ def _named(family: Family, claims: List[_Claim], environment: Mapping[str, str])
 
 def _claim(family: Family, environment: Mapping[str, str]) -> _Claim:
     if family.name == "muster":
-        family = family._replace(agents=environment[contract.LAUNCHER] not in ("srun", "local"))
+        family = family._replace(agents=environment.get(contract.AGENTS) == "1")
     values: Dict[str, int] = {}
     sources: Dict[str, str] = {}
     for field in _FIELDS:

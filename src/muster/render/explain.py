@@ -29,8 +29,6 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     yield "launcher", plan.launcher, plan.launcher_reason
     for flag in launcher_named(plan.launcher).flags(with_step_flags(plan)):
         yield "step", quote(flag.word), flag.reason
-    for flag in plan.mpirun_flags if plan.launcher in {"mpirun", "mpirun+horovod"} else ():
-        yield "step", quote(flag.word), flag.reason
     meeting = plan.rendezvous
     yield "rendezvous", f"MASTER_ADDR = {meeting.address or 'the first host of the step'}", meeting.address_reason
     yield "rendezvous", f"MASTER_PORT = {meeting.port or 'chosen in the job'}", meeting.port_reason
@@ -75,7 +73,7 @@ def _image(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
         return
     yield "image", f"engine {image.engine}", image.engine_reason
     if image.program:
-        yield "image", f"{image.engine} {image.verb}", image.verb_reason
+        yield "image", f"{image.engine} {image.verb}".rstrip(), image.verb_reason
     if image.venv is not None:
         yield "image", f"virtual environment {image.venv}", Reason("its bin comes first on the image's PATH", "--venv")
     if image.activation:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from muster.images import engine_named
 from muster.launchers import launcher_named
-from muster.launchers.base import RANK
 from muster.model.plan import Plan
 from muster.model.words import Word, quote
 from muster.render.parts import compose
@@ -31,26 +30,27 @@ def step_words(plan: Plan) -> tuple[Word, ...]:
     return launcher_named(plan.launcher).words(plan, wrap)
 
 
-def prologue_end(plan: Plan, variable: str) -> str:
-    """What stands before the last part of a prologue: only what the launcher itself starts meets the image."""
+def prologue_end(plan: Plan) -> str:
+    """Return what stands before the last part of a prologue: only what the launcher itself starts meets the image."""
     engine = engine_named(plan.image.engine)
     lines = engine.prologue(plan)
-    if variable != RANK or not lines:
+    if not lines:
         return ""
     calls = "\n".join(shlex.join(line) for line in lines)
-    return f"{compose(engine.parts(plan))}\n{calls}\n\n"
+    return f"{compose(engine.parts(plan))}\n{calls}\n"
 
 
 def definition_lines(plan: Plan) -> Iterator[str]:
     """What an engine that lives in the step's flags finds in the run directory, and the directory itself."""
-    if plan.image.image is None or plan.image.program:
+    engine = engine_named(plan.image.engine)
+    if not engine.in_step:
         return
     yield "# The container sees the run directory."
     yield (
         '(umask 077 && mkdir -p "$muster_run_dir") || muster_stop "the directory $muster_run_dir cannot be made" '
         "'submit from a directory that the compute nodes can write'"
     )
-    lines = engine_named(plan.image.engine).definition(plan)
+    lines = engine.definition(plan)
     if lines is not None:
         yield "printf '%s\\n' \\"
         yield from (f"    {quote(each)} \\" for each in lines)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from muster.launchers import Launcher, launcher_named
-from muster.launchers.base import RANK
+from muster.launchers import launcher_named
+from muster.launchers.base import RANK, Launcher, Prologue
 from muster.model.plan import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Variable
 from muster.model.words import Fragment, Hidden, Word, line, quote
 from muster.plan.effect import narrows
@@ -104,7 +104,7 @@ def _main(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield "# Ctrl-C ends the ranks; whatever the launcher then says, this is what happened."
     yield "trap 'muster_interrupted=130' INT"
     yield from _job(plan)
-    yield from _environment(plan)
+    yield from _environment(plan, launcher)
     yield from _step(plan, launcher)
 
 
@@ -120,77 +120,69 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield part("conda")
     if hidden_names(plan):
         yield part("passed")
-    if not launcher.prologues(plan):
+    if not launcher.starts_ranks:
         yield part("stop")
         return
     yield "# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody."
-    for variable, _ in launcher.prologues(plan):
-        yield f"{variable}=$(\n    cat <<'MUSTER_TEXT'\n{prologue_text(plan, variable)}MUSTER_TEXT\n)"
+    for prologue in launcher.prologues(plan):
+        yield f"{prologue.variable}=$(\n    cat <<'MUSTER_TEXT'\n{prologue_text(plan, prologue)}MUSTER_TEXT\n)"
     yield ""
     yield part("stop")
     if plan.staging is not None:
         from muster.render.staging import stage_texts
 
         yield from stage_texts()
-    if _chooses_port(plan) or _chooses_address(plan):
+    if _chooses_port(plan, launcher) or _chooses_address(plan, launcher):
         yield part("meeting")
-    if _chooses_port(plan):
+    if _chooses_port(plan, launcher):
         yield part("port")
-    if _chooses_address(plan):
+    if _chooses_address(plan, launcher):
         yield part("address")
-    yield from map(part, _parts_of_the_end(plan))
-
-
-def _parts_of_the_end(plan: Plan) -> Iterator[str]:
-    """How the ranks' end is seen, and what is cleared away then."""
-    if _by_srun(plan):
-        yield "watch"
+    yield from map(part, launcher.parts(plan))
     if plan.image.may_be_unpacked:
-        yield "unpacked"
-    if plan.launcher == "mpirun+torchrun" or (plan.launcher == "torchrun" and plan.engine is Engine.SLURM):
-        yield "torchrun_status"
-    if plan.launcher.startswith("mpirun"):
-        yield "mpirun"
-    if plan.launcher in {"mpirun", "mpirun+horovod"}:
-        yield "hydra_status"
+        yield part("unpacked")
 
 
-def prologue_text(plan: Plan, variable: str) -> str:
-    """The text that the script keeps in `variable`; the once-per-node command stands right after identity is known."""
-    names = dict(launcher_named(plan.launcher).prologues(plan))[variable]
-    end = prologue_end(plan, variable) + (_prologue_of_staging(plan) if variable == RANK else "")
-    if variable != RANK or not (plan.node_prologue or end or plan.cpu_flags):
-        return compose(names)
-    once = f"{part('cpu_flags')}muster_cpu_has {shlex.join(plan.cpu_flags)}\n\n" if plan.cpu_flags else ""
+def prologue_text(plan: Plan, prologue: Prologue) -> str:
+    """Return the text that the script keeps for a started process; what runs once on a node follows its identity."""
+    known = (*prologue.common, *prologue.identity)
+    if prologue.variable != RANK:
+        return compose((*known, *prologue.start, *prologue.last))
+    once = f"{part('cpu_flags')}muster_cpu_has {shlex.join(plan.cpu_flags)}\n" if plan.cpu_flags else ""
     if plan.node_prologue:
-        once += f"{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n\n"
-    middle = compose(names[3:-1])
-    return f"{compose(names[:3])}\n{once}{middle}{middle and chr(10)}{end}{part(names[-1])}"
+        once += f"{once and chr(10)}{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n"
+    texts = (
+        compose(known),
+        once,
+        compose(prologue.start),
+        *_before_the_command(plan, prologue),
+        compose(prologue.last),
+    )
+    return "\n".join(text for text in texts if text)
 
 
-def _prologue_of_staging(plan: Plan) -> str:
-    if plan.staging is None:
-        return ""
-    from muster.render.staging import stage_prologue
+def _before_the_command(plan: Plan, prologue: Prologue) -> Iterator[str]:
+    """Yield what the image and staged copies need, where everything else is known."""
+    texts = [prologue_end(plan)]
+    if plan.staging is not None:
+        texts.append(part("stage_rank"))
+    if prologue.counted and any(texts):
+        yield "# The first word is a number.\nmuster_counted=1\n"
+    yield from texts
 
-    return stage_prologue(plan)
 
-
-def _chooses_port(plan: Plan) -> bool:
-    """Whether the script looks for a port: none was asked for, Slurm reserves none, and nobody has looked yet."""
+def _chooses_port(plan: Plan, launcher: Launcher) -> bool:
+    """Return whether the script looks for a port: none was asked for, Slurm reserves none, and nobody has looked."""
     meeting = plan.rendezvous
     asked = meeting.port is not None or meeting.reserved_ports
     # Where the step lies on other nodes of its allocation, nobody knows yet on which.
-    return not asked and not narrows(plan.step_flags) and plan.engine is Engine.SLURM and plan.launcher != "shell"
+    standing = asked or narrows(plan.step_flags)
+    return not standing and plan.engine is Engine.SLURM and launcher.starts_ranks
 
 
-def _chooses_address(plan: Plan) -> bool:
-    """Whether the script looks up the address of rank 0's host: its name alone does not do at this site."""
-    return bool(plan.rendezvous.rule) and plan.engine is Engine.SLURM and plan.launcher != "shell"
-
-
-def _by_srun(plan: Plan) -> bool:
-    return plan.launcher in {"srun", "srun+horovod", "torchrun"} and plan.engine is Engine.SLURM
+def _chooses_address(plan: Plan, launcher: Launcher) -> bool:
+    """Return whether the script looks up the address of rank 0's host: its name alone does not do at this site."""
+    return bool(plan.rendezvous.rule) and plan.engine is Engine.SLURM and launcher.starts_ranks
 
 
 def _job(plan: Plan) -> Iterator[str]:
@@ -261,7 +253,7 @@ def _size(plan: Plan) -> Iterator[str]:
         )
 
 
-def _environment(plan: Plan) -> Iterator[str]:
+def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield "# What an outer job, another launcher or the header left behind, and our own flags say better."
     yield f"unset {' '.join(CLASHING)}"
     if plan.within:
@@ -285,20 +277,19 @@ def _environment(plan: Plan) -> Iterator[str]:
         from muster.render.staging import stage_lines
 
         yield from stage_lines(plan, plan.staging)
-    if _chooses_port(plan):
+    if _chooses_port(plan, launcher):
         yield "muster_choose_port"
-    if _chooses_address(plan):
+    if _chooses_address(plan, launcher):
         yield f"muster_choose_address {line(plan.rendezvous.rule)}"
-    if plan.launcher.startswith("mpirun"):
-        ours = (each.name for each in plan.variables if each.value is not None)
-        carried = dict.fromkeys(
-            [*told, contract.PORT, contract.PORT_CHOSEN, contract.NODES, *ours, *_staged(plan), *_CARRIED]
-        )
-        yield f"muster_label={int(plan.label)}"
-        yield f"muster_carried=({' '.join(carried)})"
-        yield f"muster_mpirun_site=({line(flag.word for flag in plan.mpirun_flags)})"
-        yield "muster_mpirun_words"
+    yield from launcher.prepare(plan, _carried(plan))
     yield ""
+
+
+def _carried(plan: Plan) -> tuple[str, ...]:
+    """Return the variables that every rank has to get, for launchers that bring no environment to other hosts."""
+    set_by_plan = (each.name for each in plan.variables if each.value is not None)
+    meeting = (contract.PORT, contract.PORT_CHOSEN, contract.NODES)
+    return tuple(dict.fromkeys([*told_to_tasks(plan), *meeting, *set_by_plan, *_staged(plan), *_CARRIED]))
 
 
 def _staged(plan: Plan) -> tuple[str, ...]:
@@ -316,6 +307,7 @@ def told_to_tasks(plan: Plan) -> dict[str, Word]:
         contract.JOB: Fragment('"$muster_job"'),
         contract.RUN_DIRECTORY: Fragment('"$muster_run_dir"'),
         contract.LAUNCHER: plan.launcher,
+        contract.AGENTS: str(int(launcher_named(plan.launcher).leaves_daemons)),
         contract.EXPECTED_TASKS: Fragment("$((muster_nodes * muster_ntasks_per_node))"),
         contract.TASKS_PER_NODE: Fragment('"$muster_ntasks_per_node"'),
         contract.EXPECTED_GPUS: str(shape.gpus_per_node),
@@ -348,87 +340,13 @@ def _variable(variable: Variable) -> str:
 
 def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from definition_lines(plan)
-    words = step_words(plan)
     yield "# The ranks."
-    if _by_srun(plan):
-        if plan.output is Output.STREAM:
-            # A socket, or another user's pipe, cannot be opened by its name; srun's words and the ranks' errors then
-            # share one stream.
-            words = (words[0], Fragment('"${muster_error[@]}"'), *words[1:])
-            yield "muster_error=(--error=/dev/fd/9 --open-mode=append)"
-            yield "{ : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()"
-        keep = plan.launcher == "torchrun" and plan.output is Output.STREAM
-        if keep:
-            yield _NEW_REPORT
-        yield f"muster_step {_folded(words)}" + (_KEEP_REPORT if keep else "")
-        if keep:
-            yield _REPORT_KEPT
-        if plan.launcher == "torchrun":
-            yield "muster_torchrun_status " + ('"$muster_report"' if keep else '"$muster_run_dir"/logs/*.log')
-        yield from _last(plan)
-    elif plan.engine is Engine.HERE and not plan.launcher.startswith("mpirun"):
-        yield from _started_here(plan, launcher, words)
-    elif plan.launcher == "shell":  # nothing of ours stands between it and its terminal
-        yield f"exec {_folded(words)}"
-    else:
-        yield from _started_by_mpirun(plan, words)
-
-
-def _last(plan: Plan) -> Iterator[str]:
-    """What is left on the nodes goes; the script ends as its ranks did."""
+    yield from launcher.step(plan, step_words(plan))
+    if not launcher.starts_ranks:
+        return
+    # What is left on the nodes goes; the script ends as its ranks did.
     if plan.staging is not None:
         yield "muster_stage_end"
     if plan.image.may_be_unpacked:
         yield "muster_remove_unpacked"
     yield 'exit "${muster_interrupted:-$muster_status}"'
-
-
-# torchrun's own status says nothing of its ranks: its report does, and passes through here.
-_NEW_REPORT = "muster_report=$(mktemp) && trap 'rm -f \"$muster_report\"' EXIT"
-_KEEP_REPORT = ' 2> >(tee -i "$muster_report" >&2)'
-# What outlives its launcher, a process that left its rank's group, holds our pipe: it is not waited for long.
-_REPORT_KEPT = 'for _ in {1..20}; do kill -0 "$!" 2>/dev/null && sleep 0.05; done'
-
-
-def _started_by_mpirun(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
-    """mpirun's status is not always that of the first rank that failed: what the rank or its agent reported is read."""
-    if plan.output in {Output.FILES, Output.RANK_FILES}:
-        report = '"$muster_run_dir/logs/ranks.log"'
-        yield f"{_folded(words)} >{report} 2>&1"
-        yield "muster_status=$?"
-    else:
-        report = '"$muster_report"'
-        yield _NEW_REPORT
-        yield _folded(words) + _KEEP_REPORT
-        yield "muster_status=$?"
-        yield _REPORT_KEPT
-    agents = plan.launcher == "mpirun+torchrun"
-    yield f"muster_{'torchrun' if agents else 'hydra'}_status {report}"
-    yield from _last(plan)
-
-
-def _started_here(plan: Plan, launcher: Launcher, words: tuple[Word, ...]) -> Iterator[str]:
-    """What `muster run` does by itself on this machine; it also labels the lines and ends all ranks together."""
-    yield f"export {contract.PORT}=${{{contract.PORT}:-{plan.rendezvous.port_low}}}"
-    per_node = launcher.processes_here(plan) // plan.shape.nodes
-    yield f"for muster_index in {{0..{launcher.processes_here(plan) - 1}}}; do"
-    yield f"    export {contract.LOCAL_PROCID}=$muster_index {contract.LOCAL_LOCALID}=$((muster_index % {per_node}))"
-    yield f"    export {contract.LOCAL_NODEID}=$((muster_index / {per_node}))"
-    yield f"    export {contract.LOCAL_NNODES}={plan.shape.nodes} {contract.LOCAL_NTASKS}={plan.shape.ntasks_per_node}"
-    yield f"    {line(words)} &"
-    yield "done"
-    yield "wait"
-    if plan.image.may_be_unpacked:
-        yield "muster_remove_unpacked"
-
-
-def _folded(words: tuple[Word, ...]) -> str:
-    """A long line over several, one option on each, so that a person can read and edit it."""
-    pieces = [quote(word) for word in words]
-    lines = [pieces[0]]
-    for index, piece in enumerate(pieces[1:], start=1):
-        if (piece.lstrip("'").startswith("-") and pieces[index - 1] != "sh") or piece == "sh":
-            lines.append(f"        {piece}")
-        else:
-            lines[-1] += f" {piece}"
-    return " \\\n".join(lines)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.images import engine_named
-from muster.images.apptainer import Apptainer
 from muster.model.plan import Plan, Staged, Staging
 from muster.model.words import Fragment, Word, line, quote
 from muster.render.parts import part
@@ -14,7 +13,6 @@ __all__ = [
     "STAGE_VARIABLES",
     "node_text",
     "stage_lines",
-    "stage_prologue",
     "stage_texts",
     "thing_lines",
 ]
@@ -80,13 +78,7 @@ def thing_lines(number: int, thing: Staged, after: str) -> Iterator[str]:
 
 def _used(plan: Plan, staging: Staging) -> Iterator[str]:
     engine = engine_named(plan.image.engine)
-    if isinstance(engine, Apptainer):
-        yield f"muster_stage_bind {engine.prefix}_BIND"
+    if engine.bind_variable:
+        yield f"muster_stage_bind {engine.bind_variable}"
         return
     yield f"muster_stage_mount || {line(('muster_stage_closed', staging.word or '-'))}"
-
-
-def stage_prologue(plan: Plan) -> str:
-    """What a process that is started on a node does last before its command."""
-    counted = "# The first word is a number.\nmuster_counted=1\n" if plan.launcher.endswith("torchrun") else ""
-    return f"{counted}{part('stage_rank')}\n"

@@ -5,10 +5,12 @@ description in the published JSON Schema and the words of `muster site show`.
 """
 
 import datetime as dt
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from muster.images import engine_names
+from muster.launchers import names_in_profiles
 from muster.sites.text import SCHEMA_VERSION
 
 __all__ = [
@@ -73,7 +75,12 @@ Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]*$", description="small lett
 EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="the name of an environment variable")]
 Word = Annotated[str, Meta(pattern=r"^[^\x00]*$", description="one word of a command")]
 Text = Annotated[str, Meta(min_length=1, description="a sentence")]
-Launcher = Literal["srun", "torchrun", "mpirun", "mpirun+torchrun", "local"]
+if TYPE_CHECKING:
+    Launcher = str
+    ImageEngine = str
+else:  # the registries say which there are
+    Launcher = Literal[names_in_profiles()]
+    ImageEngine = Literal[engine_names()]
 Wireup = Literal[
     "auto", "env", "nccl-openmpi", "nccl-slurm", "nccl-slurm-pmi", "nccl-mpi", "nccl-file", "mpi", "gloo", "dummy"
 ]
@@ -491,7 +498,7 @@ class Bind(_Part, frozen=True, kw_only=True):
 class Container(_Part, frozen=True, kw_only=True):
     """One container engine."""
 
-    engine: Literal["apptainer", "singularity", "pyxis", "cscs", "shifter", "podman-hpc", "none"]
+    engine: ImageEngine
     preferred: bool = False
     verb: Literal["exec", "run"] | None = None
     flags: tuple[Word, ...] | None = None

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
+from muster.model.failure import Failure, exit_words
 from muster.units import whole_number
 
-__all__ = ["KILLED_HINT", "KILLED_STATUS", "Ending", "Failure", "StepStory", "endings", "exit_words", "read_step"]
+__all__ = ["Ending", "StepStory", "endings", "read_step"]
 
 _TASKS = re.compile(r"^srun: error: (?P<host>[^\s:]+): tasks? (?P<tasks>[0-9][0-9,-]*): (?P<what>.+)$")
 _EXIT_CODE = re.compile(r"Exited with exit code (?P<code>[0-9]{1,9})")
@@ -69,34 +69,6 @@ class Ending(msgspec.Struct, frozen=True):
     core_dumped: bool = False
 
 
-class Failure(msgspec.Struct, frozen=True):
-    """The first thing that went wrong: tasks of a host by themselves, or something from outside the tasks."""
-
-    sentence: str
-    host: str | None
-    tasks: tuple[int, ...]
-    status: int | None
-    line: str
-    """The line that says it."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Stable keys, documented in docs/reference/json.md."""
-        return {
-            "sentence": self.sentence,
-            "host": self.host,
-            "ranks": list(self.tasks),
-            "status": self.status,
-            "line": self.line,
-        }
-
-
-KILLED_STATUS = 128 + signal.SIGKILL
-KILLED_HINT = (
-    "SIGKILL comes from outside the program: most often from the kernel when memory is used up; "
-    "more --mem, fewer ranks on a node, or less in memory"
-)
-
-
 class StepStory(msgspec.Struct, frozen=True):
     """All that srun reported of one step."""
 
@@ -120,19 +92,6 @@ def read_step(lines: Iterable[str]) -> StepStory:
 def endings(lines: Iterable[str]) -> Iterator[Ending]:
     """The tasks' endings that srun reported, in its order."""
     return (ending for line in lines if (ending := _ending(line)) is not None)
-
-
-_OF_A_SHELL = {126: ": not executable", 127: ": no such program"}
-
-
-def exit_words(status: int) -> str:
-    """An exit status in words: "exit status 7", "ended by SIGKILL"; two of them are a shell's own."""
-    if status <= 128:
-        return f"exit status {status}{_OF_A_SHELL.get(status, '')}"
-    try:
-        return f"ended by {signal.Signals(status - 128).name}"
-    except ValueError:
-        return f"exit status {status}"
 
 
 def _ending(line: str) -> Ending | None:

@@ -17,17 +17,6 @@ muster_escape() {
     done
 }
 
-# The program $1 and the image $2 are here.
-muster_image_needs() {
-    read -r muster_here </proc/sys/kernel/hostname
-    command -v "$1" >/dev/null || muster_stop "the node $muster_here has no $1" \
-        'load the module that has it with --module, or name another engine with --engine'
-    case $2 in
-    /*) [ -e "$2" ] || muster_stop "the node $muster_here does not see the image $2" \
-        'put it on a file system that the compute nodes see' ;;
-    esac
-}
-
 # A file, the image $3, is mounted by a setuid helper or by FUSE. Where users have neither, the engine unpacks it for
 # every rank (--unsquash); of several ranks on a node, or with an engine that cannot, one unpacks it for all of them.
 muster_image_opens() {
@@ -83,14 +72,6 @@ muster_image_loads() {
 muster_image_gpus() {
     [ ! -e /dev/nvidiactl ] || export "$1_NV=1"
     [ ! -e /dev/kfd ] || export "$1_ROCM=1"
-}
-
-# Every path that is to be bound is here.
-muster_image_sees() {
-    for muster_path in "$@"; do
-        [ -e "$muster_path" ] || muster_stop "the node $muster_here has no $muster_path, which the image is to see" \
-            'give another path with --bind, or correct the site profile'
-    done
 }
 
 # The run directory and the job's own temporary directory, where they lie under none of the paths after $1.

@@ -265,6 +265,25 @@ if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
     esac
 fi
 
+# The program $1 and the image $2 are here.
+muster_image_needs() {
+    read -r muster_here </proc/sys/kernel/hostname
+    command -v "$1" >/dev/null || muster_stop "the node $muster_here has no $1" \
+        'load the module that has it with --module, or name another engine with --engine'
+    case $2 in
+    /*) [ -e "$2" ] || muster_stop "the node $muster_here does not see the image $2" \
+        'put it on a file system that the compute nodes see' ;;
+    esac
+}
+
+# Every path that is to be bound is here.
+muster_image_sees() {
+    for muster_path in "$@"; do
+        [ -e "$muster_path" ] || muster_stop "the node $muster_here has no $muster_path, which the image is to see" \
+            'give another path with --bind, or correct the site profile'
+    done
+}
+
 # The image: what it needs is on this node, and what this rank has learnt reaches it, also where a site's settings
 # clean the environment. Apptainer reads variables whose names begin with $prefix; it runs their values through a
 # shell, so what a shell would expand is escaped.
@@ -282,17 +301,6 @@ muster_escape() {
         muster_escaped=$muster_escaped\\${muster_rest%"${muster_rest#?}"}
         muster_rest=${muster_rest#?}
     done
-}
-
-# The program $1 and the image $2 are here.
-muster_image_needs() {
-    read -r muster_here </proc/sys/kernel/hostname
-    command -v "$1" >/dev/null || muster_stop "the node $muster_here has no $1" \
-        'load the module that has it with --module, or name another engine with --engine'
-    case $2 in
-    /*) [ -e "$2" ] || muster_stop "the node $muster_here does not see the image $2" \
-        'put it on a file system that the compute nodes see' ;;
-    esac
 }
 
 # A file, the image $3, is mounted by a setuid helper or by FUSE. Where users have neither, the engine unpacks it for
@@ -350,14 +358,6 @@ muster_image_loads() {
 muster_image_gpus() {
     [ ! -e /dev/nvidiactl ] || export "$1_NV=1"
     [ ! -e /dev/kfd ] || export "$1_ROCM=1"
-}
-
-# Every path that is to be bound is here.
-muster_image_sees() {
-    for muster_path in "$@"; do
-        [ -e "$muster_path" ] || muster_stop "the node $muster_here has no $muster_path, which the image is to see" \
-            'give another path with --bind, or correct the site profile'
-    done
 }
 
 # The run directory and the job's own temporary directory, where they lie under none of the paths after $1.
@@ -419,7 +419,7 @@ muster_image_opens apptainer APPTAINER /images/train.sif
 muster_image_made_for apptainer /images/train.sif APPTAINER cuda
 muster_image_sees /tmp /home/ada /opt/venv/muster
 muster_image_takes APPTAINER /tmp /home/ada
-muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE OMPI_MCA_coll_hcoll_enable RES_OPTIONS
+muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_LOCAL_NNODES MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE OMPI_MCA_coll_hcoll_enable RES_OPTIONS
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
 
@@ -507,8 +507,6 @@ muster_choose_port() {
     muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
 }
 
-# (the part unpacked)
-
 # The hosts in rank order, and this mpirun's own words for hosts, labels and variables.
 muster_mpirun_words() {
     local names=() kind
@@ -566,5 +564,7 @@ muster_hydra_status() {
     [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* ended with status //p' "$@" | head -n 1)
     muster_status=${found:-$muster_status}
 }
+
+# (the part unpacked)
 
 muster_main

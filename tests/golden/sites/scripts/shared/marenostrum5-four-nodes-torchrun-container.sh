@@ -139,6 +139,28 @@ export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${MUSTER_GRACE:-10}"
 [ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS=1 MUSTER_OMP=own
 export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="\${rank}: "
 
+# The first word is a number.
+muster_counted=1
+
+# The program $1 and the image $2 are here.
+muster_image_needs() {
+    read -r muster_here </proc/sys/kernel/hostname
+    command -v "$1" >/dev/null || muster_stop "the node $muster_here has no $1" \
+        'load the module that has it with --module, or name another engine with --engine'
+    case $2 in
+    /*) [ -e "$2" ] || muster_stop "the node $muster_here does not see the image $2" \
+        'put it on a file system that the compute nodes see' ;;
+    esac
+}
+
+# Every path that is to be bound is here.
+muster_image_sees() {
+    for muster_path in "$@"; do
+        [ -e "$muster_path" ] || muster_stop "the node $muster_here has no $muster_path, which the image is to see" \
+            'give another path with --bind, or correct the site profile'
+    done
+}
+
 # The image: what it needs is on this node, and what this rank has learnt reaches it, also where a site's settings
 # clean the environment. Apptainer reads variables whose names begin with $prefix; it runs their values through a
 # shell, so what a shell would expand is escaped.
@@ -156,17 +178,6 @@ muster_escape() {
         muster_escaped=$muster_escaped\\${muster_rest%"${muster_rest#?}"}
         muster_rest=${muster_rest#?}
     done
-}
-
-# The program $1 and the image $2 are here.
-muster_image_needs() {
-    read -r muster_here </proc/sys/kernel/hostname
-    command -v "$1" >/dev/null || muster_stop "the node $muster_here has no $1" \
-        'load the module that has it with --module, or name another engine with --engine'
-    case $2 in
-    /*) [ -e "$2" ] || muster_stop "the node $muster_here does not see the image $2" \
-        'put it on a file system that the compute nodes see' ;;
-    esac
 }
 
 # A file, the image $3, is mounted by a setuid helper or by FUSE. Where users have neither, the engine unpacks it for
@@ -224,14 +235,6 @@ muster_image_loads() {
 muster_image_gpus() {
     [ ! -e /dev/nvidiactl ] || export "$1_NV=1"
     [ ! -e /dev/kfd ] || export "$1_ROCM=1"
-}
-
-# Every path that is to be bound is here.
-muster_image_sees() {
-    for muster_path in "$@"; do
-        [ -e "$muster_path" ] || muster_stop "the node $muster_here has no $muster_path, which the image is to see" \
-            'give another path with --bind, or correct the site profile'
-    done
 }
 
 # The run directory and the job's own temporary directory, where they lie under none of the paths after $1.
@@ -294,7 +297,7 @@ muster_image_has_sh singularity /images/train.sif SINGULARITY
 muster_image_made_for singularity /images/train.sif SINGULARITY cuda
 muster_image_sees /tmp /gpfs /apps /home/ada /opt/venv/muster
 muster_image_takes SINGULARITY /tmp /gpfs /apps /home/ada
-muster_image_gets SINGULARITYENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE NCCL_SOCKET_IFNAME NCCL_IB_HCA NCCL_NET HF_HUB_OFFLINE TRANSFORMERS_OFFLINE HF_DATASETS_OFFLINE RES_OPTIONS
+muster_image_gets SINGULARITYENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_LOCAL_NNODES MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE NCCL_SOCKET_IFNAME NCCL_IB_HCA NCCL_NET HF_HUB_OFFLINE TRANSFORMERS_OFFLINE HF_DATASETS_OFFLINE RES_OPTIONS
 muster_image_library SINGULARITYENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
 
@@ -334,155 +337,7 @@ while [ "$muster_rest" -gt 0 ]; do
     shift
     muster_rest=$((muster_rest - 1))
 done
-if [ "${MUSTER_LAUNCHER:-}" != mpirun+torchrun ] || [ -n "${OMPI_COMM_WORLD_RANK:-}" ]; then
-    exec "$@"
-fi
-# Hydra waits for the other agents for ever, unless one dies of a signal; what the agent reported is read later.
-"$@"
-muster_status=$?
-[ "$muster_status" -ne 0 ] || exit 0
-kill -KILL "$$"
-MUSTER_TEXT
-)
-muster_worker=$(
-    cat <<'MUSTER_TEXT'
-# The CPUs that the kernel grants this rank, and its share of the physical cores among them.
 
-# The core of CPU $1: by the first of its hardware threads. dash and busybox read byte by byte, and newer kernels (seen
-# with 6.18) answer that with nothing for a list: then by the numbers of its package, die, cluster and core.
-# Result in $muster_core.
-muster_core_of() {
-    muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
-    muster_core=
-    [ ! -r "$muster_folder/thread_siblings_list" ] || read -r muster_core <"$muster_folder/thread_siblings_list" || :
-    muster_core=${muster_core%%[,-]*}
-    [ -z "$muster_core" ] || return 0
-    for muster_name in physical_package_id die_id cluster_id core_id; do
-        muster_number=
-        [ ! -r "$muster_folder/$muster_name" ] || read -r muster_number <"$muster_folder/$muster_name" || :
-        muster_core=$muster_core${muster_core:+.}${muster_number:--}
-    done
-    [ "$muster_core" != -.-.-.- ] || muster_core=$1
-}
-
-# CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
-muster_count_cpus() {
-    muster_cpu_count=0
-    muster_core_count=0
-    muster_cores=,
-    muster_ifs=$IFS
-    IFS=,
-    for muster_range in $1; do
-        muster_cpu=${muster_range%-*}
-        while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
-            muster_cpu_count=$((muster_cpu_count + 1))
-            muster_core_of "$muster_cpu"
-            case $muster_cores in
-            *,"$muster_core",*) ;;
-            *)
-                muster_cores=$muster_cores$muster_core,
-                muster_core_count=$((muster_core_count + 1))
-                ;;
-            esac
-            muster_cpu=$((muster_cpu + 1))
-        done
-    done
-    IFS=$muster_ifs
-}
-
-# Threads for a rank whose mask is $1, on a node with $2 of our ranks, when $3 CPUs were asked for (0: nothing asked).
-muster_threads_of_mask() {
-    muster_online=
-    [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
-    muster_count_cpus "$1"
-    # A mask wider than one rank's share is the node's: its ranks divide it between them.
-    muster_sharing=1
-    if [ "$1" = "$muster_online" ] ||
-        { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
-        { [ "$3" -eq 0 ] && [ "$muster_cpu_count" -ge "${SLURM_CPUS_ON_NODE:-1}" ]; }; then
-        muster_sharing=$2
-    fi
-    muster_threads=$((muster_core_count / muster_sharing))
-    [ "$3" -eq 0 ] || [ "$muster_threads" -le "$3" ] || muster_threads=$3
-    [ "$muster_threads" -ge 1 ] || muster_threads=1
-}
-
-# This process's mask, as the kernel writes it. Result in $muster_cpus.
-muster_own_mask() {
-    muster_cpus=
-    while read -r muster_key muster_value; do
-        [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
-    done <"${MUSTER_PROC:-/proc}/self/status"
-}
-
-# Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
-# nor the daemon that started it.
-if [ -n "${SLURM_JOB_ID:-}" ]; then
-    export SLURM_PROCID="$RANK" SLURM_LOCALID="$LOCAL_RANK" SLURM_NODEID="$GROUP_RANK" SLURM_TASK_PID="$$"
-    export SLURM_NTASKS="$WORLD_SIZE" SLURM_NPROCS="$WORLD_SIZE" SLURM_STEP_NUM_TASKS="$WORLD_SIZE"
-    export SLURM_NNODES="$GROUP_WORLD_SIZE" SLURM_STEP_NUM_NODES="$GROUP_WORLD_SIZE"
-    muster_each=$LOCAL_WORLD_SIZE
-    [ "$GROUP_WORLD_SIZE" -lt 2 ] || muster_each="$muster_each(x$GROUP_WORLD_SIZE)"
-    export SLURM_TASKS_PER_NODE="$muster_each" SLURM_STEP_TASKS_PER_NODE="$muster_each" SLURM_NTASKS_PER_NODE="$LOCAL_WORLD_SIZE"
-    # An agent has the CPUs of all ranks of its node.
-    [ "${MUSTER_CPUS:-0}" -eq 0 ] || export SLURM_CPUS_PER_TASK="$MUSTER_CPUS"
-    unset SLURM_GTIDS
-    # mpirun's ranks are no step of Slurm's, but its daemons on the other hosts are; ranks of this machine are in none.
-    muster_list=
-    for muster_name in ${MUSTER_NODES:-}; do muster_list=$muster_list${muster_list:+,}$muster_name; done
-    [ -z "${MUSTER_LOCAL_NNODES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
-    [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
-fi
-
-# A program that finds its MPI's numbers takes them for its own. A rank of torchrun's is no rank of MPI.
-while read -r muster_word muster_name; do
-    case $muster_word in
-    export) ;;
-    declare) muster_name=${muster_name#-* } ;; # bash, where it is not asked to be POSIX's
-    *) continue ;;
-    esac
-    muster_name=${muster_name%%=*}
-    case $muster_name in
-    *[!A-Za-z0-9_]*) ;;
-    OMPI_COMM_WORLD_* | OMPI_UNIVERSE_SIZE | OMPI_MCA_orte_* | OMPI_MCA_ess* | OMPI_MCA_pmix* | PRTE_* | PMIX_* | PMI_* | PALS_* | MPI_LOCALRANKID | MPI_LOCALNRANKS)
-        unset "$muster_name"
-        ;;
-    esac
-done <<MUSTER_NAMES
-$(export -p)
-MUSTER_NAMES
-
-# What jax.distributed.initialize() needs besides its rank. Beside the store of torchrun's agent it takes the next port.
-if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
-    muster_jax_port=$MASTER_PORT
-    case ${MUSTER_LAUNCHER:-} in
-    *torchrun)
-        muster_jax_port=$((MASTER_PORT + 1))
-        # The last port of what a firewall lets through has none behind it.
-        [ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))
-        ;;
-    esac
-    case $MASTER_ADDR in
-    *:*) export JAX_COORDINATOR_ADDRESS="[$MASTER_ADDR]:$muster_jax_port" ;;
-    *) export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$muster_jax_port" ;;
-    esac
-fi
-
-# A rank of torchrun's: the agent has said who it is; its threads and its standard input are set here.
-if [ "${MUSTER_OMP:-}" = own ]; then
-    muster_own_mask
-    muster_threads_of_mask "$muster_cpus" "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
-    export OMP_NUM_THREADS="$muster_threads"
-fi
-export NODE_RANK="$GROUP_RANK"
-[ "$RANK" -eq 0 ] || exec </dev/null
-# Into the keeper's pipes, which get to know whose they are. Where they cannot be opened, the agent's own streams do.
-muster_pipe=$((LOCAL_RANK * 2 + 400))
-if { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
-    exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
-    printf '%s %s\n' "$RANK" "$$" >&2
-fi
-unset MUSTER_PIPES
 exec "$@"
 MUSTER_TEXT
 )
@@ -808,6 +663,148 @@ if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
 MUSTER_TEXT
 )
+muster_worker=$(
+    cat <<'MUSTER_TEXT'
+# The CPUs that the kernel grants this rank, and its share of the physical cores among them.
+
+# The core of CPU $1: by the first of its hardware threads. dash and busybox read byte by byte, and newer kernels (seen
+# with 6.18) answer that with nothing for a list: then by the numbers of its package, die, cluster and core.
+# Result in $muster_core.
+muster_core_of() {
+    muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
+    muster_core=
+    [ ! -r "$muster_folder/thread_siblings_list" ] || read -r muster_core <"$muster_folder/thread_siblings_list" || :
+    muster_core=${muster_core%%[,-]*}
+    [ -z "$muster_core" ] || return 0
+    for muster_name in physical_package_id die_id cluster_id core_id; do
+        muster_number=
+        [ ! -r "$muster_folder/$muster_name" ] || read -r muster_number <"$muster_folder/$muster_name" || :
+        muster_core=$muster_core${muster_core:+.}${muster_number:--}
+    done
+    [ "$muster_core" != -.-.-.- ] || muster_core=$1
+}
+
+# CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
+muster_count_cpus() {
+    muster_cpu_count=0
+    muster_core_count=0
+    muster_cores=,
+    muster_ifs=$IFS
+    IFS=,
+    for muster_range in $1; do
+        muster_cpu=${muster_range%-*}
+        while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
+            muster_cpu_count=$((muster_cpu_count + 1))
+            muster_core_of "$muster_cpu"
+            case $muster_cores in
+            *,"$muster_core",*) ;;
+            *)
+                muster_cores=$muster_cores$muster_core,
+                muster_core_count=$((muster_core_count + 1))
+                ;;
+            esac
+            muster_cpu=$((muster_cpu + 1))
+        done
+    done
+    IFS=$muster_ifs
+}
+
+# Threads for a rank whose mask is $1, on a node with $2 of our ranks, when $3 CPUs were asked for (0: nothing asked).
+muster_threads_of_mask() {
+    muster_online=
+    [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
+    muster_count_cpus "$1"
+    # A mask wider than one rank's share is the node's: its ranks divide it between them.
+    muster_sharing=1
+    if [ "$1" = "$muster_online" ] ||
+        { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
+        { [ "$3" -eq 0 ] && [ "$muster_cpu_count" -ge "${SLURM_CPUS_ON_NODE:-1}" ]; }; then
+        muster_sharing=$2
+    fi
+    muster_threads=$((muster_core_count / muster_sharing))
+    [ "$3" -eq 0 ] || [ "$muster_threads" -le "$3" ] || muster_threads=$3
+    [ "$muster_threads" -ge 1 ] || muster_threads=1
+}
+
+# This process's mask, as the kernel writes it. Result in $muster_cpus.
+muster_own_mask() {
+    muster_cpus=
+    while read -r muster_key muster_value; do
+        [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
+    done <"${MUSTER_PROC:-/proc}/self/status"
+}
+
+# Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
+# nor the daemon that started it.
+if [ -n "${SLURM_JOB_ID:-}" ]; then
+    export SLURM_PROCID="$RANK" SLURM_LOCALID="$LOCAL_RANK" SLURM_NODEID="$GROUP_RANK" SLURM_TASK_PID="$$"
+    export SLURM_NTASKS="$WORLD_SIZE" SLURM_NPROCS="$WORLD_SIZE" SLURM_STEP_NUM_TASKS="$WORLD_SIZE"
+    export SLURM_NNODES="$GROUP_WORLD_SIZE" SLURM_STEP_NUM_NODES="$GROUP_WORLD_SIZE"
+    muster_each=$LOCAL_WORLD_SIZE
+    [ "$GROUP_WORLD_SIZE" -lt 2 ] || muster_each="$muster_each(x$GROUP_WORLD_SIZE)"
+    export SLURM_TASKS_PER_NODE="$muster_each" SLURM_STEP_TASKS_PER_NODE="$muster_each" SLURM_NTASKS_PER_NODE="$LOCAL_WORLD_SIZE"
+    # An agent has the CPUs of all ranks of its node.
+    [ "${MUSTER_CPUS:-0}" -eq 0 ] || export SLURM_CPUS_PER_TASK="$MUSTER_CPUS"
+    unset SLURM_GTIDS
+    # mpirun's ranks are no step of Slurm's, but its daemons on the other hosts are; ranks of this machine are in none.
+    muster_list=
+    for muster_name in ${MUSTER_NODES:-}; do muster_list=$muster_list${muster_list:+,}$muster_name; done
+    [ -z "${MUSTER_LOCAL_NNODES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
+    [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
+fi
+
+# A program that finds its MPI's numbers takes them for its own. A rank of torchrun's is no rank of MPI.
+while read -r muster_word muster_name; do
+    case $muster_word in
+    export) ;;
+    declare) muster_name=${muster_name#-* } ;; # bash, where it is not asked to be POSIX's
+    *) continue ;;
+    esac
+    muster_name=${muster_name%%=*}
+    case $muster_name in
+    *[!A-Za-z0-9_]*) ;;
+    OMPI_COMM_WORLD_* | OMPI_UNIVERSE_SIZE | OMPI_MCA_orte_* | OMPI_MCA_ess* | OMPI_MCA_pmix* | PRTE_* | PMIX_* | PMI_* | PALS_* | MPI_LOCALRANKID | MPI_LOCALNRANKS)
+        unset "$muster_name"
+        ;;
+    esac
+done <<MUSTER_NAMES
+$(export -p)
+MUSTER_NAMES
+
+# What jax.distributed.initialize() needs besides its rank. Beside the store of torchrun's agent it takes the next port.
+if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
+    muster_jax_port=$MASTER_PORT
+    case ${MUSTER_LAUNCHER:-} in
+    *torchrun)
+        muster_jax_port=$((MASTER_PORT + 1))
+        # The last port of what a firewall lets through has none behind it.
+        [ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))
+        ;;
+    esac
+    case $MASTER_ADDR in
+    *:*) export JAX_COORDINATOR_ADDRESS="[$MASTER_ADDR]:$muster_jax_port" ;;
+    *) export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$muster_jax_port" ;;
+    esac
+fi
+
+# A rank of torchrun's: the agent has said who it is; its threads and its standard input are set here.
+if [ "${MUSTER_OMP:-}" = own ]; then
+    muster_own_mask
+    muster_threads_of_mask "$muster_cpus" "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
+    export OMP_NUM_THREADS="$muster_threads"
+fi
+export NODE_RANK="$GROUP_RANK"
+[ "$RANK" -eq 0 ] || exec </dev/null
+# Into the keeper's pipes, which get to know whose they are. Where they cannot be opened, the agent's own streams do.
+muster_pipe=$((LOCAL_RANK * 2 + 400))
+if { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
+    exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
+    printf '%s %s\n' "$RANK" "$$" >&2
+fi
+unset MUSTER_PIPES
+exec "$@"
+MUSTER_TEXT
+)
 
 # What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
 
@@ -967,8 +964,6 @@ muster_step() {
     )
 } 8>&1 9>&2
 
-# (the part unpacked)
-
 # torchrun ends with 1 whatever its ranks said; its report names the first failure of each node. The earliest
 # one that was not an ending by torchrun itself (SIGTERM) is the job's. Result in $muster_status.
 muster_torchrun_status() {
@@ -985,5 +980,7 @@ muster_torchrun_status() {
     [1-9]*) muster_status=$found ;;
     esac
 }
+
+# (the part unpacked)
 
 muster_main

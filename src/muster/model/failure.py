@@ -1,0 +1,57 @@
+"""How a rank failed, as a value that the launchers and Slurm's own messages are both read into. Runs nothing."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+__all__ = ["KILLED_HINT", "KILLED_STATUS", "Failure", "exit_words", "of_agent"]
+
+KILLED_STATUS = 128 + signal.SIGKILL
+KILLED_HINT = (
+    "SIGKILL comes from outside the program: most often from the kernel when memory is used up; "
+    "more --mem, fewer ranks on a node, or less in memory"
+)
+_OF_A_SHELL = {126: ": not executable", 127: ": no such program"}
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """The first thing that went wrong: tasks of a host by themselves, or something from outside the tasks."""
+
+    sentence: str
+    host: str | None
+    tasks: tuple[int, ...]
+    status: int | None
+    line: str
+    """The line that says it."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it under stable keys, documented in docs/reference/json.md."""
+        return {
+            "sentence": self.sentence,
+            "host": self.host,
+            "ranks": list(self.tasks),
+            "status": self.status,
+            "line": self.line,
+        }
+
+
+def exit_words(status: int) -> str:
+    """Return an exit status in words: "exit status 7", "ended by SIGKILL"; two of them are a shell's own."""
+    if status <= 128:
+        return f"exit status {status}{_OF_A_SHELL.get(status, '')}"
+    try:
+        return f"ended by {signal.Signals(status - 128).name}"
+    except ValueError:
+        return f"exit status {status}"
+
+
+def of_agent(failure: Failure | None, agent: str) -> Failure | None:
+    """Return the failure of a task as what it is where that task is an agent: of no rank."""
+    if failure is None or not failure.tasks:
+        return failure
+    how = failure.sentence.partition(": ")[2]
+    return replace(failure, sentence=f"{agent} itself on {failure.host}: {how}", tasks=())

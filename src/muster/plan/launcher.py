@@ -1,0 +1,68 @@
+"""(request, site, place) → the launcher, why it and no other, and the PMI that it needs. Pure."""
+
+from __future__ import annotations
+
+from muster.errors import RequestError
+from muster.job.request import Request
+from muster.launchers import default_launcher, launcher_named, names_for
+from muster.launchers.base import Launcher
+from muster.model.plan import Engine, Reason
+from muster.plan.site_terms import reason_for
+from muster.sites.load import Site
+
+__all__ = ["choose_launcher", "pmi_of"]
+
+
+def choose_launcher(request: Request, site: Site, engine: Engine) -> tuple[Launcher, Reason]:
+    """Return the launcher that was asked for, else the site's, else the one that needs nothing else."""
+    if request.launcher == "auto":
+        return _of_site(site, engine)
+    candidates = [launcher_named(name) for name in names_for(request.launcher)]
+    if len(candidates) > 1:
+        return _of_several(candidates, request, site, engine)
+    refusal = candidates[0].refusal(engine)
+    if refusal is not None:
+        raise RequestError(refusal[0], hint=refusal[1])
+    if not candidates[0].in_options:
+        return candidates[0], Reason(candidates[0].chosen_because)
+    return candidates[0], Reason("set by you", request.origin("launcher"))
+
+
+def _of_site(site: Site, engine: Engine) -> tuple[Launcher, Reason]:
+    preferred = site.profile.launch.preferred
+    default = launcher_named(default_launcher(engine))
+    if engine is Engine.HERE:
+        return default, Reason(default.chosen_because)
+    chosen = default if preferred is None else launcher_named(preferred)
+    return chosen, reason_for(site, "launch.preferred", default.chosen_because)
+
+
+def _of_several(candidates: list[Launcher], request: Request, site: Site, engine: Engine) -> tuple[Launcher, Reason]:
+    """Return the first that the site allows, but the one that needs a PMI where a PMI is named."""
+    launch = site.profile.launch
+    by_pmi = next((each for each in candidates if each.needs_pmi), None)
+    if by_pmi is not None and request.mpi is not None and engine is Engine.SLURM:
+        return by_pmi, Reason(by_pmi.chosen_because, "--mpi")
+    first, *others = [each for each in candidates if each.refusal(engine) is None]
+    if engine is Engine.HERE or launch.allowed is None or first.site_name in launch.allowed or not others:
+        return first, Reason(first.chosen_because)
+    why = launch.refused.get(first.site_name or "", f"{first.site_name} does not start ranks there")
+    return others[0], reason_for(site, "launch.refused", why)
+
+
+def pmi_of(request: Request, site: Site, stack: str | None) -> str:
+    """Return what srun is told of MPI for ranks of MPI: without a PMI each rank would be a world of its own."""
+    launch = site.profile.launch
+    asked = request.launcher.capitalize()
+    if request.mpi == "none":
+        raise RequestError(
+            f"--mpi none starts each of {asked}'s ranks as a world of its own",
+            hint="--mpi pmix or --mpi pmi2; where mpirun may be used, leave it away and mpirun starts them",
+        )
+    pmi = request.mpi or launch.mpi_by_stack.get(stack or "") or launch.mpi
+    if pmi is None or pmi == "none":
+        raise RequestError(
+            f"the profile of {site.name} does not say by which PMI srun starts ranks of MPI, and {asked} needs one",
+            hint="--mpi pmix or --mpi pmi2, whichever your MPI was built with; srun --mpi=list shows what is there",
+        )
+    return pmi
