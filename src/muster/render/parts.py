@@ -13,7 +13,7 @@ __all__ = ["compose", "part"]
 
 @cache
 def part(name: Part) -> str:
-    """Return one file of render/shell; of rank/, where the name says that it is Python; or a launcher's own, by path."""
+    """Return one file of render/shell, of rank/ where the name says that it is Python, or a launcher's own by path."""
     here = Path(__file__)
     if isinstance(name, Path):
         return name.read_text(encoding="utf-8")
