@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:7d7de1eb668f
+#SBATCH --comment=muster:f0a8cb3ff709
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 

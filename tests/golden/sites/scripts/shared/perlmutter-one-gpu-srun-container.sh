@@ -97,7 +97,7 @@ muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
 muster_port=${MUSTER_PORT:-}
 # Ports that Slurm itself reserved for this step come first: steps that run at the same time differ.
-[ -n "$muster_port" ] || muster_port=${SLURM_STEP_RESV_PORTS:-}
+[ -n "$muster_port" ] || [ -n "${MUSTER_RANGE_ASKED:-}" ] || muster_port=${SLURM_STEP_RESV_PORTS:-}
 muster_port=${muster_port%%[,-]*}
 muster_id=$muster_job.${SLURM_STEP_ID:-0}.${SLURM_RESTART_COUNT:-0}
 [ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" "${SLURM_STEP_ID:-0}"
