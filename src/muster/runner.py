@@ -22,7 +22,19 @@ if TYPE_CHECKING:
 
     Process = subprocess.Popen[bytes]
 
-__all__ = ["DEVNULL", "PIPE", "STDOUT", "Result", "Runner", "become", "checked", "end_group", "run", "start"]
+__all__ = [
+    "DEVNULL",
+    "PIPE",
+    "STDOUT",
+    "Result",
+    "Runner",
+    "become",
+    "checked",
+    "end_group",
+    "munge_is_down",
+    "run",
+    "start",
+]
 
 # subprocess itself is imported where a process is started: a launch that becomes its script starts none.
 DEVNULL = -3
@@ -86,12 +98,43 @@ def run(
         out, err = process.communicate(None if stdin is None else os.fsencode(stdin), timeout=timeout_s)
     except subprocess.TimeoutExpired:
         end_group(process)
-        message = f"{argv[0]} did not answer within {timeout_s:g} s"
-        raise SchedulerSilent(message, hint="the controller may be busy or down; try again in a minute") from None
+        raise _silent(argv[0], timeout_s) from None
     except BaseException:
         end_group(process)
         raise
     return Result(tuple(argv), process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+def _silent(program: str, timeout_s: float) -> SchedulerSilent:
+    """The error of a program that did not answer; where munge is down, that is why Slurm's programs wait."""
+    message = f"{program} did not answer within {timeout_s:g} s"
+    if Path(program).name in _ASK_MUNGE and munge_is_down():
+        return SchedulerSilent(
+            f"{message}: munge, by which Slurm knows who asks, is down on this host",
+            hint="systemctl status munge, or the site's support; in a lab: muster lab fault restore",
+        )
+    return SchedulerSilent(message, hint="the controller may be busy or down; try again in a minute")
+
+
+# Slurm's programs try for 49 seconds to reach munge before they say a word about it.
+_ASK_MUNGE = frozenset(("sacct", "sacctmgr", "salloc", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun"))
+_MUNGE = "/run/munge/munge.socket.2"
+
+
+def munge_is_down() -> bool:
+    """Whether nobody listens at munge's socket any more, or its daemon took it away at its end."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as visitor:
+        try:
+            visitor.connect(_MUNGE)
+        except ConnectionRefusedError:
+            return True
+        except FileNotFoundError:
+            return Path(_MUNGE).parent.is_dir()
+        except OSError:
+            return False
+    return False
 
 
 def checked(result: Result, *, hint: str | None = None) -> Result:

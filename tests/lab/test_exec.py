@@ -114,12 +114,6 @@ def test_the_callers_own_cluster_does_not_leak_in(lab: Lab) -> None:
     assert not [line for line in said if line.startswith(("SLURM_", "SBATCH_", "PMI_"))]
 
 
-def test_a_directory_that_a_host_does_not_have_is_said(lab: Lab, tmp_path: Path) -> None:
-    answer = lab.exec(["pwd"], host="node1", cwd=tmp_path)
-    assert answer.stdout == "/\n"
-    assert str(tmp_path) in answer.stderr
-
-
 def test_an_ordinary_lab_user_is_somebody_else_with_a_home_of_their_own(either_lab: Lab) -> None:
     said = checked(
         either_lab.exec(["sh", "-c", 'id -un; cd; pwd; touch here; srun sh -c "id -un; ls ~"'], user="alice")

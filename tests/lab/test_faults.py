@@ -153,6 +153,15 @@ def test_a_stopped_controller_is_silent_until_it_goes_on(faulty_lab: Lab) -> Non
     assert status(faulty_lab)["controller"] == "up"
 
 
+@pytest.mark.parametrize("daemon", ["slurmctld", "munged"])
+def test_a_daemon_that_was_killed_starts_again(faulty_lab: Lab, daemon: str) -> None:
+    checked(faulty_lab.exec(["sh", "-c", f"kill -9 $(pidof {daemon})"]))
+    if daemon == "slurmctld":
+        assert becomes_true(lambda: status(faulty_lab)["controller"] == "stopped")
+    restore(faulty_lab)
+    assert status(faulty_lab)["controller"] == "up"
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,18 @@ def test_what_is_up_is_offered_where_a_name_is_wrong(registry: Registry) -> None
 def test_a_name_that_is_no_file_name_is_refused(registry: Registry, name: str) -> None:
     with pytest.raises(RequestError, match="cannot name a lab"):
         registry.find(name)
+
+
+def test_a_private_folder_of_somebody_else_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    theirs = tmp_path / "muster-7"
+    theirs.mkdir(mode=0o777)
+    theirs.chmod(0o777)
+    monkeypatch.setattr("muster.lab.registry._private_folder", lambda: theirs)
+    with pytest.raises(RequestError, match="is not yours alone") as caught:
+        Registry({"XDG_STATE_HOME": "/dev/null/state"}).reserve("one")
+    assert caught.value.hint is not None
+
+
+def test_without_home_the_entries_lie_in_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    assert Registry({}).folder == Path(home, ".local/state/muster/labs")

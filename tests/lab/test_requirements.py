@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from muster.errors import MachineLacks
-from muster.lab.requirements import IdRange, check_programs, namespaces_refused, subordinate_range
+from muster.lab.requirements import IdRange, check_programs, namespaces_refused, subordinate_ranges
 from muster.lab.spec import LabSpec
 
 APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
@@ -52,16 +52,25 @@ def test_what_this_lab_does_not_need_may_be_missing(missing: list[str], spec: La
 
 def test_the_largest_range_of_the_user_is_taken() -> None:
     text = "other:1:999999\nme:100:50\nme:200000:65536\n1000:300000:70000\nbroken\nme:x:y\n"
-    assert subordinate_range(text, "/etc/subuid", "me", 1000) == IdRange(300000, 70000)
+    assert subordinate_ranges(text, text, "me", 1000) == (IdRange(300000, 70000),) * 2
 
 
 @pytest.mark.parametrize(("text", "amount"), [("", "no"), ("me:100000:1000\n", "1000"), ("you:100000:65536\n", "no")])
 def test_too_few_subordinate_ids_are_refused_with_usermod(text: str, amount: str) -> None:
     with pytest.raises(MachineLacks) as caught:
-        subordinate_range(text, "/etc/subgid", "me", 1000)
+        subordinate_ranges("me:100000:65536\n", text, "me", 1000)
     assert f"me has {amount} subordinate ids in /etc/subgid" in caught.value.message
+    assert "/etc/subuid" not in caught.value.message
     assert caught.value.hint is not None
     assert "usermod --add-subgids" in caught.value.hint
+
+
+def test_the_ids_of_the_hint_are_nobodys_and_both_kinds_are_named() -> None:
+    others = "nuser:100000:65536\nyou:165536:65536\n"
+    with pytest.raises(MachineLacks) as caught:
+        subordinate_ranges(others, "", "me", 1000)
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith("usermod --add-subuids 231072-296607 --add-subgids 100000-165535 me")
 
 
 @pytest.mark.parametrize(

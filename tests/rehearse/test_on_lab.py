@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 
 import pytest
 
@@ -77,6 +79,56 @@ def test_on_lumi_the_probe_runs_in_every_rank_and_the_script_in_four(tester: Per
         assert f"  - {said}" in done.stderr or said in done.stderr.partition("not shown:")[2]
     assert "WRONG" not in done.stderr
     assert nothing_is_left(tester)
+
+
+CHECKPOINTS = """\
+import hashlib, os, pathlib
+old = pathlib.Path("ckpt.pt")
+print("resumed", old.read_text())
+old.write_text("overwritten")
+pathlib.Path("gone.txt").unlink()
+pathlib.Path("out/deep").mkdir(parents=True)
+pathlib.Path("out/deep/new.bin").write_bytes(bytes(3000))
+pathlib.Path(os.environ["ELSEWHERE"], "other.txt").write_text("also")
+"""
+
+
+@pytest.mark.parametrize("ordinary", [False, True], ids=["tester", "ordinary"])
+@pytest.mark.parametrize("place", ["home", "tmp"])
+def test_a_rehearsal_leaves_every_file_as_it_was_and_names_what_it_would_have_written(
+    request: pytest.FixtureRequest, scratch: Path, project: Path, tmp_path: Path, ordinary: bool, place: str
+) -> None:
+    person = request.getfixturevalue("ordinary_person" if ordinary else "tester")
+    folder = project if place == "home" else Path(mkdtemp(dir="/tmp", prefix="a project "))
+    elsewhere = Path(mkdtemp(dir=person.home))
+    before = {"train.py": CHECKPOINTS, "ckpt.pt": "epoch 3", "gone.txt": "keep me"}
+    for name, text in before.items():
+        (folder / name).write_text(text)
+    if person.prefix():  # a user namespace copies the files of its own user only
+        for each in (folder, elsewhere, *folder.iterdir()):
+            os.chown(each, 20001, 20001)
+    environment = {**person.environment(), "HOME": str(person.home), "PWD": str(folder), "ELSEWHERE": str(elsewhere)}
+    words = [*CLARIDEN, "--ranks", "1", "--env", "ELSEWHERE", "--", sys.executable, "train.py"]
+
+    try:
+        done = run(person.argv("run", "--rehearse", *words), env=environment, cwd=folder, timeout_s=240)
+
+        assert done.status == 0, done.stderr
+        assert done.stdout == "resumed epoch 3\n"
+        assert {each.name: each.read_text() for each in folder.iterdir()} == before
+        assert not list(elsewhere.iterdir())
+        assert "what is written goes into a copy-on-write view" in done.stderr
+        told = done.stderr.partition("would have written")[2]
+        for line in (
+            "ckpt.pt  11 bytes",
+            "gone.txt  removed",
+            "out/deep/new.bin  3,000 bytes",
+            f"{elsewhere}/other.txt  4 bytes",
+        ):
+            assert f"  {line}\n" in told
+    finally:
+        if place == "tmp":
+            rmtree(folder)
 
 
 @pytest.mark.torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from muster.errors import MachineLacks, RequestError
@@ -14,7 +14,10 @@ from muster.look.programs import on_path
 from muster.model.plan import Engine, Note, Plan
 from muster.runner import Runner, run
 
-__all__ = ["check_before_start"]
+__all__ = ["LAB_FOLDERS", "check_before_start"]
+
+LAB_FOLDERS = "MUSTER_LAB_FOLDERS"
+"""What `muster lab exec` sets: the folders of /tmp and the like that all hosts of the lab see, one a line."""
 
 # Directories that every host has for itself: what lies there is not there on another node.
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108  # named, not used
@@ -36,7 +39,7 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
         launcher = launcher_named(plan.launcher)
         if plan.mpi and launcher.starts_ranks and launcher.starter(plan.engine) is Starter.STEP:
             _check_mpi(plan.mpi, runner)
-        return _private_paths(plan)
+        return _private_paths(plan, environment.get(LAB_FOLDERS, "").splitlines())
     return []
 
 
@@ -79,15 +82,15 @@ def _check_file(path: Path, shown: str, *, executable: bool) -> None:
         raise RequestError(f"{shown} may not be read", hint=f"chmod +r {shown}")
 
 
-def _private_paths(plan: Plan) -> list[Note]:
-    """Paths that exist here and on no other host."""
+def _private_paths(plan: Plan, shown: Sequence[str]) -> list[Note]:
+    """Paths that exist here and on no other host; those below `shown` are on every host."""
     image = plan.image.image or ""
     suspects = [
         plan.working_directory,
         *([image] if image.startswith("/") else []),
         *(str(word) for word in plan.command if str(word).startswith("/")),
     ]
-    found = [each for each in suspects if any(each == root or each.startswith(f"{root}/") for root in _PRIVATE)]
+    found = [each for each in suspects if _lies_below(each, _PRIVATE) and not _lies_below(each, shown)]
     return [
         Note(
             f"{each} lies in a directory that every host has for itself: the compute nodes will not see it",
@@ -95,3 +98,7 @@ def _private_paths(plan: Plan) -> list[Note]:
         )
         for each in dict.fromkeys(found)
     ]
+
+
+def _lies_below(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from muster.job.request import Request
     from muster.lab.spec import LabSpec
     from muster.model.plan import Plan
-    from muster.rehearse.cluster import Stage
+    from muster.rehearse.cluster import Stage, Written
     from muster.rehearse.judge import Point
     from muster.rehearse.source import Insists
     from muster.sites.schema import Profile
@@ -34,7 +34,7 @@ def rehearse(launch: Launch, *, asked: bool, ranks: int | None, quiet: bool) -> 
     """Rehearse; 0 where everything that a lab can show was right, else the script's own status, or 1."""
     from muster.act.rank_library import make_rank_library
     from muster.rehearse.adapt import few_ranks, for_lab, not_shown
-    from muster.rehearse.cluster import stage
+    from muster.rehearse.cluster import Written, stage
     from muster.sites.load import choose_site, overrides_from
 
     if not asked:
@@ -56,15 +56,17 @@ def rehearse(launch: Launch, *, asked: bool, ranks: int | None, quiet: bool) -> 
     with stage(_spec(profile, queued), os.environ, lambda text: say(text, quiet=quiet)) as place:
         _asked_of_sbatch(place, queued)
         points = _probed(place, rehearsed.plan)
-        status = 0
+        status, written = 0, list[Written]()
         if all(point.ok for point in points):
             few = few_ranks(rehearsed.plan, ranks or _FEW)
             say(f"the command itself, with {few.shape.ntasks} of {queued.shape.ntasks} ranks:", quiet=quiet)
             status = place.perform(few, rehearsed.plan)
+            written = place.written()
             _add_performance(points, hidden, status, few, insisting=_insisting(rehearsed.plan))
         else:
             hidden.append("the command itself: it was not started, because the launch was not right")
     _report(profile, points, hidden)
+    _tell_written(written, rehearsed.plan.working_directory)
     if all(point.ok for point in points):
         return 0
     return status or 1
@@ -83,12 +85,13 @@ def _check_size(plan: Plan) -> None:
 
 
 def _check_place(plan: Plan) -> None:
-    for folder in ("/tmp", "/dev/shm"):  # noqa: S108  # the lab's hosts have their own
-        if Path(plan.working_directory).is_relative_to(folder):
-            raise RequestError(
-                f"the working directory {plan.working_directory} is this host's own: the lab's hosts do not see it",
-                hint="work below your home directory, or give --chdir",
-            )
+    from muster.lab.paths import OWN_PLACES
+
+    if Path(plan.working_directory) in OWN_PLACES:
+        raise RequestError(
+            f"the working directory {plan.working_directory} is this host's own: the lab's hosts do not see it",
+            hint="work in a folder below it, or give --chdir",
+        )
 
 
 def _without_image(plan: Plan, request: Request, facts: Facts, words: Sequence[str]) -> tuple[Plan, list[str]]:
@@ -111,11 +114,13 @@ def _without_image(plan: Plan, request: Request, facts: Facts, words: Sequence[s
 
 
 def _spec(profile: Profile, plan: Plan) -> LabSpec:
+    from dataclasses import replace
+
     from muster.lab.like import lab_like
 
     header = {each.name: each.value for each in plan.directives}
     queue = profile.partitions.get(header.get("partition") or "")
-    return lab_like(
+    lab = lab_like(
         profile,
         name=f"rehearsal-{os.getpid()}",
         nodes=plan.shape.nodes,
@@ -123,6 +128,7 @@ def _spec(profile: Profile, plan: Plan) -> LabSpec:
         others=1,
         account=header.get("account"),
     )
+    return replace(lab, copied_for=plan.working_directory)
 
 
 def _asked_of_sbatch(place: Stage, plan: Plan) -> None:
@@ -205,3 +211,21 @@ def _report(profile: Profile, points: Sequence[Point], hidden: Sequence[str]) ->
     say("not shown:")
     for text in hidden:
         say(f"  - {text}")
+
+
+_MOST_LINES = 20
+
+
+def _tell_written(written: Sequence[Written], directory: str) -> None:
+    """What the script would have written, the largest files first where there are many."""
+    if not written:
+        return
+    say("would have written, but for the copy-on-write view:")
+    largest = sorted(written, key=lambda each: -(each.size or 0))[:_MOST_LINES]
+    for each in sorted(largest, key=lambda one: one.path):
+        path = Path(each.path)
+        name = path.relative_to(directory) if path.is_relative_to(directory) else path
+        say(f"  {name}  {'removed' if each.size is None else f'{each.size:,} bytes'}")
+    if len(written) > len(largest):
+        rest = sum(each.size or 0 for each in written) - sum(each.size or 0 for each in largest)
+        say(f"  and {len(written) - len(largest)} smaller files, {rest:,} bytes")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.errors import SiteError
-from muster.lab import accounting, config, daemons, host, kernel, paths, state
+from muster.lab import accounting, config, daemons, host, kernel, paths, state, view
 from muster.lab.internet import RESOLVER, names_through
 from muster.lab.kernel import MountFlag
 from muster.lab.mounts import mount_lab
@@ -28,9 +28,13 @@ Say = Callable[[str], None]
 _STARTS_JOBS = re.compile(r"(idle|mixed|allocated)(\+(planned|completing))*")
 
 
-def build(spec: LabSpec, home: str, version: str, root: SlurmRoot | None, say: Say) -> None:
+def build(
+    spec: LabSpec, home: str, version: str, root: SlurmRoot | None, say: Say, *, ordinary_user: bool = False
+) -> None:
     """Make the lab; returns when every host takes jobs. `root`: another Slurm than the machine's own."""
     mount_lab()
+    if spec.copied_for is not None:
+        _protect([home, spec.copied_for], ordinary_user=ordinary_user, say=say)
     if root is not None:
         lay_over(root)
     write_files(spec, home, release(version))
@@ -47,9 +51,17 @@ def build(spec: LabSpec, home: str, version: str, root: SlurmRoot | None, say: S
     wait_for_hosts(spec.hosts, controller)
 
 
+def _protect(own: Sequence[str], *, ordinary_user: bool, say: Say) -> None:
+    say("what is written goes into a copy-on-write view of this machine's files, and is gone afterwards")
+    closed = view.protect(own, ordinary_user=ordinary_user)
+    if closed:
+        say(f"only to be read in the view, for the kernel shows no copy of it: {', '.join(closed)}")
+
+
 def write_files(spec: LabSpec, home: str, version: tuple[int, int]) -> None:
     """All files of the lab, and those that stand in for the machine's."""
-    for folder in (paths.CONFIG, paths.LOGS, paths.HOSTS, paths.HOMES, paths.DEVICES, paths.MUNGE, paths.DATABASE):
+    folders = (paths.CONFIG, paths.LOGS, paths.HOSTS, paths.HOMES, paths.DEVICES, paths.MUNGE, paths.DATABASE)
+    for folder in folders:
         folder.mkdir(parents=True)
     for name in ("state", "spool"):
         (paths.STATE / name).mkdir()
@@ -57,11 +69,16 @@ def write_files(spec: LabSpec, home: str, version: tuple[int, int]) -> None:
         # slurmdbd refuses a configuration that others can read; the prolog is a program.
         write(paths.CONFIG / name, text, {"slurmdbd.conf": 0o600, "task_prolog.sh": 0o755}.get(name, 0o644))
     state.write_spec(spec)
-    stand_in("/etc/hosts", config.hosts_file(spec))
+    paths.SITE.write_text(spec.site or "")
     passwd = config.passwd_file(Path("/etc/passwd").read_text(), spec, home)
-    stand_in("/etc/passwd", passwd)
-    stand_in("/etc/shadow", config.shadow_file(passwd))
-    stand_in("/etc/group", config.group_file(Path("/etc/group").read_text(), spec))
+    stand_in(
+        {
+            "hosts": config.hosts_file(spec),
+            "passwd": passwd,
+            "shadow": config.shadow_file(passwd),
+            "group": config.group_file(Path("/etc/group").read_text(), spec),
+        }
+    )
     if Path("/etc/slurm").is_dir():
         kernel.mount(paths.CONFIG, "/etc/slurm", flags=MountFlag.bind)
     for user, number in config.user_ids(spec).items():
@@ -74,11 +91,33 @@ def write_files(spec: LabSpec, home: str, version: tuple[int, int]) -> None:
         kernel.mount("/dev/null", device, flags=MountFlag.bind)
 
 
-def stand_in(file: str, text: str) -> None:
-    """Let `text` stand where `file` of the machine stands, in the lab only."""
-    ours = paths.ETC / Path(file).name
-    ours.write_text(text)
-    kernel.mount(ours, file, flags=MountFlag.bind)
+def stand_in(texts: Mapping[str, str]) -> None:
+    """Let these files, and what the machine has mounted below /etc, stand in the lab's own /etc.
+
+    It is a layer over the machine's: a file mounted over a file would vanish when the machine replaces that one, as
+    useradd replaces /etc/passwd. Where the kernel lays no layer over /etc, that is what is left.
+    """
+    layer = paths.STATE / "etc-layer"
+    layer.mkdir()
+    for name in {"hosts", "passwd", "shadow", "group", *_mounted_files("/etc")}:
+        (layer / name).write_text(
+            texts[name] if name in texts else Path("/etc", name).read_text(errors="surrogateescape")
+        )
+    before = Path.cwd()
+    os.chdir(layer.parent)
+    try:
+        kernel.mount("muster-etc", "/etc", "overlay", MountFlag.read_only, f"lowerdir={layer.name}:/etc")
+    except OSError:
+        for name in texts:
+            kernel.mount(layer / name, f"/etc/{name}", flags=MountFlag.bind)
+    finally:
+        os.chdir(before)
+
+
+def _mounted_files(folder: str) -> list[str]:
+    """The names in `folder` that something of the machine is mounted over."""
+    points = [Path(place) for place, _ in view.mounts()]
+    return [each.name for each in points if str(each.parent) == folder and each.is_file() and os.access(each, os.R_OK)]
 
 
 def write(file: Path, text: str, mode: int) -> None:
@@ -102,9 +141,11 @@ def connect(spec: LabSpec) -> None:
 def start_munge() -> None:
     """One munged for the whole lab: its socket in /run is every host's, and tells who is asking."""
     key = paths.MUNGE / "munge.key"
-    key.write_bytes(os.urandom(128))
-    key.chmod(0o400)
+    if not key.exists():
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
     socket = paths.MUNGE / "munge.socket.2"
+    socket.unlink(missing_ok=True)  # of one that was killed
     places = {"key-file": key, "socket": socket}
     places |= {name: paths.MUNGE / f"munged.{name.partition('-')[0]}" for name in ("pid-file", "seed-file", "log-file")}
     daemon = daemons.start("munged", "--foreground", "--force", *(f"--{name}={path}" for name, path in places.items()))

@@ -23,6 +23,8 @@ __all__ = [
 
 LOGIN = "login"
 NETWORK_BITS = 16
+# Only what an address of the second kind is called: every name leads to one address.
+_DOMAIN = "lab"
 _LOGIN_ADDRESS = IPv4Address("10.77.0.1")
 
 # Below the ports that Linux gives to outgoing connections (32768 and up).
@@ -178,6 +180,11 @@ def hosts_file(spec: LabSpec) -> str:
     """/etc/hosts of every host: the lab's names, and nothing of the machine's."""
     lines = ["127.0.0.1 localhost", f"{_LOGIN_ADDRESS} {LOGIN}"]
     lines += [f"{_LOGIN_ADDRESS + number} {host}" for number, host in enumerate(spec.hosts, start=1)]
+    # A program with a socket for both kinds of address asks for the name of ::ffff:10.77.0.2. libc looks for that
+    # among the addresses of the second kind only, and then asks a name server that no lab has.
+    names = [LOGIN, *spec.hosts]
+    lines += ["::1 ip6-localhost ip6-loopback"]
+    lines += [f"::ffff:{_LOGIN_ADDRESS + number} {name}.{_DOMAIN}" for number, name in enumerate(names)]
     return "\n".join(lines) + "\n"
 
 

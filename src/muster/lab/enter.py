@@ -20,10 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from muster.act.preflight import LAB_FOLDERS
 from muster.errors import MachineLacks, MusterError, RequestError, SiteError, UnknownName
-from muster.lab import config, host, kernel, paths
+from muster.lab import config, host, kernel, paths, view
 from muster.lab.kernel import EVERY_KIND, Namespace
 from muster.runner import become
+from muster.sites.match import LAB_SITE
 
 __all__ = ["Command", "execute", "inside"]
 
@@ -93,6 +95,7 @@ class Command:
 def execute(pid: int, command: Command) -> int:
     """Run `command` in the lab whose first process is `pid`; its exit status, 128 + n for a signal n."""
     kernel.enter(pid)
+    view.show(Path(command.directory), [host.first_process(name) for name in host.known() if host.is_up(name)])
     if command.host is not None and command.host != config.LOGIN:
         _enter_host(command.host)
     identity = _identity(command.user)
@@ -139,10 +142,24 @@ def _become(argv: Sequence[str], environment: Mapping[str, str]) -> int:
     """Be the command; returns, as a shell would, only where the kernel cannot start it."""
     try:
         become(argv, environment)
-    except (MusterError, OSError) as error:
-        reason = error.message if isinstance(error, MusterError) else f"{argv[0]}: {error.strerror}"
-        _complain(f"error: {reason}")
+    except MusterError as error:
+        closed = _closed_above(Path(argv[0]))
+        if closed is None:
+            _complain(f"error: {error.message}\n\nhint: {error.hint}")
+        else:
+            user = environment["USER"]
+            _complain(
+                f"error: {closed} is closed to {user}, and {argv[0]} lies in it\n\n"
+                f"hint: `chmod o+x {closed}` lets the lab's users pass; without --user the command runs as root"
+            )
+    except OSError as error:
+        _complain(f"error: {argv[0]}: {error.strerror}")
     return 126
+
+
+def _closed_above(path: Path) -> Path | None:
+    """The first folder on the way to `path` that this process may not pass."""
+    return next((each for each in reversed(path.parents) if not os.access(each, os.X_OK)), None)
 
 
 def _complain(message: str) -> None:
@@ -220,6 +237,11 @@ def _identity(name: str | None) -> _Identity:
         return _Identity(pwd.getpwnam(name))
     except KeyError:
         known = ["root", *(folder.name for folder in paths.HOMES.iterdir())]
+        if name in known:
+            raise SiteError(
+                f"the lab has lost its user {name}: this machine replaced its own /etc/passwd meanwhile",
+                hint="muster lab down, then muster lab up: this kernel lays no layer over /etc that would keep them",
+            ) from None
         raise UnknownName("user in this lab", name, known) from None
 
 
@@ -228,6 +250,10 @@ def _environment(command: Command, identity: _Identity) -> dict[str, str]:
     environment = {key: value for key, value in command.environment.items() if not key.startswith(_FOREIGN)}
     if not Path("/etc/slurm/slurm.conf").exists():
         environment["SLURM_CONF"] = str(paths.CONFIG / "slurm.conf")
+    environment |= {LAB_SITE: paths.SITE.read_text(), LAB_FOLDERS: "\n".join(view.read_shown())}
+    if command.host in {None, config.LOGIN}:
+        # The login host has the machine's /tmp, where a lab of somebody else's has its own /tmp/ompi.login.0.
+        environment |= dict.fromkeys(_SESSION_FOLDERS, str(paths.LOGIN_TEMPORARY))
     if identity.user is None:
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         names = {"USER": "root", "LOGNAME": "root"}
@@ -237,6 +263,7 @@ def _environment(command: Command, identity: _Identity) -> dict[str, str]:
     return environment | names
 
 
+_SESSION_FOLDERS = ("OMPI_MCA_orte_local_tmpdir_base", "PRTE_MCA_prte_local_tmpdir_base")
 _FOREIGN = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "PMI_", "PMIX_", "OMPI_", "XDG_RUNTIME_DIR")
 
 
@@ -244,6 +271,7 @@ def _go_to(directory: str, identity: _Identity) -> None:
     home = "/" if identity.user is None else identity.user.pw_dir
     try:
         os.chdir(directory)
-    except OSError:
-        _complain(f"{directory} is not there in the lab; the command starts in {home}")
+    except OSError as error:
+        reason = "is closed to the lab's user" if isinstance(error, PermissionError) else "is not there in the lab"
+        _complain(f"{directory} {reason}; the command starts in {home}")
         os.chdir(home)

@@ -85,7 +85,7 @@ def restore(target: str) -> None:
     targets = ["controller", *spec.hosts] if target == "all" else [target]
     for each in targets:
         if each == "controller":
-            os.kill(_controller(), signal.SIGCONT)
+            restore_controller()
         elif each in spec.hosts:
             restore_host(spec, each)
         else:
@@ -93,6 +93,30 @@ def restore(target: str) -> None:
     hosts = set(targets) - {"controller"}
     if controller_answers():
         _wait(lambda: hosts <= build.usable_hosts(), f"{target} is mended, but Slurm does not use it yet", timeout_s=60)
+
+
+def restore_controller() -> None:
+    """Let slurmctld and munged go on, or start them again where they have ended."""
+    if not _runs("munged"):
+        build.start_munge()
+    if _runs("slurmctld"):
+        os.kill(_controller(), signal.SIGCONT)
+        return
+    controller = daemons.start("slurmctld", "-D")
+    daemons.wait_until(lambda: bool(build.host_states()), controller, "slurmctld", timeout_s=60)
+
+
+def _runs(program: str) -> bool:
+    """Whether a daemon of the login host runs: the lab has one of each."""
+    return any(_name_of(entry) == program for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def _name_of(process: Path) -> str | None:
+    try:
+        state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+        return None if state in "ZX" else (process / "comm").read_text().strip()
+    except OSError:  # it has ended meanwhile
+        return None
 
 
 def restore_host(spec: LabSpec, name: str) -> None:
@@ -132,7 +156,7 @@ def conditions(spec: LabSpec) -> dict[str, list[str]]:
 def controller_answers() -> bool:
     """Whether slurmctld runs; a stopped one does not answer."""
     try:
-        return not _is_stopped(_controller())
+        return _runs("slurmctld") and not _is_stopped(_controller())
     except (FileNotFoundError, ProcessLookupError):
         return False
 

@@ -27,9 +27,11 @@ __all__ = [
     "end_children",
     "enter",
     "fork",
+    "join",
     "mount",
     "set_hostname",
     "start_time",
+    "unmount",
     "unshare",
 ]
 
@@ -58,7 +60,11 @@ class MountFlag(IntFlag):
     remount = 0x20
     bind = 0x1000
     recursive = 0x4000
+    no_execution = 0x8
+    no_access_time = 0x400
+    no_folder_access_time = 0x800
     private = 0x40000
+    relative_time = 0x200000
 
 
 _SET_DEATH_SIGNAL = 1
@@ -77,8 +83,13 @@ def enter(pid: int, kinds: Namespace = EVERY_KIND) -> None:
     # All are opened before the first is joined: /proc is another one afterwards.
     descriptors = {kind: os.open(f"/proc/{pid}/ns/{kind.name}", os.O_RDONLY) for kind in Namespace if kind in kinds}
     for kind, descriptor in descriptors.items():
-        _call("setns", ctypes.c_int(descriptor), ctypes.c_int(kind))
+        join(descriptor, kind)
         os.close(descriptor)
+
+
+def join(descriptor: int, kind: Namespace) -> None:
+    """Join the namespace that `descriptor` is open on."""
+    _call("setns", ctypes.c_int(descriptor), ctypes.c_int(kind))
 
 
 def _inode(process: int | str, kind: Namespace) -> int:
@@ -95,6 +106,14 @@ def mount(
     """mount(2)."""
     words = [os.fsencode(word) or None for word in (source, target, kind)]
     _call("mount", *words, ctypes.c_ulong(flags), os.fsencode(options) or None, about=os.fspath(target))
+
+
+def unmount(target: str | os.PathLike[str]) -> None:
+    """Take away what is mounted last at `target`, and all that is mounted below it."""
+    _call("umount2", os.fsencode(target), ctypes.c_int(_DETACH), about=os.fspath(target))
+
+
+_DETACH = 2
 
 
 def set_hostname(name: str) -> None:

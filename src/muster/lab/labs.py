@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from muster.lab import build, config, faults, first, internet, requirements, versions
+from muster.lab import build, config, faults, first, internet, requirements, versions, view
 from muster.lab.enter import inside
 from muster.lab.first import IdRanges
-from muster.lab.registry import Registry
+from muster.lab.registry import Registry, home_of
 from muster.lab.spec import LabSpec
 from muster.lab.state import read_spec
 
-__all__ = ["down", "fault", "restore", "status", "stop_controller", "up"]
+__all__ = ["down", "fault", "restore", "status", "stop_controller", "up", "written"]
 
 Say = Callable[[str], None]
 
@@ -29,6 +29,8 @@ def up(spec: LabSpec, environment: Mapping[str, str], say: Say) -> None:
         internet.check_way_out()
     ranges = _id_ranges() if ordinary_user else None
     registry = Registry(environment)
+    if registry.note is not None:
+        say(registry.note)
     registry.reserve(spec.name)
     try:
         _make(spec, ranges, registry, environment, say)
@@ -42,10 +44,11 @@ def _make(spec: LabSpec, ranges: IdRanges | None, registry: Registry, environmen
     if spec.slurm != "system":
         root = versions.prepared_root(spec.slurm, cache=versions.cache_folder(environment), say=say)
     version = build.system_version() if root is None else root.version
-    home = environment.get("HOME", "/root")
+    home = str(home_of(environment))
     process = first.begin(ranges)
     try:
-        inside(process.pid, lambda: build.build(spec, home, version, root, say))
+        ordinary_user = ranges is not None
+        inside(process.pid, lambda: build.build(spec, home, version, root, say, ordinary_user=ordinary_user))
         if spec.internet:
             internet.connect(process.pid)
         registry.record(spec.name, process.pid, version)
@@ -80,13 +83,16 @@ def restore(name: str, environment: Mapping[str, str], target: str) -> None:
         internet.connect(pid)  # a host that was started again has none
 
 
+def written(name: str, environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The files that were written in the lab's copy of the machine's: path and size, None where one was removed."""
+    found: list[dict[str, Any]] = inside(Registry(environment).find(name).pid, view.list_written)
+    return found
+
+
 def _id_ranges() -> IdRanges:
     uid = os.getuid()
     user = pwd.getpwuid(uid).pw_name
-    uids, gids = (
-        requirements.subordinate_range(_text(file), file, user, uid) for file in ("/etc/subuid", "/etc/subgid")
-    )
-    return IdRanges(uids, gids)
+    return IdRanges(*requirements.subordinate_ranges(_text("/etc/subuid"), _text("/etc/subgid"), user, uid))
 
 
 def _text(file: str) -> str:
@@ -133,7 +139,7 @@ _FAKED = [
     "GPUs are declared: their device files are /dev/null, so CUDA_VISIBLE_DEVICES is right and nothing computes",
     "CPUs and memory are declared, not owned: all hosts share this machine's",
     "no cgroups and no binding of tasks to CPUs (TaskPlugin=task/none)",
-    "the login host sees this machine's /tmp",
+    "the login host sees this machine's /tmp; of it the other hosts see the folder that a command starts in",
     "root in the lab is bound by no rule of Slurm: use --user alice or --user bob for that",
 ]
 _CLOSED = "no host reaches any network but the lab's"

@@ -39,6 +39,7 @@ def lab_like(
         accounting=True,
         slurm=slurm,
         cluster=profile.name,
+        site=profile.name,
         accounts=(Account(account or profile.request.account_example or "lab"),),
         qos=tuple(Qos(each, tuple(_qos_options(queue))) for each, queue in profile.qos.items() if each != "normal"),
         job_submit_lua=job_submit_lua(profile),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 
 from muster.errors import MachineLacks
-from muster.lab import kernel, paths
+from muster.lab import kernel, paths, view
 from muster.lab.kernel import MountFlag
 
 __all__ = ["mount_host", "mount_lab"]
@@ -17,7 +18,11 @@ def mount_lab() -> None:
     """The lab's own places and its /run; nothing mounted from here on is seen outside."""
     try:
         kernel.mount("", "/", flags=MountFlag.recursive | MountFlag.private)
+        machine = {place: os.open(place, os.O_PATH | os.O_DIRECTORY) for place in paths.OWN_PLACES}
         kernel.mount("tmpfs", paths.RUN, "tmpfs", _CAREFUL, "mode=755")
+        view.bind_machine(machine)
+        paths.LOGIN_TEMPORARY.mkdir()
+        paths.LOGIN_TEMPORARY.chmod(0o1777)
         paths.CGROUPS.mkdir(parents=True)
         kernel.mount("/sys/fs/cgroup", paths.CGROUPS, flags=MountFlag.bind | MountFlag.recursive)
         _mount_own_places()
@@ -30,9 +35,10 @@ def mount_lab() -> None:
 
 
 def mount_host(tmp_mib: int) -> None:
-    """A host's own places, and its /tmp of that size."""
+    """A host's own places, its /tmp of that size, and the folders that all hosts see."""
     _mount_own_places()
     kernel.mount("tmpfs", paths.TEMPORARY, "tmpfs", _CAREFUL, f"size={tmp_mib}m,mode=1777")
+    view.show_all()
 
 
 def _mount_own_places() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
+import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +14,7 @@ from muster.errors import RequestError
 from muster.lab.kernel import start_time
 from muster.lab.spec import check_name
 
-__all__ = ["Entry", "Registry"]
+__all__ = ["Entry", "Registry", "home_of"]
 
 
 @dataclass(frozen=True)
@@ -32,16 +34,21 @@ class Entry:
 
 
 class Registry:
-    """The entries of one user, in `$XDG_STATE_HOME/muster/labs`."""
+    """The entries of one user, in `$XDG_STATE_HOME/muster/labs`, or where that cannot be written, beside it."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        home = Path(environment.get("HOME") or "/root")
-        self.folder = Path(environment.get("XDG_STATE_HOME") or home / ".local/state") / "muster/labs"
+        state = Path(environment.get("XDG_STATE_HOME") or home_of(environment) / ".local/state")
+        self.folder = state / "muster/labs"
+        self.note: str | None = None
+        """Why the entries lie elsewhere than usual."""
+        if not _can_be_written(self.folder):
+            usual, self.folder = self.folder, _private_folder() / "labs"
+            self.note = f"the lab's entry lies in {self.folder}, for {usual} cannot be written"
 
     def reserve(self, name: str) -> None:
         """Take `name` for a lab that this process is about to make; a name in use is refused."""
         self.clear()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._make_folder()
         draft = self._write(f".{name}.{os.getpid()}", _entry(name, os.getpid(), ready=False))
         try:
             os.link(draft, self._file(name))  # unlike a rename, refused where the name is taken
@@ -76,6 +83,8 @@ class Registry:
     def clear(self) -> list[Entry]:
         """Drop the entries whose process is gone; the others, by name."""
         kept = []
+        if self.note is not None and self.folder.parent.exists():
+            _make_private(self.folder.parent)
         for file in sorted(self.folder.glob("*.json")):
             entry = _read(file)
             if entry is not None and entry.alive:
@@ -83,6 +92,11 @@ class Registry:
             else:
                 file.unlink(missing_ok=True)
         return kept
+
+    def _make_folder(self) -> None:
+        if self.note is not None:
+            _make_private(self.folder.parent)
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.json"
@@ -109,3 +123,42 @@ def _read(file: Path) -> Entry | None:
 
 def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def home_of(environment: Mapping[str, str]) -> Path:
+    """The caller's home directory: $HOME, or what the machine's list of users has."""
+    if home := environment.get("HOME"):
+        return Path(home)
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return Path("/")
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Whether `folder` can be written, or made where it is not there."""
+    try:
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+    except PermissionError:
+        return False
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
+
+def _private_folder() -> Path:
+    """A folder for this user alone, outside of the home directory."""
+    uid = os.getuid()
+    runtime = Path(f"/run/user/{uid}")
+    if runtime.is_dir() and runtime.stat().st_uid == uid and os.access(runtime, os.W_OK | os.X_OK):
+        return runtime / "muster"
+    return Path(f"/tmp/muster-{uid}")  # noqa: S108  # taken only if nobody else made it
+
+
+def _make_private(folder: Path) -> None:
+    """Make `folder`, and refuse one that another user made or can write."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise RequestError(
+            f"{folder} is not yours alone, so no lab is remembered there",
+            hint="name a directory that you can write: XDG_STATE_HOME=DIR",
+        )

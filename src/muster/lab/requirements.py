@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from muster.errors import MachineLacks
 from muster.lab import paths
 from muster.lab.spec import LabSpec
 
-__all__ = ["IdRange", "check_programs", "namespaces_refused", "subordinate_range"]
+__all__ = ["IdRange", "check_programs", "namespaces_refused", "subordinate_ranges"]
 
 # The lab's ordinary users have ids up to here, see config.user_ids.
 LEAST_SUBORDINATE_IDS = 65_536
@@ -66,23 +66,43 @@ def check_programs(spec: LabSpec, *, ordinary_user: bool, find: Which = which) -
         )
 
 
-def subordinate_range(text: str, file: str, user: str, uid: int) -> IdRange:
-    """The user's largest range in /etc/subuid or /etc/subgid."""
-    ranges = [IdRange(0, 0)]
+def subordinate_ranges(subuid: str, subgid: str, user: str, uid: int) -> tuple[IdRange, IdRange]:
+    """The user's largest ranges in /etc/subuid and /etc/subgid, whose texts these are."""
+    texts = {"/etc/subuid": ("--add-subuids", subuid), "/etc/subgid": ("--add-subgids", subgid)}
+    ranges, missing, options = [], [], []
+    for file, (option, text) in texts.items():
+        entries = list(_entries(text))
+        largest = max(
+            (each for owner, each in entries if owner in {user, str(uid)}), key=_length, default=IdRange(0, 0)
+        )
+        ranges.append(largest)
+        if largest.length < LEAST_SUBORDINATE_IDS:
+            first = max([_FIRST_SUBORDINATE_ID, *(each.first + each.length for _, each in entries)])
+            missing.append(f"{largest.length or 'no'} subordinate ids in {file}")
+            options += [option, f"{first}-{first + LEAST_SUBORDINATE_IDS - 1}"]
+    if missing:
+        raise MachineLacks(
+            missing[0].rpartition(" ")[2],
+            f"{user} has {' and '.join(missing)}; a lab's users need {LEAST_SUBORDINATE_IDS}",
+            hint=as_root(["usermod", *options, user]),
+        )
+    return ranges[0], ranges[1]
+
+
+# Where distributions begin to give them out (SUB_UID_MIN of login.defs).
+_FIRST_SUBORDINATE_ID = 100_000
+
+
+def _entries(text: str) -> Iterator[tuple[str, IdRange]]:
     for line in text.splitlines():
         owner, _, numbers = line.partition(":")
         first, _, count = numbers.partition(":")
-        if owner in {user, str(uid)} and first.isdigit() and count.strip().isdigit():
-            ranges.append(IdRange(int(first), int(count)))
-    found = max(ranges, key=lambda each: each.length)
-    if found.length < LEAST_SUBORDINATE_IDS:
-        option = {"subuid": "--add-subuids", "subgid": "--add-subgids"}[Path(file).name]
-        raise MachineLacks(
-            file,
-            f"{user} has {found.length or 'no'} subordinate ids in {file}; a lab's users need {LEAST_SUBORDINATE_IDS}",
-            hint=as_root(["usermod", option, "100000-165535", user]),
-        )
-    return found
+        if first.isdigit() and count.strip().isdigit():
+            yield owner, IdRange(int(first), int(count))
+
+
+def _length(ids: IdRange) -> int:
+    return ids.length
 
 
 _SWITCHES = (

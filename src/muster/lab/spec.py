@@ -95,6 +95,12 @@ class LabSpec:
     internet: bool = False
     """Whether its hosts reach what this machine reaches."""
 
+    site: str | None = None
+    """The site that it is like."""
+
+    copied_for: str | None = None
+    """The folder of a rehearsal: the machine's files are shown as a copy that can be written."""
+
     def __post_init__(self) -> None:
         check_name(self.name)
         if self.slurm not in SLURM_VERSIONS:

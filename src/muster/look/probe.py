@@ -21,7 +21,7 @@ from muster.facts import Facts
 from muster.look.programs import on_path
 from muster.model.plan import Note
 from muster.ownership import SAFE, Trust, nearest
-from muster.runner import Runner, run
+from muster.runner import Runner, munge_is_down, run
 from muster.sites.heads import SearchPath
 
 __all__ = ["controller_answers", "load_facts", "look", "save_facts", "settings_files", "settings_notes"]
@@ -139,6 +139,8 @@ def controller_answers(runner: Runner = run) -> bool:
     try:
         return runner(["scontrol", "ping"], timeout_s=5).ok
     except SchedulerSilent:
+        if munge_is_down():
+            raise
         return False
 
 

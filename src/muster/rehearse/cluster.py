@@ -23,10 +23,17 @@ from muster.runner import Result, run, start
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["Stage", "stage"]
+__all__ = ["Stage", "Written", "stage"]
 
 _ORDINARY_USER = "alice"
 _PROBE_PATIENCE_S = 180.0
+
+
+class Written(msgspec.Struct, frozen=True):
+    """A file that the job would have written; `size` None: that it would have removed."""
+
+    path: str
+    size: int | None
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -50,6 +57,10 @@ class Stage(msgspec.Struct, frozen=True):
         """Run a plan over the allocation that `whole` asks for, its output going where ours goes; its status."""
         process = start(self._job(plan, whole), env=self._given(plan), cwd=plan.working_directory)
         return _status(process)
+
+    def written(self) -> list[Written]:
+        """What the job has written in the view of this machine's files, by path."""
+        return [Written(str(each["path"]), each["size"]) for each in labs.written(self.name, self.environment)]
 
     def _job(self, plan: Plan, whole: Plan) -> list[str]:
         return self._inside("salloc", "--quiet", *salloc_flags(whole), "bash", "-c", job_script(plan))

@@ -268,13 +268,15 @@ def choose_site(name: str | None, facts: Facts, overrides: Mapping[str, Any] | N
     if name is not None:
         return load(name, search, overrides)
     found = heads(search)
+    evidence = evidence_from(facts, found)
     sighting = decide(
-        evidence_from(facts, found),
+        evidence,
         {head.name: head.detect for head in found},
         {head.name: head.file for head in found},
     )
     site = load(sighting.name or DEFAULT_SITE, search, overrides)
-    return Site(site.profile, site.layers, site.merged, (_said(sighting),))
+    expected = evidence.in_lab and sighting.name is None
+    return Site(site.profile, site.layers, site.merged, () if expected else (_said(sighting),))
 
 
 def _said(sighting: Sighting) -> str:

@@ -14,7 +14,11 @@ import msgspec
 
 from muster.errors import ProfileError
 
-__all__ = ["Evidence", "Sighting", "decide", "signs", "weak_signs"]
+__all__ = ["LAB_SITE", "Evidence", "Sighting", "decide", "signs", "weak_signs"]
+
+
+LAB_SITE = "MUSTER_LAB_SITE"
+"""What `muster lab exec` sets: the site that the lab is like; empty where it is like none."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -24,6 +28,11 @@ class Evidence(msgspec.Struct, frozen=True):
     hostname: str = ""
     environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     files: frozenset[str] = frozenset()
+
+    @property
+    def in_lab(self) -> bool:
+        """Whether this is a lab: there no profile is missed."""
+        return LAB_SITE in self.environment
 
 
 class Sighting(msgspec.Struct, frozen=True):
@@ -39,6 +48,9 @@ def decide(
     evidence: Evidence, profiles: Mapping[str, Mapping[str, Any]], files: Mapping[str, str] | None = None
 ) -> Sighting:
     """The one profile with a certain sign; two of them are an error that names both, with their files if given."""
+    like = evidence.environment.get(LAB_SITE)
+    if like in profiles:
+        return Sighting(like, (f"the lab is like {like}",))
     found = {name: tuple(signs(evidence, detect)) for name, detect in profiles.items()}
     certain = {name: said for name, said in found.items() if said}
     hints = tuple((name, sign) for name, detect in profiles.items() for sign in weak_signs(evidence, detect))
