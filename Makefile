@@ -9,24 +9,25 @@ BIN := $(ENVIRONMENT)/bin
 MADE := $(ENVIRONMENT)/.made
 TESTS_READY := $(ENVIRONMENT)/.tests-ready
 TORCH_READY := $(ENVIRONMENT)/.torch-ready
+DEMO_READY := $(ENVIRONMENT)/.demo-ready
 PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Whole scripts; the fragments that are rendered into one are checked by their own tests.
 SHELL_FILES = $(shell git grep --untracked -lE '^#! ?/bin/sh' -- .ci scripts '*.sh')
 
-.PHONY: help demo test test-fast test-slurm test-long lint bench bench-lab bench-launch clean packages-demo packages-test packages-long
+.PHONY: help demo test test-fast test-slurm test-long lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
 
 help: ## show this page
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: packages-demo $(TORCH_READY) ## a private Slurm cluster of four hosts, a job on all of them, and away with it
+demo: packages-demo $(DEMO_READY) ## a private Slurm cluster of four hosts, a job on all of them, and away with it
 	@$(BIN)/python scripts/demo.py
 
 test: packages-test lint $(TORCH_READY) ## everything that CI runs
 	@$(PYTEST) -m "not long and not versions" || { echo "test: what failed, once more and alone" >&2; \
 	  $(PYTEST) -m "not long and not versions" --last-failed --last-failed-no-failures none; }
 
-test-fast: packages-test lint ## lint, types, arrows and the tests that need no cluster and no torch: two minutes
+test-fast: packages-fast lint ## lint, types, arrows and the tests that need no cluster and no torch: two minutes
 	@$(PYTEST) -m "not long and not versions and not lab and not torch" --quiet
 
 test-slurm: packages-test $(TORCH_READY) ## the lab's tests over every Slurm version; says what ran and what was skipped
@@ -69,6 +70,9 @@ clean: ## remove the environment and everything that was made here
 packages-demo:
 	@scripts/set-up demo
 
+packages-fast:
+	@scripts/set-up fast
+
 packages-test:
 	@scripts/set-up test
 
@@ -85,5 +89,12 @@ $(TESTS_READY): pyproject.toml $(MADE)
 	@touch $@
 
 $(TORCH_READY): $(TESTS_READY) scripts/install-torch
-	@scripts/install-torch $(ENVIRONMENT)
+	@scripts/install-torch $(ENVIRONMENT) train
+	@touch $@
+
+# The demo needs torch and the data, nothing of the tests.
+$(DEMO_READY): pyproject.toml $(MADE) scripts/install-torch
+	@echo "installing Muster, PyTorch and scikit-learn in $(ENVIRONMENT): a minute or two"
+	@$(PIP) install --quiet --editable .
+	@scripts/install-torch $(ENVIRONMENT) demo
 	@touch $@

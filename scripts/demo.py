@@ -20,7 +20,7 @@ from pathlib import Path
 from muster.cli.app import main as muster
 from muster.cli.output import print_table, say
 from muster.errors import MusterError
-from muster.runner import checked, run
+from muster.runner import run
 
 HOSTS = 4
 LAB = f"demo-{os.getpid()}"
@@ -44,18 +44,25 @@ def main() -> int:
         with tempfile.TemporaryDirectory(dir=ROOT / ".cache", prefix="demo-") as folder, cluster():
             return show(Path(folder))
     except MusterError as error:
-        say(f"error: {error.message}")
+        say(f"error: {error.message}" + (f"\n\nhint: {error.hint}" if error.hint else ""))
         return 1
+    except KeyboardInterrupt:
+        say("interrupted: the private cluster and all that ran on it are gone")
+        return 128 + signal.SIGINT
 
 
 @contextmanager
 def cluster() -> Iterator[None]:
     """A lab of four hosts, gone at the end."""
-    if muster(["lab", "up", "--name", LAB, "-N", str(HOSTS)]):
-        raise MusterError("the private cluster did not come up")
+    status = muster(["lab", "up", "--name", LAB, "-N", str(HOSTS)])
+    if status == 128 + signal.SIGINT:
+        raise KeyboardInterrupt
+    if status:
+        raise SystemExit(status)  # its sentence stands above
     try:
         yield
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C does not leave half a cluster
         muster(["lab", "down", "--name", LAB])
 
 
@@ -88,8 +95,16 @@ def train(way: str, command: list[str], weights: Path) -> tuple[Path, list[str],
     """Run one way to its end: where the weights are, the losses that were printed, the seconds it took."""
     say(f"{way}: {shlex.join(Path(word).name if '/' in word else word for word in command)}")
     started = time.monotonic()
-    result = checked(run([*command, "--out", str(weights)], timeout_s=300))
+    result = run([*command, "--out", str(weights)], cwd=ROOT, timeout_s=300)
+    if not result.ok:
+        raise MusterError(f"{way} ended with status {result.status}: {cause_in(result.stderr)}")
     return weights, re.findall(r"loss ([0-9.]+)", result.stdout), time.monotonic() - started
+
+
+def cause_in(stderr: str) -> str:
+    """What went wrong, in Muster's own words if it said any; else the end of what was said."""
+    sentence = re.search(r"muster: error: (.*(?:\n+hint: .*)?)", stderr)
+    return sentence[1] if sentence else "\n" + "\n".join(stderr.splitlines()[-10:])
 
 
 def distances_from_first(paths: list[Path]) -> list[float]:
