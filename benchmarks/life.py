@@ -20,7 +20,7 @@ from statistics import median
 from muster.cli.output import print_table, say
 from muster.look.place import scheduler_environment
 from muster.runner import PIPE, checked, end_group, run, start
-from muster.slurm.jobs import QUERY_ENVIRONMENT, squeue_argv
+from muster.slurm.jobs import QUERY_ENVIRONMENT, ask_controller
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
 RANKS, LINES = 64, 10_000
@@ -65,7 +65,7 @@ def listed(jobs: int, rounds: int) -> list[list[str]]:
     say(f"queueing {jobs} jobs")
     loop = f"for i in $(seq {jobs}); do sbatch --quiet --hold --output=/dev/null --wrap=true; done"
     checked(run(["sh", "-c", loop], timeout_s=600))
-    ours, bare = [MUSTER, "jobs"], squeue_argv()
+    ours, bare = [MUSTER, "jobs"], list(ask_controller().argv)
     environment = {**scheduler_environment(os.environ), **QUERY_ENVIRONMENT}
     before = requests()
     shown = checked(run(ours, timeout_s=60)).stdout.splitlines()

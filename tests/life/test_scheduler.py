@@ -12,7 +12,7 @@ import pytest
 from muster.act.scheduler import Scheduler, pauses
 from muster.errors import CommandFailed, MachineLacks, NoSlurm, SchedulerSilent
 from muster.runner import Result
-from muster.slurm.jobs import sacct_argv, squeue_argv
+from muster.slurm.jobs import ask_accounting, ask_controller
 from muster.slurm.states import Phase
 
 # What the clients of 22.05 say.
@@ -20,8 +20,8 @@ _SILENT = "slurm_load_jobs error: Unable to contact slurm controller (connect fa
 _UNKNOWN = "slurm_load_jobs error: Invalid job id specified"
 _NO_ACCOUNTS = "Slurm accounting storage is disabled"
 
-_QUEUE_COLUMNS = squeue_argv()[-1].count(",") + 1
-_ACCOUNT_COLUMNS = sacct_argv(["1"])[-1].count(",") + 1
+_QUEUE_COLUMNS = ask_controller().argv[-1].count(",") + 1
+_ACCOUNT_COLUMNS = ask_accounting(["1"]).argv[-1].count(",") + 1
 
 
 @dataclass

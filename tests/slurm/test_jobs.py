@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.errors import RequestError
-from muster.slurm.jobs import parse_job_id, parse_sacct, parse_squeue, sacct_argv, squeue_argv
+from muster.slurm.jobs import ask_accounting, ask_controller, parse_job_id, parse_sacct, parse_squeue
 from muster.slurm.states import Phase
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"
@@ -72,7 +72,7 @@ def test_no_answer_makes_the_readers_fail(text: str) -> None:
 
 @given(st.text(alphabet=st.characters(exclude_characters="\x1e", exclude_categories=["Cs"])))
 def test_a_name_stays_a_name(name: str) -> None:
-    columns = squeue_argv()[-1].count(",") + 1
+    columns = ask_controller().argv[-1].count(",") + 1
     record = "\x1f".join(["12", "12", "RUNNING", *["(null)"] * (columns - 4), name]) + "\x1e\n"
 
     jobs = parse_squeue(record * 2)
@@ -81,6 +81,6 @@ def test_a_name_stays_a_name(name: str) -> None:
 
 
 def test_all_jobs_are_asked_for_in_one_request() -> None:
-    assert "--jobs=1,2_3" in squeue_argv(["1", "2_3"])
-    assert "--jobs=1,2_3" in sacct_argv(["1", "2_3"])
-    assert "--me" in squeue_argv()
+    assert "--jobs=1,2_3" in ask_controller(["1", "2_3"]).argv
+    assert "--jobs=1,2_3" in ask_accounting(["1", "2_3"]).argv
+    assert "--me" in ask_controller().argv

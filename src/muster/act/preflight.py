@@ -13,6 +13,7 @@ from muster.launchers.base import Starter
 from muster.look.programs import on_path
 from muster.model.plan import Engine, Note, Plan
 from muster.runner import Runner, run
+from muster.slurm.cluster import MPI_TYPES
 
 __all__ = ["LAB_FOLDERS", "check_before_start"]
 
@@ -45,7 +46,7 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
 
 def _check_mpi(asked: str, runner: Runner) -> None:
     """Only what this Slurm was built with; it would say so after the wait in the queue. None is of Slurm itself."""
-    done = runner(["srun", "--mpi=list"])
+    done = runner(MPI_TYPES.argv)
     said = done.stdout + done.stderr  # 22.05 speaks on stderr
     versions = re.findall(_MPI_VERSIONS, said)
     offered = [*re.findall(_MPI_TYPE, said), *(name for line in versions for name in line.split(","))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -13,21 +14,21 @@ from muster.slurm.jobs import (
     QUERY_ENVIRONMENT,
     Job,
     PeakMemory,
+    ask_accounting,
+    ask_controller,
+    ask_memory,
     cancel_argv,
     is_accounting_absent,
     is_job_unknown,
     is_silent,
-    memory_argv,
-    parse_memory,
-    parse_sacct,
-    parse_squeue,
-    sacct_argv,
-    squeue_argv,
 )
-from muster.slurm.partitions import Partition, count_waiting, parse_sinfo, sinfo_argv, waiting_argv
+from muster.slurm.partitions import PARTITIONS, WAITING, Partition
+from muster.slurm.question import Question
 from muster.slurm.submit import is_without_cluster
 
 __all__ = ["Answer", "Scheduler", "pauses"]
+
+T = TypeVar("T")
 
 _SILENT_HINT = "it may be busy or restarting; try again in a minute. muster logs ID reads the output without it"
 # The user's own wishes for what these clients show: SQUEUE_STATES=R would hide what was asked for.
@@ -63,10 +64,7 @@ class Scheduler(msgspec.Struct, frozen=True):
 
     def mine(self) -> Answer:
         """All jobs of this user that the controller remembers, in one request."""
-        answer = self._ask(squeue_argv())
-        if is_silent(answer.stderr) and not answer.ok:
-            raise SchedulerSilent("the Slurm controller does not answer", hint=_SILENT_HINT)
-        return Answer(parse_squeue(checked(answer, hint=_NO_SLURM).stdout))
+        return Answer(self._answered(ask_controller()))
 
     def jobs(self, ids: Sequence[str]) -> Answer:
         """These jobs: one request to the controller; one to accounting, if it does not know them all."""
@@ -90,40 +88,42 @@ class Scheduler(msgspec.Struct, frozen=True):
 
     def partitions(self) -> tuple[tuple[Partition, ...], dict[str, int]]:
         """All partitions, and how many jobs wait in each: two requests."""
-        partitions = self._answered(sinfo_argv())
-        return parse_sinfo(partitions), count_waiting(self._answered(waiting_argv()))
+        return self._answered(PARTITIONS), self._answered(WAITING)
 
     def peak_memory(self, job: str) -> PeakMemory | None:
         """The most memory that a task of this job used, as far as the cluster keeps accounts."""
         try:
-            answer = self._ask(memory_argv(job))
+            question = ask_memory(job)
+            answer = self._ask(question.argv)
         except SiteError:
             return None
-        return parse_memory(answer.stdout) if answer.ok else None
+        return question.read(answer.stdout) if answer.ok else None
 
     def _controller(self, ids: Sequence[str]) -> tuple[tuple[Job, ...], bool]:
+        question = ask_controller(ids)
         try:
-            answer = self._ask(squeue_argv(ids))
+            answer = self._ask(question.argv)
         except SchedulerSilent:
             return (), True
         if not answer.ok and is_silent(answer.stderr):
             return (), True
         if not answer.ok and is_job_unknown(answer.stderr):
             return (), False
-        return parse_squeue(checked(answer, hint=_NO_SLURM).stdout), False
+        return question.read(checked(answer, hint=_NO_SLURM).stdout), False
 
     def _accounting(self, ids: Sequence[str]) -> tuple[tuple[Job, ...], bool]:
+        question = ask_accounting(ids)
         try:
-            answer = self._ask(sacct_argv(ids))
+            answer = self._ask(question.argv)
         except SchedulerSilent:
             return (), True
-        return parse_sacct(answer.stdout) if answer.ok else (), not is_accounting_absent(answer.stderr)
+        return question.read(answer.stdout) if answer.ok else (), not is_accounting_absent(answer.stderr)
 
-    def _answered(self, argv: Sequence[str]) -> str:
-        answer = self._ask(argv)
+    def _answered(self, question: Question[T]) -> T:
+        answer = self._ask(question.argv)
         if not answer.ok and is_silent(answer.stderr):
             raise SchedulerSilent("the Slurm controller does not answer", hint=_SILENT_HINT)
-        return checked(answer, hint=_NO_SLURM).stdout
+        return question.read(checked(answer, hint=_NO_SLURM).stdout)
 
     def _ask(self, argv: Sequence[str]) -> Result:
         clean = scheduler_environment(self.environment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,14 +21,14 @@ from muster.rank.hostlist import expand
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
 from muster.runner import Result, Runner, run
-from muster.slurm.fit import Misfit, Wanted, find_misfit, nodes_argv, parse_nodes
+from muster.slurm.fit import NODES, Misfit, Wanted, find_misfit
+from muster.slurm.jobs import ask_comments
 from muster.slurm.submit import (
     array_indices,
+    ask_to_queue,
+    ask_whether_taken,
     is_without_cluster,
     parse_rejection,
-    parse_submit,
-    submit_argv,
-    test_only_argv,
 )
 from muster.units import parse_memory_mib
 
@@ -83,7 +83,8 @@ def submit(
     script = str(directory / "job.sh")
     output = None if plan.output is Output.MOVED else str(directory / _task_folder(plan) / "logs" / "batch.log")
     try:
-        accepted(_ask(runner, test_only_argv(script), clean, plan, timeout_s), partial(misfit_of, plan, runner, clean))
+        trial = _ask(runner, ask_whether_taken(script).argv, clean, plan, timeout_s)
+        accepted(trial, partial(misfit_of, plan, runner, clean))
     except MusterError as error:
         shutil.rmtree(directory, ignore_errors=True)  # nothing was queued
         if isinstance(error, MachineLacks) and error.part == "sbatch":
@@ -91,7 +92,8 @@ def submit(
         raise
     write_whole(pending, json.dumps({"directory": str(directory), "asked": time.time()}), mode=0o600)
     try:
-        answer = _ask(runner, submit_argv(script, output=output), clean, plan, timeout_s)
+        question = ask_to_queue(script, output=output)
+        answer = _ask(runner, question.argv, clean, plan, timeout_s)
         silent = _no_answer(answer)
     except SchedulerSilent:
         answer, silent = None, True
@@ -100,7 +102,7 @@ def submit(
         return _remember(Submitted(job, directory, adopted=True), plan, state, digest)
     pending.unlink(missing_ok=True)
     _accepted_or_removed(answer, directory)
-    return _remember(Submitted(parse_submit(answer.stdout).job, directory, adopted=False), plan, state, digest)
+    return _remember(Submitted(question.read(answer.stdout).job, directory, adopted=False), plan, state, digest)
 
 
 def _pending_file(state: Path, digest: str) -> Path:
@@ -149,7 +151,7 @@ def _task_folder(plan: Plan) -> str:
     return "" if _array(plan) is None else "task-%a"
 
 
-def _ask(runner: Runner, argv: list[str], environment: Mapping[str, str], plan: Plan, timeout_s: float) -> Result:
+def _ask(runner: Runner, argv: Sequence[str], environment: Mapping[str, str], plan: Plan, timeout_s: float) -> Result:
     return runner(argv, env=environment, cwd=plan.working_directory, timeout_s=timeout_s)
 
 
@@ -185,10 +187,10 @@ def accepted(answer: Result, explain: Callable[[], Misfit | None] = lambda: None
 def misfit_of(plan: Plan, runner: Runner, environment: Mapping[str, str]) -> Misfit | None:
     """Ask for the nodes of the partition, and return what the plan asks for that they do not have."""
     try:
-        answer = runner(nodes_argv(), env=environment, timeout_s=20)
+        answer = runner(NODES.argv, env=environment, timeout_s=20)
     except MusterError:
         return None  # what sbatch said is still true
-    return find_misfit(_wanted(plan), parse_nodes(answer.stdout)) if answer.ok else None
+    return find_misfit(_wanted(plan), NODES.read(answer.stdout)) if answer.ok else None
 
 
 def _wanted(plan: Plan) -> Wanted:
@@ -223,8 +225,9 @@ def _unanswered(state: Path, digest: str) -> Path | None:
 
 def _find(digest: str, state: Path, environment: Mapping[str, str], runner: Runner) -> str | None:
     """The youngest job whose comment names this launch and that we were never told of; the others are earlier ones."""
-    answer = runner(["squeue", "--me", "--noheader", "--states=all", "--format=%A %k"], env=environment, timeout_s=20)
-    ours = [line.split()[0] for line in answer.stdout.splitlines() if line.split()[1:] == [f"muster:{digest}"]]
+    question = ask_comments()
+    answer = runner(question.argv, env=environment, timeout_s=20)
+    ours = [job for job, comment in question.read(answer.stdout) if comment == f"muster:{digest}"]
     return max((job for job in ours if not _is_known(state, job, digest)), key=int, default=None)
 
 

@@ -136,8 +136,10 @@ def controller_answers(runner: Runner = run) -> bool:
     """Whether a Slurm controller answers here; no client on PATH means there is no Slurm."""
     if on_path("scontrol", os.environ) is None:
         return False
+    from muster.slurm.cluster import CONTROLLER
+
     try:
-        return runner(["scontrol", "ping"], timeout_s=5).ok
+        return runner(CONTROLLER.argv, timeout_s=5).ok
     except SchedulerSilent:
         if munge_is_down():
             raise

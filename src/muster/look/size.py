@@ -126,13 +126,14 @@ def _gpus(environment: Mapping[str, str], runner: Runner | None) -> int | None:
 
 
 def _gpus_by_asking(job: str, runner: Runner) -> int | None:
-    from muster.slurm.flags import gpus_in_gres
+    from muster.slurm.cluster import ask_gpus_of
 
+    question = ask_gpus_of(job)
     try:
-        answer = runner(["squeue", "--noheader", f"--jobs={job}", "--format=%b"], timeout_s=5)
+        answer = runner(question.argv, timeout_s=5)
     except MusterError:
         return None
-    return gpus_in_gres(answer.stdout.strip().replace("gres:", "")) if answer.ok else None
+    return question.read(answer.stdout) if answer.ok else None
 
 
 def _share(ranks: int, asked: int | None, environment: Mapping[str, str]) -> int | None:

@@ -11,6 +11,7 @@ from muster.runner import Runner, run
 from muster.sites.draft import JOB_SCRIPT, QUESTIONS, Survey, node_answers
 from muster.sites.nodes import Answers, answers_of, node_script
 from muster.sites.schema import Profile
+from muster.slurm.cluster import ask_accounts
 
 __all__ = ["ask_two_nodes", "survey"]
 
@@ -22,7 +23,7 @@ def survey(facts: Facts, *, job: Sequence[str] | None = None, runner: Runner = r
     """Ask the login node, and with `job` (options for srun) one compute node for a minute."""
     answers, refused = {}, {}
     for name, argv in QUESTIONS.items():
-        words = [*argv, f"user={facts.user}"] if name == "accounts" else argv
+        words = ask_accounts(facts.user).argv if name == "accounts" else argv
         said, trouble = _ask(words, runner, _PATIENCE_S)
         if said:
             answers[name] = said

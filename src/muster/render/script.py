@@ -15,44 +15,10 @@ from muster.rank import contract
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, part
 from muster.slurm.directives import format_directive
+from muster.slurm.variables import CLASHING, CLASHING_WITHIN
 
-__all__ = ["CLASHING", "CLASHING_WITHIN", "STALE", "job_script", "prologue_text", "told_to_tasks"]
+__all__ = ["STALE", "job_script", "prologue_text", "told_to_tasks"]
 
-# What srun reads as options, when an outer job, a header or a login shell left it behind: our flags say it all.
-CLASHING = (
-    "SLURM_CPUS_PER_TASK",
-    "SRUN_CPUS_PER_TASK",
-    "SLURM_TRES_PER_TASK",
-    "SLURM_NTASKS",
-    "SLURM_NPROCS",
-    "SLURM_NTASKS_PER_NODE",
-    "SLURM_DISTRIBUTION",
-    "SLURM_CPU_BIND",
-    "SLURM_GPU_BIND",
-    "SLURM_GPUS_PER_TASK",
-    "SLURM_HINT",
-    "SLURM_EXPORT_ENV",
-    "SLURM_MPI_TYPE",
-    "SLURM_LABELIO",
-    "SLURM_UNBUFFEREDIO",
-    "SLURM_KILL_BAD_EXIT",
-)
-# The same of an allocation that somebody else has made: salloc's own (--gpus=4 is more than a smaller step can have),
-# and what the shell around it says. A job of ours is submitted without them.
-CLASHING_WITHIN = (
-    "SLURM_GPUS",
-    "SLURM_NTASKS_PER_GPU",
-    "SLURM_GRES",
-    "SLURM_STEP_GRES",
-    "SLURM_CONSTRAINT",
-    "SLURM_HOSTFILE",
-    "SLURM_NO_KILL",
-    "SLURM_WORKING_DIR",
-    "SLURM_REMOTE_CWD",
-    "SLURM_STDINMODE",
-    "SLURM_STDOUTMODE",
-    "SLURM_STDERRMODE",
-)
 # What another launcher, or an outer job, may have said about ranks that are not these.
 _CARRIED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
 STALE = (

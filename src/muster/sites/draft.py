@@ -19,33 +19,27 @@ from muster.sites.layers import Layer, merge
 from muster.sites.masks import core_list, spell_cores
 from muster.sites.roce import GIDS_SCRIPT, read_gids
 from muster.sites.schema import Profile
+from muster.slurm.cluster import (
+    ACCOUNTS,
+    CONFIGURATION,
+    DEFAULT_PARTITIONS,
+    MPI_TYPES,
+    NODE_GROUPS,
+    QOS_LIMITS,
+    NodeGroup,
+)
 from muster.units import format_walltime, parse_walltime_s
 
-__all__ = ["JOB_SCRIPT", "QUESTIONS", "SINFO_COLUMNS", "Survey", "draft", "seen_profile"]
-
-SINFO_COLUMNS = (
-    "partition",
-    "avail",
-    "time",
-    "default_time",
-    "sizes",
-    "nodes",
-    "cpus",
-    "shape",
-    "memory",
-    "gres",
-    "features",
-)
-_SINFO_FORMAT = "%R|%a|%l|%L|%s|%D|%c|%z|%m|%G|%f"
+__all__ = ["JOB_SCRIPT", "QUESTIONS", "Survey", "draft", "seen_profile"]
 
 # What a login node is asked: a name, and the command. Each may be refused.
 QUESTIONS: Mapping[str, tuple[str, ...]] = {
-    "config": ("scontrol", "show", "config"),
-    "partitions": ("sinfo", "--noheader", "--format", _SINFO_FORMAT),
-    "default": ("sinfo", "--noheader", "--format", "%P"),
-    "mpi": ("srun", "--mpi=list"),
-    "accounts": ("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=account,partition,qos"),
-    "qos": ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,maxtres"),
+    "config": CONFIGURATION.argv,
+    "partitions": NODE_GROUPS.argv,
+    "default": DEFAULT_PARTITIONS.argv,
+    "mpi": MPI_TYPES.argv,
+    "accounts": ACCOUNTS.argv,
+    "qos": QOS_LIMITS.argv,
     # A login shell knows `module`; its answer comes on either stream.
     "modules": (
         "bash",
@@ -109,9 +103,9 @@ def node_answers(text: str) -> dict[str, str]:
 
 def draft(survey: Survey, name: str) -> str:
     """The profile as far as it could be learned."""
-    rows = _rows(survey)
+    rows = NODE_GROUPS.read(survey.answers.get("partitions", ""))
     kinds = _kinds(rows)
-    config = _config(survey.answers.get("config", ""))
+    config = CONFIGURATION.read(survey.answers.get("config", ""))
     lines = [
         f"# A draft, made by `muster site probe` on {survey.host}. What could not be learned is named in comments.",
         "muster_site = 1",
@@ -143,25 +137,16 @@ def seen_profile(survey: Survey) -> Profile:
 # ---------------------------------------------------------------- reading
 
 
-def _rows(survey: Survey) -> list[dict[str, str]]:
-    found = []
-    for line in survey.answers.get("partitions", "").splitlines():
-        cells = line.split("|")
-        if len(cells) == len(SINFO_COLUMNS):
-            found.append(dict(zip(SINFO_COLUMNS, cells, strict=True)))
-    return found
-
-
-def _kind(row: Mapping[str, str]) -> _Kind:
+def _kind(row: NodeGroup) -> _Kind:
     gpus, gpu_type = 0, None
-    for item in re.sub(r"\([^)]*\)", "", row["gres"]).split(","):
+    for item in re.sub(r"\([^)]*\)", "", row.gres).split(","):
         found = re.fullmatch(r"gpu(?::([^:]+))?:([0-9]{1,9})", item)
         if found:
             gpus, gpu_type = gpus + int(found[2]), found[1]
-    shape = row["shape"].split(":")
+    shape = row.shape.split(":")
     threads = _number(shape[2]) or 1 if len(shape) == 3 else 1
-    features = tuple(word for word in row["features"].split(",") if word and word != "(null)")
-    return _Kind(_number(row["cpus"]), threads, _number(row["memory"]), gpus, gpu_type, features)
+    features = tuple(word for word in row.features.split(",") if word and word != "(null)")
+    return _Kind(_number(row.cpus), threads, _number(row.memory_mib), gpus, gpu_type, features)
 
 
 def _number(text: str) -> int:
@@ -170,7 +155,7 @@ def _number(text: str) -> int:
     return int(found[0]) if found else 0
 
 
-def _kinds(rows: Sequence[Mapping[str, str]]) -> dict[_Kind, str]:
+def _kinds(rows: Sequence[NodeGroup]) -> dict[_Kind, str]:
     """A name for each kind of node, those with most GPUs first."""
     seen = sorted(dict.fromkeys(map(_kind, rows)), key=lambda kind: -kind.gpus)
     names: dict[_Kind, str] = {}
@@ -179,11 +164,6 @@ def _kinds(rows: Sequence[Mapping[str, str]]) -> dict[_Kind, str]:
         taken = sum(name.startswith(base) for name in names.values())
         names[kind] = base if not taken else f"{base}-{taken + 1}"
     return names
-
-
-def _config(text: str) -> dict[str, str]:
-    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 # ---------------------------------------------------------------- writing
@@ -197,11 +177,11 @@ def _list(words: Sequence[str]) -> str:
     return "[" + ", ".join(map(_text, words)) + "]"
 
 
-def _summary(rows: Sequence[Mapping[str, str]], kinds: Mapping[_Kind, str]) -> str:
+def _summary(rows: Sequence[NodeGroup], kinds: Mapping[_Kind, str]) -> str:
     most = next(iter(kinds), None)
     if most is None:
         return "nothing could be learned of its nodes"
-    nodes = max((_number(row["nodes"]) for row in rows if _kind(row) == most), default=0)
+    nodes = max((_number(row.nodes) for row in rows if _kind(row) == most), default=0)
     gpus = f"{most.gpus} × {most.gpu_type or 'GPU'}" if most.gpus else f"{most.cpus} CPUs"
     return f"{nodes} nodes × {gpus}"
 
@@ -268,7 +248,7 @@ def _numa(lscpu: str) -> list[str]:
     return [spell_cores(cores.values()) for _, cores in sorted(domains.items())]
 
 
-def _request(kinds: Mapping[_Kind, str], rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def _request(kinds: Mapping[_Kind, str], rows: Sequence[NodeGroup]) -> Iterator[str]:
     yield from ("", "[request]", 'gpus = "gpus-per-node"')
     yield f"cpus = {_text('threads' if any(kind.threads > 1 for kind in kinds) else 'cores')}"
     types = sorted({kind.gpu_type for kind in kinds if kind.gpu_type})
@@ -277,30 +257,30 @@ def _request(kinds: Mapping[_Kind, str], rows: Sequence[Mapping[str, str]]) -> I
     features = sorted({feature for kind in kinds for feature in kind.features})
     if kinds:
         yield f"features = {_list(features)}"
-    if rows and not any(row["partition"].endswith("*") for row in rows):
+    if rows and not any(row.partition.endswith("*") for row in rows):
         yield "# whether an account, a QOS or a time limit has to be given is not to be learned by asking"
 
 
-def _partitions(rows: Sequence[Mapping[str, str]], kinds: Mapping[_Kind, str], survey: Survey) -> Iterator[str]:
-    default = {line.strip().rstrip("*") for line in survey.answers.get("default", "").splitlines() if "*" in line}
+def _partitions(rows: Sequence[NodeGroup], kinds: Mapping[_Kind, str], survey: Survey) -> Iterator[str]:
+    default = DEFAULT_PARTITIONS.read(survey.answers.get("default", ""))
     done = set()
     for row in rows:
-        name = row["partition"].rstrip("*")
+        name = row.partition.rstrip("*")
         if name in done:
             continue
         done.add(name)
         kind = _kind(row)
         yield from ("", f"[partitions.{_text(name)}]", f"node = {_text(kinds[kind])}", f"gpus = {kind.gpus}")
-        if _number(row["nodes"]):
-            yield f"nodes = {_number(row['nodes'])}"
-        yield from _limit("time_max", row["time"])
-        yield from _limit("time_default", row["default_time"])
-        most = re.fullmatch(r"[0-9]+K?-([0-9]{1,9})(K?)", row["sizes"])  # sinfo writes 1024 as 1K
+        if _number(row.nodes):
+            yield f"nodes = {_number(row.nodes)}"
+        yield from _limit("time_max", row.time_limit)
+        yield from _limit("time_default", row.default_time)
+        most = re.fullmatch(r"[0-9]+K?-([0-9]{1,9})(K?)", row.job_size)  # sinfo writes 1024 as 1K
         if most:
             yield f"nodes_max = {int(most[1]) * (1024 if most[2] else 1)}"
         if name in default:
             yield "default = true"
-        if row["avail"] != "up":
+        if row.availability != "up":
             yield "open = false"
 
 
@@ -315,20 +295,16 @@ def _limit(key: str, text: str) -> Iterator[str]:
 
 
 def _qos(survey: Survey) -> Iterator[str]:
-    for line in survey.answers.get("qos", "").splitlines():
-        name, _, rest = line.partition("|")
-        longest, _, tres = rest.partition("|")
-        if re.fullmatch(r"[\w.-]+", name):
-            yield from ("", f"[qos.{_text(name)}]")
-            yield from _limit("time_max", longest)
-            nodes = re.search(r"\bnode=(\d+)", tres)
-            if nodes:
-                yield f"nodes_max = {nodes[1]}"
+    for qos in QOS_LIMITS.read(survey.answers.get("qos", "")):
+        yield from ("", f"[qos.{_text(qos.name)}]")
+        yield from _limit("time_max", qos.time_limit)
+        if qos.nodes:
+            yield f"nodes_max = {qos.nodes}"
 
 
 def _launch(config: Mapping[str, str], survey: Survey) -> Iterator[str]:
     yield from ("", "[launch]")
-    types = [line.strip() for line in survey.answers.get("mpi", "").splitlines() if re.fullmatch(r"\s*\w+\s*", line)]
+    types = MPI_TYPES.read(survey.answers.get("mpi", ""))
     if types:
         yield f"mpi_types = {_list(types)}"
     if "SLURM_VERSION" in config:
@@ -354,8 +330,7 @@ def _modules(survey: Survey) -> Iterator[str]:
 
 def _accounts(survey: Survey) -> Iterator[str]:
     """The accounts that pay for this user: the first is the example, all are said."""
-    rows = (line.split("|") for line in survey.answers.get("accounts", "").splitlines())
-    names = list(dict.fromkeys(row[0] for row in rows if re.fullmatch(r"[\w.@+-]+", row[0])))
+    names = ACCOUNTS.read(survey.answers.get("accounts", ""))
     if names:
         yield f"# yours: {', '.join(names)}"
         yield f"account_example = {_text(names[0])}"

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from muster.slurm.question import Question
 from muster.units import format_memory, whole_number
 
-__all__ = ["Misfit", "NodeLine", "Wanted", "find_misfit", "nodes_argv", "parse_nodes"]
+__all__ = ["NODES", "Misfit", "NodeLine", "Wanted", "find_misfit", "parse_nodes"]
 
 _END = "\x1f"
 _COLUMNS = ("%P", "%N", "%c", "%m", "%G", "%T")
@@ -59,11 +60,6 @@ class Misfit(msgspec.Struct, frozen=True):
 
     sentence: str
     hint: str
-
-
-def nodes_argv() -> list[str]:
-    """Ask for every node of every partition, one a line."""
-    return ["sinfo", "--all", "--Node", "--noheader", f"--format={_END.join(_COLUMNS)}"]
 
 
 def parse_nodes(stdout: str) -> tuple[NodeLine, ...]:
@@ -138,3 +134,7 @@ def _nodes(count: int) -> str:
 
 def _spell(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+# Every node of every partition, one a line.
+NODES = Question(("sinfo", "--all", "--Node", "--noheader", f"--format={_END.join(_COLUMNS)}"), parse_nodes)

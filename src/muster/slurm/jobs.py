@@ -13,6 +13,7 @@ from itertools import pairwise
 import msgspec
 
 from muster.errors import RequestError
+from muster.slurm.question import Question
 from muster.slurm.reasons import Reason, reason_of
 from muster.slurm.states import State, state_of
 from muster.units import parse_walltime_s, whole_number
@@ -21,17 +22,18 @@ __all__ = [
     "QUERY_ENVIRONMENT",
     "Job",
     "PeakMemory",
+    "ask_accounting",
+    "ask_comments",
+    "ask_controller",
+    "ask_memory",
     "cancel_argv",
     "is_accounting_absent",
     "is_job_unknown",
     "is_silent",
-    "memory_argv",
     "parse_job_id",
     "parse_memory",
     "parse_sacct",
     "parse_squeue",
-    "sacct_argv",
-    "squeue_argv",
 ]
 
 QUERY_ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}
@@ -115,20 +117,21 @@ def parse_job_id(text: str) -> str:
     raise RequestError(f"{text!r} is not a job id", hint="muster jobs shows them: 123, or 123_4 for one of an array")
 
 
-def squeue_argv(jobs: Sequence[str] = ()) -> list[str]:
+def ask_controller(jobs: Sequence[str] = ()) -> Question[tuple[Job, ...]]:
     """Ask for these jobs in one request; without any, for all that the user has in the controller's memory."""
     wanted = f"--jobs={','.join(jobs)}" if jobs else "--me"
     columns = [name for _, name, _ in _COLUMNS]
     ends = [*[_FIELD_END] * (len(columns) - 1), _RECORD_END]
     form = ",".join(f"{name}:{end}" for name, end in zip(columns, ends, strict=True))
-    return ["squeue", "--all", "--noheader", "--states=all", wanted, f"--Format={form}"]
+    return Question(("squeue", "--all", "--noheader", "--states=all", wanted, f"--Format={form}"), parse_squeue)
 
 
-def sacct_argv(jobs: Sequence[str]) -> list[str]:
+def ask_accounting(jobs: Sequence[str]) -> Question[tuple[Job, ...]]:
     """Ask accounting for these jobs in one request, whenever they were."""
     form = ",".join(name for _, name in _SACCT)
     wanted = f"--jobs={','.join(jobs)}"
-    return ["sacct", "-X", "--noheader", "--parsable2", f"--delimiter={_FIELD_END}", wanted, f"--format={form}"]
+    argv = ("sacct", "-X", "--noheader", "--parsable2", f"--delimiter={_FIELD_END}", wanted, f"--format={form}")
+    return Question(argv, parse_sacct)
 
 
 class PeakMemory(msgspec.Struct, frozen=True):
@@ -140,10 +143,10 @@ class PeakMemory(msgspec.Struct, frozen=True):
     """As Slurm writes it: "4G"; empty: not known."""
 
 
-def memory_argv(job: str) -> list[str]:
+def ask_memory(job: str) -> Question[PeakMemory | None]:
     """Ask accounting what memory the steps of a job used."""
     form = "JobID,MaxRSS,MaxRSSTask,ReqMem"
-    return ["sacct", f"--jobs={job}", "--noheader", "--parsable2", f"--format={form}"]
+    return Question(("sacct", f"--jobs={job}", "--noheader", "--parsable2", f"--format={form}"), parse_memory)
 
 
 def parse_memory(stdout: str) -> PeakMemory | None:
@@ -159,6 +162,17 @@ def _kib(text: str) -> int:
     """Of MaxRSS: 3905492K, 12M, 0, nothing."""
     found = re.fullmatch(r"([0-9]{1,15})(?:\.[0-9]+)?([KMGT]?)", text.strip(), re.ASCII)
     return int(found[1]) * {"": 1, "K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}[found[2]] if found else 0
+
+
+def ask_comments() -> Question[tuple[tuple[str, str], ...]]:
+    """Ask for (id, comment) of every job of the user that has a comment."""
+    argv = ("squeue", "--me", "--noheader", "--states=all", "--format=%A %k")
+    return Question(argv, _read_comments)
+
+
+def _read_comments(stdout: str) -> tuple[tuple[str, str], ...]:
+    rows = (line.split() for line in stdout.splitlines())
+    return tuple((row[0], row[1]) for row in rows if len(row) == 2)
 
 
 def cancel_argv(jobs: Sequence[str]) -> list[str]:

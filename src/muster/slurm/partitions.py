@@ -9,9 +9,10 @@ from itertools import groupby
 import msgspec
 
 from muster.errors import RequestError
+from muster.slurm.question import Question
 from muster.units import parse_walltime_s
 
-__all__ = ["Partition", "count_waiting", "parse_sinfo", "sinfo_argv", "waiting_argv"]
+__all__ = ["PARTITIONS", "WAITING", "Partition", "count_waiting", "parse_sinfo"]
 
 _END = "\x1f"
 # One line per partition and state of its nodes.
@@ -55,16 +56,6 @@ class Partition(msgspec.Struct, frozen=True):
     memory_mib_per_node: int
     gres: tuple[str, ...]
     nodes_by_state: tuple[tuple[str, int], ...]
-
-
-def sinfo_argv() -> list[str]:
-    """Ask for all partitions in one request."""
-    return ["sinfo", "--all", "--noheader", f"--format={_END.join(_COLUMNS.values())}"]
-
-
-def waiting_argv() -> list[str]:
-    """Ask which partitions the waiting jobs name, in one request."""
-    return ["squeue", "--all", "--noheader", "--states=PENDING", "--format=%P"]
 
 
 def count_waiting(stdout: str) -> dict[str, int]:
@@ -131,3 +122,8 @@ def _time_s(text: str) -> int | None:
         return parse_walltime_s(text)
     except RequestError:
         return None
+
+
+# All partitions, in one request; and those that the waiting jobs name, in one more.
+PARTITIONS = Question(("sinfo", "--all", "--noheader", f"--format={_END.join(_COLUMNS.values())}"), parse_sinfo)
+WAITING = Question(("squeue", "--all", "--noheader", "--states=PENDING", "--format=%P"), count_waiting)

@@ -7,16 +7,17 @@ import re
 import msgspec
 
 from muster.errors import SiteError
+from muster.slurm.question import Question
 
 __all__ = [
     "JobId",
     "Rejection",
     "array_indices",
+    "ask_to_queue",
+    "ask_whether_taken",
     "is_without_cluster",
     "parse_rejection",
     "parse_submit",
-    "submit_argv",
-    "test_only_argv",
 ]
 
 
@@ -48,14 +49,14 @@ _OF_NODES = re.compile(
 )
 
 
-def submit_argv(script: str, *, output: str | None) -> list[str]:
+def ask_to_queue(script: str, *, output: str | None) -> Question[JobId]:
     """Queue `script`. --output is the only flag that does not stand in its header."""
-    return ["sbatch", "--parsable", *([f"--output={output}"] if output else []), script]
+    return Question(("sbatch", "--parsable", *([f"--output={output}"] if output else []), script), parse_submit)
 
 
-def test_only_argv(script: str) -> list[str]:
-    """Ask whether `script` would be accepted, and when it would start; queues nothing."""
-    return ["sbatch", "--test-only", script]
+def ask_whether_taken(script: str) -> Question[Rejection]:
+    """Ask whether `script` would be taken; queues nothing. What is said of a refusal stands on stderr."""
+    return Question(("sbatch", "--test-only", script), parse_rejection)
 
 
 def parse_submit(stdout: str) -> JobId:

@@ -12,9 +12,9 @@ import msgspec
 from muster.errors import CommandFailed, RequestError
 from muster.model.plan import Staged as Thing
 from muster.render.parts import part
-from muster.render.script import CLASHING
 from muster.render.staging import node_text, thing_lines
 from muster.runner import Runner, run
+from muster.slurm.variables import CLASHING
 
 __all__ = ["Staged", "clean", "need_allocation", "stage"]
 

@@ -1,0 +1,111 @@
+"""What a login node may ask of its cluster: configuration, kinds of nodes, limits, accounts, what srun knows of MPI."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from muster.slurm.flags import gpus_in_gres
+from muster.slurm.question import Question
+
+__all__ = [
+    "ACCOUNTS",
+    "CONFIGURATION",
+    "CONTROLLER",
+    "DEFAULT_PARTITIONS",
+    "MPI_TYPES",
+    "NODE_GROUPS",
+    "QOS_LIMITS",
+    "NodeGroup",
+    "QosLimit",
+    "ask_accounts",
+    "ask_gpus_of",
+]
+
+
+class NodeGroup(msgspec.Struct, frozen=True):
+    """One line of sinfo's: the nodes of a partition that look alike. All cells are as sinfo writes them."""
+
+    partition: str
+    availability: str
+    time_limit: str
+    default_time: str
+    job_size: str
+    nodes: str
+    cpus: str
+    shape: str
+    """Sockets, cores and threads: 2:64:1."""
+
+    memory_mib: str
+    gres: str
+    features: str
+
+
+_NODE_FORMAT = "%R|%a|%l|%L|%s|%D|%c|%z|%m|%G|%f"
+
+
+def _read_groups(stdout: str) -> tuple[NodeGroup, ...]:
+    cells = (line.split("|") for line in stdout.splitlines())
+    return tuple(NodeGroup(*line) for line in cells if len(line) == len(NodeGroup.__struct_fields__))
+
+
+def _read_configuration(stdout: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in stdout.splitlines() if "=" in line)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _read_default(stdout: str) -> frozenset[str]:
+    return frozenset(line.strip().rstrip("*") for line in stdout.splitlines() if "*" in line)
+
+
+def _read_mpi_types(stdout: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in stdout.splitlines() if re.fullmatch(r"\s*\w+\s*", line))
+
+
+def _read_accounts(stdout: str) -> tuple[str, ...]:
+    first = (line.split("|")[0] for line in stdout.splitlines())
+    return tuple(dict.fromkeys(name for name in first if re.fullmatch(r"[\w.@+-]+", name)))
+
+
+class QosLimit(msgspec.Struct, frozen=True):
+    """A quality of service, and what it allows one job."""
+
+    name: str
+    time_limit: str
+    nodes: str | None
+
+
+def _read_qos(stdout: str) -> tuple[QosLimit, ...]:
+    rows = (line.partition("|")[::2] for line in stdout.splitlines())
+    return tuple(_qos(name, rest) for name, rest in rows if re.fullmatch(r"[\w.-]+", name))
+
+
+def _qos(name: str, rest: str) -> QosLimit:
+    longest, _, tres = rest.partition("|")
+    nodes = re.search(r"\bnode=(\d+)", tres)
+    return QosLimit(name, longest, nodes[1] if nodes else None)
+
+
+CONTROLLER = Question(("scontrol", "ping"), lambda stdout: "UP" in stdout)
+CONFIGURATION = Question(("scontrol", "show", "config"), _read_configuration)
+NODE_GROUPS = Question(("sinfo", "--noheader", "--format", _NODE_FORMAT), _read_groups)
+DEFAULT_PARTITIONS = Question(("sinfo", "--noheader", "--format", "%P"), _read_default)
+MPI_TYPES = Question(("srun", "--mpi=list"), _read_mpi_types)
+ACCOUNTS = Question(
+    ("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=account,partition,qos"), _read_accounts
+)
+QOS_LIMITS = Question(
+    ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,maxtres"), _read_qos
+)
+
+
+def ask_accounts(user: str) -> Question[tuple[str, ...]]:
+    """Ask for the accounts that pay for this user."""
+    return Question((*ACCOUNTS.argv, f"user={user}"), ACCOUNTS.read)
+
+
+def ask_gpus_of(job: str) -> Question[int | None]:
+    """Ask how many GPUs a job has on each node."""
+    argv = ("squeue", "--noheader", f"--jobs={job}", "--format=%b")
+    return Question(argv, lambda stdout: gpus_in_gres(stdout.strip().replace("gres:", "")))

@@ -1,0 +1,41 @@
+"""Variables by which Slurm's clients take options that nobody typed: left behind by an outer job or a login shell."""
+
+from __future__ import annotations
+
+__all__ = ["CLASHING", "CLASHING_WITHIN"]
+
+# What srun reads as options, when an outer job, a header or a login shell left it behind: our flags say it all.
+CLASHING = (
+    "SLURM_CPUS_PER_TASK",
+    "SRUN_CPUS_PER_TASK",
+    "SLURM_TRES_PER_TASK",
+    "SLURM_NTASKS",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_DISTRIBUTION",
+    "SLURM_CPU_BIND",
+    "SLURM_GPU_BIND",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_HINT",
+    "SLURM_EXPORT_ENV",
+    "SLURM_MPI_TYPE",
+    "SLURM_LABELIO",
+    "SLURM_UNBUFFEREDIO",
+    "SLURM_KILL_BAD_EXIT",
+)
+# The same of an allocation that somebody else has made: salloc's own (--gpus=4 is more than a smaller step can have),
+# and what the shell around it says. A job of ours is submitted without them.
+CLASHING_WITHIN = (
+    "SLURM_GPUS",
+    "SLURM_NTASKS_PER_GPU",
+    "SLURM_GRES",
+    "SLURM_STEP_GRES",
+    "SLURM_CONSTRAINT",
+    "SLURM_HOSTFILE",
+    "SLURM_NO_KILL",
+    "SLURM_WORKING_DIR",
+    "SLURM_REMOTE_CWD",
+    "SLURM_STDINMODE",
+    "SLURM_STDOUTMODE",
+    "SLURM_STDERRMODE",
+)

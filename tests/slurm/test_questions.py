@@ -1,0 +1,87 @@
+"""Every question to Slurm is a pair: words that a client takes, and a reader that stands any answer."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import muster
+from muster.slurm.cluster import (
+    ACCOUNTS,
+    CONFIGURATION,
+    CONTROLLER,
+    DEFAULT_PARTITIONS,
+    MPI_TYPES,
+    NODE_GROUPS,
+    QOS_LIMITS,
+    ask_accounts,
+    ask_gpus_of,
+)
+from muster.slurm.fit import NODES
+from muster.slurm.jobs import ask_accounting, ask_comments, ask_controller, ask_memory
+from muster.slurm.partitions import PARTITIONS, WAITING
+from muster.slurm.question import Question
+
+QUESTIONS: dict[str, Question[Any]] = {
+    "configuration": CONFIGURATION,
+    "controller": CONTROLLER,
+    "node groups": NODE_GROUPS,
+    "default partitions": DEFAULT_PARTITIONS,
+    "mpi types": MPI_TYPES,
+    "accounts": ACCOUNTS,
+    "accounts of a user": ask_accounts("ada"),
+    "qos": QOS_LIMITS,
+    "gpus of a job": ask_gpus_of("7"),
+    "nodes": NODES,
+    "jobs": ask_controller(["7", "8_1"]),
+    "own jobs": ask_controller(),
+    "ended jobs": ask_accounting(["7"]),
+    "memory": ask_memory("7"),
+    "comments": ask_comments(),
+    "partitions": PARTITIONS,
+    "waiting": WAITING,
+}
+OF_THE_CONTROLLER = {"squeue", "sinfo", "scontrol"}
+ASKS = {"squeue", "sinfo", "scontrol", "sacct", "sacctmgr"}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@given(text=st.text())
+def test_no_answer_whatever_is_a_traceback(name: str, text: str) -> None:
+    QUESTIONS[name].read(text)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_is_words_of_a_client_of_slurms(name: str) -> None:
+    argv = QUESTIONS[name].argv
+    assert argv[0] in {*ASKS, "srun"}
+    assert all(word and "\n" not in word for word in argv)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    "name", ["configuration", "controller", "node groups", "default partitions", "jobs", "own jobs"]
+)
+def test_a_real_slurm_takes_the_words(name: str, lab: object) -> None:
+    done = lab.exec(list(QUESTIONS[name].argv))  # type: ignore[attr-defined]
+    assert done.ok or "Invalid job id" in done.stderr, done.stderr
+    QUESTIONS[name].read(done.stdout)
+
+
+def test_slurm_is_asked_in_its_own_words_in_one_room_only() -> None:
+    """No file outside slurm/ and the lab spells a question: a list or tuple that begins with a client's name."""
+    package = Path(muster.__file__).parent
+    spelled = []
+    for path in package.rglob("*.py"):
+        if {"slurm", "lab"} & set(path.relative_to(package).parts):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            first = node.elts[0] if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1 else None
+            if isinstance(first, ast.Constant) and first.value in ASKS and isinstance(node, ast.List):
+                spelled.append(f"{path.relative_to(package)}:{node.lineno}")
+    assert spelled == []
