@@ -33,6 +33,7 @@ VERBS = (
     Verb("status", "muster.cli.status", "where a job is in its life, in words"),
     Verb("logs", "muster.cli.logs", "what the ranks of a job wrote, all or one, as it stands or while it grows"),
     Verb("why", "muster.cli.why", "why a job waits and what would start it sooner, or how it ended"),
+    Verb("stacks", "muster.cli.stacks", "where every rank of a running job stands, and who keeps the others waiting"),
     Verb("cancel", "muster.cli.cancel", "end jobs"),
     Verb("queues", "muster.cli.queues", "the partitions: limits, what is free, how many jobs wait"),
     Verb("site", "muster.cli.site", "what is known of the clusters, with sources; which of them this is"),

@@ -1,0 +1,125 @@
+"""muster stacks: where every rank of a running job stands, folded into few lines."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from muster.cli.asking import cases, parse_words, scheduler
+from muster.cli.output import print_json, say
+from muster.errors import RequestError, SiteError
+
+if TYPE_CHECKING:
+    from muster.stacks.fold import Group
+    from muster.stacks.read import RankStack
+
+_PAGE = """\
+usage: muster stacks JOB | --here [--rank R] [--native] [--full] [--json]
+
+Show where every rank of a running job stands: ranks at the same line together, and who keeps the others waiting.
+The job goes on; each process is held for some milliseconds.
+
+options:
+  --here         the ranks of muster run on this machine
+  --rank R       this rank alone
+  --native       the C functions too
+  --full         every frame of every thread, of one rank of each class
+  --json         one JSON document with stable keys
+  -h, --help     show this page and leave
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the classes of ranks; one request to the controller, and one step on the job's nodes."""
+    switches = ("--here", "--native", "--full")
+    typed = parse_words("stacks", words, _PAGE, switches=switches, values={"--rank": "rank"}, ids=(0, 1))
+    if typed is None:
+        return 0
+    rank = _rank(typed.values.get("rank"))
+    options = ("--native",) if "--native" in typed.switches else ()
+    text = _ask_here(rank, options) if "--here" in typed.switches else _ask_job(typed.ids, rank, options)
+    from muster.stacks.fold import fold, lines_of
+    from muster.stacks.read import read_answers
+
+    stacks = read_answers(text)
+    if not stacks:
+        who = "no rank was found" if rank is None else f"rank {rank} was not found"
+        message = f"{who}: no Python process of the job has a RANK"
+        raise RequestError(message, hint="the ranks may not have started yet: muster logs")
+    _warn(stacks)
+    groups = fold(stacks)
+    size = 0 if rank is not None else max(stack.size for stack in stacks)
+    if "--json" in typed.switches:
+        print_json(_as_json(groups, size))
+    else:
+        print("\n".join(lines_of(groups, size, linecache.getline, full="--full" in typed.switches)))
+    return 0
+
+
+def _rank(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise RequestError(f"--rank: {text!r} is not a rank", hint="a whole number from 0 up")
+    return int(text)
+
+
+def _ask_here(rank: int | None, options: Sequence[str]) -> str:
+    from muster.stacks.ask import ask_here, find_spy, jobs_here
+
+    jobs = jobs_here()
+    if not jobs:
+        raise RequestError(
+            "nothing that muster run has started runs on this machine", hint="muster stacks JOB asks Slurm"
+        )
+    spy = find_spy(os.environ)
+    return "".join(ask_here(job, spy=spy, rank=rank, options=options) for job in jobs)
+
+
+def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> str:
+    if not ids:
+        raise RequestError("muster stacks needs a job id, or --here", hint="muster jobs lists yours")
+    from muster.stacks.ask import ask_job, find_spy
+
+    (case,) = cases(ids, scheduler().jobs(ids))
+    if case.job is None or case.job.state.phase.is_over:
+        raise SiteError(f"job {ids[0]} has ended", hint=f"muster why {ids[0]}")
+    if case.job.state.name != "RUNNING":
+        raise SiteError(f"job {ids[0]} does not run yet: {case.job.state.name}", hint=f"muster why {ids[0]}")
+    return ask_job(
+        case.job.id, case.job.nodes or 1, dict(os.environ), spy=find_spy(os.environ), rank=rank, options=options
+    )
+
+
+def _warn(stacks: Sequence[RankStack]) -> None:
+    troubles = {stack.trouble for stack in stacks if stack.trouble}
+    for trouble in sorted(troubles):
+        say(f"warning: {trouble}")
+        if "forbids" in trouble:
+            say("hint: /proc/sys/kernel/yama/ptrace_scope there is above 0; ask the site for it")
+        elif "not there" in trouble:
+            say("hint: pip install 'muster-hpc[stacks]' beside muster, where the nodes see it")
+
+
+def _as_json(groups: Sequence[Group], size: int) -> dict[str, object]:
+    from muster.stacks.fold import culprits
+
+    return {
+        "ranks": size,
+        "sentence": culprits(groups, size),
+        "groups": [
+            {
+                "ranks": list(group.numbers),
+                "hosts": sorted({rank.host for rank in group.ranks}),
+                "what": group.what,
+                "file": group.where.file if group.where else None,
+                "line": group.where.line if group.where else None,
+                "function": group.where.function if group.where else None,
+                "in_collective": group.in_collective,
+                "trouble": group.ranks[0].trouble,
+            }
+            for group in groups
+        ],
+    }

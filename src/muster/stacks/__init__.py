@@ -1,0 +1,1 @@
+"""Where each rank of a running job stands: asked on its nodes, read, and folded into few lines."""

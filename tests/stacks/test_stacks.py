@@ -1,0 +1,125 @@
+"""muster stacks over real processes: on this machine, and over the hosts of a lab under each launcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from muster.runner import DEVNULL, Result, checked, end_group, run, start
+from plugins.labs import Lab
+
+MUSTER = str(Path(sys.executable).with_name("muster"))
+_SLEEP = "import time\n\n\ndef wait():\n    time.sleep(600)\n\n\nwait()\n"
+_HANG = """\
+import time
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+
+
+def load():
+    time.sleep(600)
+
+
+if dist.get_rank() == 1:
+    load()
+dist.all_reduce(torch.ones(1))
+"""
+
+
+def _until(asked: Callable[[], Result], seen: Callable[[Result], bool]) -> Result:
+    """Ask until the answer is there; the test's own time-out ends it if it never is."""
+    import time
+
+    while not seen(done := asked()):
+        time.sleep(0.2)
+    return done
+
+
+@contextmanager
+def _running_here(folder: Path, ranks: int) -> Iterator[None]:
+    (folder / "sleep.py").write_text(_SLEEP)
+    words = [MUSTER, "run", "--here", "--ntasks-per-node", str(ranks), "--", sys.executable, "sleep.py"]
+    process = start(words, cwd=folder, stdout=DEVNULL, stderr=DEVNULL, own_group=True)
+    try:
+        yield
+    finally:
+        end_group(process)
+
+
+def _pids(job: str) -> list[int]:
+    """The processes of a local run that are Python's."""
+    own = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"MUSTER_JOB={job}".encode() in (folder / "environ").read_bytes():
+                own.append(int(folder.name))
+        except OSError:
+            continue
+    return sorted(own)
+
+
+def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
+    from muster.stacks.ask import ask_here, find_spy, jobs_here
+    from muster.stacks.fold import fold
+    from muster.stacks.read import read_answers
+
+    before = set(jobs_here())
+    with _running_here(tmp_path, 3):
+
+        def groups() -> list[tuple[str, int, str]]:
+            jobs = set(jobs_here()) - before
+            stacks = [each for job in jobs for each in read_answers(ask_here(job, spy=find_spy(os.environ)))]
+            return [(group.what, len(group.ranks), group.where.name if group.where else "") for group in fold(stacks)]
+
+        while groups() != [("wait", 3, "sleep.py")]:
+            pass
+        (job,) = set(jobs_here()) - before
+        os.kill(_pids(job)[-1], signal.SIGSTOP)
+        while len(groups()) != 2:
+            pass
+        assert ("is stopped, in wait", 1, "sleep.py") in groups()
+        os.kill(_pids(job)[-1], signal.SIGCONT)
+
+
+def test_nothing_runs_here(tmp_path: Path) -> None:
+    done = run([MUSTER, "stacks"])
+    assert done.status == 2
+    assert "needs a job id, or --here" in done.stderr
+    assert run([MUSTER, "stacks", "--here", "--rank", "x"]).status == 2
+
+
+@pytest.mark.lab
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun"])
+def test_the_rank_that_did_not_come_is_named(lab: Lab, shared_directory: Path, launcher: str) -> None:
+    (shared_directory / "hang.py").write_text(_HANG)
+    asked = ["submit", "-N", "2", "--ntasks-per-node", "1", "--launcher", launcher, "--", sys.executable, "hang.py"]
+    job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory)).stdout.strip()
+
+    def shown() -> Result:
+        return lab.exec([MUSTER, "stacks", job, "--json"])
+
+    done = _until(shown, lambda done: done.ok and "all_reduce" in done.stdout)
+    answer = json.loads(done.stdout)
+    checked(lab.exec(["scancel", job]))
+    assert answer["sentence"].startswith("1 rank waits in all_reduce for rank 1 on node2, which stands at hang.py:10")
+    assert [group["ranks"] for group in answer["groups"]] == [[0], [1]]
+
+
+@pytest.mark.lab
+def test_a_job_that_has_ended_is_a_sentence(lab: Lab, shared_directory: Path) -> None:
+    asked = ["submit", "--", "true"]
+    job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory)).stdout.strip()
+    done = _until(lambda: lab.exec([MUSTER, "stacks", job]), lambda done: "has ended" in done.stderr)
+    assert done.status == 3
+    assert f"hint: muster why {job}" in done.stderr
