@@ -109,7 +109,11 @@ def test_the_rank_that_did_not_come_is_named(lab: Lab, shared_directory: Path, l
     def shown() -> Result:
         return lab.exec([MUSTER, "stacks", job, "--json"])
 
-    done = _until(shown, lambda done: done.ok and "all_reduce" in done.stdout)
+    def is_known(done: Result) -> bool:
+        assert "has ended" not in done.stderr, checked(lab.exec([MUSTER, "logs", job])).stdout
+        return done.ok and "all_reduce" in done.stdout
+
+    done = _until(shown, is_known)
     answer = json.loads(done.stdout)
     checked(lab.exec(["scancel", job]))
     assert answer["sentence"].startswith("1 rank waits in all_reduce for rank 1 on node2, which stands at hang.py:10")
