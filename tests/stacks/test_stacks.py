@@ -41,6 +41,7 @@ def _until(asked: Callable[[], Result], seen: Callable[[Result], bool]) -> Resul
     import time
 
     while not seen(done := asked()):
+        assert done.status in {0, 2, 3}, done.stderr
         time.sleep(0.2)
     return done
 
@@ -103,13 +104,15 @@ def test_nothing_runs_here(tmp_path: Path) -> None:
 @pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun"])
 def test_the_rank_that_did_not_come_is_named(lab: Lab, shared_directory: Path, launcher: str) -> None:
     (shared_directory / "hang.py").write_text(_HANG)
-    asked = ["submit", "-N", "2", "--ntasks-per-node", "1", "--launcher", launcher, "--", sys.executable, "hang.py"]
-    job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory)).stdout.strip()
+    asked = ["submit", "-N", "2", "--ntasks-per-node", "1", "--launcher", launcher, "--", "python", "hang.py"]
+    path = {"PATH": f"{Path(MUSTER).parent}:{os.environ['PATH']}"}
+    job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory, env=path)).stdout.strip()
 
     def shown() -> Result:
         return lab.exec([MUSTER, "stacks", job, "--json"])
 
     def is_known(done: Result) -> bool:
+        assert done.ok or "may not have started" in done.stderr or "not run yet" in done.stderr, done.stderr
         assert "has ended" not in done.stderr, checked(lab.exec([MUSTER, "logs", job])).stdout
         return done.ok and "all_reduce" in done.stdout
 

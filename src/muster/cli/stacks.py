@@ -7,39 +7,23 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import cases, parse_words, scheduler
+from muster.cli.asking import cases, job_ids, scheduler
+from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json, say
 from muster.errors import RequestError, SiteError
+from muster.job.option import option
+from muster.units import shown, whole_number
 
 if TYPE_CHECKING:
     from muster.stacks.fold import Group
     from muster.stacks.read import RankStack
 
-_PAGE = """\
-usage: muster stacks JOB | --here [--rank R] [--native] [--full] [--json]
 
-Show where every rank of a running job stands: ranks at the same line together, and who keeps the others waiting.
-The job goes on; each process is held for some milliseconds.
-
-options:
-  --here         the ranks of muster run on this machine
-  --rank R       this rank alone
-  --native       the C functions too
-  --full         every frame of every thread, of one rank of each class
-  --json         one JSON document with stable keys
-  -h, --help     show this page and leave
-"""
-
-
-def main(words: Sequence[str]) -> int:
+def main(words: Words) -> int:
     """Print the classes of ranks; one request to the controller, and one step on the job's nodes."""
-    switches = ("--here", "--native", "--full")
-    typed = parse_words("stacks", words, _PAGE, switches=switches, values={"--rank": "rank"}, ids=(0, 1))
-    if typed is None:
-        return 0
-    rank = _rank(typed.values.get("rank"))
-    options = ("--native",) if "--native" in typed.switches else ()
-    text = _ask_here(rank, options) if "--here" in typed.switches else _ask_job(typed.ids, rank, options)
+    rank: int | None = words.rank
+    options = ("--native",) if words.native else ()
+    text = _ask_here(rank, options) if words.here else _ask_job(job_ids(words), rank, options)
     from muster.stacks.fold import fold, lines_of
     from muster.stacks.read import read_answers
 
@@ -51,19 +35,18 @@ def main(words: Sequence[str]) -> int:
     _warn(stacks)
     groups = fold(stacks)
     size = 0 if rank is not None else max(stack.size for stack in stacks)
-    if "--json" in typed.switches:
+    if words.json:
         print_json(_as_json(groups, size))
     else:
-        print("\n".join(lines_of(groups, size, linecache.getline, full="--full" in typed.switches)))
+        print("\n".join(lines_of(groups, size, linecache.getline, full=bool(words.full))))
     return 0
 
 
-def _rank(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise RequestError(f"--rank: {text!r} is not a rank", hint="a whole number from 0 up")
-    return int(text)
+def _rank(text: str) -> int:
+    number = whole_number(text)
+    if number is None:
+        raise RequestError(f"{shown(text)} is not a rank", hint="a whole number from 0 up")
+    return number
 
 
 def _ask_here(rank: int | None, options: Sequence[str]) -> str:
@@ -123,3 +106,23 @@ def _as_json(groups: Sequence[Group], size: int) -> dict[str, object]:
             for group in groups
         ],
     }
+
+
+COMMAND = Command(
+    name="stacks",
+    start=main,
+    summary="""\
+Show where every rank of a running job stands: ranks at the same line together, and who keeps the others waiting.
+The job goes on; each process is held for some milliseconds.""",
+    options=(
+        option("--here", help="the ranks of muster run on this machine", group="output"),
+        option("--rank", metavar="R", parse=_rank, help="this rank only", group="output"),
+        option("--native", help="the C functions too", group="output"),
+        option("--full", help="every frame of every thread, of one rank of each class", group="output"),
+        JSON,
+    ),
+    operands="[JOB]",
+    most=1,
+    hint="muster jobs lists yours",
+    examples=("muster stacks 4711",),
+)
