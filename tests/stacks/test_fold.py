@@ -7,7 +7,7 @@ import json
 import pytest
 
 from muster.stacks.fold import culprits, fold, lines_of, ranks_in_words
-from muster.stacks.read import read_answers
+from muster.stacks.read import read_answers, sort_by_task
 
 _TORCH = "/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 
@@ -87,6 +87,13 @@ def test_noise_between_the_answers_is_passed_over() -> None:
         0,
         1,
     ]
+
+
+def test_answers_of_nodes_that_come_line_by_line_are_put_in_order() -> None:
+    first, second = (_in_reduce(rank).splitlines() for rank in (0, 1))
+    mixed = "".join(f"0: {one}\n1: {other}\n" for one, other in zip(first, second, strict=True))
+    assert len([stack for stack in read_answers(mixed) if stack.frames]) == 0
+    assert [stack.rank for stack in read_answers(sort_by_task(mixed)) if stack.frames] == [0, 1]
 
 
 def test_ranks_are_written_as_runs() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from muster.errors import CommandFailed, MusterError, RequestError
 from muster.look.place import scheduler_environment
 from muster.runner import Runner, run
+from muster.stacks.read import sort_by_task
 
 __all__ = ["ask_here", "ask_job", "find_spy", "jobs_here"]
 
@@ -49,6 +50,7 @@ def ask_job(
         "--gres=none",
         "--mpi=none",
         "--input=none",
+        "--label",
         "--quiet",
         "--export=NONE",
         "--chdir=/",
@@ -58,7 +60,7 @@ def ask_job(
     )
     if not done.ok and "@rank" not in done.stdout:
         raise _refused(done.stderr, done.status, job)
-    return done.stdout
+    return sort_by_task(done.stdout)
 
 
 def ask_here(

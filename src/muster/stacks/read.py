@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Frame", "RankStack", "read_answers"]
+__all__ = ["Frame", "RankStack", "read_answers", "sort_by_task"]
 
 _HEAD = re.compile(r"^@rank (?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<pid>\d+) (?P<state>\S+) (?P<waits>\S*)$")
 
@@ -48,6 +48,18 @@ class RankStack(msgspec.Struct, frozen=True):
 def read_answers(text: str) -> tuple[RankStack, ...]:
     """Return the stacks in what the nodes wrote, by rank."""
     return tuple(sorted(_stacks(text), key=lambda stack: (stack.rank, stack.host, stack.pid)))
+
+
+def sort_by_task(text: str) -> str:
+    """Return the lines of `srun --label`, task after task: nodes answer at the same time, line by line."""
+    by_task: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        task, colon, rest = line.partition(": ")
+        if colon and task.strip().isdigit():
+            by_task.setdefault(task.strip(), []).append(rest)
+        elif task.rstrip(":").strip().isdigit():
+            by_task.setdefault(task.rstrip(":").strip(), []).append("")
+    return "".join(f"{line}\n" for lines in by_task.values() for line in lines)
 
 
 def _stacks(text: str) -> Iterator[RankStack]:
