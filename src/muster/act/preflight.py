@@ -10,6 +10,7 @@ from pathlib import Path
 from muster.errors import MachineLacks, RequestError
 from muster.launchers import launcher_named
 from muster.launchers.base import Starter
+from muster.look.first_word import notes_on_command
 from muster.look.programs import on_path
 from muster.model.plan import Engine, Note, Plan
 from muster.runner import Runner, run
@@ -34,14 +35,17 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
         raise RequestError(
             f"the working directory {directory} is not there", hint="make it, or give another with --chdir"
         )
+    notes: list[Note] = []
     if plan.image.image is None:
-        _check_command([str(word) for word in plan.command], directory, plan, environment)
+        words = [str(word) for word in plan.command]
+        _check_command(words, directory, plan, environment)
+        notes = [Note(text, warning=True) for text in notes_on_command(words, directory, environment)]
     if plan.engine is Engine.SLURM:
         launcher = launcher_named(plan.launcher)
         if plan.mpi and launcher.starts_ranks and launcher.starter(plan.engine) is Starter.STEP:
             _check_mpi(plan.mpi, runner)
-        return _private_paths(plan, environment.get(LAB_FOLDERS, "").splitlines())
-    return []
+        notes += _private_paths(plan, environment.get(LAB_FOLDERS, "").splitlines())
+    return notes
 
 
 def _check_mpi(asked: str, runner: Runner) -> None:
@@ -88,6 +92,7 @@ def _private_paths(plan: Plan, shown: Sequence[str]) -> list[Note]:
     image = plan.image.image or ""
     suspects = [
         plan.working_directory,
+        *([plan.python.removesuffix("/bin/python")] if plan.staging is None else []),
         *([image] if image.startswith("/") else []),
         *(str(word) for word in plan.command if str(word).startswith("/")),
     ]

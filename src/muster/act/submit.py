@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from muster.act.output_folder import make_output_folders
 from muster.act.record import Run, find_run, make_run_directory, record_of, register, write_whole
 from muster.act.snapshot import copy_project
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
@@ -60,6 +61,7 @@ def submit(
     timeout_s: float = 30.0,
 ) -> Submitted:
     """Queue the plan's script and remember where its run directory lies."""
+    make_output_folders(plan)
     clean = scheduler_environment(environment)
     pending = _pending_file(state, digest)
     unanswered = _unanswered(state, digest)

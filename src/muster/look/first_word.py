@@ -1,0 +1,78 @@
+"""What a look at the command's first words shows before anybody waits: a misspelt program, a script that cannot run."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from muster.errors import RequestError
+from muster.look.programs import on_path
+
+__all__ = ["notes_on_command"]
+
+_USUAL = (
+    *("python", "python3", "bash", "sh", "torchrun", "accelerate", "deepspeed"),
+    *("uv", "conda", "poetry", "ray", "jupyter"),
+)
+    "python",
+    "python3",
+    "bash",
+    "sh",
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "uv",
+    "conda",
+    "poetry",
+    "ray",
+    "jupyter",
+)
+_LONGEST_SCRIPT_BYTES = 1 << 20
+
+
+def notes_on_command(words: Sequence[str], directory: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each thing that will probably not run on the nodes; RequestError for what surely will not."""
+    program = words[0]
+    if "/" not in program and on_path(program, environment) is None:
+        _refuse_file(program, directory / program)
+        close = get_close_matches(program, _USUAL, n=1)
+        guess = f": did you mean {close[0]!r}?" if close else ": is it on the nodes?"
+        yield f"the program {program!r} is not on PATH here{guess}"
+    if Path(program).name.startswith("python"):
+        script = next((word for word in words[1:] if not word.startswith("-")), "")
+        if script.endswith(".py") and "-m" not in words[: words.index(script)]:
+            yield from _unreadable(directory / script, script)
+
+
+def _refuse_file(name: str, path: Path) -> None:
+    """A file of the directory is no program; one with #SBATCH lines is a job of its own."""
+    if not path.is_file():
+        return
+    try:
+        head = path.read_bytes()[:4096]
+    except OSError:
+        head = b""
+    if b"\n#SBATCH" in head:
+        raise RequestError(
+            f"{name} is a job script of its own, and a command is wanted here",
+            hint=f"sbatch {name} queues it as it is; or give the command in it: muster submit -N 2 -- python train.py",
+        )
+    raise RequestError(f"{name} is a file, and no program on PATH", hint=f"./{name}, or its interpreter: python {name}")
+
+
+def _unreadable(path: Path, shown: str) -> Iterator[str]:
+    """A script that this Python cannot parse is most likely broken for the ranks' Python too."""
+    try:
+        source = path.read_bytes()
+        if len(source) > _LONGEST_SCRIPT_BYTES:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source, shown)
+    except SyntaxError as error:
+        yield f"{shown}, line {error.lineno}: {error.msg}: no rank will get further"
+    except (OSError, ValueError, RecursionError):
+        return

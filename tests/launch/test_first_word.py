@@ -1,0 +1,56 @@
+"""What is seen of a command before it queues: a misspelt program, a job script, a script that no Python reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster.act.output_folder import make_output_folders
+from muster.errors import RequestError
+from muster.look.first_word import notes_on_command
+
+from .plans import plan
+
+
+def _notes(folder: Path, *words: str) -> list[str]:
+    return list(notes_on_command(words, folder, {"PATH": "/usr/bin:/bin"}))
+
+
+def test_a_misspelt_program_is_said_with_the_word_that_was_meant(tmp_path: Path) -> None:
+    assert _notes(tmp_path, "pyhton", "x.py") == ["the program 'pyhton' is not on PATH here: did you mean 'python'?"]
+    assert _notes(tmp_path, "vasp_std") == ["the program 'vasp_std' is not on PATH here: is it on the nodes?"]
+    assert _notes(tmp_path, "sh", "-c", "true") == []
+
+
+def test_a_job_script_is_no_command(tmp_path: Path) -> None:
+    (tmp_path / "my.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\nsrun hostname\n")
+    with pytest.raises(RequestError, match="a job script of its own") as refused:
+        _notes(tmp_path, "my.sbatch")
+    assert "sbatch my.sbatch" in (refused.value.hint or "")
+    (tmp_path / "train").write_text("#!/bin/bash\n")
+    with pytest.raises(RequestError, match="no program on PATH") as refused:
+        _notes(tmp_path, "train")
+    assert "./train" in (refused.value.hint or "")
+
+
+def test_a_script_that_no_python_reads_is_said_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import os\ndef (\n")
+    (tmp_path / "good.py").write_text("x = '\\d'\n")
+    assert _notes(tmp_path, "python3", "bad.py")[-1].startswith("bad.py, line 2: ")
+    assert not any("line" in note for note in _notes(tmp_path, "python3", "good.py"))
+    assert not any("line" in note for note in _notes(tmp_path, "python3", "-m", "bad.py"))
+
+
+def test_the_folder_of_an_output_is_made(tmp_path: Path) -> None:
+    make_output_folders(plan("--chdir", str(tmp_path), "-o", "reports/all/R-%x.%j.out", "--", "x"))
+    assert (tmp_path / "reports/all").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("%x/out.log", "Slurm makes no folders"), ("file/out.log", "cannot be made")]
+)
+def test_a_folder_that_nobody_can_make_is_refused(tmp_path: Path, name: str, says: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RequestError, match=says):
+        make_output_folders(plan("--chdir", str(tmp_path), "-o", name, "--", "x"))
