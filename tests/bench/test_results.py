@@ -9,6 +9,7 @@ from bench.results import MIB, row, start
 from muster.bench.history import lines_of, read_history
 from muster.bench.ranks import report
 from muster.bench.results import MARK, End, Series, read_series
+from muster.bench.table import COLUMNS, columns_for
 
 
 def lines() -> list[str]:
@@ -65,3 +66,14 @@ def test_what_was_measured_wrong_teaches_the_history_nothing() -> None:
     from muster.bench.results import Fault
 
     assert not lines_of(Series(start=start(), rows=(row(10, 2, 8, MIB, wrong=(Fault(0, 1, 0),)),)), "clariden")
+
+
+@pytest.mark.parametrize("room", [40, 60, 80, 100, 115, 116, 127, 200])
+def test_a_narrow_terminal_shows_fewer_columns_and_never_half_a_row(room: int) -> None:
+    widths = [18, 16, 10, 7, 11, 11, 11, 6, 10, 10, 12, 6]
+    shown = columns_for(room, widths)
+    names = [COLUMNS[index] for index in shown]
+    assert {"collective", "size", "time", "bus GB/s", "wrong"} <= set(names)
+    assert sum(widths[index] for index in shown) <= max(room, 54)
+    assert names == [name for name in COLUMNS if name in names], "in their order"
+    assert len(names) == len(COLUMNS) or room < sum(widths)

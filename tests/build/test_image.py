@@ -65,18 +65,19 @@ def test_a_sandbox_is_made_of_a_pulled_image_without_the_registry(place: Place, 
     assert "no sandbox" in place.muster("shell", "x.sif").stderr
 
 
-@pytest.mark.parametrize("way", ["variable", "stdin", "docker"])
-def test_a_password_comes_in_three_ways_and_is_written_nowhere(
+@pytest.mark.parametrize("way", ["variable", "stdin", "docker", "docker's folder"])
+def test_a_password_comes_in_four_ways_and_is_written_nowhere(
     place: Place, closed_registry: SmallRegistry, way: str
 ) -> None:
     words = ["image", "--from", closed_registry.image, "-o", "x.sif"]
-    if way == "docker":
+    if way.startswith("docker"):
         import base64
 
-        (place.folder / ".docker").mkdir()
+        folder = place.folder / (".docker" if way == "docker" else "elsewhere")
+        folder.mkdir()
         entry = {"auth": base64.b64encode(f"me:{PASSWORD}".encode()).decode()}
-        (place.folder / ".docker/config.json").write_text(json.dumps({"auths": {closed_registry.host: entry}}))
-        built = place.muster(*words)
+        (folder / "config.json").write_text(json.dumps({"auths": {closed_registry.host: entry}}))
+        built = place.muster(*words, **({} if way == "docker" else {"DOCKER_CONFIG": str(folder)}))
     elif way == "stdin":
         built = place.muster(*words, "--login", "me", "--password-stdin", stdin=f"{PASSWORD}\n")
     else:

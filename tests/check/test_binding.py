@@ -71,6 +71,11 @@ def test_masks_that_overlap_are_named_with_what_they_share() -> None:
     assert "ranks 0 and 1 on node1 share the CPUs 20-25" in found.evidence
 
 
+def test_two_ranks_with_one_mask_are_named_where_the_others_have_their_own() -> None:
+    found = findings(LUMI, (LUMI.right[0], *LUMI.right[:1], *LUMI.right[2:]))
+    assert any("ranks 0 and 1 on node1 have the same CPUs" in each.evidence for each in found)
+
+
 def test_two_ranks_on_the_threads_of_one_core_are_named() -> None:
     found = findings(LUMI, ("49-55", "113-119"))
     assert [each.evidence for each in found if "hardware threads" in each.evidence] == [

@@ -51,3 +51,10 @@ def test_a_healthy_file_of_a_check_is_not_refused(tmp_path: Path) -> None:
     file = tmp_path / "facts.json"
     file.write_text(json.dumps({"muster_check": 1, "ranks": ranks, "login": login, "expected": expected}))
     assert main(["check", "--read", str(file)]) == 0
+
+
+def test_what_was_seen_of_this_node_alone_is_kept_too(tmp_path: Path) -> None:
+    file = tmp_path / "facts.json"
+    assert main(["check", "--save", str(file), "--quiet"]) in {0, 1}
+    assert json.loads(file.read_text())["login"]["host"]
+    assert main(["check", "--read", str(file), "--quiet"]) in {0, 1}

@@ -10,7 +10,7 @@ from muster.bench.order import format_bytes
 from muster.bench.pairs import pair_rates
 from muster.bench.results import Row, Series
 
-__all__ = ["COLUMNS", "SCOPES", "cells", "document", "format_rate", "format_time", "node_cells", "where"]
+__all__ = ["COLUMNS", "SCOPES", "cells", "columns_for", "document", "format_rate", "format_time", "node_cells", "where"]
 
 COLUMNS = (
     "where",
@@ -27,6 +27,9 @@ COLUMNS = (
     "wrong",
 )
 NODE_COLUMNS = ("nodes", "ranks", "collective", "size", "bus GB/s", "bus Gbit/s", "algorithm GB/s", "algorithm Gbit/s")
+
+# What a narrow terminal does without, the first of them first.
+LEAST_NEEDED = ("p95", "±", "bus Gbit/s", "type", "place", "GB/s", "where")
 
 SCOPES = {"nodes": "all ranks", "intra": "within each node", "inter": "one rank a node"}
 
@@ -51,6 +54,16 @@ def format_rate(rate: float | None) -> str:
     if rate is None:
         return "n/a"
     return f"{rate:.0f}" if rate >= 1000 else f"{rate:.3g}" if rate >= 0.01 else f"{rate:.2g}"
+
+
+def columns_for(room: int, widths: Sequence[int]) -> tuple[int, ...]:
+    """Return the numbers of the columns that `room` has place for; the few that a row cannot do without stay."""
+    chosen = list(range(len(COLUMNS)))
+    for name in LEAST_NEEDED:
+        if sum(widths[each] for each in chosen) <= room:
+            break
+        chosen.remove(COLUMNS.index(name))
+    return tuple(chosen)
 
 
 def cells(row: Row) -> tuple[str, ...]:

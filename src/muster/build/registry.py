@@ -56,13 +56,14 @@ class Login(msgspec.Struct, frozen=True):
         }
 
 
-def login_from_file(registry: Registry, home: Path) -> Login | None:
+def login_from_file(registry: Registry, environment: Mapping[str, str], home: Path) -> Login | None:
     """What `docker login` or `podman login` has kept for this registry; a helper program is not asked."""
+    folder = Path(environment.get("DOCKER_CONFIG") or home / ".docker")
     hosts = {registry.host, f"https://{registry.host}"}
     if registry.host == "docker.io":
         hosts |= {"https://index.docker.io/v1/", "index.docker.io"}
     try:
-        kept = json.loads((home / ".docker/config.json").read_text())["auths"]
+        kept = json.loads((folder / "config.json").read_text())["auths"]
         found = next(kept[host]["auth"] for host in hosts if "auth" in kept.get(host, {}))
         user, _, password = base64.b64decode(found).decode().partition(":")
     except (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError, binascii.Error):

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TextIO
 
 from muster.cli.command_line import JSON, QUIET, Command, Words, fields_but
 from muster.cli.launching import facts_and_request, start_by_name
@@ -161,6 +161,16 @@ def _measure(rest: Sequence[str], order: Order, request: Request, words: Words) 
     return series, _INTERRUPTED if interrupted else status
 
 
+_UNLIMITED = 1 << 20
+
+
+def _room(stream: TextIO) -> int:
+    """How many columns a line may have: a terminal's, or as many as it wants."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if stream.isatty() else _UNLIMITED
+
+
 class Progress:
     """The table while it grows, on stderr: one line a row, drawn in colour on a terminal."""
 
@@ -187,10 +197,12 @@ class Progress:
             say(f"pairs of nodes, round {record.round + 1}")
 
     def _line(self, cells: Sequence[str], *, wrong: bool = False) -> None:
+        from muster.bench.table import columns_for
+
         widths = (17, 15, 9, 6, 10, 10, 10, 5, 9, 9, 11, 5)
+        shown = columns_for(_room(sys.stderr), [width + 1 for width in widths])
         words = [
-            cell.ljust(width) if index < 4 else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            cells[index].ljust(widths[index]) if index < 4 else cells[index].rjust(widths[index]) for index in shown
         ]
         red = wrong and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         line = " ".join(words)
@@ -291,7 +303,7 @@ def _show(
     else:
         rows = [(*cells(row), one.verdict) for row, one in zip(series.rows, judgements, strict=True)]
         if rows:
-            print_table("Collectives", (*COLUMNS, "verdict"), rows)
+            _print_rows((*COLUMNS, "verdict"), rows, quiet=words.quiet)
         scaling = over_nodes(series)
         if len(scaling) > 1:
             print()
@@ -311,6 +323,18 @@ def _show(
         Path(words.html).write_text(page(series, judgements, findings, site), encoding="utf-8")
     if words.plot:
         draw(series, Path(words.plot), site)
+
+
+def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, quiet: bool) -> None:
+    """The table, with as many of its columns as a terminal has place for."""
+    from muster.bench.table import columns_for
+
+    widths = [max(len(row[index]) for row in (columns, *rows)) + 3 for index in range(len(columns))]
+    shown = [*columns_for(_room(sys.stdout) - 1 - widths[-1], widths[:-1]), len(columns) - 1]
+    print_table("Collectives", [columns[each] for each in shown], [[row[each] for each in shown] for row in rows])
+    left_out = [name for index, name in enumerate(columns) if index not in shown]
+    if left_out:
+        say(f"left out on this narrow terminal: {', '.join(left_out)}; --json and --html have all", quiet=quiet)
 
 
 def _history_file(facts: Facts, words: Words) -> Path:

@@ -252,7 +252,7 @@ def _login(words: Words, order: ImageOrder) -> Login | None:
     if words.login is None:
         if words.password_env or words.password_stdin:
             raise RequestError("a password without a user", hint="--login USER")
-        return login_from_file(registry, Path.home())
+        return login_from_file(registry, os.environ, Path.home())
     if words.password_stdin:
         return Login(words.login, sys.stdin.readline().rstrip("\n"))
     password = os.environ.get(words.password_env or "")

@@ -29,7 +29,7 @@ def main(words: Words) -> int:
         return _log(words)
     facts, request = facts_and_request(words.launch, is_first=False)
     if words.read is not None:
-        return _tell(_saved(words.read), [], words)
+        return _tell_saved(words.read, words)
     return _tell(*_gathered(request, words.launch.typed, facts, words), words)
 
 
@@ -42,6 +42,8 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
         raise RequestError(f"--save {words.save}: there is no directory {Path(words.save).parent}", hint="make it")
     login = node_facts(facts.environment, facts.working_directory)
     if not (_asks_for_a_job(request) or stands_in_allocation(facts)):
+        if words.save:
+            _save(Path(words.save), (), login, {})
         return World(login=login), []
     from muster.check.job import expected_of, look_at_job
 
@@ -128,7 +130,7 @@ def _saved(path: Path) -> World:
 # --- what is told ---------------------------------------------------------------------------------------------------
 
 
-def _tell_saved(name: str, words: Words) -> int:
+def _tell_saved(name: str | Path, words: Words) -> int:
     """Judge and show what a file holds: its values have the right kinds, and may still be nonsense."""
     try:
         return _tell(_saved(Path(name)), [], words)

@@ -17,19 +17,6 @@ _USUAL = (
     *("python", "python3", "bash", "sh", "torchrun", "accelerate", "deepspeed"),
     *("uv", "conda", "poetry", "ray", "jupyter"),
 )
-    "python",
-    "python3",
-    "bash",
-    "sh",
-    "torchrun",
-    "accelerate",
-    "deepspeed",
-    "uv",
-    "conda",
-    "poetry",
-    "ray",
-    "jupyter",
-)
 _LONGEST_SCRIPT_BYTES = 1 << 20
 
 

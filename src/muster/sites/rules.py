@@ -100,7 +100,8 @@ def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 def _forbidden(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     flags = {**ask.flags, **({"mem": str(ask.mem)} if ask.mem is not None else {})}
     for number, rule in enumerate(profile.request.forbidden):
-        if rule.flag in flags and rule.value in {None, flags[rule.flag]}:
+        said_by_memory = (rule.flag, rule.value) == ("mem", "0") and profile.memory.zero_allowed is False
+        if rule.flag in flags and rule.value in {None, flags[rule.flag]} and not said_by_memory:
             value = f"={rule.value}" if rule.value else ""
             hint = f"use {rule.instead}" if rule.instead else "leave it away"
             yield Refusal("forbidden-flag", f"--{rule.flag}{value}: {rule.reason}", hint, f"request.forbidden.{number}")

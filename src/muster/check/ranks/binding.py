@@ -116,6 +116,7 @@ def judge_binding(world: World) -> Iterator[Finding]:
         for finding in (
             _crowded(host, seats) or _crammed(host, seats),
             _overlap(host, seats),
+            _same_mask(host, seats),
             _shared_cores(host, seats),
             _far_from_gpu(host, node, seats, world),
             _far_from_card(host, node, ranks, seats),
@@ -183,6 +184,22 @@ def _overlap(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
                 WARNING,
                 f"ranks {one.rank} and {other.rank} on {host} share the CPUs {cpu_list(common)}"
                 f" ({cpu_list(one.cpus)} and {cpu_list(other.cpus)})",
+                "correct the CPU masks: each core belongs to one rank",
+                (host,),
+            )
+    return None
+
+
+def _same_mask(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+    """Two ranks with one mask where the others have masks of their own; one mask for all is a launcher's agent."""
+    if len({seat.cpus for seat in seats}) < 2:
+        return None
+    for one, other in _pairs(seats):
+        if one.bound and one.cpus == other.cpus and len(one.cores) > 1:
+            return Finding(
+                "binding",
+                WARNING,
+                f"ranks {one.rank} and {other.rank} on {host} have the same CPUs {cpu_list(one.cpus)}",
                 "correct the CPU masks: each core belongs to one rank",
                 (host,),
             )
