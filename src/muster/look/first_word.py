@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from muster.errors import RequestError
@@ -25,6 +22,8 @@ def notes_on_command(words: Sequence[str], directory: Path, environment: Mapping
     program = words[0]
     if "/" not in program and on_path(program, environment) is None:
         _refuse_file(program, directory / program)
+        from difflib import get_close_matches  # only needed once something is wrong
+
         close = get_close_matches(program, _USUAL, n=1)
         guess = f": did you mean {close[0]!r}?" if close else ": is it on the nodes?"
         yield f"the program {program!r} is not on PATH here{guess}"
@@ -52,6 +51,9 @@ def _refuse_file(name: str, path: Path) -> None:
 
 def _unreadable(path: Path, shown: str) -> Iterator[str]:
     """A script that this Python cannot parse is most likely broken for the ranks' Python too."""
+    import ast
+    import warnings
+
     try:
         source = path.read_bytes()
         if len(source) > _LONGEST_SCRIPT_BYTES:
