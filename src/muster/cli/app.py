@@ -73,9 +73,17 @@ def _spell(error: UnicodeError) -> tuple[str | bytes, int]:
 def _dispatch(words: list[str]) -> int:
     if words and words[0] in {"--help", "-h", "help"} and words[1:2] and not words[1].startswith("-"):
         words = [*words[1:], "--help"]  # muster help run
-    if not words or words[0] in {"-h", "--help", "help"}:
+    if not words:
+        _spare_typing_extensions()
+        from shutil import get_terminal_size
+
+        from muster.cli.next_steps import steps_page
+
+        print(steps_page(get_terminal_size().columns), end="")
+        return 0
+    if words[0] in {"-h", "--help", "help"}:
         print(help_text(), end="")
-        return 0 if words else 2
+        return 0
     if words[0] in {"--version", "-V", "version"}:
         print(f"muster {__version__}")
         return 0
