@@ -12,7 +12,7 @@ from muster.runner import Result, run
 
 SHELLS = (("dash",), ("busybox", "sh"), ("bash", "--posix"))
 SLURM_RANK = ("stop", "meeting", "rank_slurm", "cpus", "start", "jax", "go_rank")
-TORCHRUN_RANK = ("cpus", "slurm_names", "no_mpi", "jax", "worker")
+TORCHRUN_RANK = ("cpus", "slurm_names", "no_mpi", "jax_beside_agent", "jax", "worker")
 MPI_RANK = ("stop", "meeting", "rank_mpi", "cpus", "start", "slurm_names", "jax", "go_mpi_rank")
 
 

@@ -15,7 +15,7 @@ __all__ = ["ImageEngine", "activated", "carried", "lines_inside", "names_set", "
 _LEARNT = (
     *contract.PUBLISHED,
     *(contract.NODE_RANK, contract.OMP_NUM_THREADS, contract.JOB, contract.RUN_DIRECTORY, contract.LAUNCHER),
-    *(contract.AGENTS, contract.LOCAL_NNODES),
+    *(contract.AGENTS, contract.LOCAL_NNODES, contract.PORT_LOW, contract.PORT_COUNT),
     *(contract.NODES, contract.METHOD, contract.GRACE, contract.EXPECTED_CPUS, "MUSTER_OMP"),
     *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
     *("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),

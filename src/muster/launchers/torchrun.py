@@ -40,7 +40,11 @@ def _prologues(plan: Plan, identity: Part, last: Part) -> tuple[Prologue, ...]:
     start = ("agent", "checked_agent") if plan.gate else ("agent",)
     agent = Prologue(RANK, ("stop", "meeting"), (identity,), start, ("torchrun_words", last), counted=True)
     keeper = Prologue(KEEPER, last=("agent_keeper.py",))
-    return (agent, keeper, Prologue(WORKER, start=("cpus", "slurm_names", "no_mpi", "jax"), last=("worker",)))
+    return (
+        agent,
+        keeper,
+        Prologue(WORKER, start=("cpus", "slurm_names", "no_mpi", "jax_beside_agent", "jax"), last=("worker",)),
+    )
 
 
 def agent_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:

@@ -17,27 +17,6 @@ muster_escape() {
     done
 }
 
-# A file, the image $3, is mounted by a setuid helper or by FUSE. Where users have neither, the engine unpacks it for
-# every rank (--unsquash); of several ranks on a node, or with an engine that cannot, one unpacks it for all of them.
-muster_image_opens() {
-    [ ! -w /dev/fuse ] || return 0
-    muster_program=$(command -v "$1")
-    muster_base=${muster_program%/bin/*}
-    for muster_starter in "$muster_base"/libexec/*/bin/starter-suid "$muster_base"/lib/*/bin/starter-suid \
-        "$muster_base"/lib/*/*/bin/starter-suid; do
-        [ ! -u "$muster_starter" ] || return 0
-    done
-    if [ "${muster_local_size:-1}" -eq 1 ] && "$1" exec --help 2>/dev/null | grep -q -e --unsquash; then
-        export "$2_UNSQUASH=1"
-        muster_how='the image is unpacked when its rank starts (--unsquash); a sandbox directory needs no unpacking'
-    else
-        muster_image_unpack "$1" "$2" "$3"
-        muster_how="every node unpacks the image once, to $muster_unpacked, until the end of the job"
-    fi
-    # shellcheck disable=SC2154  # of the part that tells who this is
-    [ "$muster_rank" -ne 0 ] || printf 'muster: /dev/fuse is closed to users on %s: %s\n' "$muster_here" "$muster_how" >&2
-}
-
 # Where ranks are started inside, by torchrun, the image has to have sh. An image that has to be unpacked is not asked.
 muster_image_has_sh() {
     eval "[ -z \"\${$3_UNSQUASH:-}\" ]" || return 0

@@ -1,0 +1,126 @@
+"""One body over all launchers × engines of the registry: what every launcher and every engine has to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from muster.errors import MusterError
+from muster.launchers import launcher_named
+from muster.launchers.base import RANK
+from muster.model.plan import Plan
+from muster.model.words import quote
+from muster.render.explain import explain
+from muster.render.image import step_words, with_step_flags
+from muster.render.script import job_script, prologue_text
+from muster.runner import run
+
+from .cases import CASES, Case, execute, is_in_slurm, plan_of
+
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def planned(case: Case, folder: Path, *more: str) -> Plan:
+    """The plan; a pair that is refused says why and what to do, and is passed over."""
+    made = plan_of(case, folder, *more)
+    if isinstance(made, MusterError):
+        assert made.message
+        assert made.hint
+        pytest.skip(f"refused: {made.message}")
+    return made
+
+
+@each_case
+def test_the_script_is_the_same_twice_and_passes_shellcheck(case: Case, tmp_path: Path) -> None:
+    made = planned(case, tmp_path)
+    script = tmp_path / "job.sh"
+    script.write_text(job_script(made))
+
+    assert job_script(made) == job_script(made)
+    result = run(["shellcheck", str(script)])
+    assert result.ok, result.stdout
+
+
+_DEFINED = re.compile(r"^ *(muster_[a-z_0-9]+)\(\)", re.MULTILINE)
+_CALLED = re.compile(
+    r"(?:^|\|\||&&|[;{(!]|\bif|\bthen|\bdo|\$\()\s*(muster_[a-z_0-9]+)(?=[\s)]|$)(?! *\+?=)", re.MULTILINE
+)
+_ARITHMETIC = re.compile(r"\$?\(\(.*?\)\)")
+
+
+def undefined(text: str) -> set[str]:
+    """Return the functions that a text calls and does not have."""
+    bare = _ARITHMETIC.sub("", re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE))
+    return set(_CALLED.findall(bare)) - set(_DEFINED.findall(bare))
+
+
+@each_case
+def test_no_function_is_called_that_is_not_there(case: Case, tmp_path: Path) -> None:
+    made = planned(case, tmp_path)
+    prologues = launcher_named(made.launcher).prologues(made)
+    texts = [prologue_text(made, prologue) for prologue in prologues]
+    script = job_script(made)
+    for text in texts:
+        script = script.replace(text, "")
+
+    # An agent's ranks stand on what its own prologue says.
+    assert [undefined(text) for text in texts] == [set() for _ in texts]
+    assert undefined(script) == set()
+    assert prologues[0].variable == RANK
+
+
+@each_case
+def test_every_flag_of_the_line_has_its_reason(case: Case, tmp_path: Path) -> None:
+    made = planned(case, tmp_path)
+    told = {text for _, text, reason in explain(made) if reason.text and reason.origin}
+    flags = launcher_named(made.launcher).flags(with_step_flags(made))
+
+    assert {quote(flag.word) for flag in flags} <= told
+    line = " ".join(quote(word) for word in step_words(with_step_flags(made)))
+    assert all(quote(flag.word) in line for flag in flags if flag not in made.mpirun_flags)
+
+
+# Pairs that say little of their own take minutes together: one launcher of each kind meets every engine.
+each_pair = pytest.mark.parametrize(
+    "case",
+    [
+        case
+        if case.engine == "none" or case.launcher in {"srun", "torchrun"}
+        else pytest.param(case, marks=pytest.mark.long)
+        for case in CASES
+    ],
+    ids=str,
+)
+
+
+@each_pair
+def test_the_ranks_know_who_they_are_read_and_are_labelled(case: Case, tmp_path: Path) -> None:
+    made = planned(case, tmp_path)
+
+    ran = execute(made, tmp_path)
+
+    assert ran.result.ok, ran.result.stderr
+    ranks = sorted(ran.ranks, key=lambda rank: str(rank["RANK"]))
+    assert [rank["RANK"] for rank in ranks] == ["0", "1", "2", "3"], ran.result.stderr
+    assert [rank["LOCAL_RANK"] for rank in ranks] == ["0", "1", "0", "1"]
+    assert {rank["WORLD_SIZE"] for rank in ranks} == {"4"}
+    assert {rank["LOCAL_WORLD_SIZE"] for rank in ranks} == {"2"}
+    assert [rank["GROUP_RANK"] for rank in ranks] == ["0", "0", "1", "1"]
+    assert {rank["MASTER_ADDR"] for rank in ranks} == {"node1" if is_in_slurm(made) else "127.0.0.1"}
+    assert len({rank["MASTER_PORT"] for rank in ranks}) == 1
+    assert {rank["MUSTER_LAUNCHER"] for rank in ranks} == {made.launcher}
+    assert {rank["MINE"] for rank in ranks} == {"a b$c"}
+    assert [rank["read"] for rank in ranks] == ["one line", "", "", ""]
+    if is_in_slurm(made):  # on this machine the supervisor puts the labels
+        assert ran.labels == [int(str(rank["RANK"])) for rank in ran.ranks]
+
+
+@each_pair
+def test_the_status_is_that_of_the_rank_that_failed(case: Case, tmp_path: Path) -> None:
+    made = planned(case, tmp_path)
+
+    ran = execute(made, tmp_path, STUB_FAILS="2")
+
+    assert ran.result.status == 7, ran.result.stderr
