@@ -74,6 +74,7 @@ def queue_it(tmp_path: Path) -> Callable[[FakeSlurm], Submitted]:
             digest=digest_of(made),
             parent=tmp_path / "work" / "muster-runs",
             state=tmp_path / "state",
+            cluster="cluster",
             environment={
                 "SBATCH_PARTITION": "other",
                 "SLURM_JOB_ID": "1",
@@ -93,7 +94,7 @@ def test_a_queued_job_has_its_whole_run_directory(tmp_path: Path, queue_it: Call
 
     script = (done.directory / "job.sh").read_text()
     record = json.loads((done.directory / "record.json").read_text())
-    found = find_run(tmp_path / "state", "4711")
+    found = find_run(tmp_path / "state", "4711", "cluster")
     assert (done.job, done.adopted) == ("4711", False)
     assert found is not None
     assert found.directory == done.directory
@@ -210,7 +211,15 @@ def test_a_job_that_could_not_be_remembered_is_not_queued(tmp_path: Path) -> Non
     slurm, made = FakeSlurm(), plan("--chdir", str(tmp_path), "--", "x")
 
     with pytest.raises(RequestError, match="cannot remember the job") as refused:
-        submit(made, digest="d", parent=tmp_path / "runs", state=tmp_path / "file", environment={}, runner=slurm)
+        submit(
+            made,
+            digest="d",
+            parent=tmp_path / "runs",
+            state=tmp_path / "file",
+            cluster="c",
+            environment={},
+            runner=slurm,
+        )
 
     assert "XDG_STATE_HOME" in (refused.value.hint or "")
     assert slurm.asked == []
@@ -253,7 +262,15 @@ def test_a_job_that_nobody_could_be_asked_about_leaves_no_run_directory(
 
     made = plan("--chdir", str(tmp_path), "--", "x")
     with pytest.raises(SiteError, match=sentence) as refused:
-        submit(made, digest="d", parent=tmp_path / "runs", state=tmp_path / "state", environment={}, runner=nobody)
+        submit(
+            made,
+            digest="d",
+            parent=tmp_path / "runs",
+            state=tmp_path / "state",
+            cluster="cluster",
+            environment={},
+            runner=nobody,
+        )
 
     assert hint in (refused.value.hint or "")
     assert list((tmp_path / "runs").iterdir()) == []

@@ -93,7 +93,13 @@ def _image_prologue(start: str, tmp: Path, rank: int) -> subprocess.Popen[str]:
         compose(["stop", "image_unpack"])
         + '\nmuster_image_unpack apptainer APPTAINER image.sif\necho "$muster_unpacked"'
     )
-    known = {"MUSTER_JOB": start, "muster_port": "1", "muster_here": "node1", "TMPDIR": str(tmp)}
+    known = {
+        "MUSTER_JOB": start,
+        "muster_port": "1",
+        "muster_here": "node1",
+        "TMPDIR": str(tmp),
+        "MUSTER_RUN_DIR": str(tmp),
+    }
     environment = {**known, "muster_rank": str(rank), "muster_local_rank": str(rank), "PATH": os.environ["PATH"]}
     return subprocess.Popen(["sh", "-c", text], env=environment, stdout=-1, stderr=-1, text=True)
 

@@ -11,13 +11,15 @@
     RUN/task-N/logs/   of an array: each task's own
     RUN/logs/ranks.log all ranks, under mpirun: "[1,RANK]<stdout>:…" (Open MPI), "[RANK] …" (MPICH)
 
-The registry holds one file per job, `$XDG_STATE_HOME/muster/jobs/JOBID.json`: {"job": …, "directory": …, "name": …}.
+The registry holds one file per job, `$XDG_STATE_HOME/muster/jobs/CLUSTER/JOBID.json`: clusters number their jobs
+alike. What Slurm says of a job is held against it (`is_of`): a cluster that was made anew, as a lab, begins at 1 again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -30,10 +32,22 @@ from typing import Any
 import msgspec
 
 from muster.errors import MusterError, RequestError
+from muster.look.cluster import UNNAMED
 from muster.plan.secret import is_secret
 from muster.runner import Runner, run
+from muster.slurm.jobs import Job
 
-__all__ = ["Run", "find_run", "known_runs", "make_run_directory", "register", "state_directory", "write_whole"]
+__all__ = [
+    "Run",
+    "find_run",
+    "forget",
+    "is_of",
+    "known_runs",
+    "make_run_directory",
+    "register",
+    "state_directory",
+    "write_whole",
+]
 
 # Values of these may be kept: they say how the job runs. What looks like a secret (SLURM_JWT) is not kept.
 _KEPT_PREFIXES = ("NCCL_", "RCCL_", "FI_", "OMP_", "OMPI_", "UCX_", "SLURM_", "SBATCH_", "CUDA_", "ROCR_", "HIP_")
@@ -41,11 +55,25 @@ _KEPT_NAMES = frozenset({"HOSTNAME", "VIRTUAL_ENV", "CONDA_PREFIX", "LOADEDMODUL
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A job of ours: its id and where its run directory lies."""
+    """A job of ours: its id, where its run directory lies, and by what it is told from another of the same number."""
 
     job: str
     directory: Path
     name: str
+    cluster: str = ""
+    """Empty in an entry of an earlier Muster, which did not know it."""
+
+    submitted: int | None = None
+    """When it was queued, by this host's clock; seconds since 1970."""
+
+    digest: str = ""
+    """What the job's comment says of the launch."""
+
+    moved: bool = False
+    """Its output lies where -o says, and not in the run directory."""
+
+    requeues: bool = False
+    """It may run more than once; Slurm then tells the last time that it was queued."""
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
@@ -163,26 +191,64 @@ def state_directory(environment: Mapping[str, str], home: str) -> Path:
     return Path(environment.get("XDG_STATE_HOME") or Path(home) / ".local" / "state") / "muster"
 
 
-def register(state: Path, found: Run) -> None:
+def register(state: Path, made: Run) -> None:
     """Remember where a job's run directory lies."""
-    folder = state / "jobs"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    entry = {"job": found.job, "directory": str(found.directory), "name": found.name}
-    write_whole(folder / f"{found.job}.json", json.dumps(entry) + "\n", mode=0o600)
+    place = _entry(state, made.cluster, made.job)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(place, msgspec.json.encode(made, enc_hook=str).decode() + "\n")
 
 
-def find_run(state: Path, job: str) -> Run | None:
-    """The run of a job id, if it is one of ours and its entry can be read."""
+def forget(state: Path, made: Run) -> None:
+    """Remove a job's entry."""
+    _entry(state, made.cluster, made.job).unlink(missing_ok=True)
+
+
+def _entry(state: Path, cluster: str, job: str) -> Path:
+    safe = re.sub(r"[^A-Za-z0-9_.-]", "-", cluster).lstrip(".")
+    return state / "jobs" / safe / f"{job}.json"
+
+
+def find_run(state: Path, job: str, cluster: str) -> Run | None:
+    """The run of a job id on a cluster; else that of an earlier Muster, whose cluster nobody knows.
+
+    Where nothing tells which cluster this is, the only run of that number is meant.
+    """
+    if cluster == UNNAMED:
+        alike = [made for path in (state / "jobs").glob(f"*/{job}.json") if (made := _read_entry(path))]
+        return alike[0] if len(alike) == 1 else None
+    return _read_entry(_entry(state, cluster, job)) or _read_entry(_entry(state, "", job))
+
+
+def _read_entry(path: Path) -> Run | None:
+    """An entry, if it can be read."""
     try:
-        entry = json.loads((state / "jobs" / f"{job}.json").read_text(encoding="utf-8"))
-        return Run(str(entry["job"]), Path(entry["directory"]), str(entry["name"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        return msgspec.json.decode(path.read_bytes(), type=Run, dec_hook=lambda kind, value: kind(value))
+    except (OSError, ValueError, TypeError):
         return None
 
 
 def known_runs(state: Path) -> Iterator[Run]:
-    """Every run that is remembered, the newest last."""
-    for path in sorted((state / "jobs").glob("*.json"), key=lambda each: each.stat().st_mtime):
-        found = find_run(state, path.stem)
-        if found is not None:
-            yield found
+    """Every run that is remembered."""
+    for path in sorted((state / "jobs").glob("**/*.json")):
+        made = _read_entry(path)
+        if made is not None:
+            yield made
+
+
+# How far the clocks of a login host and of the controller may differ, and how long a submission may take.
+_CLOCKS_S = 600
+
+
+def is_of(made: Run, job: Job) -> bool:
+    """Whether a job, as Slurm tells it, is the one of this run, and not another of the same number."""
+    folder = f"{made.directory}/"
+    if job.stdout is not None and not made.moved:
+        return job.stdout.startswith(folder)
+    if not made.cluster and made.digest == "":
+        return False  # of an earlier Muster: only its output shows it
+    if job.comment is not None and job.comment != f"muster:{made.digest}":
+        return False
+    if job.submitted is not None and made.submitted is not None:
+        late = job.submitted - made.submitted
+        return late >= -_CLOCKS_S and (made.requeues or late <= _CLOCKS_S)
+    return job.is_ours or job.name == made.name

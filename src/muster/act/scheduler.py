@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
-from muster.errors import CommandFailed, MachineLacks, NoSlurm, SchedulerSilent, SiteError
+from muster.errors import CommandFailed, MachineLacks, MusterError, NoSlurm, SchedulerSilent, SiteError
 from muster.look.place import scheduler_environment
 from muster.runner import Result, Runner, checked, run
 from muster.slurm.jobs import (
@@ -85,6 +86,15 @@ class Scheduler(msgspec.Struct, frozen=True):
         refused = [line for line in answer.stderr.splitlines() if "error:" in line and not _is_over_already(line)]
         if refused:
             raise CommandFailed(answer.argv, answer.status, refused[0], hint="muster jobs shows which jobs are yours")
+
+    def next_job_id(self) -> int | None:
+        """The number that the next job gets; None where the controller does not tell it."""
+        try:
+            answer = self._ask(["scontrol", "show", "config"])
+        except MusterError:
+            return None
+        told = re.search(r"^NEXT_JOB_ID\s*=\s*([0-9]{1,12})", answer.stdout, re.MULTILINE)
+        return int(told[1]) if told else None
 
     def partitions(self) -> tuple[tuple[Partition, ...], dict[str, int]]:
         """All partitions, and how many jobs wait in each: two requests."""

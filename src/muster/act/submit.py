@@ -17,6 +17,7 @@ from muster.act.snapshot import copy_project
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
 from muster.look.place import scheduler_environment
 from muster.model.plan import SNAPSHOT_HERE, Output, Plan
+from muster.plan.build import digest_of
 from muster.plan.secret import hidden_values, without_values
 from muster.rank.hostlist import expand
 from muster.render.explain import plan_as_json
@@ -55,6 +56,7 @@ def submit(
     digest: str,
     parent: Path,
     state: Path,
+    cluster: str,
     environment: Mapping[str, str],
     runner: Runner = run,
     say: Callable[[str], None] = lambda _: None,
@@ -66,10 +68,10 @@ def submit(
     pending = _pending_file(state, digest)
     unanswered = _unanswered(state, digest)
     if unanswered is not None:
-        job = _find(digest, state, clean, runner)
+        job = _find(digest, state, cluster, clean, runner)
         if job is not None:
             say(f"an earlier submission of this very job had no answer, and the controller has it: job {job}")
-            return _remember(Submitted(job, unanswered, adopted=True), plan, state, digest)
+            return _remember(Submitted(job, unanswered, adopted=True), plan, state, cluster)
     record, changes = record_of(plan.typed, environment, plan.working_directory, image=plan.image.image, runner=runner)
     hidden = hidden_values(plan)
     files = {
@@ -87,7 +89,7 @@ def submit(
     try:
         trial = _ask(runner, ask_whether_taken(script).argv, clean, plan, timeout_s)
         accepted(trial, partial(misfit_of, plan, runner, clean))
-    except MusterError as error:
+    except (MusterError, KeyboardInterrupt) as error:
         shutil.rmtree(directory, ignore_errors=True)  # nothing was queued
         if isinstance(error, MachineLacks) and error.part == "sbatch":
             raise NoSlurm("sbatch", is_installed=False) from None
@@ -100,11 +102,13 @@ def submit(
     except SchedulerSilent:
         answer, silent = None, True
     if silent or answer is None:
-        job = _wait_for(digest, state, clean, runner, say)
-        return _remember(Submitted(job, directory, adopted=True), plan, state, digest)
+        job = _wait_for(digest, state, cluster, clean, runner, say)
+        return _remember(Submitted(job, directory, adopted=True), plan, state, cluster)
     pending.unlink(missing_ok=True)
     _accepted_or_removed(answer, directory)
-    return _remember(Submitted(question.read(answer.stdout).job, directory, adopted=False), plan, state, digest)
+    queued = question.read(answer.stdout)
+    done = Submitted(queued.job, directory, adopted=False)
+    return _remember(done, plan, state, queued.cluster or cluster)
 
 
 def _pending_file(state: Path, digest: str) -> Path:
@@ -208,8 +212,19 @@ def _wanted(plan: Plan) -> Wanted:
     )
 
 
-def _remember(done: Submitted, plan: Plan, state: Path, digest: str) -> Submitted:
-    register(state, Run(done.job, done.directory, plan.job_name))
+def _remember(done: Submitted, plan: Plan, state: Path, cluster: str) -> Submitted:
+    digest = digest_of(plan)
+    made = Run(
+        job=done.job,
+        directory=done.directory,
+        name=plan.job_name,
+        cluster=cluster,
+        submitted=int(time.time()),
+        digest=digest,
+        moved=plan.output is Output.MOVED,
+        requeues=any(each.name == "requeue" for each in plan.directives),
+    )
+    register(state, made)
     (state / "pending" / f"{digest}.json").unlink(missing_ok=True)
     write_whole(done.directory / "job_id", f"{done.job}\n")
     return done
@@ -225,17 +240,17 @@ def _unanswered(state: Path, digest: str) -> Path | None:
         return None
 
 
-def _find(digest: str, state: Path, environment: Mapping[str, str], runner: Runner) -> str | None:
+def _find(digest: str, state: Path, cluster: str, environment: Mapping[str, str], runner: Runner) -> str | None:
     """The youngest job whose comment names this launch and that we were never told of; the others are earlier ones."""
     question = ask_comments()
     answer = runner(question.argv, env=environment, timeout_s=20)
     ours = [job for job, comment in question.read(answer.stdout) if comment == f"muster:{digest}"]
-    return max((job for job in ours if not _is_known(state, job, digest)), key=int, default=None)
+    return max((job for job in ours if not _is_known(state, job, cluster, digest)), key=int, default=None)
 
 
-def _is_known(state: Path, job: str, digest: str) -> bool:
+def _is_known(state: Path, job: str, cluster: str, digest: str) -> bool:
     """Whether this job is remembered, and not one of the same number on another cluster."""
-    found = find_run(state, job)
+    found = find_run(state, job, cluster)
     try:
         return found is not None and f"muster:{digest}" in (found.directory / "job.sh").read_text(encoding="utf-8")
     except OSError:
@@ -243,14 +258,14 @@ def _is_known(state: Path, job: str, digest: str) -> bool:
 
 
 def _wait_for(
-    digest: str, state: Path, environment: Mapping[str, str], runner: Runner, say: Callable[[str], None]
+    digest: str, state: Path, cluster: str, environment: Mapping[str, str], runner: Runner, say: Callable[[str], None]
 ) -> str:
     """sbatch had no answer, but the controller may have taken the job: look before anybody submits again."""
     say("sbatch had no answer; looking whether the controller has taken the job")
     for attempt in range(_LOOKS):
         time.sleep(2**attempt)
         try:
-            job = _find(digest, state, environment, runner)
+            job = _find(digest, state, cluster, environment, runner)
         except SchedulerSilent:
             continue
         if job is not None:

@@ -21,11 +21,13 @@ __all__ = [
     "Case",
     "as_json",
     "cases",
+    "cluster",
     "ended_how",
     "expected_start",
     "job_ids",
     "other_owner",
     "plain",
+    "run_of",
     "scheduler",
     "state",
     "when",
@@ -71,28 +73,53 @@ def state() -> Path:
     return state_directory(os.environ, os.environ.get("HOME") or str(Path.home()))
 
 
-def cases(ids: Sequence[str], answer: Answer) -> list[Case]:
-    """What is known of each id. An id that neither Slurm nor we know is refused."""
+def cases(ids: Sequence[str], answer: Answer, *, records_do: bool = False) -> list[Case]:
+    """What is known of each id. An id that neither Slurm nor we know is refused; so is silence, unless records do."""
     found: list[Case] = []
+    here = cluster()
     for asked in ids:
         jobs = answer.of(asked)
-        run = _run_of(asked, jobs)
+        run = run_of(asked, jobs, here, is_silent=answer.silent)
         if not jobs and run is None:
             raise _unknown(asked, answer)
-        if not jobs and answer.silent:
+        if not jobs and answer.silent and not records_do:
             raise _silent(asked, run)
         found.extend(Case(asked, job, run) for job in jobs or (None,))
     return found
 
 
-def _run_of(asked: str, jobs: Sequence[Job]) -> Run | None:
-    """Our record of a job; not that of another cluster's job with the same number."""
-    from muster.act.record import find_run
+def cluster() -> str:
+    """The cluster that Slurm's clients reach from here, by its name."""
+    from muster.look.cluster import cluster_name
 
-    run = find_run(state(), asked.partition("_")[0])
-    if run is None or not jobs or any(job.is_ours or job.name == run.name for job in jobs):
-        return run
-    return None
+    return cluster_name(os.environ)
+
+
+def run_of(asked: str, jobs: Sequence[Job], here: str, *, is_silent: bool = False) -> Run | None:
+    """Our record of a job; not that of another cluster's job with the same number."""
+    from muster.act.record import find_run, forget, is_of, register
+
+    made = find_run(state(), asked.partition("_")[0], here)
+    if made is None:
+        return None
+    if jobs:
+        if not any(is_of(made, job) for job in jobs):
+            return None
+        if not made.cluster:  # of an earlier Muster: now its cluster is known
+            from msgspec.structs import replace
+
+            forget(state(), made)
+            made = replace(made, cluster=here)
+            register(state(), made)
+        return made
+    never_was = not is_silent and _comes_later(made)
+    return None if never_was or not made.cluster else made
+
+
+def _comes_later(made: Run) -> bool:
+    """Whether this cluster has not yet come to that number: then the job was one of a cluster that is no more."""
+    following = scheduler().next_job_id()
+    return following is not None and int(made.job) >= following
 
 
 def _unknown(asked: str, answer: Answer) -> Exception:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, as_json, ended_how, expected_start, plain, scheduler, state, when
+from muster.cli.asking import Case, as_json, cluster, ended_how, expected_start, plain, run_of, scheduler, when
 from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json, print_table, say
 
@@ -14,12 +14,10 @@ if TYPE_CHECKING:
 
 def main(words: Words) -> int:
     """List the user's jobs: one request, however many they are."""
-    from muster.act.record import find_run
-
     jobs = sorted(scheduler().mine().jobs, key=_order)
-    folder = state()
     if words.json:
-        print_json([as_json(Case(job.id, job, find_run(folder, job.id))) for job in jobs])
+        here = cluster()
+        print_json([as_json(Case(job.id, job, run_of(job.id, [job], here))) for job in jobs])
         return 0
     if not jobs:
         say("you have no jobs")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, cases, job_ids, scheduler, state
+from muster.cli.asking import Case, cases, cluster, job_ids, scheduler, state
 from muster.cli.command_line import Command, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SchedulerSilent
@@ -50,30 +50,36 @@ def _rank(text: str) -> int:
 
 
 def _case(asked: str, slurm: Scheduler, *, follow: bool) -> Case:
-    """The job: ours from our own record, without a request, unless it is to be followed."""
+    """The job: Slurm says whether it is the one of our record, which is read also while Slurm is silent."""
+    from msgspec.structs import replace
+
     from muster.act.record import find_run
 
-    run = find_run(state(), asked)
-    if run is not None and not follow:
-        return Case(asked, None, run)
-    found = cases([asked], _asked(slurm, asked) if run is not None else slurm.jobs([asked]))
+    known = find_run(state(), asked.partition("_")[0], cluster()) is not None
+    answer = _asked(replace(slurm, timeout_s=_PATIENCE_S), asked) if known else slurm.jobs([asked])
+    found = cases([asked], answer, records_do=True)
+    if found[0].run is not None and not follow and "_" not in asked:
+        return Case(asked, found[0].job if len(found) == 1 and "_" not in _shown(found[0]) else None, found[0].run)
     if len(found) > 1:
         raise RequestError(
-            f"{asked} is an array of {len(found)} jobs",
-            hint=f"name one: muster logs {found[0].job.shown_id if found[0].job else asked}",
+            f"{asked} is an array of {len(found)} jobs", hint=f"name one: muster logs {_shown(found[0]) or asked}"
         )
     return found[0]
+
+
+def _shown(case: Case) -> str:
+    return case.job.shown_id if case.job else ""
 
 
 def _asked(slurm: Scheduler, asked: str) -> Answer:
     """What Slurm says; of a job of ours, its silence is no obstacle."""
     from muster.act.scheduler import Answer
+    from muster.errors import MachineLacks
 
     try:
-        answer = slurm.jobs([asked])
-    except SchedulerSilent:
-        answer = Answer((), (asked,))
-    return Answer(answer.jobs, answer.missing, silent=False, has_accounting=answer.has_accounting)
+        return slurm.jobs([asked])
+    except (SchedulerSilent, MachineLacks):
+        return Answer((), (asked,), silent=True)
 
 
 def _output(case: Case) -> JobOutput:
@@ -175,7 +181,7 @@ COMMAND = Command(
     start=main,
     summary="""\
 Print what the ranks of a job wrote, each line behind its rank: "3: …". A single rank's lines are as it wrote them.
-The files of one of Muster's jobs are read without asking Slurm.""",
+The files of one of Muster's jobs are read also while Slurm is silent.""",
     options=(
         option("-f", "--follow", help="go on until the job has ended", group="output"),
         option("--rank", metavar="R", parse=_rank, help="this rank only", group="output"),

@@ -15,6 +15,7 @@ def main(words: Words) -> int:
     from muster.act.rank_library import make_rank_library
     from muster.act.record import state_directory
     from muster.act.submit import submit
+    from muster.look.cluster import cluster_name
     from muster.plan.build import digest_of
 
     quiet = words.quiet
@@ -29,6 +30,7 @@ def main(words: Words) -> int:
         digest=digest_of(plan),
         parent=Path(facts.working_directory) / "muster-runs",
         state=state_directory(facts.environment, facts.home),
+        cluster=cluster_name(facts.environment),
         environment=facts.environment,
         say=lambda text: say(text, quiet=quiet),
     )

@@ -1,0 +1,44 @@
+"""What the cluster calls itself: two of them number their jobs alike, and one home may serve both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from muster.errors import MusterError
+from muster.look.place import scheduler_environment
+from muster.runner import Runner, run
+
+__all__ = ["UNNAMED", "cluster_name"]
+
+UNNAMED = "unnamed"
+_FILES = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
+_NAME = re.compile(r"^\s*ClusterName\s*=\s*([^\s#]+)", re.IGNORECASE | re.MULTILINE)
+
+
+def cluster_name(environment: Mapping[str, str], runner: Runner = run) -> str:
+    """The name of the cluster that Slurm's clients reach from here; UNNAMED where nothing tells it.
+
+    The file is read first: it costs no process, and tells it while the controller is silent.
+    """
+    files = [environment["SLURM_CONF"]] if environment.get("SLURM_CONF") else _FILES
+    for file in files:
+        found = _NAME.search(_text_of(file))
+        if found:
+            return found[1]
+    if environment.get("SLURM_JOB_ID") and environment.get("SLURM_CLUSTER_NAME"):
+        return environment["SLURM_CLUSTER_NAME"]
+    try:
+        answer = runner(["scontrol", "show", "config"], env=scheduler_environment(environment), timeout_s=5)
+    except MusterError:
+        return UNNAMED
+    found = _NAME.search(answer.stdout)
+    return found[1] if found else UNNAMED
+
+
+def _text_of(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
