@@ -6,7 +6,8 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
-#SBATCH --comment=muster:2285548f8da9
+#SBATCH --no-requeue
+#SBATCH --comment=muster:e6206c185275
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 
@@ -22,6 +23,7 @@ muster_main() {
     muster_run_dir=${muster_output%/logs/batch.log}
     [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
+    muster_logs=$muster_run_dir/logs
     cd . || muster_stop 'the working directory . is not there' 'use a file system that the compute nodes see, or --chdir'
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-2}
@@ -44,7 +46,7 @@ muster_main() {
         --export=ALL \
         --mpi=none \
         --label \
-        --output="$muster_run_dir"/logs/%N.log \
+        --output="$muster_logs"/%N.log \
         --input=0 \
         sh -c "$muster_task" muster python pi.py
     exit "${muster_interrupted:-$muster_status}"

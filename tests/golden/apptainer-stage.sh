@@ -5,6 +5,7 @@
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
 #SBATCH --export=NONE
+#SBATCH --no-requeue
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -21,6 +22,7 @@ muster_main() {
     muster_run_dir=${muster_output%/logs/batch.log}
     [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
+    muster_logs=$muster_run_dir/logs
     cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-1}
@@ -57,7 +59,7 @@ muster_main() {
         --kill-on-bad-exit=0 \
         --export=ALL \
         --mpi=none \
-        --output="$muster_run_dir"/logs/%N.log \
+        --output="$muster_logs"/%N.log \
         --input=all \
         sh -c "$muster_task" muster 18 apptainer \
         --quiet exec \
@@ -69,7 +71,7 @@ muster_main() {
         -S \
         -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
-    muster_torchrun_status "$muster_run_dir"/logs/*.log
+    muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
     muster_stage_end
     muster_remove_unpacked
     exit "${muster_interrupted:-$muster_status}"

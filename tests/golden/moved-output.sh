@@ -4,9 +4,10 @@
 #SBATCH --job-name=hostname
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
-#SBATCH --export=NONE
-#SBATCH --output=/home/ada/project/out/%x-%j.txt
 #SBATCH --requeue
+#SBATCH --export=NONE
+#SBATCH --open-mode=append
+#SBATCH --output=/home/ada/project/out/%x-%j.txt
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -23,6 +24,7 @@ muster_main() {
     muster_run_dir=${muster_output%/logs/batch.log}
     [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
+    muster_attempt
     cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-1}
@@ -47,6 +49,25 @@ muster_main() {
         --input=0 \
         sh -c "$muster_task" muster hostname
     exit "${muster_interrupted:-$muster_status}"
+}
+
+# A job that is put back into the queue runs again: each run has its own logs, and one line in RUN/attempts: its number,
+# when it began, its nodes, and those of the run before that are lost.
+# shellcheck disable=SC2034,SC2154  # of the script, and for it
+muster_attempt() {
+    local number=$((${SLURM_RESTART_COUNT:-0} + 1)) nodes='' lost='' began
+    printf -v began '%(%s)T' -1
+    if [ "$number" -gt 1 ]; then
+        nodes=$(tail -n 1 "$muster_run_dir/attempts" 2>/dev/null | cut -f 3)
+        [ -z "$nodes" ] || lost=$(sinfo --noheader --Node --nodes="$nodes" --states=down,fail,no_respond --format=%N 2>/dev/null |
+            sort -u | tr '\n' ' ')
+        if [ "$muster_output" = "$muster_run_dir/logs/batch.log" ]; then
+            muster_logs=$muster_run_dir/logs/attempt-$number
+            (umask 077 && mkdir -p "$muster_logs") || muster_stop "the directory $muster_logs cannot be made" 'is the disk full?'
+            exec >>"$muster_logs/batch.log" 2>&1
+        fi
+    fi
+    (umask 077 && printf '%s\t%s\t%s\t%s\n' "$number" "$began" "$SLURM_JOB_NODELIST" "${lost% }" >>"$muster_run_dir/attempts")
 }
 
 # What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.

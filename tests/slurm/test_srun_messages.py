@@ -72,7 +72,7 @@ def test_an_ending_from_outside_blames_no_rank(version: str) -> None:
 def test_a_failed_node_is_the_cause_and_not_the_ranks_that_srun_then_ended() -> None:
     first = read_step(sample("22.05-node-down")).first
     assert first is not None
-    assert (first.sentence, first.host, first.tasks) == ("a node failed", "node2", ())
+    assert (first.sentence, first.host, first.tasks) == ("node2 failed", "node2", ())
 
 
 @pytest.mark.parametrize("version", VERSIONS)

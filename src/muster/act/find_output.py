@@ -16,14 +16,14 @@ from muster.slurm.jobs import Job
 __all__ = ["closed_output", "find_output"]
 
 
-def find_output(job: Job | None, run: Run | None, asked: str = "") -> JobOutput | None:
+def find_output(job: Job | None, run: Run | None, asked: str = "", attempt: int | None = None) -> JobOutput | None:
     """The output of a job: of one of ours whether Slurm knows it or not; None where nobody says where it lies.
 
     `asked` is its id as it was typed: of an array that Slurm has forgotten it alone names the task.
     """
     if run is not None:
         task = (job.shown_id if job else asked).partition("_")[2]
-        return output_of_run(run.directory, tuple(_moved(run, job)), task if task.isdigit() else None)
+        return output_of_run(run.directory, tuple(_moved(run, job)), task if task.isdigit() else None, attempt)
     if job is None or job.stdout is None:
         return None
     return output_of_files(_matching(job.stdout, job.id, job))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["run_allocated", "run_here", "run_within", "salloc_flags"]
 
 _WORD_BYTES = 120_000
-_NOT_FOR_SALLOC = frozenset({"export", "output", "error", "open-mode", "requeue", "array"})
+_NOT_FOR_SALLOC = frozenset({"export", "output", "error", "open-mode", "requeue", "no-requeue", "array"})
 
 
 def run_within(plan: Plan, environment: Mapping[str, str]) -> NoReturn:

@@ -72,6 +72,9 @@ class JobOutput(msgspec.Struct, frozen=True):
     launcher: str | None = None
     """What started the ranks, of a run of ours."""
 
+    attempt: int | None = None
+    """Which run of a job that was put back into the queue; None: the last there is."""
+
     def files(self) -> list[LogFile]:
         """The files that are there now; the batch script's own is the last, as its end tells of the job's end."""
         found = [] if self.folder is None else [self._of_run(path) for path in sorted(self._logs(), key=_in_order)]
@@ -80,8 +83,16 @@ class JobOutput(msgspec.Struct, frozen=True):
     def _logs(self) -> Iterator[Path]:
         if self.folder is None:
             return
-        yield from self.folder.glob("*.log")
-        yield from self.folder.parent.glob("task-*/logs/*.log")  # of an array
+        for folder in (self.folder, *self.folder.parent.glob("task-*/logs")):  # of an array
+            yield from self._attempt_in(folder).glob("*.log")
+
+    def _attempt_in(self, folder: Path) -> Path:
+        """The logs of the run that is meant: the first has no folder of its own."""
+        if self.attempt is not None:
+            return folder / f"attempt-{self.attempt}" if self.attempt > 1 else folder
+        numbers = [path.name.removeprefix("attempt-") for path in folder.glob("attempt-*")]
+        last = max((int(number) for number in numbers if number.isdigit()), default=1)
+        return folder / f"attempt-{last}" if last > 1 else folder
 
     def _of_run(self, path: Path) -> LogFile:
         host, dot, rank = path.stem.rpartition(".")
@@ -103,7 +114,9 @@ class JobOutput(msgspec.Struct, frozen=True):
             )
 
 
-def output_of_run(directory: Path, moved: Sequence[Path] = (), task: str | None = None) -> JobOutput:
+def output_of_run(
+    directory: Path, moved: Sequence[Path] = (), task: str | None = None, attempt: int | None = None
+) -> JobOutput:
     """The output of a run of ours, as its plan says; `moved` are the files that its -o and -e named.
 
     `task` is one of an array: it has a directory of its own. Without it all of them are shown.
@@ -116,9 +129,9 @@ def output_of_run(directory: Path, moved: Sequence[Path] = (), task: str | None 
         # Where srun knows agents alone, a file each is an agent's.
         launcher = known_launcher(str(plan["launcher"]))
         each = plan["output"] == "rank-files" and launcher is not None and launcher.rank_tasks
-        return JobOutput(logs, tuple(moved), bool(plan["label"]), ranks, each, plan["launcher"])
+        return JobOutput(logs, tuple(moved), bool(plan["label"]), ranks, each, plan["launcher"], attempt)
     except (OSError, ValueError, KeyError, TypeError):
-        return JobOutput(logs, tuple(moved))
+        return JobOutput(logs, tuple(moved), attempt=attempt)
 
 
 def output_of_files(paths: Sequence[Path]) -> JobOutput:
@@ -207,7 +220,8 @@ def _tail(file: LogFile) -> Iterator[Line]:
 
 def _in_order(path: Path) -> tuple[list[tuple[int, str]], bool, list[tuple[int, str]]]:
     """node2 before node10, and the batch script's own file last; the tasks of an array one after the other."""
-    return _by_number(path.parent.parent.name), path.stem == "batch", _by_number(path.name)
+    logs = path.parent if path.parent.name == "logs" else path.parent.parent
+    return _by_number(logs.parent.name), path.stem == "batch", _by_number(path.name)
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:

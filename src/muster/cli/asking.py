@@ -22,6 +22,7 @@ __all__ = [
     "as_json",
     "cases",
     "cluster",
+    "earlier_runs",
     "ended_how",
     "expected_start",
     "job_ids",
@@ -120,6 +121,18 @@ def _comes_later(made: Run) -> bool:
     """Whether this cluster has not yet come to that number: then the job was one of a cluster that is no more."""
     following = scheduler().next_job_id()
     return following is not None and int(made.job) >= following
+
+
+def earlier_runs(case: Case) -> list[str]:
+    """Which run of a job this is that Slurm put back into the queue, and how those before it ended: a sentence each."""
+    from muster.act.attempts import ends_of_earlier
+    from muster.slurm.states import Phase
+
+    if case.run is None:
+        return []
+    task = (case.job.shown_id if case.job else case.asked).partition("_")[2]
+    waits = case.job is not None and case.job.state.phase is Phase.WAITING
+    return list(ends_of_earlier(case.run, task if task.isdigit() else None, waits=waits))
 
 
 def _unknown(asked: str, answer: Answer) -> Exception:

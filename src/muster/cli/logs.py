@@ -33,7 +33,7 @@ def main(words: Words) -> int:
     case = _case(ids[0], slurm, follow=words.follow)
     if words.follow:
         return _follow(case, slurm, rank, as_json=as_json)
-    output = _output(case)
+    output = _output(case, words.attempt)
     if rank is not None:
         output.check_rank(rank)
     shown = _show(Follower(output).new_lines(final=True), rank, as_json=as_json)
@@ -41,6 +41,12 @@ def main(words: Words) -> int:
         _refuse_closed(case)
         say(f"{'it' if rank is None else f'rank {rank}'} has written nothing yet: muster status {case.asked}")
     return 0
+
+
+def _attempt(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text)):
+        raise RequestError(f"{text!r} is not the number of a run", hint="they are numbered from 1: --attempt 1")
+    return int(text)
 
 
 def _rank(text: str) -> int:
@@ -74,22 +80,22 @@ def _shown(case: Case) -> str:
 def _asked(slurm: Scheduler, asked: str) -> Answer:
     """What Slurm says; of a job of ours, its silence is no obstacle."""
     from muster.act.scheduler import Answer
-    from muster.errors import MachineLacks
+    from muster.errors import MachineLacks, NoSlurm
 
     try:
         return slurm.jobs([asked])
-    except (SchedulerSilent, MachineLacks):
+    except (SchedulerSilent, MachineLacks, NoSlurm):
         return Answer((), (asked,), silent=True)
 
 
-def _output(case: Case) -> JobOutput:
+def _output(case: Case, attempt: int | None = None) -> JobOutput:
     from muster.act.find_output import find_output
 
     if case.run is not None and not case.run.directory.is_dir():
         raise RequestError(
             f"the run directory of job {case.asked} is gone: {case.run.directory}", hint="was it moved, or removed?"
         )
-    output = find_output(case.job, case.run, case.asked)
+    output = find_output(case.job, case.run, case.asked, attempt)
     if output is None:
         raise RequestError(
             f"nobody says where the output of job {case.asked} lies",
@@ -184,6 +190,13 @@ Print what the ranks of a job wrote, each line behind its rank: "3: …". A sing
 The files of one of Muster's jobs are read also while Slurm is silent.""",
     options=(
         option("-f", "--follow", help="go on until the job has ended", group="output"),
+        option(
+            "--attempt",
+            metavar="N",
+            parse=_attempt,
+            help="this run of a job that was put back into the queue; the last if not given",
+            group="output",
+        ),
         option("--rank", metavar="R", parse=_rank, help="this rank only", group="output"),
         option("--json", help='one JSON object per line: {"rank": R or null, "text": "…"}', group="output"),
     ),

@@ -9,6 +9,7 @@ from muster.cli.asking import (
     Case,
     as_json,
     cases,
+    earlier_runs,
     ended_how,
     expected_start,
     job_ids,
@@ -40,6 +41,7 @@ def main(words: Words) -> int:
 def describe(case: Case) -> Iterator[str]:
     """A job in a few lines."""
     yield headline(case)
+    yield from (f"  {text}" for text in earlier_runs(case))
     if case.job is not None:
         yield from (f"  {name:<10} {text}" for name, text in _details(case.job) if text)
     if case.run is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import Case, as_json, cases, expected_start, job_ids, plain, scheduler, when
+from muster.cli.asking import Case, as_json, cases, earlier_runs, expected_start, job_ids, plain, scheduler, when
 from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json
 from muster.cli.status import headline
@@ -33,6 +33,7 @@ def _explain(case: Case) -> Iterator[str]:
     from muster.slurm.states import Phase
 
     yield headline(case)
+    yield from (f"  {text}" for text in earlier_runs(case))
     if case.job is not None and case.job.state.phase is Phase.WAITING:
         yield from _waiting(case.job)
         yield from _neighbours(case)

@@ -149,6 +149,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             help="run the job from a copy of the project as it is now, without what git ignores",
         ),
     ] = False
+    requeue: Annotated[
+        bool,
+        option(
+            "--requeue",
+            directive="requeue",
+            group="the job",
+            help="run the job again when a node fails or it is preempted; each run keeps its own logs",
+        ),
+    ] = False
     sbatch: Annotated[
         tuple[str, ...],
         option(

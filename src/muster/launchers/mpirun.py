@@ -61,7 +61,7 @@ class ByMpirun(Launcher):
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         """mpirun's status is not always that of the first rank that failed: what was reported is read."""
-        report = '"$muster_report"' if keeps_report(plan) else '"$muster_run_dir/logs/ranks.log"'
+        report = '"$muster_report"' if keeps_report(plan) else '"$muster_logs/ranks.log"'
         if keeps_report(plan):
             yield NEW_REPORT
             yield fold(words) + KEEP_REPORT

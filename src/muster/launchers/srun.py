@@ -11,8 +11,8 @@ from muster.model.words import Fragment, Word, fold
 __all__ = ["Srun", "step_flags", "step_words"]
 
 _OUTPUT_FILES = {
-    Output.FILES: '--output="$muster_run_dir"/logs/%N.log',
-    Output.RANK_FILES: '--output="$muster_run_dir"/logs/%N.%t.log',
+    Output.FILES: '--output="$muster_logs"/%N.log',
+    Output.RANK_FILES: '--output="$muster_logs"/%N.%t.log',
 }
 
 

@@ -111,7 +111,7 @@ class Torchrun(_OfTorchrun):
             yield 'muster_torchrun_status "$muster_report"'
         else:
             yield from lines
-            yield 'muster_torchrun_status "$muster_run_dir"/logs/*.log'
+            yield 'muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log'
 
     def processes_here(self, plan: Plan) -> int:
         return plan.shape.nodes

@@ -102,6 +102,12 @@ def _of_run(request: Request) -> Iterator[tuple[str, str, str]]:
     for field, hint in shown.items():
         if _typed(request, field):
             yield request.origin(field), "muster run shows what the ranks say where it was typed", hint
+    if _typed(request, "requeue"):
+        yield (
+            request.origin("requeue"),
+            "muster run ends with its terminal, and is not run again",
+            "muster submit --requeue",
+        )
     if _typed(request, "export") and request.export == "NONE":
         yield request.origin("export"), "muster run passes your environment on", "--unset-env NAME, or muster submit"
 

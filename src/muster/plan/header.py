@@ -21,6 +21,8 @@ def make_directives(
     for each in terms.directives:
         found.setdefault(each.name, each)
     for name, value, origin in more:
+        if name == "no-requeue" and "requeue" in found:
+            raise RequestError(f"{found['requeue'].reason.origin} and {origin} contradict each other", hint="give one")
         if name in found and found[name].value != value:
             message = f"{origin} and --{name}={found[name].value} ({found[name].reason.origin}) contradict each other"
             raise RequestError(message, hint="leave one of them away")
@@ -39,11 +41,26 @@ def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
     yield from _gpus(request, terms, plan, why["gpus_per_node"])
     yield from _as_written(request)
     yield Directive("export", "NONE" if request.export == "NONE" else "ALL", _export_reason(request))
+    yield from _requeue(request, terms)
     base = PurePosixPath(plan.working_directory)
     for field in ("output", "error"):
         value = getattr(request, field)
         if value is not None:
             yield Directive(field, str(base / value), _set(request, field))
+
+
+def _requeue(request: Request, terms: Terms) -> Iterator[Directive]:
+    """Whether Slurm may run the job again: only where somebody asked for it, or the site leaves no choice."""
+    if terms.requeue == "never" and request.requeue:
+        raise RequestError(
+            f"{request.origin('requeue')}: {terms.requeue_reason.text}", hint="leave it out; submit the job once more"
+        )
+    if request.requeue or terms.requeue == "always":
+        if not request.requeue:
+            yield Directive("requeue", None, terms.requeue_reason)
+        yield Directive("open-mode", "append", Reason("what the first run said stays when the job runs again"))
+    else:
+        yield Directive("no-requeue", None, Reason("a training does not begin anew unasked: --requeue asks for it"))
 
 
 def _as_written(request: Request) -> Iterator[Directive]:

@@ -125,6 +125,12 @@ def _stacks(site: Site) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in named if each is not None))
 
 
+_REQUEUE = {
+    "never": "no job of this site is run again",
+    "always": "this site runs a job again whatever its header says",
+}
+
+
 def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Terms:
     """Everything that the site lays down for this job."""
     profile = site.profile
@@ -135,6 +141,8 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
         gpu_form="none" if whole_node else ("gres" if asked.gpus == "gres" else "gpus-per-node"),
         gpu_form_reason=reason_for(site, "request.gpus", "the form in which this site wants GPUs asked for"),
         gpu_type=asked.gpu_type,
+        requeue=asked.requeue,
+        requeue_reason=reason_for(site, "request.requeue", _REQUEUE.get(asked.requeue, "")),
         directives=tuple(_directives(site, request, job)),
         step_flags=tuple(_step_flags(site, shape, job, request)),
         mpi=_mpi(site, request, job),

@@ -30,6 +30,10 @@ class Terms(msgspec.Struct, frozen=True):
 
     gpu_form_reason: Reason = Reason("what every Slurm since 19.05 understands")
     gpu_type: str | None = None
+    requeue: str = "asked"
+    """never or always, where the site leaves no choice."""
+
+    requeue_reason: Reason = Reason("the site's rule")
     mpi: str | None = None
     wireup: str | None = None
     directives: tuple[Directive, ...] = ()

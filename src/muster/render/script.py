@@ -86,6 +86,8 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield part("conda")
     if hidden_names(plan):
         yield part("passed")
+    if may_run_again(plan):
+        yield part("attempt")
     if not launcher.starts_ranks:
         yield part("stop")
         return
@@ -199,6 +201,16 @@ def _run_directory(plan: Plan) -> Iterator[str]:
         'muster_stop "the directory $muster_run_dir/logs cannot be made" '
         "'submit from a directory that the compute nodes can write'"
     )
+    if plan.output is not Output.MOVED:
+        yield "muster_logs=$muster_run_dir/logs"
+    if may_run_again(plan):
+        yield from ["muster_may_run_again=1"] * bool(hidden_names(plan))
+        yield "muster_attempt"
+
+
+def may_run_again(plan: Plan) -> bool:
+    """Whether Slurm may put the job back into the queue."""
+    return plan.output is not Output.STREAM and any(each.name == "requeue" for each in plan.directives)
 
 
 def _size(plan: Plan) -> Iterator[str]:
@@ -315,4 +327,6 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield "muster_stage_end"
     if plan.image.may_be_unpacked:
         yield "muster_remove_unpacked"
+    if may_run_again(plan) and hidden_names(plan):
+        yield 'rm -f "$muster_passed"  # this was the last run'
     yield 'exit "${muster_interrupted:-$muster_status}"'

@@ -258,6 +258,9 @@ class Request(_Part, frozen=True, kw_only=True):
     constraint: dict[str, str] | None = None
     """Kind of node → constraint that selects it."""
 
+    requeue: Literal["asked", "never", "always"] = "asked"
+    """When a job runs again after a failed node: where the user asks for it; else the site leaves no choice."""
+
     sharing: Literal["exclusive", "shared", "by partition"] | None = None
     silent_defaults: tuple[Text, ...] | None = None
     """What the site does, without a word, with an incomplete request."""

@@ -26,6 +26,8 @@ _SIGNAL_OF = {
     "Out Of Memory": signal.SIGKILL,
 }
 
+_NODE_FAILED = "a node failed"
+
 # Something other than a task's own end stopped the step. First match wins.
 _FROM_OUTSIDE = (
     (
@@ -36,8 +38,8 @@ _FROM_OUTSIDE = (
         re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO PREEMPTION"),
         "a more important job took its nodes",
     ),
-    (re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO NODE FAILURE"), "a node failed"),
-    (re.compile(r"^srun: error: Node failure on (?P<host>\S+)"), "a node failed"),
+    (re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO NODE FAILURE"), _NODE_FAILED),
+    (re.compile(r"^srun: error: Node failure on (?P<host>\S+)"), "{host} failed"),
     (
         re.compile(r"^srun: Job step aborted: Waiting up to"),
         "the step was ended from outside: scancel, a time limit or a failed node",
@@ -86,6 +88,8 @@ def read_step(lines: Iterable[str]) -> StepStory:
             found.append(ending)
         if first is None:
             first = _outside(line) if ending is None else _own(ending, line)
+        elif first.sentence == _NODE_FAILED and (told := _outside(line)) and told.sentence.endswith(" failed"):
+            first = told  # which one is said later
     return StepStory(first, tuple(found))
 
 
@@ -124,7 +128,9 @@ def _outside(line: str) -> Failure | None:
         found = pattern.search(line)
         if found:
             host = found.groupdict().get("host")
-            return Failure(sentence, host, (), None, line.strip())
+            # Slurm's step daemon tells of the node that it is on, and not of the one that is lost.
+            lost = None if sentence == _NODE_FAILED else host
+            return Failure(sentence.format(host=host), lost, (), None, line.strip())
     return None
 
 

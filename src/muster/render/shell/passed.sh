@@ -8,6 +8,7 @@ muster_pass() {
         place=$(scontrol show job "$SLURM_JOB_ID" 2>/dev/null | sed -n 's/^ *Command=\(.*\)\/job\.sh$/\1/p' | head -n 1)
         file=$place${SLURM_ARRAY_TASK_ID:+/task-$SLURM_ARRAY_TASK_ID}/passed
     fi
+    muster_passed=$file
     if [ -O "$file" ]; then
         while IFS= read -r -d '' entry; do export "MUSTER_PASSED_$entry"; done <"$file"
         [ -n "${muster_may_run_again:-}" ] || rm -f "$file"

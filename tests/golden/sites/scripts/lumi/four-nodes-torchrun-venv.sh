@@ -9,6 +9,7 @@
 #SBATCH --account=project_465001063
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
+#SBATCH --no-requeue
 #SBATCH --partition=standard-g
 #SBATCH --mem=480G
 #SBATCH --comment=muster:DIGEST
@@ -27,6 +28,7 @@ muster_main() {
     muster_run_dir=${muster_output%/logs/batch.log}
     [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
+    muster_logs=$muster_run_dir/logs
     cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-8}
@@ -59,14 +61,14 @@ muster_main() {
         --export=ALL \
         --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" \
-        --output="$muster_run_dir"/logs/%N.log \
+        --output="$muster_logs"/%N.log \
         --input=all \
         sh -c "$muster_task" muster 6 /home/ada/env/bin/python \
         -I \
         -S \
         -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
-    muster_torchrun_status "$muster_run_dir"/logs/*.log
+    muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
     exit "${muster_interrupted:-$muster_status}"
 }
 

@@ -9,6 +9,7 @@
 #SBATCH --account=project_465001063
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
+#SBATCH --no-requeue
 #SBATCH --partition=standard-g
 #SBATCH --mem=480G
 #SBATCH --comment=muster:DIGEST
@@ -27,6 +28,7 @@ muster_main() {
     muster_run_dir=${muster_output%/logs/batch.log}
     [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
+    muster_logs=$muster_run_dir/logs
     cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-8}
@@ -68,7 +70,7 @@ muster_main() {
         --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" \
         --label \
-        --output="$muster_run_dir"/logs/%N.log \
+        --output="$muster_logs"/%N.log \
         --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,0xfe0000000000 \
         --input=0 \
         sh -c "$muster_task" muster singularity \

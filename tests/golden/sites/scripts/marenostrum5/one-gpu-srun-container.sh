@@ -10,6 +10,7 @@
 #SBATCH --qos=acc_ehpc
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
+#SBATCH --no-requeue
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -26,6 +27,7 @@ muster_main() {
     muster_run_dir=${muster_output%/logs/batch.log}
     [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
+    muster_logs=$muster_run_dir/logs
     cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-1}
@@ -63,7 +65,7 @@ muster_main() {
         --export=ALL \
         --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" \
-        --output="$muster_run_dir"/logs/%N.log \
+        --output="$muster_logs"/%N.log \
         --hint=nomultithread \
         --input=0 \
         sh -c "$muster_task" muster singularity \

@@ -7,6 +7,7 @@
 #SBATCH --gpus-per-node=4
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
+#SBATCH --no-requeue
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -23,6 +24,7 @@ muster_main() {
     muster_run_dir=${muster_output%/logs/batch.log}
     [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
+    muster_logs=$muster_run_dir/logs
     cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-4}
@@ -59,9 +61,9 @@ muster_main() {
         --bind /tmp \
         --bind /home/ada \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
-        --pwd /home/ada/project /images/train.sif python train.py >"$muster_run_dir/logs/ranks.log" 2>&1
+        --pwd /home/ada/project /images/train.sif python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
-    muster_hydra_status "$muster_run_dir/logs/ranks.log"
+    muster_hydra_status "$muster_logs/ranks.log"
     muster_remove_unpacked
     exit "${muster_interrupted:-$muster_status}"
 }

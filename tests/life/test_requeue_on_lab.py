@@ -1,0 +1,105 @@
+"""A job that runs again: only when it was asked for, with the logs of each run, and its end is told."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launch.lab_runs import path_with, wait_for_files, wait_until_ended
+from muster.runner import Result, checked
+from plugins.labs import MUSTER, Lab
+
+pytestmark = pytest.mark.lab
+
+# The first run waits to be ended, the second ends by itself.
+_RANK = """\
+echo "token $HF_TOKEN of run ${SLURM_RESTART_COUNT:-0}"
+: >"began.${SLURM_RESTART_COUNT:-0}.$RANK"
+[ "${SLURM_RESTART_COUNT:-0}" != 0 ] || exec sleep 300
+"""
+
+
+def _muster(lab: Lab, folder: Path) -> Callable[..., Result]:
+    def start(*words: str) -> Result:
+        env = {"PATH": path_with(), "HF_TOKEN": "t0ken-of-the-test"}
+        return lab.exec(["env", f"XDG_STATE_HOME={folder / 'state'}", MUSTER, *words], cwd=folder, env=env)
+
+    return start
+
+
+def _begun(lab: Lab, folder: Path, *words: str) -> tuple[Callable[..., Result], str, Path]:
+    muster = _muster(lab, folder)
+    (folder / "rank.sh").write_text(_RANK)
+    size = ("-N", "2", "--ntasks-per-node", "1", "--env", "HF_TOKEN")
+    job = checked(muster("submit", "--quiet", *size, *words, "--", "sh", "rank.sh")).stdout.strip()
+    wait_for_files(folder, "began.0.*", 2)
+    (run,) = (folder / "muster-runs").iterdir()
+    return muster, job, run
+
+
+def _back_in_queue(lab: Lab, job: str) -> None:
+    for _ in range(200):
+        state = checked(lab.exec(["squeue", "--noheader", f"--jobs={job}", "--format=%T"])).stdout.strip()
+        if state == "PENDING":
+            return
+        time.sleep(0.3)
+    raise AssertionError(f"job {job} is {state}")
+
+
+def _released(lab: Lab, job: str, folder: Path) -> None:
+    """Slurm holds a job back for two minutes that it has put back into the queue."""
+    for _ in range(100):
+        lab.exec(["scontrol", "update", f"JobId={job}", "StartTime=now"])  # refused once it runs
+        if (folder / "began.1.0").exists():
+            return
+        time.sleep(0.5)
+    raise AssertionError("there was no second run")
+
+
+def test_nobody_runs_a_job_again_unasked(lab: Lab, shared_directory: Path) -> None:
+    muster, job, _ = _begun(lab, shared_directory)
+    try:
+        assert not lab.exec(["scontrol", "requeue", job]).ok
+        assert "Requeue=0" in checked(lab.exec(["scontrol", "show", "job", job])).stdout
+    finally:
+        muster("cancel", job)
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_each_run_keeps_its_logs_and_the_job_ends_known(lab: Lab, shared_directory: Path, launcher: str) -> None:
+    muster, job, run = _begun(lab, shared_directory, "--requeue", "--launcher", launcher)
+    checked(lab.exec(["scontrol", "requeue", job]))
+    _back_in_queue(lab, job)
+    told = muster("status", job).stdout
+    assert "second run: it was put back into the queue in the first" in told, told
+    _released(lab, job, shared_directory)
+
+    assert wait_until_ended(lab, job) == "COMPLETED"
+    first = muster("logs", job, "--attempt", "1").stdout
+    assert first.count("token t0ken-of-the-test of run 0") == 2
+    assert "run 1" not in first
+    second = muster("logs", job).stdout
+    assert second.count("token t0ken-of-the-test of run 1") == 2
+    assert "run 0" not in second
+    for verb in ("status", "why"):
+        assert "second run: it was put back into the queue in the first" in muster(verb, job).stdout
+    assert {path.name for path in (run / "logs" / "attempt-2").iterdir()} >= {"batch.log"}
+    assert not (run / "passed").exists()
+
+
+def test_a_node_that_failed_in_the_first_run_is_named(new_lab: Callable[..., Lab], shared_directory: Path) -> None:
+    lab = new_lab("-N", "3")
+    muster, job, _ = _begun(lab, shared_directory, "--requeue", "-x", "node3")
+    checked(lab.muster("fault", "kill-node", "node2"))
+    _back_in_queue(lab, job)
+    checked(lab.exec(["scontrol", "update", f"JobId={job}", "ExcNodeList="]))
+    _released(lab, job, shared_directory)
+
+    assert wait_until_ended(lab, job) == "COMPLETED"
+    for verb in ("status", "why"):
+        assert "second run: node2 failed in the first" in muster(verb, job).stdout
+    assert json.loads(muster("status", "--json", job).stdout)[0]["state"] == "COMPLETED"
