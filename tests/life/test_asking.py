@@ -13,7 +13,7 @@ from muster.cli.asking import JSON_KEYS, Case, as_json, cases, ended_how, job_id
 from muster.cli.command_line import read_command
 from muster.cli.logs import COMMAND
 from muster.cli.status import _details
-from muster.cli.why import _waiting
+from muster.cli.why import _shortened, _waiting
 from muster.errors import RequestError, SchedulerSilent, UnknownName
 from muster.slurm.jobs import Job
 from muster.slurm.reasons import reason_of
@@ -119,3 +119,10 @@ def test_options_and_ids_stand_in_any_order() -> None:
 def test_what_cannot_be_understood_is_refused(words: list[str], complaint: str) -> None:
     with pytest.raises((RequestError, UnknownName), match=complaint):
         job_ids(read_command(COMMAND, words))
+
+
+def test_why_shortens_a_line_that_nobody_reads_whole() -> None:
+    line = "a" * 400 + "b" * 3_000_000 + "c" * 400
+
+    assert _shortened(line) == "a" * 400 + " … 3,000,000 characters … " + "c" * 400
+    assert _shortened("short") == "short"

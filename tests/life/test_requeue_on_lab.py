@@ -103,3 +103,13 @@ def test_a_node_that_failed_in_the_first_run_is_named(new_lab: Callable[..., Lab
     for verb in ("status", "why"):
         assert "second run: node2 failed in the first" in muster(verb, job).stdout
     assert json.loads(muster("status", "--json", job).stdout)[0]["state"] == "COMPLETED"
+
+
+def test_what_a_job_needs_that_runs_is_not_cleaned_away(lab: Lab, shared_directory: Path) -> None:
+    muster, job, run = _begun(lab, shared_directory)
+    try:
+        kept = json.loads(checked(muster("clean", "--older", "1", "--json", "--yes")).stdout)
+        assert [each["kept"] for each in kept if each["job"] == job] in ([], [f"job {job} waits or runs"])
+        assert run.is_dir()
+    finally:
+        muster("cancel", job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from muster.cli.asking import Case, cases, job_ids, other_owner, scheduler
@@ -29,6 +30,7 @@ def main(words: Words) -> int:
     own = [asked for asked in living if asked not in others]
     if own:  # before what may be refused
         slurm.cancel(own)
+        _remove_secrets([case for case in found if case.asked in own])
         for asked in own:
             say(f"job {asked} is cancelled", quiet=quiet)
     for asked in living:
@@ -49,6 +51,15 @@ def _cancel_anothers(slurm: Scheduler, asked: str, owner: str) -> None:
             f"job {asked} is {owner}'s, and Slurm does not let you cancel it",
             hint="its owner can, and the cluster's operators; muster jobs lists yours",
         ) from refused
+
+
+def _remove_secrets(found: Sequence[Case]) -> None:
+    """A job that has not begun never reads what it was to be handed."""
+    from muster.act.clean import remove_passed
+
+    for case in found:
+        if case.run is not None and "_" not in case.asked:
+            remove_passed(case.run)
 
 
 def _lives(case: Case) -> bool:

@@ -35,6 +35,7 @@ VERBS = (
     Verb("why", "muster.cli.why", "why a job waits and what would start it sooner, or how it ended"),
     Verb("stacks", "muster.cli.stacks", "where every rank of a running job stands, and who keeps the others waiting"),
     Verb("cancel", "muster.cli.cancel", "end jobs"),
+    Verb("clean", "muster.cli.clean", "what earlier jobs have left, by age; asks before it removes"),
     Verb("queues", "muster.cli.queues", "the partitions: limits, what is free, how many jobs wait"),
     Verb("site", "muster.cli.site", "what is known of the clusters, with sources; which of them this is"),
     Verb("check", "muster.cli.check", "is this place fit: here, on the nodes of a job, compared; or what a log says"),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from muster.slurm.jobs import Job
 
 _LINES = 15
+_SHOWN = 400
 
 
 def main(words: Words) -> int:
@@ -88,7 +89,7 @@ def _ended(case: Case) -> Iterator[str]:
     if lines:
         whose = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
         yield f"  last lines {whose}:"
-        yield from (f"    {plain(line)}" for line in lines)
+        yield from (f"    {plain(_shortened(line))}" for line in lines)
         known = _known(lines)
         if known is not None:
             yield f"  known: {known['cause']}"
@@ -135,6 +136,12 @@ def _last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
     rank = failure.tasks[0] if failure is not None and failure.tasks else None
     lines = last_lines(output, rank=rank, count=_LINES)
     return [line.text.decode(errors="replace").rstrip("\r") for line in lines]
+
+
+def _shortened(line: str) -> str:
+    """A line for a person to read: of a long one its beginning and its end."""
+    left_out = len(line) - 2 * _SHOWN
+    return line if left_out <= 0 else f"{line[:_SHOWN]} … {left_out:,} characters … {line[-_SHOWN:]}"
 
 
 def _known(lines: Sequence[str]) -> dict[str, str] | None:

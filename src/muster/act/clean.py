@@ -1,0 +1,122 @@
+"""What earlier jobs have left: run directories, entries of the registry, rank libraries; what of it may go."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from muster.act.record import Run, forget, known_runs
+
+__all__ = ["Leftover", "Question", "find_leftovers", "remove_leftover", "remove_passed"]
+
+_DAY_S = 24 * 3600
+# A file of hidden values is its job's for so long, whatever Slurm says of it.
+_JUST_MADE_S = 600
+_OURS = frozenset({"plan.json", "job.sh", "record.json", "changes.diff", "job_id", "attempts", "passed", "image.toml"})
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is known, and what may go."""
+
+    state: Path
+    libraries: Path
+    package: Path
+    """Muster's own folder: the library that leads to it is in use."""
+
+    cluster: str | None
+    """The cluster that could be asked; None: there is none here."""
+
+    living: Collection[str]
+    """Ids of the jobs there that wait or run."""
+
+    older_s: float
+    other_clusters: bool = False
+    with_results: bool = False
+    now: float = msgspec.field(default_factory=time.time)
+
+
+class Leftover(msgspec.Struct, frozen=True):
+    """One thing that was left."""
+
+    kind: str
+    path: Path
+    bytes: int
+    age_s: float
+    kept: str | None = None
+    """Why it stays; None: it may go."""
+
+    run: Run | None = None
+
+
+def find_leftovers(asked: Question) -> Iterator[Leftover]:
+    """Everything that is old enough to be named, and the secrets that a job has not removed."""
+    for run in known_runs(asked.state):
+        yield from _of_run(run, asked)
+    for path in sorted((asked.state / "pending").glob("*.json")):
+        if asked.now - path.stat().st_mtime > _DAY_S:
+            yield Leftover("submission", path, path.stat().st_size, asked.now - path.stat().st_mtime)
+    for folder in sorted(asked.libraries.glob("*")):
+        link = folder / "muster"
+        age_s = asked.now - folder.lstat().st_mtime
+        unused = age_s > asked.older_s and not asked.living and link.resolve() != asked.package
+        if link.is_symlink() and (not link.exists() or unused):
+            yield Leftover("rank library", folder, 0, age_s)
+
+
+def _of_run(run: Run, asked: Question) -> Iterator[Leftover]:
+    stays = _why_it_stays(run, asked)
+    if not run.directory.is_dir():
+        # Its file system may be away; an entry of a living job is needed in any case.
+        if stays is None and not run.directory.parent.parent.is_dir():
+            stays = f"{run.directory.parent} is not to be seen from here"
+        yield Leftover("entry", run.directory, 0, asked.now - (run.submitted or asked.now), stays, run)
+        return
+    for path in sorted(run.directory.glob("**/passed")):
+        age_s = asked.now - path.stat().st_mtime
+        if stays is None and age_s > _JUST_MADE_S:
+            yield Leftover("secret", path, path.stat().st_size, age_s)
+    files = [path for path in run.directory.rglob("*") if not path.is_symlink() and path.is_file()]
+    age_s = asked.now - max(path.stat().st_mtime for path in [run.directory, *files])
+    if age_s <= asked.older_s:
+        return
+    results = [path for path in files if not _is_ours(path.relative_to(run.directory))]
+    if stays is None and results and not asked.with_results:
+        stays = f"it holds what the job wrote: {results[0].relative_to(run.directory)} (--with-results)"
+    yield Leftover("run", run.directory, sum(path.stat().st_size for path in files), age_s, stays, run)
+
+
+def _why_it_stays(run: Run, asked: Question) -> str | None:
+    if run.job in asked.living:
+        return f"job {run.job} waits or runs"
+    if run.cluster == asked.cluster or asked.other_clusters:
+        return None
+    where = f"the cluster {run.cluster}" if run.cluster else "a cluster that an earlier Muster did not note"
+    return f"its job was one of {where}, which is not asked from here (--other-clusters)"
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether Muster, and not the job, wrote a file of a run directory. A snapshot is where the job works."""
+    parts = path.parts[1:] if path.parts[0].startswith("task-") else path.parts
+    return (len(parts) == 1 and parts[0] in _OURS) or (parts[0] == "logs" and parts[-1].endswith(".log"))
+
+
+def remove_leftover(found: Leftover, state: Path) -> None:
+    """Remove it; a run with its entry, and last, so that what could not be removed is still known."""
+    if found.kind in {"run", "rank library"}:
+        shutil.rmtree(found.path)
+    elif found.kind != "entry":
+        found.path.unlink(missing_ok=True)
+    if found.run is not None:
+        forget(state, found.run)
+
+
+def remove_passed(run: Run) -> None:
+    """Remove the hidden values that were handed to a job which now never reads them."""
+    for path in run.directory.glob("**/passed"):
+        with suppress(OSError):
+            path.unlink()

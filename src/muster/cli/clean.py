@@ -1,0 +1,140 @@
+"""muster clean: what earlier jobs have left, by age; asks before it removes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from muster.cli.asking import cluster, plain, scheduler, state
+from muster.cli.command_line import JSON, Command, Words
+from muster.cli.output import print_json, print_table, say
+from muster.errors import MachineLacks, NoSlurm, RequestError
+from muster.job.option import option, parse_walltime
+
+if TYPE_CHECKING:
+    from muster.act.clean import Leftover, Question
+
+_DAY_S = 24 * 3600
+
+
+def main(words: Words) -> int:
+    """List what may go and what stays; remove it where that was agreed to."""
+    from muster.act.clean import find_leftovers, remove_leftover
+
+    asked = _question(words)
+    found = list(find_leftovers(asked))
+    going = [each for each in found if each.kept is None]
+    if words.json:
+        print_json([_as_json(each) for each in found])
+    else:
+        _show(found, going)
+    if not going or words.dry_run or (words.json and not words.yes):
+        return 0
+    if not words.yes and not _agreed():
+        return 0
+    for each in going:
+        try:
+            remove_leftover(each, asked.state)
+        except OSError as error:
+            say(f"warning: {each.path} could not be removed: {error.strerror}")
+    say(f"{len(going)} removed, {_size(sum(each.bytes for each in going))}")
+    return 0
+
+
+def _question(words: Words) -> Question:
+    import muster
+    from muster.act.clean import Question
+
+    data = os.environ.get("XDG_DATA_HOME") or f"{os.environ.get('HOME') or Path.home()}/.local/share"
+    here, living = _living()
+    return Question(
+        state=state(),
+        libraries=Path(data) / "muster" / "rank-library",
+        package=Path(muster.__file__).resolve().parent,
+        cluster=here,
+        living=living,
+        older_s=30 * _DAY_S if words.older is None else words.older,
+        other_clusters=words.other_clusters,
+        with_results=words.with_results,
+    )
+
+
+def _living() -> tuple[str | None, frozenset[str]]:
+    """The cluster here and the jobs on it that wait or run. A controller that is silent ends the verb: nothing goes."""
+    try:
+        jobs = scheduler().mine().jobs
+    except (MachineLacks, NoSlurm):
+        return None, frozenset()
+    living = [job for job in jobs if not job.state.phase.is_over]
+    return cluster(), frozenset(each for job in living for each in (job.id, job.shown_id.partition("_")[0]))
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        raise RequestError(
+            "nobody is there to agree, so nothing was removed", hint="--yes agrees, --dry-run only lists"
+        )
+    print("remove these? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _show(found: Sequence[Leftover], going: Sequence[Leftover]) -> None:
+    if not found:
+        say("nothing is left of earlier jobs that is old enough")
+        return
+    rows = [(each.kind, plain(str(each.path)), _size(each.bytes), _age(each.age_s), each.kept or "") for each in found]
+    print_table("left by earlier jobs", ("what", "where", "size", "age", "it stays, for"), rows)
+    say(f"{len(going)} may go, {_size(sum(each.bytes for each in going))}; {len(found) - len(going)} stay")
+
+
+def _as_json(each: Leftover) -> dict[str, object]:
+    return {
+        "kind": each.kind,
+        "path": str(each.path),
+        "bytes": each.bytes,
+        "age_s": int(each.age_s),
+        "kept": each.kept,
+        "job": each.run.job if each.run else None,
+        "cluster": (each.run.cluster or None) if each.run else None,
+    }
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.0f} TB"
+
+
+def _age(seconds: float) -> str:
+    return f"{seconds / _DAY_S:.0f} d" if seconds >= _DAY_S else f"{seconds / 3600:.0f} h"
+
+
+def _older(text: str) -> float:
+    limit = parse_walltime(text).seconds
+    if limit is None:
+        raise RequestError(f"{text!r} is no age", hint="--older 30d, 12h")
+    return float(limit)
+
+
+COMMAND = Command(
+    name="clean",
+    start=main,
+    summary="""\
+List what earlier jobs have left, and remove it once you agree: run directories older than --older, entries whose
+directory is gone, rank libraries that nobody uses, secrets that a job was never to read.
+
+What a job that waits or runs needs stays.""",
+    options=(
+        option("--older", metavar="AGE", parse=_older, help="run directories as old as this: 30d (the default), 12h"),
+        option("--dry-run", help="only list"),
+        option("--yes", help="remove without asking"),
+        option("--with-results", help="also run directories that hold files of the job's own"),
+        option("--other-clusters", help="also what jobs of clusters left that cannot be asked from here"),
+        JSON,
+    ),
+)
