@@ -23,12 +23,11 @@ help: ## show this page
 demo: packages-demo $(DEMO_READY) ## a private Slurm cluster of four hosts, a job on all of them, and away with it
 	@$(BIN)/python scripts/demo.py
 
-test: packages-test lint $(TORCH_READY) ## everything that CI runs
-	@$(PYTEST) -m "not long and not versions" || { echo "test: what failed, once more and alone" >&2; \
-	  $(PYTEST) -m "not long and not versions" --last-failed --last-failed-no-failures none; }
+test: packages-test $(TESTS_READY) $(TORCH_READY) ## everything that CI runs: three shards and lint beside each other
+	@$(BIN)/python scripts/run_tests.py
 
-test-fast: packages-fast lint ## lint, types, arrows and the tests that need no cluster and no torch: two minutes
-	@$(PYTEST) -m "not long and not versions and not lab and not torch" --quiet
+test-fast: packages-fast $(TESTS_READY) ## lint, types, arrows and the tests that need no cluster and no torch
+	@$(BIN)/python scripts/run_tests.py --fast --quiet
 
 test-slurm: packages-test $(TORCH_READY) ## the lab's tests over every Slurm version; says what ran and what was skipped
 	@$(PYTEST) -m "(lab or versions) and not long" --slurm system,24.11,26.05

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from muster.lab.kernel import start_time
+from plugins.patience import patient
 
 Process = tuple[int, int]
 
@@ -48,8 +49,8 @@ def alive(processes: Iterable[Process]) -> set[Process]:
 
 
 def becomes_true(holds: Callable[[], bool], timeout_s: float = 30, every_s: float = 0.05) -> bool:
-    """Wait until it holds; whether it did."""
-    deadline = time.monotonic() + timeout_s
+    """Wait until it holds, longer on a slow or busy machine; whether it did."""
+    deadline = time.monotonic() + patient(timeout_s)
     while not holds():
         if time.monotonic() > deadline:
             return False

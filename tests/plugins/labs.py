@@ -24,6 +24,7 @@ from tempfile import mkdtemp
 import pytest
 
 from muster.runner import Result, checked, run
+from plugins.patience import measure_srun, patient
 
 ROOT = Path(__file__).resolve().parents[2]
 MUSTER = str(Path(sys.executable).with_name("muster"))
@@ -57,7 +58,7 @@ class Person:
 
     def muster(self, *words: str, timeout_s: float = 120) -> Result:
         """Run `muster` with `words` to its end."""
-        return run(self.argv(*words), env=self.environment(), timeout_s=timeout_s)
+        return run(self.argv(*words), env=self.environment(), timeout_s=patient(timeout_s))
 
 
 def _ordinary_cache() -> Path:
@@ -96,7 +97,9 @@ class Lab:
         environment = self.person.environment(env)
         words = self.argv(argv, host=host, user=user)
         # The lab's other users may be kept out of the checkout: it may lie in /root.
-        return run(words, env=environment, cwd=cwd or ("/" if user else ROOT), stdin=stdin, timeout_s=timeout_s)
+        return run(
+            words, env=environment, cwd=cwd or ("/" if user else ROOT), stdin=stdin, timeout_s=patient(timeout_s)
+        )
 
     def muster(self, verb: str, *words: str, timeout_s: float = 120) -> Result:
         """`muster lab VERB --name …`, outside the lab."""
@@ -155,6 +158,7 @@ def ordinary_person(scratch: Path) -> Person:
 def lab(tester: Person, slurm_version: str) -> Iterator[Lab]:
     """4 hosts × 8 CPUs × 4 GPUs, shared by all tests: leave it as it was."""
     with lab_up(tester, "shared", "--slurm", slurm_version) as made:
+        measure_srun(lambda: made.exec(["srun", "-N1", "true"]))
         yield made
 
 

@@ -226,7 +226,7 @@ def test_what_the_labs_sbatch_refuses_is_refused_as_the_site_would(tester: Perso
     ("words", "said"),
     [
         (("--here", "--", "true"), "--rehearse needs a cluster"),
-        (("--ranks", "0", "--", "true"), "--ranks 0: this is not a count"),
+        (("--ranks", "0", "--", "true"), "--ranks: '0' is not a count"),
         (("--site", "generic", "-N", "600", "--", "true"), "600 nodes and 600 ranks are more than a lab"),
         (("--site", "generic", "--chdir", "/tmp", "--", "true"), "the working directory /tmp is this host's own"),
     ],

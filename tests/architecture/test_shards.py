@@ -1,0 +1,89 @@
+"""Guards `make test`: every test runs in one shard, a failure fails the whole, and the last line counts all."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def run_tests() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("run_tests", ROOT / "scripts/run_tests.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_folder_of_tests_is_in_one_shard(run_tests: ModuleType) -> None:
+    folders = [folder for shard in run_tests.folders_of_shards().values() for folder in shard]
+    there = {f"tests/{file.relative_to(ROOT / 'tests').parts[0]}" for file in (ROOT / "tests").rglob("test_*.py")}
+    assert sorted(folders) == sorted(there)
+
+
+@pytest.mark.parametrize(
+    ("said", "passed", "failed", "skipped"),
+    [
+        ("5 passed, 1 skipped, 3 deselected in 2.00s", 5, 0, 1),
+        ("===== 2 failed, 5 passed, 1 error in 62.00s (0:01:02) =====\n1 failed, 2 passed in 3.1s", 7, 1, 0),
+        ("1 failed, 5 passed in 2.00s\n1 passed, 6 deselected in 0.50s", 6, 0, 0),
+        ("killed", 0, 1, 0),
+    ],
+)
+def test_the_last_line_counts_what_held_in_the_end(
+    run_tests: ModuleType, said: str, passed: int, failed: int, skipped: int
+) -> None:
+    counts = run_tests.counts_in(said)
+    assert (counts["passed"], counts["failed"], counts["skipped"]) == (passed, failed, skipped)
+
+
+FLAKY = """
+from pathlib import Path
+
+def test_the_second_time():
+    marker = Path("tried")
+    tried = marker.exists()
+    marker.touch()
+    assert tried
+"""
+
+
+@pytest.mark.parametrize(
+    ("broken", "lint", "status", "last"),
+    [
+        ("def test_wrong(): assert False", "true", 1, "3 passed, 1 failed, 1 skipped"),
+        ("", "false", 1, "3 passed, 0 failed, 1 skipped"),
+    ],
+)
+def test_a_failure_anywhere_fails_the_whole_and_what_failed_runs_again(
+    run_tests: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    broken: str,
+    lint: str,
+    status: int,
+    last: str,
+) -> None:
+    for folder, text in (
+        ("launch", "def test_right(): pass\n" + broken),
+        ("lab", FLAKY),
+        ("other", "import pytest\ndef test_right(): pass\n@pytest.mark.skip\ndef test_not(): pass"),
+    ):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(text)
+    (tmp_path / "Makefile").write_text(f"lint:\n\t@{lint}\n")
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    monkeypatch.setattr(run_tests, "LOGS", tmp_path / "logs")
+    monkeypatch.setattr(run_tests, "SHARDS", {"launch": ["launch"], "lab": ["lab"], "rest": []})
+    monkeypatch.setattr(run_tests, "TESTS", [sys.executable, "-m", "pytest", "-p", "no:randomly"])
+
+    assert run_tests.main([]) == status
+    assert capsys.readouterr().out.splitlines()[-1] == last
