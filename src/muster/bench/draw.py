@@ -51,9 +51,18 @@ def draw(series: Series, path: Path, site: str) -> None:
         )
         for picture, axes in zip(pictures, places[0], strict=True):
             picture(series, axes)
-        figure.suptitle(f"Bandwidth of {site}", x=0.01, ha="left", fontsize=13, fontweight="bold")
+        figure.suptitle(f"Bandwidth of {_measured(series, site)}", x=0.01, ha="left", fontsize=13, fontweight="bold")
         figure.savefig(path, dpi=160)
         plt.close(figure)
+
+
+def _measured(series: Series, site: str) -> str:
+    """Return the site and the hosts that were measured; "generic" is no name of a place."""
+    hosts = series.start.names if series.start else ()
+    shown = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
+    if site == "generic" and shown:
+        return shown
+    return f"{site}: {shown}" if shown else site
 
 
 def _lines(series: Series) -> dict[str, list[tuple[int, float]]]:
@@ -77,7 +86,15 @@ def _quiet(axes: Any, title: str) -> None:
     axes.tick_params(colors=_SOFT, length=0)
 
 
+def _legend(axes: Any) -> None:
+    """Below the picture, where no line runs."""
+    where = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14)}
+    axes.legend(frameon=False, labelcolor="linecolor", handlelength=1.2, ncols=3, **where)
+
+
 def _over_size(series: Series, axes: Any) -> None:
+    from matplotlib.ticker import LogLocator
+
     lines = _lines(series)
     for hue, (name, points) in zip(_HUES * 2, lines.items(), strict=False):
         axes.plot(*zip(*points, strict=True), color=hue, linewidth=1.8, marker="o", markersize=3, label=name)
@@ -87,10 +104,11 @@ def _over_size(series: Series, axes: Any) -> None:
     shown = sizes[:: max(1, -(-len(sizes) // 7))]
     axes.set_xticks(shown, [format_bytes(size) for size in shown])
     axes.minorticks_off()
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.grid(axis="y", color=_RULE, linewidth=0.8)
     _quiet(axes, "over size: bus bandwidth, GB/s")
-    axes.legend(frameon=False, labelcolor="linecolor", handlelength=1.2)
+    _legend(axes)
 
 
 def _over_nodes(series: Series, axes: Any) -> None:
@@ -107,7 +125,7 @@ def _over_nodes(series: Series, axes: Any) -> None:
     axes.grid(axis="y", color=_RULE, linewidth=0.8)
     axes.set_xlabel("nodes", color=_SOFT)
     _quiet(axes, f"over nodes: {rows[0].collective} of {format_bytes(rows[0].bytes)}, GB/s")
-    axes.legend(frameon=False, labelcolor="linecolor", handlelength=1.2)
+    _legend(axes)
 
 
 def _heat(series: Series, axes: Any) -> None:
@@ -128,5 +146,6 @@ def _heat(series: Series, axes: Any) -> None:
                 colour = "white" if rate > 0.55 * most else "black"
                 axes.text(x, y, format_rate(rate), ha="center", va="center", color=colour, fontsize=8)
     axes.figure.colorbar(image, ax=axes, shrink=0.85).outline.set_visible(False)
+    axes.set_anchor("W")
     _quiet(axes, "pairs of nodes: GB/s each way")
     axes.spines["bottom"].set_visible(False)

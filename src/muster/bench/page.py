@@ -86,7 +86,7 @@ def _headline(judgements: Sequence[Judgement], findings: Sequence[Finding]) -> s
         "broken": "Broken: something here does not do what it should.",
         "slow": "Slow: usable, and below what it should give.",
         "pass": "Passes: as fast as expected.",
-        "unjudged": "Measured. Nothing is known that it could be held against.",
+        "unjudged": "Measured, but no value is known to compare it with.",
     }[worst]
     return f'<p class="verdict {worst}"><span aria-hidden="true">{_SYMBOL[worst]}</span>{words}</p>'
 
