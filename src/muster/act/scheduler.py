@@ -11,6 +11,7 @@ import msgspec
 from muster.errors import CommandFailed, MachineLacks, MusterError, NoSlurm, SchedulerSilent, SiteError
 from muster.look.place import scheduler_environment
 from muster.runner import Result, Runner, checked, run
+from muster.slurm.cluster import CONFIGURATION
 from muster.slurm.jobs import (
     QUERY_ENVIRONMENT,
     Job,
@@ -90,11 +91,10 @@ class Scheduler(msgspec.Struct, frozen=True):
     def next_job_id(self) -> int | None:
         """The number that the next job gets; None where the controller does not tell it."""
         try:
-            answer = self._ask(["scontrol", "show", "config"])
+            told = CONFIGURATION.read(self._ask(CONFIGURATION.argv).stdout).get("NEXT_JOB_ID", "")
         except MusterError:
             return None
-        told = re.search(r"^NEXT_JOB_ID\s*=\s*([0-9]{1,12})", answer.stdout, re.MULTILINE)
-        return int(told[1]) if told else None
+        return int(told) if re.fullmatch("[0-9]{1,12}", told) else None
 
     def partitions(self) -> tuple[tuple[Partition, ...], dict[str, int]]:
         """All partitions, and how many jobs wait in each: two requests."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from muster.errors import MusterError
 from muster.look.place import scheduler_environment
 from muster.runner import Runner, run
+from muster.slurm.cluster import CONFIGURATION
 
 __all__ = ["UNNAMED", "cluster_name"]
 
@@ -30,11 +31,10 @@ def cluster_name(environment: Mapping[str, str], runner: Runner = run) -> str:
     if environment.get("SLURM_JOB_ID") and environment.get("SLURM_CLUSTER_NAME"):
         return environment["SLURM_CLUSTER_NAME"]
     try:
-        answer = runner(["scontrol", "show", "config"], env=scheduler_environment(environment), timeout_s=5)
+        answer = runner(CONFIGURATION.argv, env=scheduler_environment(environment), timeout_s=5)
     except MusterError:
         return UNNAMED
-    found = _NAME.search(answer.stdout)
-    return found[1] if found else UNNAMED
+    return CONFIGURATION.read(answer.stdout).get("ClusterName") or UNNAMED
 
 
 def _text_of(file: str) -> str:
