@@ -15,7 +15,6 @@ import msgspec
 from muster.errors import RequestError, UnknownName
 from muster.job.option import Option, option
 from muster.job.options import Typed, read_words
-from muster.job.request import options_of
 
 __all__ = [
     "HELP",
@@ -113,12 +112,19 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def launch_options(self) -> dict[str, Option]:
         """The options of the request that it takes, by field."""
-        return {name: each for name, each in options_of().items() if name in self.fields} if self.fields else {}
+        return {name: each for name, each in _launch_options().items() if name in self.fields} if self.fields else {}
+
+
+def _launch_options() -> dict[str, Option]:
+    """Return the options of the request; a verb that has none of them does not load it."""
+    from muster.job.request import options_of
+
+    return options_of()
 
 
 def fields_but(*names: str) -> tuple[str, ...]:
     """Return the fields of the request without these."""
-    return tuple(name for name in options_of() if name not in names)
+    return tuple(name for name in _launch_options() if name not in names)
 
 
 def run_command(command: Command, words: Sequence[str]) -> int:
@@ -164,7 +170,7 @@ def _asks_for_everything(words: Sequence[str]) -> bool:
 
 def _read(command: Command, words: Sequence[str]) -> Typed:
     """Return what was typed, if it is what the verb takes."""
-    launch = options_of() if command.fields else {}
+    launch = _launch_options() if command.fields else {}
     typed = read_words(words, {**launch, **command.own}, mixed=not command.runs)
     for name in typed.values:
         if name in launch and name not in command.fields and "help" not in typed.values:
@@ -224,5 +230,5 @@ _ARTICLES = {
 
 def read_launch(words: Sequence[str]) -> Launch:
     """Return the options of a launch and the command in words that hold nothing else."""
-    typed = read_words(words, options_of())
+    typed = read_words(words, _launch_options())
     return Launch(typed.values, typed.origins, typed.rest, tuple(words))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -161,6 +160,8 @@ def parse_host(value: str) -> str:
     name = host if colon and port.isdigit() and ":" not in host else value
     if re.fullmatch(r"(?!-)[A-Za-z0-9_-]{1,63}(\.(?!-)[A-Za-z0-9_-]{1,63})*\.?", name) and len(name) <= 253:
         return value
+    from ipaddress import ip_address  # costs as much as ten of our modules, and hardly anybody needs it
+
     try:
         ip_address(name.partition("%")[0].strip("[]"))
     except ValueError:

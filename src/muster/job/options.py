@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from muster.errors import RequestError, nearest_hint
 from muster.job.option import Option, convert
-from muster.job.request import Request, options_of
 from muster.slurm.flags import instead_of, is_flag, name_of_letter
+
+if TYPE_CHECKING:
+    from muster.job.request import Request
 
 __all__ = ["Typed", "parse", "read_words", "request_from"]
 
@@ -30,6 +32,8 @@ class Typed(NamedTuple):
 
 def parse(words: Sequence[str]) -> tuple[dict[str, Any], dict[str, str], tuple[str, ...]]:
     """Return (values by field, origins by field, the command) of words that hold options of the request only."""
+    from muster.job.request import options_of
+
     typed = read_words(words, options_of())
     return typed.values, typed.origins, typed.rest
 
@@ -150,6 +154,8 @@ def request_from(
     command: Sequence[str],
 ) -> Request:
     """Return the request: what was typed, over what the settings files say. Lists add up, single values replace."""
+    from muster.job.request import Request, options_of
+
     merged: dict[str, Any] = {}
     where: dict[str, str] = {}
     table = options_of()
