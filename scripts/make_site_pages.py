@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from muster.plan.site_terms import say_trust
 from muster.sites import schema
 from muster.sites.documents import Document, documents
 from muster.sites.heads import BUNDLED, INDEX, SearchPath, heads_in
@@ -29,8 +30,10 @@ from muster.sites.tell import missing_keys
 from muster.sites.when import say_when
 
 ROOT = Path(__file__).resolve().parent.parent
+PUBLISHED = {path.stem for path in (ROOT / "tests/sites/published").glob("*.toml")} - {"all"}
 sys.path.insert(0, str(ROOT / "tests"))
-from sites.published import SCRIPTS, Script  # noqa: E402  # the published scripts are facts of the tests
+from sites.differences import Row, compare, published  # noqa: E402  # what is published is a fact of the tests
+from sites.published_jobs import SCRIPTS, Script  # noqa: E402
 
 DOCS = ROOT / "docs"
 TRUST = {"D": "the site", "V": "vendor or site staff", "T": "third party"}
@@ -111,6 +114,7 @@ def _site_page(site: Site, papers: Sequence[Document]) -> str:
         _bandwidth(site),
         _quirks(site),
         _outdated(site, papers),
+        _said_there(site),
         _checked(site),
         _unknown(site),
         _people(site),
@@ -136,6 +140,12 @@ def _made_from(name: str) -> str:
 
 
 def _state(site: Site) -> str:
+    words = say_trust(site)
+    rests = f"{words[0].upper()}{words[1:].partition(' (')[0]}. " if words else ""
+    return rests + _how_full(site)
+
+
+def _how_full(site: Site) -> str:
     if site.profile.complete:
         return "Every key of the profile has a value, or a dated note that nothing is published."
     return f"{len(list(missing_keys(site)))} keys of the profile have no value yet."
@@ -430,6 +440,35 @@ def _outdated(site: Site, papers: Sequence[Document]) -> str:
     return _section("What an older document says and no longer holds", *parts)
 
 
+_KINDS = {"site": "the site's own", "staff": "by a member of its staff", "project": "of a public project"}
+
+
+def _said_there(site: Site) -> str:
+    """The published scripts beside Muster's: each line that differs, and why."""
+    if site.name not in PUBLISHED:
+        return ""
+    facts = published(site.name)
+    scripts = [f"- {each.name}: {each.at} ({_KINDS[each.kind]}, {each.dated})" for each in facts.script]
+    rows = [row for each in facts.script for row in compare(site.name, each)]
+    same = sum(row.same for row in rows)
+    shown = dict.fromkeys(_difference(row) for row in rows if not row.same and row.theirs is not None)
+    added = len({row.line for row in rows if row.theirs is None})
+    figures = (
+        f"{len(rows)} lines compared: {same} are the same, {len(rows) - same} differ. Of those, Muster adds {added} "
+        "that the scripts do not have; `muster plan --as why` gives the reason of each. The others:"
+    )
+    return _section(
+        "What your site's page says, and what Muster does instead",
+        *([facts.missing] if facts.missing else ["\n".join(scripts), figures]),
+        _table(("line", "there", "Muster", "why", "from"), shown),
+    )
+
+
+def _difference(row: Row) -> tuple[str, str, str, str, str]:
+    ours = "not written" if row.ours is None else _code(row.ours) or "written"
+    return row.line, _code(row.theirs) or "written", ours, row.why or "", row.source or ""
+
+
 # Directive that a published script is bent by → the limit that the lab then has to know.
 _LIMITS = {"time": "time_max", "nodes": "nodes_max"}
 _QUEUE_LIMITS = (
@@ -517,10 +556,16 @@ def _index(sites: Sequence[Site]) -> str:
             site.profile.title,
             site.profile.summary,
             "complete" if site.profile.complete else "",
+            site.profile.trust or "",
         )
         for site in sites
     )
-    return "# Sites\n\n" + _table(("site", "title", "GPUs and fabric", "known"), rows)
+    columns = ("site", "title", "GPUs and fabric", "known", "rests on")
+    kinds = (
+        "`own`: documents of the site itself, of the last 18 months. `mixed`: those and others. "
+        "`old`: older documents of the site, or without a date. `users`: only what its users published.\n"
+    )
+    return "# Sites\n\n" + _table(columns, rows) + "\n" + kinds
 
 
 # ---------------------------------------------------------------- a document

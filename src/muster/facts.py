@@ -38,6 +38,9 @@ class VenvFacts(msgspec.Struct, frozen=True):
 class ImageFacts(msgspec.Struct, frozen=True):
     """What this host shows of an image, and of the paths that a command in it is to see."""
 
+    kept: str | None = None
+    """The file that the site's image of a changing name is today."""
+
     kind: str | None = None
     """What lies at the image's path: sif, squashfs, sandbox, edf, directory, file or missing; None: it is no path."""
 

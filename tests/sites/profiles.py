@@ -27,7 +27,11 @@ SIXTEEN = (
     "supercloud",
     "vega",
 )
-COMPLETE = ("clariden", "daint", "horeka", "lumi", "marenostrum5", "supercloud")
+COMPLETE = ("clariden", "daint")
+"""Every key has a value or a dated absence, and the sources are the site's own and recent."""
+
+FILLED = ("clariden", "daint", "horeka", "lumi", "marenostrum5", "supercloud")
+"""Every key has a value or a dated absence, whoever said it."""
 
 HEAD = 'name = "mine"\ntitle = "a site for a test"\n'
 

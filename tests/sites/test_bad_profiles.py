@@ -73,6 +73,88 @@ WRONG = {
     "no regular expression": ("[detect]\nhosts = ['[']\n", 4, ["detect.hosts", "no regular expression"]),
     "not TOML": ("[launch\n", 3, ["not TOML"]),
     "a key twice": ("name = 'again'\n", 3, ["not TOML"]),
+    "a source without address": (
+        "[sources.g]\ntitle = 't'\nat = 'public repositories; none is named'\nchecked = 2026-11-20\ntrust = 'T'\n",
+        5,
+        ["sources.g.at", "nothing that can be opened again", "OWNER/NAME @COMMIT"],
+    ),
+    "a repository without commit": (
+        "[sources.g]\ntitle = 't'\nat = 'owner/name'\nchecked = 2026-11-20\ntrust = 'T'\n",
+        5,
+        ["sources.g.at", "nothing that can be opened again"],
+    ),
+    "read tomorrow": (
+        "[sources.g]\ntitle = 't'\nat = 'https://docs.example.org'\nchecked = 2099-01-01\ntrust = 'D'\n",
+        6,
+        ["sources.g.checked", "2099-01-01 is in the future"],
+    ),
+    "written tomorrow": (
+        "[sources.g]\ntitle = 't'\nat = 'o/n @1234567'\ndated = 2099-01-01\nchecked = 2026-11-20\ntrust = 'D'\n",
+        6,
+        ["sources.g.dated", "2099-01-01 is in the future"],
+    ),
+    "a node that nobody gets": (
+        "[nodes.a]\n[nodes.b]\n[partitions.p]\nnode = 'a'\n",
+        4,
+        ["nodes.b", "no partition or QOS has nodes of kind b"],
+    ),
+    "a rule behind one that takes all": (
+        (
+            "[partitions.p]\n[[queue_rules]]\npartition = 'p'\nreason = 'r'\n"
+            "[[queue_rules]]\nwhen = { nodes_min = 9 }\npartition = 'p'\nreason = 'r'\n"
+        ),
+        7,
+        ["queue_rules[1]", "never matches: rule 1 takes all of its jobs"],
+    ),
+    "a rule behind a wider one": (
+        (
+            "[[queue_rules]]\nwhen = { nodes_max = 9, time_max = '02:00:00' }\nreason = 'r'\n"
+            "[[queue_rules]]\nwhen = { nodes_max = 8, time_max = '01:00:00', trial = true }\nreason = 'r'\n"
+        ),
+        6,
+        ["queue_rules[1]", "never matches"],
+    ),
+    "a rule for no size": (
+        "[[queue_rules]]\nwhen = { nodes_min = 9, nodes_max = 8 }\nreason = 'r'\n",
+        3,
+        ["queue_rules[0]", "never matches: nodes_min 9 is above nodes_max 8"],
+    ),
+    "a rule that its queue refuses": (
+        "[partitions.p]\nnodes_max = 8\n[[queue_rules]]\nwhen = { nodes_min = 9 }\npartition = 'p'\nreason = 'r'\n",
+        5,
+        ["queue_rules[0]", "never matches", "its queue takes 8"],
+    ),
+    "a rule for unknown nodes": (
+        "[nodes.a]\n[[queue_rules]]\nwhen = { gpu_kinds = ['b'] }\nreason = 'r'\n",
+        4,
+        ["no kind of node named 'b'"],
+    ),
+    "cores asked where threads are counted": (
+        "[request]\nslurm_cpus = 'threads'\n",
+        4,
+        ["request.slurm_cpus", "the header asks for cores", "--hint=nomultithread"],
+    ),
+    "complete by hearsay": (
+        "complete = true\ntrust = 'users'\n",
+        3,
+        ["complete", "needs the site's own recent documents"],
+    ),
+    "trust that the sources do not carry": (
+        (
+            "trust = 'own'\n[memory]\nmem = '4G'\n[facts]\nmemory = 'g'\n[sources.g]\ntitle = 't'\n"
+            "at = 'https://docs.example.org'\nchecked = 2026-11-20\ntrust = 'T'\n"
+        ),
+        3,
+        ["trust", "is 'own', and the sources make it 'users'"],
+    ),
+    "trust that the date does not carry": (
+        (
+            "trust = 'own'\n[memory]\nmem = '4G'\n[facts]\nmemory = 'g'\n[sources.g]\ntitle = 't'\n"
+            "at = 'o/n @1234567'\ndated = 2024-01-01\nchecked = 2026-11-20\ntrust = 'D'\n"
+        ),
+        3,
+        ["trust", "the sources make it 'old'"],
+    ),
     "shell text": ("[[commands]]\nargv = 'rocm-smi; rm -rf /'\nwhere = 'node'\nreason = 'r'\n", 4, ["a list"]),
 }
 

@@ -159,7 +159,7 @@ def test_a_script_that_stopped_says_at_which_line_of_the_profile() -> None:
     made = plan_of(Case("supercloud", "four-nodes", "srun", "venv"))
     assert not isinstance(made, Exception)
 
-    point = stopped_at(made, "muster: error: module load cuda/11.6 failed\n\nhint: …")
+    point = stopped_at(made, "muster: error: module load cuda/12.2 or cuda/11.6 failed\n\nhint: …")
 
     assert point is not None
     assert point.key == "modules.load"

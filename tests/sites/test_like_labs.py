@@ -20,8 +20,8 @@ from muster.units import parse_walltime_s
 from plugins.labs import Lab, Person, lab_up
 
 from .golden_scripts import cases, kept_of
-from .profiles import COMPLETE, SIXTEEN, bundled
-from .published import SCRIPTS, Script
+from .profiles import FILLED, SIXTEEN, bundled
+from .published_jobs import SCRIPTS, Script
 from .wrong import CATALOGUE, RIGHT, Wrong
 
 # What sbatch cannot know: these are refused by Muster alone.
@@ -74,7 +74,7 @@ def scripts_of(name: str) -> list[Script]:
     return [each for each in SCRIPTS if each.site == name]
 
 
-@pytest.mark.parametrize("name", COMPLETE)
+@pytest.mark.parametrize("name", FILLED)
 def test_three_scripts_of_each_site_are_published(name: str) -> None:
     assert len(scripts_of(name)) >= 3
 
@@ -120,7 +120,7 @@ def test_muster_asks_for_the_same_resources_as_the_published_script(
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("name", COMPLETE)
+@pytest.mark.parametrize("name", FILLED)
 def test_sbatch_takes_what_is_right_and_refuses_what_is_bent(name: str, tester: Person) -> None:
     with lab_up(tester, f"like-{name}", "--like", name, "-N", "4") as lab:
         status, said = answer(lab, words_of(name, right(name)))
@@ -142,7 +142,7 @@ def test_sbatch_takes_what_is_right_and_refuses_what_is_bent(name: str, tester: 
 
 @pytest.mark.lab
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in SIXTEEN if name not in COMPLETE])
+@pytest.mark.parametrize("name", [name for name in SIXTEEN if name not in FILLED])
 def test_sbatch_takes_every_golden_script_and_refuses_what_is_bent(name: str, tester: Person) -> None:
     with lab_up(tester, f"golden-{name}", "--like", name, "-N", "4") as lab:
         assert refused_golden_scripts(lab, name) == []

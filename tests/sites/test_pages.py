@@ -19,8 +19,8 @@ from muster.sites.heads import SearchPath
 from muster.sites.load import load
 from muster.sites.tell import lines
 
-from .profiles import COMPLETE, NAMES, SIXTEEN, bundled
-from .published import SCRIPTS
+from .profiles import FILLED, NAMES, SIXTEEN, bundled
+from .published_jobs import SCRIPTS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,7 +99,7 @@ def test_the_worked_example_of_adding_a_site_is_one(
     assert "#SBATCH --gres=gpu:a100:4" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", COMPLETE)
+@pytest.mark.parametrize("name", FILLED)
 def test_what_only_the_profile_asserts_is_listed_as_such(name: str) -> None:
     text = (ROOT / "docs" / "sites" / f"{name}.md").read_text().partition("## Checked independently, and not")[2]
     table, _, alone = text.partition("\n## ")[0].partition("Limits that only this profile asserts")

@@ -10,7 +10,7 @@ from muster.sites.queues import choose_queue, longest_s
 from muster.sites.rules import Ask, refusals
 from muster.sites.when import Situation
 
-from .profiles import COMPLETE, bundled
+from .profiles import FILLED, bundled
 from .wrong import CATALOGUE, HOUR, RIGHT, Wrong
 
 
@@ -20,7 +20,7 @@ def test_the_catalogue_is_wide_enough() -> None:
     assert len(kinds) >= 15
     assert max(kinds.values()) <= 5
     sites = Counter(wrong.site for wrong in CATALOGUE)
-    assert all(sites[name] >= 4 for name in COMPLETE)
+    assert all(sites[name] >= 4 for name in FILLED)
     assert len(set(map(str, CATALOGUE))) == len(CATALOGUE)
 
 

@@ -24,10 +24,10 @@ from muster.sites.when import Situation, holds, say_when
 from muster.units import parse_walltime_s
 
 from .golden_scripts import Case, kept_of
-from .profiles import COMPLETE, NAMES, SIXTEEN, bundled
+from .profiles import COMPLETE, FILLED, NAMES, SIXTEEN, bundled
 
 # Names of the profile itself, and what a dated list of absences covers.
-_NO_FACT = re.compile(r"(name|title|system|summary|complete)$")
+_NO_FACT = re.compile(r"(name|title|system|summary|complete|trust)$")
 
 
 def test_there_are_sixteen_sites_and_two_that_fit_everywhere() -> None:
@@ -61,11 +61,14 @@ def test_the_top_of_the_file_is_enough_to_recognise_the_site(name: str) -> None:
     assert bundled(name).profile.summary
 
 
+@pytest.mark.parametrize("name", FILLED)
+def test_a_filled_profile_has_a_value_or_a_dated_absence_for_every_key(name: str) -> None:
+    assert list(missing_keys(bundled(name))) == []
+
+
 @pytest.mark.parametrize("name", COMPLETE)
-def test_a_complete_profile_has_a_value_or_a_dated_absence_for_every_key(name: str) -> None:
-    site = bundled(name)
-    assert site.profile.complete
-    assert list(missing_keys(site)) == []
+def test_a_complete_profile_rests_on_the_sites_own_documents(name: str) -> None:
+    assert (bundled(name).profile.complete, bundled(name).profile.trust) == (True, "own")
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(COMPLETE)))

@@ -209,7 +209,7 @@ CATALOGUE = (
     Wrong("jean-zay", "account-suffix", {"account": "abc@a100"}),
     Wrong("jean-zay", "account-suffix", {"account": "abc@v100"}),
     Wrong("jean-zay", "account-form", {"account": "abc"}),
-    Wrong("jean-zay", "required-constraint", {"constraint": None}),
+    Wrong("jean-zay", "queue-kind", {"constraint": "a100"}),
     Wrong("jean-zay", "feature", {"constraint": "h200"}),
     Wrong("meluxina", "whole-nodes", {"gpus_per_node": 2, "ntasks_per_node": 2}),
     Wrong("meluxina", "required-qos", {"qos": None}),

@@ -144,6 +144,11 @@ def _in_place(directory: Path) -> Iterator[None]:
     remove(old)
 
 
+def _first_of(name: str) -> str:
+    """Return the shell text that loads a module, or the first of `A|B` that can be loaded."""
+    return " || ".join(f"module load {shlex.quote(each)}" for each in name.split("|"))
+
+
 def _with_modules(order: VenvOrder, environment: Mapping[str, str], runner: Runner) -> dict[str, str]:
     """The environment after `module purge` and the loads; without modules, the user's own less what is active."""
     hidden = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "__PYVENV_LAUNCHER__"}
@@ -151,9 +156,9 @@ def _with_modules(order: VenvOrder, environment: Mapping[str, str], runner: Runn
     if not order.modules and not order.module_use:
         return clean
     steps = ["module purge", *(f"module use {shlex.quote(each)}" for each in order.module_use)]
-    loads = [f'module load "${number}" || exit 1' for number in range(1, len(order.modules) + 1)]
+    loads = [f"{_first_of(name)} || exit 1" for name in order.modules]
     text = "; ".join([*steps, *loads, "exec env -0"])
-    done = runner(["bash", "-lc", text, "muster", *order.modules], env=clean, timeout_s=120)
+    done = runner(["bash", "-lc", text], env=clean, timeout_s=120)
     if not done.ok or "\0" not in done.stdout:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise CommandFailed(

@@ -48,6 +48,7 @@ class ContainerEngine(ImageEngine):
             *(f"    {_text(_bind(mount))}," for mount in image.mounts),
             Fragment("'    \"'\"$muster_run_dir:$muster_run_dir\"'\",'"),
             "]",
+            *(("entrypoint = true",) if image.entrypoint else ()),
             *_table("env", _variables(plan.variables)),
             *_table("annotations", (f"{_key(name)} = {_text(value)}" for name, value in image.annotations)),
         )

@@ -47,8 +47,11 @@ def sacctmgr_words(spec: LabSpec) -> Iterator[list[str]]:
     """What sacctmgr is told, in order: the cluster, qualities of service, accounts, users."""
     yield ["add", "cluster", spec.cluster]
     for qos in spec.qos:
-        yield ["add", "qos", qos.name, *_pairs(qos.options)]
-    names = ",".join(["normal", *(qos.name for qos in spec.qos)])
+        if qos.name == "normal":  # every cluster has it
+            yield ["modify", "qos", "normal", "set", *_pairs(qos.options)]
+        else:
+            yield ["add", "qos", qos.name, *_pairs(qos.options)]
+    names = ",".join(dict.fromkeys(["normal", *(qos.name for qos in spec.qos)]))
     for account in spec.accounts:
         yield ["add", "account", account.name, f"Cluster={spec.cluster}", f"QOS={names}", *_pairs(account.options)]
         for user in ("root", *account.users):

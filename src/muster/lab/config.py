@@ -42,7 +42,7 @@ def files(spec: LabSpec, version: Version) -> Mapping[str, str]:
         "slurm.conf": slurm_conf(spec),
         "gres.conf": gres_conf(spec),
         "cgroup.conf": cgroup_conf(version),
-        "task_prolog.sh": _TASK_PROLOG,
+        "task_prolog.sh": _TASK_PROLOG.format(more=_CUT_GPUS if spec.cuts_gpus else ""),
     }
     if spec.accounting:
         texts["slurmdbd.conf"] = slurmdbd_conf()
@@ -136,7 +136,9 @@ def gres_conf(spec: LabSpec) -> str:
         if group.gpus:
             kind = "" if group.gpu_type is None else f" Type={group.gpu_type}"
             devices = paths.DEVICES / (f"nvidia[0-{group.gpus - 1}]" if group.gpus > 1 else "nvidia0")
-            lines.append(f"NodeName={compress(group.names)} Name=gpu{kind} File={devices}\n")
+            # Slurm itself would set the variable anew in every task, whatever stands before srun.
+            flags = " Flags=no_gpu_env" if spec.cuts_gpus else ""
+            lines.append(f"NodeName={compress(group.names)} Name=gpu{kind} File={devices}{flags}\n")
     return "".join(lines)
 
 
@@ -167,7 +169,17 @@ def slurmdbd_conf() -> str:
 _TASK_PROLOG = """\
 #!/bin/sh
 [ "$SLURM_JOB_UID" = 0 ] && echo "export OMPI_ALLOW_RUN_AS_ROOT=1" && echo "export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
-exit 0
+{more}exit 0
+"""
+
+# As a plugin of the site does it: each task of several gets a GPU of its own, one task keeps all.
+_CUT_GPUS = """\
+if [ -z "${CUDA_VISIBLE_DEVICES+set}" ] && [ "${SLURM_GPUS_ON_NODE:-0}" -gt 0 ]; then
+    tasks=$(printf '%s' "${SLURM_STEP_TASKS_PER_NODE:-1}" | cut -d '(' -f 1 | cut -d , -f 1)
+    if [ "$tasks" -gt 1 ]; then
+        echo "export CUDA_VISIBLE_DEVICES=$((SLURM_LOCALID % SLURM_GPUS_ON_NODE))"
+    fi
+fi
 """
 
 

@@ -40,11 +40,23 @@ def lab_like(
         slurm=slurm,
         cluster=profile.name,
         site=profile.name,
-        accounts=(Account(account or profile.request.account_example or "lab"),),
-        qos=tuple(Qos(each, tuple(_qos_options(queue))) for each, queue in profile.qos.items() if each != "normal"),
+        accounts=tuple(_accounts(profile, account)),
+        qos=tuple(Qos(each, tuple(_qos_options(queue))) for each, queue in profile.qos.items()),
+        cuts_gpus=bool(profile.devices.cut_by_site),
         job_submit_lua=job_submit_lua(profile),
         options=(("EnforcePartLimits", "ALL"), ("SelectTypeParameters", "CR_Core_Memory")),
     )
+
+
+def _accounts(profile: Profile, account: str | None) -> Iterator[Account]:
+    """Yield the account that was asked for, else the site's example; with it those that pay for other kinds of node."""
+    first = account or profile.request.account_example or "lab"
+    yield Account(first)
+    suffixes = tuple((profile.request.account_suffix or {}).values())
+    base = next((first.removesuffix(each) for each in suffixes if first.endswith(each)), None)
+    for suffix in suffixes if base is not None else ():
+        if f"{base}{suffix}" != first:
+            yield Account(f"{base}{suffix}")
 
 
 def _groups(profile: Profile, nodes: int, kind: str | None, others: int) -> Iterator[HostGroup]:
@@ -55,7 +67,7 @@ def _groups(profile: Profile, nodes: int, kind: str | None, others: int) -> Iter
 
 
 def _group(profile: Profile, kind: str, node: Node, count: int) -> HostGroup:
-    threads = threads_counted(profile, node)
+    threads = _threads(profile, node)
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
     memory = parse_memory_mib(node.memory_usable) if node.memory_usable else node.memory_mib
     constraint = (profile.request.constraint or {}).get(kind, "")
@@ -70,6 +82,13 @@ def _group(profile: Profile, kind: str, node: Node, count: int) -> HostGroup:
         threads_per_core=threads,
         features=tuple(dict.fromkeys([*filter(None, constraint.split("&")), *every_node])),
     )
+
+
+def _threads(profile: Profile, node: Node) -> int:
+    """Return the hardware threads of a core as Slurm's node has them there."""
+    if profile.request.slurm_cpus == "threads":
+        return node.threads_per_core or 1
+    return threads_counted(profile, node)
 
 
 def _partitions(profile: Profile, groups: tuple[HostGroup, ...]) -> Iterator[Partition]:
@@ -172,6 +191,14 @@ def _selects(profile: Profile) -> str:
     first = next((name for name, queue in profile.partitions.items() if queue.gpus), None)
     if by_gpus and first is not None:
         lines.append(f"  if not given(job.partition) and gpus_of(job) > 0 then job.partition = {_lua(first)} end\n")
+    for kind, words in (profile.request.constraint or {}).items():
+        there = next((name for name, queue in profile.partitions.items() if queue.node == kind), None)
+        if there is not None:
+            condition = f"not given(job.partition) and job.features == {_lua(words)}"
+            lines.append(f"  if {condition} then job.partition = {_lua(there)} end\n")
+    default = next((name for name, queue in profile.partitions.items() if queue.default), None)
+    if default is not None:
+        lines.append(f"  if not given(job.partition) then job.partition = {_lua(default)} end\n")
     for name, queue in profile.partitions.items() if profile.request.gpus == "whole-node" else ():
         if queue.gpus:
             condition = f"job.partition == {_lua(name)} and gpus_of(job) == 0"
@@ -189,6 +216,10 @@ def _rules(profile: Profile) -> Iterator[tuple[str, str]]:
         for name, queue in queues.items():
             for condition, text in _queue_rules(queue, name):
                 yield f"job.{kind} == {_lua(name)} and {condition}", text
+            if kind == "qos":
+                named = f"job.qos == {_lua(name)}" + (" or not given(job.qos)" if queue.default else "")
+                yield from ((f"({named}) and {condition}", text) for condition, text in _sizes(queue, name))
+    yield from _kinds_of_qos(profile)
     for node in profile.nodes.values():
         if node.cores_per_gpu_required and node.cores_per_gpu:
             cpus = "(given(job.cpus_per_task) and job.cpus_per_task or 1)"
@@ -202,6 +233,18 @@ def _rules(profile: Profile) -> Iterator[tuple[str, str]]:
             yield f"job.features == {_lua(constraint)} and {ends}", f"{suffix} pays for {kind}"
 
 
+def _kinds_of_qos(profile: Profile) -> Iterator[tuple[str, str]]:
+    """A QOS that belongs to one kind of node is refused on the others."""
+    for name, queue in profile.qos.items():
+        own = [each for each, partition in profile.partitions.items() if partition.node == queue.node]
+        if queue.node is not None and own:
+            elsewhere = " and ".join(f"job.partition ~= {_lua(each)}" for each in own)
+            yield (
+                f"job.qos == {_lua(name)} and given(job.partition) and {elsewhere}",
+                f"{name} is for {queue.node} nodes",
+            )
+
+
 def _flag_rules(profile: Profile) -> Iterator[tuple[str, str]]:
     refused = {(each.flag, each.value): each.reason for each in profile.request.forbidden}
     if ("mem", None) in refused:
@@ -210,6 +253,14 @@ def _flag_rules(profile: Profile) -> Iterator[tuple[str, str]]:
         yield "job.pn_min_memory == 0", "--mem=0 is refused"
     if ("gpus-per-task", None) in refused:
         yield "given(job.tres_per_task) and string.find(job.tres_per_task, 'gpu')", refused["gpus-per-task", None]
+
+
+def _sizes(queue: Queue, name: str) -> Iterator[tuple[str, str]]:
+    """The sizes that a QOS refuses at once, and not only by waiting for ever."""
+    if queue.nodes_max:
+        yield f"given(job.min_nodes) and job.min_nodes > {queue.nodes_max}", f"{name} allows {queue.nodes_max} nodes"
+    if queue.nodes_min:
+        yield f"math.max(job.min_nodes, 1) < {queue.nodes_min}", f"{name} is for {queue.nodes_min} nodes or more"
 
 
 def _queue_rules(queue: Queue, name: str) -> Iterator[tuple[str, str]]:

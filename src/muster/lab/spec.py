@@ -95,6 +95,9 @@ class LabSpec:
     internet: bool = False
     """Whether its hosts reach what this machine reaches."""
 
+    cuts_gpus: bool = False
+    """srun shows each task one GPU, unless CUDA_VISIBLE_DEVICES is set before it."""
+
     site: str | None = None
     """The site that it is like."""
 

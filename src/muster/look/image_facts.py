@@ -33,6 +33,9 @@ _PROGRAMS = ("bin/busybox", "usr/bin/env", "bin/sh", "usr/bin/python3", "bin/cat
 
 def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
     """The facts, with those of the image if one was asked for."""
+    kept = _kept_today(request, site)
+    if kept is not None:
+        facts = replace(facts, image=replace(facts.image or ImageFacts(), kept=kept))
     reference = reference_of(request, site, facts)
     if reference is None:
         return facts
@@ -48,6 +51,7 @@ def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
         facts,
         image=replace(
             found,
+            kept=kept,
             glibc_needed=needed,
             inside=frozenset(path for path in wanted if tree is not None and _has(tree, path)),
             real_paths=_real_paths([*wanted, *_bound(request, site, facts, project)]),
@@ -59,6 +63,18 @@ def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
             venv=_look_at_venv(request, facts, tree),
         ),
     )
+
+
+def _kept_today(request: Request, site: Site) -> str | None:
+    """Return the file of the site's image that is the newest today: what its link leads to, else the last by name."""
+    image = site.profile.images.get((request.image or "").removeprefix("site:"))
+    if image is None or image.newest is None:
+        return None
+    link = Path(image.path)
+    if link.exists():
+        return str(link.resolve())
+    pattern = PurePosixPath(image.newest)
+    return max((str(each) for each in Path("/").glob(str(pattern.relative_to("/")))), default=None)
 
 
 def look_at_path(path: Path) -> ImageFacts:

@@ -172,6 +172,9 @@ class ImageUse(msgspec.Struct, frozen=True):
     """Shell words that make the image's environment ready, where it wants that."""
 
     annotations: tuple[tuple[str, str], ...] = ()
+    entrypoint: bool = False
+    """The image's own entrypoint has to run first."""
+
     container: str | None = None
     """The site's entry for the engine, by name."""
 

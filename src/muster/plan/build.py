@@ -18,7 +18,7 @@ from muster.model.words import Word
 from muster.plan.command import pin_python, resolve_command
 from muster.plan.conditions import make_conditions
 from muster.plan.effect import flags_within, narrows, refuse_idle_options, refuse_wireup
-from muster.plan.environment import left_over, make_prelude, make_variables
+from muster.plan.environment import brings_torch, left_over, make_prelude, make_variables
 from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.launcher import choose_launcher, pmi_of
@@ -210,8 +210,18 @@ def _python(request: Request, facts: Facts) -> str | None:
 def _python_is_made_in_the_job(request: Request, site: Site, facts: Facts) -> bool:
     """Whether the script itself brings the interpreter: a virtual environment, modules or an image."""
     return environment_of(request, facts) is not None or bool(
-        request.module or request.image or site.profile.modules.load
+        request.module
+        or request.image
+        or site.profile.modules.load
+        or brings_torch(request, site)
+        or _brings_software(request, site)
     )
+
+
+def _brings_software(request: Request, site: Site) -> bool:
+    """Whether a flag of the step brings a software stack, with a Python of its own."""
+    flags = (flag.partition("=")[0] for flag in (*request.srun, *request.sbatch))
+    return any(flag in site.profile.launch.stack_by_flag for flag in flags)
 
 
 def _last_of_each(variables: Iterable[Variable]) -> tuple[Variable, ...]:

@@ -34,6 +34,20 @@ def _of_queue(site: Site, request: Request, terms: Terms) -> Iterator[Condition]
             _AGAIN,
             reason_for(site, f"partitions.{name}.nodes_max", "a limit of the partition"),
         )
+    yield from _of_qos(site, request.qos or chosen.get("qos"))
+
+
+def _of_qos(site: Site, name: str | None) -> Iterator[Condition]:
+    queue = site.profile.qos.get(name or "")
+    for key, test, words in (("nodes_max", "-le", "at most"), ("nodes_min", "-ge", "at least")):
+        limit = getattr(queue, key, None)
+        if limit is not None:
+            yield Condition(
+                f'[ "$muster_nodes" {test} {limit} ]',
+                f"the QOS {name} takes jobs of {words} {limit} nodes",
+                _AGAIN,
+                reason_for(site, f"qos.{name}.{key}", "a limit of the QOS"),
+            )
 
 
 def _of_masks(site: Site, shape: Shape, terms: Terms) -> Iterator[Condition]:
@@ -48,11 +62,11 @@ def _of_masks(site: Site, shape: Shape, terms: Terms) -> Iterator[Condition]:
 
 def _of_variables(site: Site, shape: Shape, job: Situation) -> Iterator[Condition]:
     """A variable for one node only, or for several: on the other side of that size it is wrong."""
-    for variable in site.profile.environment:
+    for number, variable in enumerate(site.profile.environment):
         when = variable.when
         if when is None or not applies(replace(variable, when=replace(when, nodes_min=None, nodes_max=None)), job):
             continue  # not a matter of size: this job would never have it
-        reason = reason_for(site, f"environment.{variable.name}", variable.reason)
+        reason = reason_for(site, f"environment.{number}", variable.reason, shown=f"environment.{variable.name}")
         # The sizes from which on it is another matter.
         edges = (when.nodes_min, when.nodes_max + 1 if when.nodes_max else None)
         for edge in (each for each in edges if each is not None):

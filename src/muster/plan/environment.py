@@ -11,11 +11,11 @@ from muster.model.plan import ImageUse, Note, Prelude, Reason, Variable
 from muster.model.words import Fragment, Hidden, line, quote, template
 from muster.plan.python_environment import activation, environment_of
 from muster.plan.secret import hide, shown
-from muster.plan.site_terms import reason_for
+from muster.plan.site_terms import node_kind, reason_for
 from muster.plan.terms import Terms
 from muster.sites.load import Site
 
-__all__ = ["left_over", "make_prelude", "make_variables"]
+__all__ = ["brings_torch", "left_over", "make_prelude", "make_variables"]
 
 _LEFT_OVER = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"),
@@ -75,11 +75,12 @@ def left_over(request: Request, facts: Facts) -> Iterator[Note]:
 
 def _resolver() -> Iterator[tuple[str, Variable]]:
     reason = Reason(
-        "torch's store looks up the name of every rank that connects: a name server that is silent would cost 10 s",
+        "torch's store looks up the name of every rank that connects: a name server that is silent would cost 10 s; "
+        "three tries of a second, for one packet may be lost",
         "muster",
         "leave it out with --unset-env RES_OPTIONS",
     )
-    yield "RES_OPTIONS", Variable("RES_OPTIONS", "timeout:1 attempts:1", reason)
+    yield "RES_OPTIONS", Variable("RES_OPTIONS", "timeout:1 attempts:3", reason)
 
 
 def make_prelude(request: Request, site: Site, terms: Terms, facts: Facts, image: ImageUse) -> tuple[Prelude, ...]:
@@ -91,16 +92,10 @@ def make_prelude(request: Request, site: Site, terms: Terms, facts: Facts, image
 def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]:
     """The site's modules, then the user's; an image has its own software and wants what its engine needs, no more."""
     known = site.profile.modules
-    container = site.profile.containers.get(image.container or "")
-    if image.image is None:
-        folders, names, key = known.use or (), known.load or (), "modules.{}"
-    else:
-        folders, names, key = (container.module_use or (), container.modules or (), "") if container else ((), (), "")
-    folders_key, names_key = (key.format("use"), key.format("load")) if key else (f"containers.{image.container}",) * 2
     words = [
-        *(("use", folder, folders_key, "") for folder in folders),
+        *_of_site("use", request, site, image),
         *(("use", folder, "", request.origin("module_use")) for folder in request.module_use),
-        *(("load", name, names_key, "") for name in names),
+        *_of_site("load", request, site, image),
         *(("load", name, "", request.origin("module")) for name in request.module),
     ]
     if not words:
@@ -115,12 +110,43 @@ def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]
         )
     for verb, name, key, origin in words:
         reason = reason_for(site, key, "what a torch job of this site loads") if key else Reason("set by you", origin)
+        shown = name.replace("|", " or ")
         yield Prelude(
-            ("module", verb, name),
+            ("module", verb, _first_of(name)),
             reason,
-            f"module {verb} {name} failed",
-            _versions(name) if verb == "load" else "is the directory there?",
+            f"module {verb} {shown} failed",
+            _versions(name.rpartition("|")[2]) if verb == "load" else "is the directory there?",
         )
+
+
+def _of_site(verb: str, request: Request, site: Site, image: ImageUse) -> Iterator[tuple[str, str, str, str]]:
+    """Yield (verb, module or folder, key of the profile, nothing) for what the site itself wants."""
+    known = site.profile.modules
+    if image.image is not None:
+        container = site.profile.containers.get(image.container or "")
+        names = (container.module_use if verb == "use" else container.modules) if container else ()
+        yield from ((verb, name, f"containers.{image.container}", "") for name in names or ())
+        return
+    if verb == "use":
+        yield from ((verb, folder, "modules.use", "") for folder in known.use or ())
+        return
+    kind, _ = node_kind(site, request)
+    yield from ((verb, name, f"modules.by_kind.{kind}", "") for name in known.by_kind.get(kind or "", ()))
+    yield from ((verb, name, "modules.load", "") for name in known.load or ())
+    if brings_torch(request, site):
+        yield from ((verb, name, "modules.torch", "") for name in known.torch or ())
+
+
+def brings_torch(request: Request, site: Site) -> bool:
+    """Whether the site's own torch is loaded: where the user names no environment, module or image."""
+    named = request.venv or request.conda or request.module or request.image
+    return bool(site.profile.modules.torch) and not named
+
+
+def _first_of(name: str) -> str | Fragment:
+    """Return the module's name; for `A|B` the shell text that finds the first of them that is there."""
+    names = name.split("|")
+    return name if len(names) == 1 else Fragment(f'"$(muster_first {" ".join(map(quote, names))})"')
 
 
 def _versions(name: str) -> Fragment:

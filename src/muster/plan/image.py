@@ -59,6 +59,7 @@ def use_image(
         mounts=make_mounts(request, site, facts, job, container_name, library=library),
         activation=_activation(reference, seen),
         annotations=tuple(_annotations(container, job.stack)),
+        entrypoint=container is not None and job.stack in container.entrypoint_stacks,
         library=LIBRARY if library else None,
         container=container_name,
         asks_for_gpus=bool(job.gpus_per_node) and gpu_kind is None,
@@ -128,7 +129,7 @@ def _flags(site: Site, name: str | None, engine: ImageEngine, gpu_kind: str | No
     for word in (container.flags if engine.program else container.srun) or ():
         if not any(word in flags for flags in engine.gpu_flags.values()):
             yield Flag(word, why)
-    if job.gpus_per_node and gpu_kind is not None and gpu_kind in engine.gpu_flags:
+    if job.gpus_per_node and gpu_kind is not None and gpu_kind in engine.gpu_flags and container.gpu_flag:
         text = f"the driver's libraries come from the host, for {job.gpus_per_node} GPUs of a node"
         for word in engine.gpu_flags[gpu_kind]:
             yield Flag(word, Reason(text))

@@ -49,7 +49,8 @@ def reference_of(request: Request, site: Site, facts: Facts) -> Reference | None
     if text is None:
         return None
     kept = _kept_by_site(text.removeprefix("site:"), site) if text.startswith("site:") else None
-    text = kept.path if kept else text
+    if kept is not None:
+        text = (facts.image.kept if facts.image else None) or kept.path
     if text.startswith("docker://"):
         return Reference(text, "registry", None, kept)
     spelled = _ENDINGS.get(PurePosixPath(text).suffix)

@@ -15,27 +15,35 @@ from muster.plan.shape import NodeShape
 from muster.plan.terms import DEFAULT_PORTS, Ports, Terms
 from muster.sites.load import Site
 from muster.sites.masks import bind_ranks, core_list, threads_counted
-from muster.sites.queues import choose_queue
+from muster.sites.queues import choose_queue, kind_of
 from muster.sites.schema import Container, Node
 from muster.sites.schema import Variable as SiteVariable
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
 
-__all__ = ["node_kind", "node_shape", "reason_for", "site_notes", "situation_of", "terms_of"]
+__all__ = ["node_kind", "node_shape", "reason_for", "say_trust", "site_notes", "situation_of", "terms_of"]
 
 
-def reason_for(site: Site, key: str, text: str) -> Reason:
-    """The reason of a value that the profile gives: its own words first, with document and date."""
+def reason_for(site: Site, key: str, text: str, *, shown: str | None = None) -> Reason:
+    """The reason of a value that the profile gives: its own words first, with document and date.
+
+    `shown`: the key in a person's words, where `key` is the number of an entry.
+    """
     origin = site.origin(key)
     source = None if origin.source is None else f"{origin.source.title}, {origin.source.at}"
-    where = f"site {site.name}: {key}" if origin.layer == "bundled" else origin.words()
+    where = f"site {site.name}: {shown or key}" if origin.layer == "bundled" else origin.words()
     return Reason(origin.reason or text, where, source, str(origin.checked) if origin.checked else None)
 
 
 def node_kind(site: Site, request: Request) -> tuple[str | None, Node]:
-    """The kind of node that this request gets: the partition's, else the site's first."""
+    """The kind of node that this request gets: its queue's, its constraint's, its account's, else the site's first."""
     profile = site.profile
-    queue = profile.partitions.get(request.partition or "")
-    name = queue.node if queue is not None and queue.node else next(iter(profile.nodes), None)
+    name = kind_of(
+        profile,
+        partition=request.partition,
+        qos=request.qos,
+        constraint=request.constraint,
+        account=request.account,
+    )
     return name, profile.nodes[name] if name is not None and name in profile.nodes else Node()
 
 
@@ -193,6 +201,11 @@ def _directives(site: Site, request: Request, job: Situation) -> Iterator[Direct
         for name, value in (("partition", chosen.partition), ("qos", chosen.qos)):
             if value is not None:
                 yield Directive(name, value, why)
+    constraint = (profile.request.constraint or {}).get(job.gpu_kind or "")
+    if constraint is not None and request.constraint is None and job.gpus_per_node:
+        yield Directive(
+            "constraint", constraint, reason_for(site, "request.constraint", f"selects the {job.gpu_kind} nodes")
+        )
     for flag in profile.request.sbatch or ():
         name, equals, value = flag.lstrip("-").partition("=")
         yield Directive(name, value if equals else None, reason_for(site, "request.sbatch", "every job of this site"))
@@ -223,10 +236,11 @@ def _step_flags(site: Site, shape: Shape, job: Situation, request: Request) -> I
 
 def _variables(site: Site, request: Request, job: Situation) -> Iterator[Variable]:
     profile = site.profile
-    for variable in profile.environment:
+    for number, variable in enumerate(profile.environment):
         if applies(variable, job):
             value = None if variable.unset else template(variable.value or "")
-            yield Variable(variable.name, value, reason_for(site, f"environment.{variable.name}", variable.reason))
+            why = reason_for(site, f"environment.{number}", variable.reason, shown=f"environment.{variable.name}")
+            yield Variable(variable.name, value, why)
     if OFFLINE in job.workloads:
         for name, value in profile.network.offline.items():
             yield Variable(name, value, reason_for(site, "network.offline", "libraries do not wait for the internet"))
@@ -265,6 +279,8 @@ _PROXY_NAMES = frozenset({"http_proxy", "https_proxy", "ftp_proxy", "all_proxy",
 
 def site_notes(site: Site, request: Request, shape: Shape, job: Situation) -> Iterator[Note]:
     """What the user should know of this site and this job before it is queued."""
+    yield from _trust(site)
+    yield from _without_plugin(site, request, job)
     yield from _overruled(site, request, job)
     method = site.profile.launch.wireup
     if method is not None and request.wireup is None:
@@ -276,6 +292,43 @@ def site_notes(site: Site, request: Request, shape: Shape, job: Situation) -> It
         )
         if not bound.flags:
             yield Note(f"no CPU masks: {bound.reason}")
+
+
+_TRUST = {
+    "mixed": "partly on the documents of the site, partly on what others wrote",
+    "users": "only on what users of the site published",
+    "old": "on documents of the site that are older than 18 months, or have no date",
+}
+
+
+def say_trust(site: Site) -> str | None:
+    """Return one line about the documents of a profile; None where they are the site's own and recent."""
+    words = _TRUST.get(site.profile.trust or "")
+    return None if words is None else f"the profile of {site.name} rests {words} (muster site show {site.name} --why)"
+
+
+def _trust(site: Site) -> Iterator[Note]:
+    words = say_trust(site)
+    if words is not None:
+        yield Note(words, warning=True)
+
+
+_LIBRARIES = {"cuda": "NCCL", "rocm": "RCCL"}
+
+
+def _without_plugin(site: Site, request: Request, job: Situation) -> Iterator[Note]:
+    """A fabric that the collectives reach through a plugin only, and nothing of the job that brings it."""
+    fabric = site.profile.fabric
+    if job.nodes < 2 or not job.gpus_per_node or not (fabric.plugin_stacks or fabric.plugin_modules):
+        return
+    container = site.profile.containers.get(request.engine or "")
+    modules = (*request.module, *(() if request.image or container else site.profile.modules.load or ()))
+    names = {each.partition("/")[0] for name in modules for each in name.split("|")}
+    if job.stack in fabric.plugin_stacks or names & set(fabric.plugin_modules):
+        return
+    library = _LIBRARIES.get(node_kind(site, request)[1].gpu_kind or "", "NCCL")
+    text = f"nothing of this job brings the plugin for the fabric of {site.name}"
+    yield Note(f"{text}: {library} would go over TCP, many times slower ({fabric.plugin})", warning=True)
 
 
 def _overruled(site: Site, request: Request, job: Situation) -> Iterator[Note]:
@@ -305,10 +358,10 @@ def _said(variable: SiteVariable) -> str:
 
 
 def _prelude(site: Site, job: Situation) -> Iterator[Prelude]:
-    for command in site.profile.commands:
+    for number, command in enumerate(site.profile.commands):
         if command.where == "batch" and applies(command, job):
             text = " ".join(command.argv)
-            why = Reason(command.reason, f"site {site.name}: commands")
+            why = reason_for(site, f"commands.{number}", command.reason, shown="commands")
             yield Prelude(command.argv, why, f"the site's command failed: {text}", "run it by hand to see why")
 
 

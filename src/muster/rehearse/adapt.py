@@ -62,7 +62,7 @@ def for_lab(plan: Plan, profile: Profile, has: HasProgram, there: HasPath) -> Re
 def _prelude(commands: Sequence[Prelude], has: HasProgram, taken: list[str]) -> Iterator[Prelude]:
     modules = []
     for command in commands:
-        words = tuple(str(word) for word in command.words)
+        words = tuple(str(getattr(word, "text", word)) for word in command.words)
         if words[:1] == ("module",):
             modules.append(" ".join(words[1:]))
         elif "command -v module" in str(getattr(command.words[0], "text", "")):

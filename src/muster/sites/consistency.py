@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import fields
 
 from muster.errors import ProfileError, nearest_hint
 from muster.sites.layers import Layer, Merged
 from muster.sites.places import Path, spell
 from muster.sites.read import Broken, struct_keys, to_profile
-from muster.sites.schema import Node, Profile, Variable
+from muster.sites.schema import Node, Profile, QueueRule, Source, Variable, When
+from muster.units import parse_walltime_s
 
-__all__ = ["check"]
+__all__ = ["OPENABLE", "check"]
 
 _FREE_TABLES = ("facts", "unpublished", "sources", "unverified")
 
@@ -24,7 +27,7 @@ def check(merged: Merged, layers: Sequence[Layer]) -> Profile:
     profile = to_profile(merged.table)
     if isinstance(profile, Broken):
         raise _error(profile, merged, layers)
-    for broken in _findings(profile, merged.table):
+    for broken in (*_findings(profile, merged.table), *_trust(profile, merged, layers)):
         raise _error(broken, merged, layers)
     return profile
 
@@ -40,10 +43,13 @@ def _findings(profile: Profile, table: dict[str, Any]) -> Iterator[Broken]:
     yield from _sources(profile, table)
     yield from _keys(profile)
     yield from _nodes(profile)
+    yield from _threads(profile)
     yield from _queues(profile)
+    yield from _rules(profile)
     yield from _launch(profile)
     yield from _environment(profile.environment)
     yield from _patterns(profile)
+    yield from _documents(profile)
 
 
 def _sources(profile: Profile, table: dict[str, Any]) -> Iterator[Broken]:
@@ -54,6 +60,51 @@ def _sources(profile: Profile, table: dict[str, Any]) -> Iterator[Broken]:
     for path, name in _named_sources(table, ()):
         if name not in profile.sources:
             yield _unknown(path, "source", name, profile.sources)
+
+
+# An address, a repository at a commit, or the command that asked this cluster itself.
+OPENABLE = re.compile(r"https?://[\w.-]+\.\w+|[\w.-]+/[\w.-]+ @[0-9a-f]{7,40}\b|^muster site probe\b")
+
+
+def _documents(profile: Profile) -> Iterator[Broken]:
+    """Each source can be opened again, and nobody has read it tomorrow."""
+    tomorrow = dt.date.today() + dt.timedelta(days=1)  # noqa: DTZ011  # dates of a profile have no zone
+    for name, source in profile.sources.items():
+        path: Path = ("sources", name)
+        if not OPENABLE.search(source.at):
+            message = f"{source.at!r} names nothing that can be opened again"
+            yield Broken((*path, "at"), message, "an address (https://…), or OWNER/NAME @COMMIT, path")
+        yield from _future(source, path, tomorrow)
+    for key, absent in profile.unpublished.items():
+        if absent.checked > tomorrow:
+            yield Broken(("unpublished", key), f"{absent.checked} is in the future", "the day of the search")
+    for number, offer in enumerate(profile.unverified):
+        if offer.checked > tomorrow:
+            yield Broken(
+                ("unverified", number, "checked"), f"{offer.checked} is in the future", "the day of the search"
+            )
+
+
+def _future(source: Source, path: Path, tomorrow: dt.date) -> Iterator[Broken]:
+    for key in ("dated", "checked"):
+        day = getattr(source, key)
+        if day is not None and day > tomorrow:
+            yield Broken((*path, key), f"{day} is in the future", "the day on which the document was read")
+
+
+def _trust(profile: Profile, merged: Merged, layers: Sequence[Layer]) -> Iterator[Broken]:
+    """What a profile says of its own trust is what its sources allow."""
+    if profile.complete and profile.trust != "own":
+        hint = 'trust = "own", where every fact rests on documents of the site of the last 18 months'
+        yield Broken(("complete",), "complete = true needs the site's own recent documents", hint)
+    if profile.trust is None:
+        return
+    from muster.sites.load import Site
+    from muster.sites.trust import trust_of
+
+    allowed = trust_of(Site(profile, tuple(layers), merged))
+    if profile.trust != allowed:
+        yield Broken(("trust",), f"is {profile.trust!r}, and the sources make it {allowed!r}", f'trust = "{allowed}"')
 
 
 def _named_sources(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
@@ -106,11 +157,83 @@ def _queues(profile: Profile) -> Iterator[Broken]:
         for name, queue in getattr(profile, kind).items():
             if queue.node is not None and queue.node not in profile.nodes:
                 yield _unknown((kind, name, "node"), "kind of node", queue.node, profile.nodes)
+    yield from _unreached_nodes(profile)
     for number, rule in enumerate(profile.queue_rules):
         for kind, name in (("partitions", rule.partition), ("qos", rule.qos)):
             known = getattr(profile, kind)
             if name is not None and known and name not in known:
                 yield _unknown(("queue_rules", number), kind.rstrip("s"), name, known)
+
+
+def _unreached_nodes(profile: Profile) -> Iterator[Broken]:
+    """A kind of node that no queue has and no constraint selects is one that nobody gets."""
+    queues = (*profile.partitions.values(), *profile.qos.values())
+    reached = {queue.node for queue in queues if queue.node is not None} | set(profile.request.constraint or {})
+    for name in profile.nodes if reached else ():
+        if name not in reached:
+            yield Broken(("nodes", name), f"no partition or QOS has nodes of kind {name}", f'node = "{name}" in one')
+
+
+def _threads(profile: Profile) -> Iterator[Broken]:
+    """Where Slurm counts threads and Muster cores, the header has to say so: else a step asks for more than the job."""
+    asked = profile.request
+    if asked.slurm_cpus == "threads" and asked.cpus != "threads":
+        flags = asked.sbatch or ()
+        if not {"--hint=nomultithread", "--threads-per-core=1"} & set(flags):
+            hint = 'sbatch = ["--hint=nomultithread"], or cpus = "threads"'
+            yield Broken(("request", "slurm_cpus"), "is 'threads', and the header asks for cores", hint)
+
+
+def _rules(profile: Profile) -> Iterator[Broken]:
+    """Each rule can be the first that holds, and its queue takes what it sends there."""
+    for number, rule in enumerate(profile.queue_rules):
+        path: Path = ("queue_rules", number)
+        earlier = next((other for other, each in enumerate(profile.queue_rules[:number]) if _covers(each, rule)), None)
+        if earlier is not None:
+            yield Broken(
+                path, f"never matches: rule {earlier + 1} takes all of its jobs", "the narrower rule goes first"
+            )
+        for low, high in (("nodes_min", "nodes_max"), ("gpus_min", "gpus_max")):
+            least, most = getattr(rule.when, low), getattr(rule.when, high)
+            if least is not None and most is not None and least > most:
+                yield Broken(path, f"never matches: {low} {least} is above {high} {most}", "the smaller one first")
+        for kind in rule.when.gpu_kinds or ():
+            if kind not in profile.nodes:
+                yield _unknown(path, "kind of node", kind, profile.nodes)
+        queue = profile.qos.get(rule.qos or "") or profile.partitions.get(rule.partition or "")
+        if queue is not None and queue.nodes_max is not None and (rule.when.nodes_min or 1) > queue.nodes_max:
+            message = (
+                f"never matches: it is for {rule.when.nodes_min} nodes or more, and its queue takes {queue.nodes_max}"
+            )
+            yield Broken(path, message, "a queue for larger jobs")
+
+
+_LEAST = frozenset({"nodes_min", "gpus_min"})
+_MOST = frozenset({"nodes_max", "gpus_max"})
+_ANY_OF = frozenset({"launchers", "stacks", "gpu_kinds"})
+
+
+def _covers(earlier: QueueRule, later: QueueRule) -> bool:
+    """Whether every job of the later rule is one of the earlier rule."""
+    return all(_as_wide(field.name, earlier.when, later.when) for field in fields(When))
+
+
+def _as_wide(name: str, earlier: When, later: When) -> bool:
+    wide, narrow = getattr(earlier, name), getattr(later, name)
+    if wide is None:
+        return True
+    if narrow is None:
+        return False
+    if name in _LEAST:
+        return bool(narrow >= wide)
+    if name in _MOST:
+        return bool(narrow <= wide)
+    if name in _ANY_OF:
+        return set(narrow) <= set(wide)
+    if name == "time_max":
+        longest, shorter = parse_walltime_s(wide), parse_walltime_s(narrow)
+        return longest is None or (shorter is not None and shorter <= longest)
+    return bool(wide == narrow)
 
 
 def _launch(profile: Profile) -> Iterator[Broken]:

@@ -375,7 +375,8 @@ def _fabric(survey: Survey) -> Iterator[str]:
 
 
 def _provenance(survey: Survey) -> Iterator[str]:
-    asked = "its login node and one compute node" if survey.node else "its login node alone"
+    nodes = "its login node and one compute node" if survey.node else "its login node alone"
+    asked = f"muster site probe on {survey.host}: {nodes}"
     yield from ("", "[sources.probe]", f"title = {_text(f'muster site probe on {survey.host}')}")
     yield from (f"at = {_text(asked)}", f"checked = {survey.day}", 'trust = "V"', "", "[facts]")
     for key in ("nodes", "request", "partitions", "qos", "launch", "rendezvous", "modules", "fabric"):

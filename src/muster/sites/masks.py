@@ -1,6 +1,7 @@
 """CPU masks from a node's tables of cores, NUMA domains and GPUs: computed, never pasted. Pure.
 
-The rule: a GPU's cores are those of its NUMA domain, shared evenly, in order, among the GPUs of that domain; the
+The rule: a GPU's cores are those of its NUMA domain and of the domains beside it that have no GPU, shared evenly, in
+order, among the GPUs of that domain; the
 cores that the site keeps for itself are then taken away. It gives the published masks of every machine it was
 compared with (tests/sites/test_masks.py).
 """
@@ -54,7 +55,7 @@ def gpu_cores(node: Node, *, threads: int = 1) -> tuple[tuple[int, ...], ...] | 
     found = []
     for gpu in range(node.gpus):
         domain = node.gpu_numa[gpu]
-        cores = core_list(node.numa[domain])
+        cores = _cores_around(node, domain)
         mates = [mate for mate in range(node.gpus) if node.gpu_numa[mate] == domain]
         share = len(cores) // len(mates)
         start = mates.index(gpu) * share
@@ -62,6 +63,16 @@ def gpu_cores(node: Node, *, threads: int = 1) -> tuple[tuple[int, ...], ...] | 
         # The second hardware thread of core c is c + cores on every machine of these tables.
         found.append(tuple(core + node.cores * thread for thread in range(threads) for core in own))
     return tuple(found)
+
+
+def _cores_around(node: Node, domain: int) -> tuple[int, ...]:
+    """Return the cores of a GPU's domain, and of the domains beside it that have no GPU: none stays idle."""
+    numa, with_gpu = node.numa or (), set(node.gpu_numa or ())
+    width = len(numa) // len(with_gpu)
+    block = range(domain // width * width, domain // width * width + width)
+    if len(numa) % len(with_gpu) or len(with_gpu & set(block)) > 1:
+        return core_list(numa[domain])
+    return tuple(core for each in block for core in core_list(numa[each]))
 
 
 class Bound(msgspec.Struct, frozen=True):

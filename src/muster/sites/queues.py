@@ -8,7 +8,7 @@ from muster.sites.schema import Profile, Queue
 from muster.sites.when import Situation, holds, say_when
 from muster.units import parse_walltime_s
 
-__all__ = ["Choice", "choose_queue", "longest_s", "queue_of"]
+__all__ = ["Choice", "choose_queue", "kind_of", "kind_of_account", "kind_of_constraint", "longest_s", "queue_of"]
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -31,6 +31,36 @@ def choose_queue(profile: Profile, job: Situation, *, partition: str | None = No
             reason = rule.reason if not condition else f"{rule.reason} ({condition})"
             return Choice(rule.partition, rule.qos, reason, number)
     return Choice(None, None, "no rule of the profile fits: the site's own default holds")
+
+
+def kind_of(
+    profile: Profile,
+    *,
+    partition: str | None = None,
+    qos: str | None = None,
+    constraint: str | None = None,
+    account: str | None = None,
+) -> str | None:
+    """Return the kind of node that a job gets: its queue's, its constraint's, its account's, else the site's first."""
+    for queue in (profile.qos.get(qos or ""), profile.partitions.get(partition or "")):
+        if queue is not None and queue.node is not None:
+            return queue.node
+    return (
+        kind_of_constraint(profile, constraint) or kind_of_account(profile, account) or next(iter(profile.nodes), None)
+    )
+
+
+def kind_of_constraint(profile: Profile, constraint: str | None) -> str | None:
+    """Return the kind of node that a constraint selects; None where it selects none."""
+    asked = set((constraint or "").split("&"))
+    selects = (profile.request.constraint or {}).items()
+    return next((kind for kind, words in selects if set(words.split("&")) <= asked), None)
+
+
+def kind_of_account(profile: Profile, account: str | None) -> str | None:
+    """Return the kind of node that an account pays for by its suffix; None where it has none."""
+    suffixes = (profile.request.account_suffix or {}).items()
+    return next((kind for kind, suffix in suffixes if (account or "").endswith(suffix)), None)
 
 
 def queue_of(profile: Profile, partition: str | None, qos: str | None) -> Queue | None:

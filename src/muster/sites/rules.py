@@ -12,7 +12,7 @@ import msgspec
 
 from muster.errors import nearest_hint
 from muster.sites.masks import core_list, threads_counted
-from muster.sites.queues import longest_s
+from muster.sites.queues import kind_of, kind_of_constraint, longest_s
 from muster.sites.schema import Node, Profile, Queue
 from muster.units import Memory, format_walltime, parse_memory_mib
 
@@ -59,16 +59,15 @@ def refusals(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         yield from rule(profile, ask)
 
 
-def node_of(profile: Profile, partition: str | None, qos: str | None) -> tuple[str, Node] | None:
-    """The kind of node that a queue has, else the profile's first."""
-    for queue in (profile.qos.get(qos or ""), profile.partitions.get(partition or "")):
-        if queue is not None and queue.node is not None:
-            return queue.node, profile.nodes[queue.node]
-    return next(iter(profile.nodes.items()), None)
+def node_of(profile: Profile, ask: Ask) -> tuple[str, Node] | None:
+    """The kind of node that this job gets."""
+    name = kind_of(profile, partition=ask.partition, qos=ask.qos, constraint=ask.constraint, account=ask.account)
+    return None if name is None or name not in profile.nodes else (name, profile.nodes[name])
 
 
 def _queues(profile: Profile, ask: Ask) -> Iterator[tuple[str, str, Queue]]:
-    for kind, name in (("partitions", ask.partition), ("qos", ask.qos)):
+    default = next((name for name, queue in profile.qos.items() if queue.default), None)
+    for kind, name in (("partitions", ask.partition), ("qos", ask.qos or default)):
         queue = getattr(profile, kind).get(name or "")
         if queue is not None and name is not None:
             yield kind, name, queue
@@ -170,7 +169,7 @@ def _time_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    found = node_of(profile, ask.partition, ask.qos)
+    found = node_of(profile, ask)
     for kind, name, queue in _queues(profile, ask):
         if queue.gpus == 0 and ask.gpus_per_node:
             yield Refusal("no-gpus", f"{name} has no GPUs", "choose a queue that has", f"{kind}.{name}.gpus")
@@ -193,7 +192,7 @@ def _gpu_type(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    found = node_of(profile, ask.partition, ask.qos)
+    found = node_of(profile, ask)
     whole = found[1].gpus if found else None
     if profile.request.gpus == "whole-node" and whole and ask.gpus_per_node not in {0, whole}:
         message = f"{ask.gpus_per_node} of {whole} GPUs, and {profile.name} gives whole nodes only"
@@ -201,7 +200,7 @@ def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    found = node_of(profile, ask.partition, ask.qos)
+    found = node_of(profile, ask)
     if found is None or found[1].cores is None or ask.cpus_per_task is None:
         return
     kind_name, node = found
@@ -227,7 +226,7 @@ def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if profile.memory.zero_allowed is False and ask.mem.mib == 0:
         hint = f"--mem {profile.memory.mem}" if profile.memory.mem else "leave it away"
         yield Refusal("mem-zero", "--mem=0 is refused here", hint, "memory.zero_allowed")
-    found = node_of(profile, ask.partition, ask.qos)
+    found = node_of(profile, ask)
     limit = found[1].memory_usable if found else None
     if found and limit and ask.mem.mib > parse_memory_mib(limit):
         message = f"--mem {ask.mem}, and {limit} of a node can be had"
@@ -241,7 +240,7 @@ def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         message = f"{ask.account!r} is no account of {profile.name}: they look like {example}"
         yield Refusal("account-form", message, f"--account {example}", "request.account_pattern")
         return
-    found = node_of(profile, ask.partition, ask.qos)
+    found = node_of(profile, ask)
     suffixes = profile.request.account_suffix or {}
     if ask.account is not None and found and found[0] in suffixes and not ask.account.endswith(suffixes[found[0]]):
         right = ask.account.partition("@")[0] + suffixes[found[0]]
@@ -257,6 +256,17 @@ def _constraint(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         if not word.isdigit() and not any(word in feature.split("&") for feature in known):
             message = f"no node of {profile.name} has the feature {word!r}"
             yield Refusal("feature", message, nearest_hint(word, list(known)), "request.features")
+
+
+def _kinds(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    """A queue and a constraint that select different kinds of node: no node is both."""
+    selected = kind_of_constraint(profile, ask.constraint)
+    for kind, name, queue in _queues(profile, ask):
+        if selected is not None and queue.node is not None and queue.node != selected:
+            message = f"{name} has nodes of kind {queue.node}, and --constraint={ask.constraint} selects {selected}"
+            fits = [other for other, each in getattr(profile, kind).items() if each.node == selected]
+            hint = f"for {selected}: {', '.join(fits)}" if fits else "omit one of them"
+            yield Refusal("queue-kind", message, hint, f"{kind}.{name}.node")
 
 
 def _launcher(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -299,6 +309,7 @@ RULES: tuple[Rule, ...] = (
     _memory,
     _account,
     _constraint,
+    _kinds,
     _launcher,
     _modules,
     _image,

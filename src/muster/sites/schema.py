@@ -81,6 +81,7 @@ if TYPE_CHECKING:
 else:  # the registries say which there are
     Launcher = Literal[names_in_profiles()]
     ImageEngine = Literal[engine_names()]
+Trust = Literal["own", "mixed", "users", "old"]
 Wireup = Literal[
     "auto", "env", "nccl-openmpi", "nccl-slurm", "nccl-slurm-pmi", "nccl-mpi", "nccl-file", "mpi", "gloo", "dummy"
 ]
@@ -98,7 +99,7 @@ class Source(_Part, frozen=True, kw_only=True):
 
     title: Text
     at: Text
-    """Address, or repository and commit."""
+    """Where it can be opened again: an address, or OWNER/NAME @COMMIT with the path in it."""
 
     dated: dt.date | None = None
     """Date of the copy that was read."""
@@ -261,6 +262,9 @@ class Request(_Part, frozen=True, kw_only=True):
     requeue: Literal["asked", "never", "always"] = "asked"
     """When a job runs again after a failed node: where the user asks for it; else the site leaves no choice."""
 
+    slurm_cpus: Literal["cores", "threads"] | None = None
+    """What Slurm's own node has as CPUs: threads, where only --hint or --threads-per-core makes one CPU a core."""
+
     sharing: Literal["exclusive", "shared", "by partition"] | None = None
     silent_defaults: tuple[Text, ...] | None = None
     """What the site does, without a word, with an incomplete request."""
@@ -415,6 +419,9 @@ class Devices(_Part, frozen=True, kw_only=True):
     variable: EnvName | None = None
     """The variable that narrows it."""
 
+    cut_by_site: bool | None = None
+    """True: the site's srun shows each task one GPU, unless `variable` is set before it."""
+
     order: tuple[Number, ...] | None = None
     """All GPUs, in the order in which local ranks should take them; none: 0, 1, 2 …"""
 
@@ -465,7 +472,13 @@ class Modules(_Part, frozen=True, kw_only=True):
     purge: bool | None = None
     use: tuple[str, ...] | None = None
     load: tuple[str, ...] | None = None
-    """What a torch job without a container loads."""
+    """What a torch job without a container loads; `A|B`: the first of these that the site has."""
+
+    torch: tuple[str, ...] | None = None
+    """What brings Python and torch, for a job that names no environment, module or image; `A|B` as in `load`."""
+
+    by_kind: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Kind of node → modules that stand before all others, where each kind has a tree of its own."""
 
     catalogue: tuple[str, ...] | None = None
     """Other modules that are known to be there."""
@@ -505,6 +518,12 @@ class Container(_Part, frozen=True, kw_only=True):
     preferred: bool = False
     verb: Literal["exec", "run"] | None = None
     flags: tuple[Word, ...] | None = None
+    gpu_flag: bool = True
+    """False: the engine's own flag for GPUs (--nv, --rocm) does harm there."""
+
+    entrypoint_stacks: tuple[str, ...] = ()
+    """Software stacks of images whose entrypoint has to run."""
+
     srun: tuple[Flag, ...] | None = None
     modules: tuple[str, ...] | None = None
     module_use: tuple[str, ...] | None = None
@@ -533,6 +552,9 @@ class Image(_Part, frozen=True, kw_only=True):
     """An image that the site keeps."""
 
     path: str
+    newest: str | None = None
+    """Pattern of the files of which the newest is taken where `path` is not there."""
+
     engine: str | None = None
     stack: str | None = None
     """The name that `when.stacks` uses."""
@@ -560,6 +582,12 @@ class Fabric(_Part, frozen=True, kw_only=True):
     interfaces: tuple[str, ...] | None = None
     hcas: tuple[str, ...] | None = None
     plugin: Text | None = None
+    plugin_stacks: tuple[str, ...] = ()
+    """Software stacks that bring the plugin; without it the collectives go over TCP."""
+
+    plugin_modules: tuple[str, ...] = ()
+    """Modules that bring the plugin, without their versions."""
+
     gbit_per_node: Positive | None = None
 
 
@@ -689,7 +717,10 @@ class Profile(_Part, frozen=True, kw_only=True):
     """Dotted keys of the profile that is extended, or of weaker layers, that do not hold here."""
 
     complete: bool = False
-    """True: every key has a value or stands in `unpublished`."""
+    """True: every key has a value or stands in `unpublished`, and the sources are the site's own."""
+
+    trust: Trust | None = None
+    """How far it can be trusted: own (the site's own documents of the last 18 months), mixed, users, old."""
 
     detect: Detect = field(default_factory=Detect)
     nodes: dict[str, Node] = field(default_factory=dict)

@@ -113,7 +113,12 @@ _DEPENDS: dict[str, tuple[str, frozenset[Any]]] = {
 }
 
 # What only some sites have: its absence says nothing.
-_OPTIONAL = frozenset({"request.gpu_type", "request.account_suffix", "launch.wireup"})
+_OPTIONAL = frozenset(
+    {
+        *("request.gpu_type", "request.account_suffix", "request.slurm_cpus", "launch.wireup"),
+        *("devices.cut_by_site", "modules.torch"),
+    }
+)
 
 # Parts that a complete profile fills, entry by entry or as a whole.
 _PARTS = (
