@@ -50,7 +50,7 @@ muster_main() {
     export TORCH_NCCL_ASYNC_ERROR_HANDLING=1
     export CUDA_CACHE_DISABLE=1
     export PMIX_MCA_psec=native
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     muster_choose_port
@@ -68,6 +68,7 @@ muster_main() {
         '    "/opt/venv/muster:/opt/muster-ranks/muster:ro",' \
         '    "'"$muster_run_dir:$muster_run_dir"'",' \
         ']' \
+        'entrypoint = true' \
         '' \
         '[env]' \
         'PYTHONNOUSERSITE = "1"' \
@@ -75,7 +76,7 @@ muster_main() {
         'TORCH_NCCL_ASYNC_ERROR_HANDLING = "1"' \
         'CUDA_CACHE_DISABLE = "1"' \
         'PMIX_MCA_psec = "native"' \
-        'RES_OPTIONS = "timeout:1 attempts:1"' \
+        'RES_OPTIONS = "timeout:1 attempts:3"' \
         '' \
         '[annotations]' \
         'com.hooks.cxi.enabled = "false"' \

@@ -52,10 +52,10 @@ muster_main() {
     unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
     command -v module >/dev/null || { . /etc/profile; } || muster_stop 'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
-    module load PrgEnv-gnu/8.7.0 || muster_stop 'module load PrgEnv-gnu/8.7.0 failed' "$(muster_versions PrgEnv-gnu)"
-    module load cpe/26.03 || muster_stop 'module load cpe/26.03 failed' "$(muster_versions cpe)"
-    module load miniforge3/23.11.0-0 || muster_stop 'module load miniforge3/23.11.0-0 failed' "$(muster_versions miniforge3)"
-    module load rocm/7.1.1 || muster_stop 'module load rocm/7.1.1 failed' "$(muster_versions rocm)"
+    module load "$(muster_first PrgEnv-gnu/8.7.0 PrgEnv-gnu)" || muster_stop 'module load PrgEnv-gnu/8.7.0 or PrgEnv-gnu failed' "$(muster_versions PrgEnv-gnu)"
+    module load "$(muster_first cpe/26.03 cpe)" || muster_stop 'module load cpe/26.03 or cpe failed' "$(muster_versions cpe)"
+    module load "$(muster_first miniforge3/23.11.0-0 miniforge3)" || muster_stop 'module load miniforge3/23.11.0-0 or miniforge3 failed' "$(muster_versions miniforge3)"
+    module load "$(muster_first rocm/7.1.1 rocm)" || muster_stop 'module load rocm/7.1.1 or rocm failed' "$(muster_versions rocm)"
     module load rccl-net-plugin || muster_stop 'module load rccl-net-plugin failed' "$(muster_versions rccl-net-plugin)"
     module load craype-accel-amd-gfx90a || muster_stop 'module load craype-accel-amd-gfx90a failed' "$(muster_versions craype-accel-amd-gfx90a)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
@@ -69,7 +69,7 @@ muster_main() {
     export ALL_PROXY=socks5://proxy.ccs.ornl.gov:3128/
     export no_proxy='localhost,127.0.0.1,::1,127.0.0.0/8,*.ccs.ornl.gov'
     export NO_PROXY='localhost,127.0.0.1,::1,127.0.0.0/8,*.ccs.ornl.gov'
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=8 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     muster_choose_port

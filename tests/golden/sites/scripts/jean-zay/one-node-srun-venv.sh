@@ -1,17 +1,18 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'jean-zay'. It runs with sbatch alone.
-#   muster submit -A abc@h100 -C h100 -N 1 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
+#   muster submit -A abc@h100 -N 1 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
 #SBATCH --job-name=train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=24
 #SBATCH --gres=gpu:4
 #SBATCH --account=abc@h100
-#SBATCH --constraint=h100
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --qos=qos_gpu_h100-t3
+#SBATCH --constraint=h100
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -33,6 +34,7 @@ muster_main() {
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-4}
     muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-24}
+    [ "$muster_nodes" -le 128 ] || muster_stop 'the QOS qos_gpu_h100-t3 takes jobs of at most 128 nodes' 'write the script anew for this size: muster plan'
 
     # What an outer job, another launcher or the header left behind, and our own flags say better.
     unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
@@ -40,9 +42,8 @@ muster_main() {
     command -v module >/dev/null || { . /etc/profile; } || muster_stop 'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     module load arch/h100 || muster_stop 'module load arch/h100 failed' "$(muster_versions arch)"
-    module load pytorch-gpu/py3/2.5.0 || muster_stop 'module load pytorch-gpu/py3/2.5.0 failed' "$(muster_versions pytorch-gpu)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=4 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=10000 MUSTER_PORT_COUNT=20000
     muster_choose_port

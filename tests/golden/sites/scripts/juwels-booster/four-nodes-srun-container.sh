@@ -11,6 +11,7 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --partition=booster
+#SBATCH --threads-per-core=1
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -48,11 +49,12 @@ muster_main() {
     unset VIRTUAL_ENV
     unset "${!CONDA_@}"
     export PYTHONNOUSERSITE=1
+    export CUDA_VISIBLE_DEVICES=0,1,2,3
     export NCCL_SOCKET_IFNAME=ib0
     export GLOO_SOCKET_IFNAME=ib0
     export NCCL_SOCKET_FAMILY=AF_INET
     export NCCL_IB_TIMEOUT=18
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=4 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000 MUSTER_HOST_SUFFIX=i
     muster_choose_port
@@ -69,7 +71,7 @@ muster_main() {
         --label \
         --output="$muster_logs"/%N.log \
         --threads-per-core=1 \
-        --cpu-bind=mask_cpu:0xfc0000,0xfc0,0xfc0000000000,0xfc0000000 \
+        --cpu-bind=mask_cpu:0xfff000,0xfff,0xfff000000000,0xfff000000 \
         --input=0 \
         sh -c "$muster_task" muster apptainer \
         --quiet exec \

@@ -11,6 +11,7 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --partition=booster
+#SBATCH --threads-per-core=1
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -43,15 +44,15 @@ muster_main() {
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
     command -v module >/dev/null || { . /etc/profile; } || muster_stop 'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module load Stages/2025 || muster_stop 'module load Stages/2025 failed' "$(muster_versions Stages)"
+    module load "$(muster_first Stages/2026 Stages/2025 Stages/2024)" || muster_stop 'module load Stages/2026 or Stages/2025 or Stages/2024 failed' "$(muster_versions Stages)"
     module load GCC || muster_stop 'module load GCC failed' "$(muster_versions GCC)"
     module load OpenMPI || muster_stop 'module load OpenMPI failed' "$(muster_versions OpenMPI)"
-    module load CUDA/12 || muster_stop 'module load CUDA/12 failed' "$(muster_versions CUDA)"
+    module load CUDA || muster_stop 'module load CUDA failed' "$(muster_versions CUDA)"
     module load cuDNN || muster_stop 'module load cuDNN failed' "$(muster_versions cuDNN)"
     module load MPI-settings/CUDA || muster_stop 'module load MPI-settings/CUDA failed' "$(muster_versions MPI-settings)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
     unset PYTHONPATH
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000 MUSTER_HOST_SUFFIX=i
     muster_choose_port

@@ -1,17 +1,17 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'perlmutter'. It runs with sbatch alone.
-#   muster submit -A m1234_g -C gpu -N 1 -g 1 -t 00:30:00 --image site:pytorch -- python train.py
+#   muster submit -A m1234_g -N 1 -g 1 -t 00:30:00 --image site:pytorch -- python train.py
 #SBATCH --job-name=train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=32
 #SBATCH --gpus-per-node=1
 #SBATCH --account=m1234_g
-#SBATCH --constraint=gpu
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --qos=shared
+#SBATCH --constraint=gpu
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -52,7 +52,7 @@ muster_main() {
     export PYTHONNOUSERSITE=1
     export HDF5_USE_FILE_LOCKING=FALSE
     export MPICH_GPU_SUPPORT_ENABLED=0
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=torchrun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     muster_choose_port
@@ -69,7 +69,7 @@ muster_main() {
         --output="$muster_logs"/%N.log \
         --input=all \
         sh -c "$muster_task" muster 15 shifter \
-        --image=docker:nersc/pytorch:24.08.01 \
+        --image=docker:nersc/pytorch:25.02.01 \
         --module=gpu,nccl-plugin \
         --volume=/opt/venv/muster:/opt/muster-ranks/muster \
         --workdir=/home/ada/project \

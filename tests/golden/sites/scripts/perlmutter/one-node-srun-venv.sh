@@ -1,17 +1,17 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'perlmutter'. It runs with sbatch alone.
-#   muster submit -A m1234_g -C gpu -N 1 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
+#   muster submit -A m1234_g -N 1 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
 #SBATCH --job-name=train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=32
 #SBATCH --gpus-per-node=4
 #SBATCH --account=m1234_g
-#SBATCH --constraint=gpu
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --qos=regular
+#SBATCH --constraint=gpu
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -35,7 +35,6 @@ muster_main() {
     muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-32}
     [ "$muster_ntasks_per_node" -eq 4 ] || muster_stop 'the CPU masks are for 4 ranks on each node' 'write the script anew for this size: muster plan'
     [ "$muster_nodes" -lt 2 ] || muster_stop 'FI_MR_CACHE_MONITOR was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
-    [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_NET was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
     [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
     [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_NET_GDR_LEVEL was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
     [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_CROSS_NIC was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
@@ -47,7 +46,7 @@ muster_main() {
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
     export HDF5_USE_FILE_LOCKING=FALSE
     export MPICH_GPU_SUPPORT_ENABLED=0
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=4 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     muster_choose_port

@@ -265,16 +265,9 @@ if [ "${MUSTER_VISIBILITY:-all}" = one ]; then
     done
 fi
 
-# What jax.distributed.initialize() needs besides its rank. Beside the store of torchrun's agent it takes the next port.
+# What jax.distributed.initialize() needs besides its rank: the port of the meeting, or the one that an agent left free.
 if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
-    muster_jax_port=$MASTER_PORT
-    case ${MUSTER_LAUNCHER:-} in
-    *torchrun)
-        muster_jax_port=$((MASTER_PORT + 1))
-        # The last port of what a firewall lets through has none behind it.
-        [ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))
-        ;;
-    esac
+    muster_jax_port=${muster_jax_port:-$MASTER_PORT}
     case $MASTER_ADDR in
     *:*) export JAX_COORDINATOR_ADDRESS="[$MASTER_ADDR]:$muster_jax_port" ;;
     *) export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$muster_jax_port" ;;
@@ -317,27 +310,6 @@ muster_escape() {
         muster_escaped=$muster_escaped\\${muster_rest%"${muster_rest#?}"}
         muster_rest=${muster_rest#?}
     done
-}
-
-# A file, the image $3, is mounted by a setuid helper or by FUSE. Where users have neither, the engine unpacks it for
-# every rank (--unsquash); of several ranks on a node, or with an engine that cannot, one unpacks it for all of them.
-muster_image_opens() {
-    [ ! -w /dev/fuse ] || return 0
-    muster_program=$(command -v "$1")
-    muster_base=${muster_program%/bin/*}
-    for muster_starter in "$muster_base"/libexec/*/bin/starter-suid "$muster_base"/lib/*/bin/starter-suid \
-        "$muster_base"/lib/*/*/bin/starter-suid; do
-        [ ! -u "$muster_starter" ] || return 0
-    done
-    if [ "${muster_local_size:-1}" -eq 1 ] && "$1" exec --help 2>/dev/null | grep -q -e --unsquash; then
-        export "$2_UNSQUASH=1"
-        muster_how='the image is unpacked when its rank starts (--unsquash); a sandbox directory needs no unpacking'
-    else
-        muster_image_unpack "$1" "$2" "$3"
-        muster_how="every node unpacks the image once, to $muster_unpacked, until the end of the job"
-    fi
-    # shellcheck disable=SC2154  # of the part that tells who this is
-    [ "$muster_rank" -ne 0 ] || printf 'muster: /dev/fuse is closed to users on %s: %s\n' "$muster_here" "$muster_how" >&2
 }
 
 # Where ranks are started inside, by torchrun, the image has to have sh. An image that has to be unpacked is not asked.
@@ -435,7 +407,7 @@ muster_image_opens apptainer APPTAINER /images/train.sif
 muster_image_made_for apptainer /images/train.sif APPTAINER cuda
 muster_image_sees /tmp /home/ada /mnt/tier1 /mnt/tier2 /opt/venv/muster
 muster_image_takes APPTAINER /tmp /home/ada /mnt/tier1 /mnt/tier2
-muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_LOCAL_NNODES MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE NCCL_SOCKET_IFNAME RES_OPTIONS
+muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_LOCAL_NNODES MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE NCCL_SOCKET_IFNAME RES_OPTIONS
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
 

@@ -273,7 +273,7 @@ muster_image_sees() {
     done
 }
 
-muster_image_needs shifter docker://nersc/pytorch:24.08.01
+muster_image_needs shifter docker://nersc/pytorch:25.02.01
 muster_image_sees /tmp /home/ada /opt/venv/muster
 
 # The user's command, untouched; only rank 0 reads the standard input.

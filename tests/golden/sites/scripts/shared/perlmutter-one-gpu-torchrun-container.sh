@@ -149,7 +149,7 @@ muster_image_sees() {
     done
 }
 
-muster_image_needs shifter docker://nersc/pytorch:24.08.01
+muster_image_needs shifter docker://nersc/pytorch:25.02.01
 muster_image_sees /tmp /home/ada /opt/venv/muster
 
 # $1 with each $ doubled: torchrun reads $$ and ${local_rank} in every word as its own. Result in $muster_word.

@@ -32,6 +32,7 @@ muster_main() {
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-4}
     muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-16}
     [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
+    [ "$muster_nodes" -lt 2 ] || muster_stop 'GLOO_SOCKET_IFNAME was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
 
     # What an outer job, another launcher or the header left behind, and our own flags say better.
     unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
@@ -42,7 +43,7 @@ muster_main() {
     unset VIRTUAL_ENV
     unset "${!CONDA_@}"
     export PYTHONNOUSERSITE=1
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=mpirun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=4 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     muster_choose_port

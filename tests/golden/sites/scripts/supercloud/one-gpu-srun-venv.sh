@@ -40,12 +40,12 @@ muster_main() {
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
     command -v module >/dev/null || { . /etc/profile; } || muster_stop 'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module load anaconda/2023a || muster_stop 'module load anaconda/2023a failed' "$(muster_versions anaconda)"
-    module load mpi/openmpi-4.1.5 || muster_stop 'module load mpi/openmpi-4.1.5 failed' "$(muster_versions mpi)"
-    module load cuda/11.6 || muster_stop 'module load cuda/11.6 failed' "$(muster_versions cuda)"
-    module load nccl/2.11.4-cuda11.6 || muster_stop 'module load nccl/2.11.4-cuda11.6 failed' "$(muster_versions nccl)"
+    module load "$(muster_first anaconda/Python-ML-2025a anaconda/Python-ML-2024b anaconda/2023a)" || muster_stop 'module load anaconda/Python-ML-2025a or anaconda/Python-ML-2024b or anaconda/2023a failed' "$(muster_versions anaconda)"
+    module load "$(muster_first mpi/openmpi-5.0.5 mpi/openmpi-4.1.5)" || muster_stop 'module load mpi/openmpi-5.0.5 or mpi/openmpi-4.1.5 failed' "$(muster_versions mpi)"
+    module load "$(muster_first cuda/12.2 cuda/11.6)" || muster_stop 'module load cuda/12.2 or cuda/11.6 failed' "$(muster_versions cuda)"
+    module load "$(muster_first nccl/2.23.4-cuda12.2 nccl/2.11.4-cuda11.6)" || muster_stop 'module load nccl/2.23.4-cuda12.2 or nccl/2.11.4-cuda11.6 failed' "$(muster_versions nccl)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     muster_choose_port
