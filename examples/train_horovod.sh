@@ -7,7 +7,7 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:ee8832001d2a
+#SBATCH --comment=muster:73814a129f03
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 
@@ -34,7 +34,7 @@ muster_main() {
     . .venv/bin/activate || muster_stop 'the virtual environment .venv is not there' 'is it on a file system that the compute nodes see?'
     export HOROVOD_CONTROLLER=mpi
     export HOROVOD_CPU_OPERATIONS=mpi
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=mpirun+horovod MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     muster_choose_port

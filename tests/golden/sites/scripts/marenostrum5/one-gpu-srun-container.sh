@@ -11,6 +11,7 @@
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -32,6 +33,7 @@ muster_main() {
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-1}
     muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-20}
+    [ "$muster_nodes" -le 100 ] || muster_stop 'the QOS acc_ehpc takes jobs of at most 100 nodes' 'write the script anew for this size: muster plan'
     [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
     [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_IB_HCA was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
     [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_NET was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
@@ -51,7 +53,7 @@ muster_main() {
     export HF_HUB_OFFLINE=1
     export TRANSFORMERS_OFFLINE=1
     export HF_DATASETS_OFFLINE=1
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     muster_choose_port

@@ -4,10 +4,13 @@
 #SBATCH --job-name=train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
-#SBATCH --gpus-per-node=1
+#SBATCH --cpus-per-task=32
+#SBATCH --gres=gpu:1
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
+#SBATCH --partition=gpu
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -28,6 +31,7 @@ muster_main() {
     cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-1}
+    muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-32}
     [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
     [ "$muster_nodes" -lt 2 ] || muster_stop 'GLOO_SOCKET_IFNAME was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
     [ "$muster_nodes" -lt 2 ] || muster_stop 'RDMAV_FORK_SAFE was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
@@ -43,9 +47,9 @@ muster_main() {
     export PYTHONNOUSERSITE=1
     export UCX_TLS=self,sm,rc,ud
     export OMPI_MCA_pml=ucx
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=mpirun+torchrun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=mpirun+torchrun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     muster_choose_port
     muster_label=0
     muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES PYTHONNOUSERSITE UCX_TLS OMPI_MCA_pml RES_OPTIONS PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)

@@ -4,10 +4,13 @@
 #SBATCH --job-name=train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
-#SBATCH --gpus-per-node=1
+#SBATCH --cpus-per-task=32
+#SBATCH --gres=gpu:1
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
+#SBATCH --partition=gpu
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
@@ -28,6 +31,7 @@ muster_main() {
     cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-1}
+    muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-32}
     [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
     [ "$muster_nodes" -lt 2 ] || muster_stop 'GLOO_SOCKET_IFNAME was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
     [ "$muster_nodes" -lt 2 ] || muster_stop 'RDMAV_FORK_SAFE was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
@@ -36,9 +40,9 @@ muster_main() {
     unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
     unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
     muster_choose_port
 
     # The ranks.
@@ -49,7 +53,9 @@ muster_main() {
         --kill-on-bad-exit=0 \
         --export=ALL \
         --mpi=none \
+        --cpus-per-task="$muster_cpus_per_task" \
         --output="$muster_logs"/%N.log \
+        --hint=nomultithread \
         --input=0 \
         sh -c "$muster_task" muster python train.py
     exit "${muster_interrupted:-$muster_status}"
