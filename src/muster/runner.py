@@ -33,6 +33,7 @@ __all__ = [
     "end_group",
     "munge_is_down",
     "run",
+    "spawn",
     "start",
 ]
 
@@ -198,6 +199,30 @@ def end_group(process: Process, *, grace_s: float = 0.0) -> None:
         if stream is not None:
             stream.close()
     process.wait()
+
+
+def spawn(argv: Sequence[str], env: Mapping[str, str], *, files: Mapping[int, int], own_group: bool = False) -> int:
+    """Start `argv` with these descriptors (its number → ours); its process number, for the caller to wait for.
+
+    As `start`, without what `subprocess` costs a launch: 10 ms.
+    """
+    import fcntl
+
+    # Above all numbers that are given away, so that no source is overwritten.
+    high = {number: fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, 100) for number, source in files.items()}
+    actions = [(os.POSIX_SPAWN_DUP2, source, number) for number, source in high.items()]
+    ignored = [signal.SIGPIPE, signal.SIGXFSZ]  # Python ignores them; what it starts has not asked for that
+    try:
+        if own_group:
+            return os.posix_spawnp(argv[0], list(argv), dict(env), file_actions=actions, setsigdef=ignored, setpgroup=0)
+        return os.posix_spawnp(argv[0], list(argv), dict(env), file_actions=actions, setsigdef=ignored)
+    except FileNotFoundError as error:
+        raise _not_there(argv[0], error, None) from None
+    except OSError as error:
+        raise _refused_by_kernel(argv, env, error) from None
+    finally:
+        for descriptor in high.values():
+            os.close(descriptor)
 
 
 def become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:

@@ -5,16 +5,18 @@ A launcher reads its own report (`launchers/`); srun tells the ends of its tasks
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from muster.act.watch import JobOutput, LogFile
+import msgspec
+
+from muster.act.watch import JobOutput, Line, LogFile
 from muster.launchers import by_agents_first, known_launcher
 from muster.launchers.base import Launcher
 from muster.model.failure import Failure, of_agent
 from muster.slurm.srun_messages import read_step
 
-__all__ = ["first_failure"]
+__all__ = ["failure_in", "first_failure"]
 
 # The launchers' words stand in the last part of a file.
 _LOOKED_AT_BYTES = 1 << 22
@@ -25,19 +27,43 @@ def first_failure(output: JobOutput) -> Failure | None:
 
     A job that is not Muster's may have any launcher: the report of each is looked for.
     """
-    files = output.files()
-    known = known_launcher(output.launcher)
+    return _first_in([_Unlabelled(file) for file in output.files()], known_launcher(output.launcher))
+
+
+def failure_in(text: str, launcher: str) -> Failure | None:
+    """Return what went wrong first, by what a launcher and its ranks said on stderr."""
+    file = LogFile(Path())
+    lines = [file.line(line.encode()) for line in text.splitlines()]
+    return _first_in([[line.text.decode() for line in lines if _is_report(line)]], known_launcher(launcher))
+
+
+def _first_in(texts: Sequence[Iterable[str]], known: Launcher | None) -> Failure | None:
+    """Each text is the lines of one file, and may be gone through several times."""
     for launcher in [known] if known is not None else by_agents_first():
-        failure = launcher.first_failure(_lines(file) for file in files)
+        failure = launcher.first_failure(texts)
         if failure is not None:
             return failure
-    return _of_srun(files, known)
+    return _of_srun(texts, known)
 
 
-def _of_srun(files: Sequence[LogFile], launcher: Launcher | None) -> Failure | None:
+def _of_srun(texts: Sequence[Iterable[str]], launcher: Launcher | None) -> Failure | None:
     """Return the failure that srun tells; the batch script's own file is the last, and srun writes there."""
-    failure = next((failure for file in reversed(files) if (failure := read_step(_lines(file)).first)), None)
+    failure = next((failure for text in reversed(texts) if (failure := read_step(text).first)), None)
     return of_agent(failure, launcher.agent) if launcher is not None and launcher.agent else failure
+
+
+class _Unlabelled(msgspec.Struct, frozen=True):
+    """The lines of a file that are no rank's own: a launcher's report stands among them."""
+
+    file: LogFile
+
+    def __iter__(self) -> Iterator[str]:
+        return _lines(self.file)
+
+
+def _is_report(line: Line) -> bool:
+    """Whether it is no rank's own: it has no label, or the shell around the rank wrote it."""
+    return not line.labelled or line.text.startswith(b"muster: rank ")
 
 
 def _lines(file: LogFile) -> Iterator[str]:
@@ -48,7 +74,7 @@ def _lines(file: LogFile) -> Iterator[str]:
             stream.seek(max(0, stream.tell() - _LOOKED_AT_BYTES))
             for raw in stream:
                 line = file.line(raw.rstrip(b"\r\n"))
-                if not line.labelled:
+                if _is_report(line):
                     yield line.text.decode(errors="replace")
     except OSError:
         return

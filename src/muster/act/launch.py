@@ -1,16 +1,16 @@
-"""Run a plan now: become the script inside an allocation, become salloc around it, or supervise ranks here."""
+"""Run a plan now: its script inside an allocation, or in one that salloc holds around it; or ranks here."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
-from muster.errors import RequestError
+from muster.errors import RequestError, SiteError
 from muster.launchers import launcher_named
 from muster.launchers.base import Launcher, Starter
 from muster.look.place import scheduler_environment
@@ -23,31 +23,60 @@ from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
 from muster.runner import Runner, become, run
 
 if TYPE_CHECKING:
+    from muster.act.keep import Kept
     from muster.act.supervise import Outcome
 
-__all__ = ["run_allocated", "run_here", "run_within", "salloc_flags"]
+__all__ = ["become_shell", "run_allocated", "run_here", "run_within", "salloc_flags"]
 
-_WORD_BYTES = 120_000
 _NOT_FOR_SALLOC = frozenset({"export", "output", "error", "open-mode", "requeue", "no-requeue", "array"})
 
 
-def run_within(plan: Plan, environment: Mapping[str, str]) -> NoReturn:
-    """Over the allocation this process stands in: nothing of Muster stays but the script's shell."""
-    _append_errors()
-    become(_bash(job_script(plan)), {**environment, **carried(plan)})
+# Beyond the grace time that the ranks have, for launchers to report.
+_REPORT_S = 3.0
 
 
-def _bash(script: str) -> list[str]:
-    """bash with this script: in pieces, since the kernel passes no word of 128 KiB or more."""
-    if len(script.encode(errors="surrogateescape")) < _WORD_BYTES:
-        return ["bash", "-c", script]
-    step = _WORD_BYTES // 4  # a character is at most four bytes
-    pieces = [script[start : start + step] for start in range(0, len(script), step)]
-    return ["bash", "-c", 'eval "$(printf %s "$@")"', "bash", *pieces]
+def run_within(plan: Plan, environment: Mapping[str, str]) -> Kept:
+    """Over the allocation this process stands in."""
+    from muster.act.keep import keep
+
+    return keep(job_script(plan), {**environment, **carried(plan)}, patience_s=plan.grace_s + _REPORT_S)
 
 
-def run_allocated(plan: Plan, environment: Mapping[str, str], runner: Runner = run) -> NoReturn:
+def run_allocated(
+    plan: Plan,
+    environment: Mapping[str, str],
+    *,
+    say: Callable[[str], None] = lambda _: None,
+    wait_words: Callable[[str], str] = lambda _: "",
+    runner: Runner = run,
+) -> Kept:
     """In an allocation that salloc asks for, holds while the script runs, and gives back.
+
+    `wait_words` says why a job waits; `say` is told that, and where the job runs.
+    """
+    from muster.act.keep import Asked, keep_allocated
+    from muster.slurm.submit import parse_rejection
+
+    clean, script = _asked_before(plan, environment, runner)
+    kept, refusal = keep_allocated(
+        ["salloc", *salloc_flags(plan)],
+        script,
+        {**clean, **carried(plan)},
+        Asked(
+            plan.grace_s + _REPORT_S,
+            say,
+            wait_words,
+            steps_of_slurm=launcher_named(plan.launcher).starter(plan.engine) is Starter.STEP,
+        ),
+    )
+    if not kept.started and kept.signal is None:
+        rejection = parse_rejection("\n".join(refusal))
+        raise SiteError(rejection.sentence, hint=rejection.hint)
+    return kept
+
+
+def _asked_before(plan: Plan, environment: Mapping[str, str], runner: Runner) -> tuple[dict[str, str], str]:
+    """The environment for Slurm's clients, and the script.
 
     salloc would wait for nodes that will never be, and refuse with status 1 and no hint: sbatch is asked first.
     """
@@ -59,8 +88,22 @@ def run_allocated(plan: Plan, environment: Mapping[str, str], runner: Runner = r
     script = job_script(plan)
     answer = runner(["sbatch", "--test-only"], env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30)
     accepted(answer, partial(misfit_of, plan, runner, clean))
+    return clean, script
+
+
+def become_shell(plan: Plan, environment: Mapping[str, str], *, within: bool, runner: Runner = run) -> NoReturn:
+    """The script of a shell: nothing of Muster stays between it and its terminal."""
+    from muster.act.keep import script_in_memory
+
     _append_errors()
-    become(["salloc", "--quiet", *salloc_flags(plan), *_bash(script)], {**clean, **carried(plan)})
+    if within:
+        clean, script, before = dict(environment), job_script(plan), []
+    else:
+        clean, script = _asked_before(plan, environment, runner)
+        before = ["salloc", "--quiet", *salloc_flags(plan)]
+    memory = script_in_memory(script)
+    os.dup2(memory, 3)
+    become([*before, "bash", "/dev/fd/3"], {**clean, **carried(plan)})
 
 
 def _append_errors() -> None:
@@ -89,13 +132,15 @@ def salloc_flags(plan: Plan) -> list[str]:
 
 def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     """On this machine, under our own supervisor; mpirun supervises its ranks itself."""
-    from muster.act.supervise import Member, supervise
+    from muster.act.keep import keep
+    from muster.act.supervise import Member, Outcome, supervise
 
     clean = {name: value for name, value in environment.items() if name not in STALE}
     launcher = launcher_named(plan.launcher)
     if launcher.starter(plan.engine) is not Starter.MUSTER:
         port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}
-        become(_bash(job_script(plan)), {**clean, **port, **carried(plan)})
+        given = {**clean, **port, **carried(plan)}
+        return Outcome(keep(job_script(plan), given, patience_s=plan.grace_s + _REPORT_S).status, None)
     count = launcher.processes_here(plan)
     shared = _shared_environment(plan, clean)
     texts = {Fragment(f'"${each.variable}"'): prologue_text(plan, each) for each in launcher.prologues(plan)}

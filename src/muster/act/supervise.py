@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Member", "Outcome", "supervise"]
 
 _CHUNK_BYTES = 65536
+# All ranks have ended: what is still in their pipes is there at once.
+_DRAIN_S = 0.5
 # torchrun's report of a failure stands at the end of what it says.
 _KEPT_BYTES = 1 << 18
 
@@ -175,8 +177,15 @@ def _wait(
     first: _Running | None = None
     interrupted: int | None = None
     deadline: float | None = None
+    quiet_at: float | None = None
     while any(each.status is None for each in running) or _open_streams(selector):
-        patience = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if quiet_at is None and all(each.status is not None for each in running):
+            quiet_at = time.monotonic() + _DRAIN_S
+        if quiet_at is not None and time.monotonic() >= quiet_at:
+            _close_streams(selector)  # a process that left its rank's group holds a pipe: it is not ours to wait for
+            break
+        ends = [each for each in (deadline, quiet_at) if each is not None]
+        patience = max(0.0, min(ends) - time.monotonic()) if ends else None
         for key, _ in selector.select(patience):
             if isinstance(key.data, (_Stream, _Report)):
                 _drain(key, selector)
@@ -195,8 +204,6 @@ def _wait(
             deadline = time.monotonic() + grace_s
         if deadline is not None and time.monotonic() >= deadline:
             _end_all(running, signal.SIGKILL)
-            if all(each.status is not None for each in running):
-                break  # a grandchild that left its group still holds a pipe: nothing more is ours to wait for
             deadline = time.monotonic() + grace_s
     if interrupted is not None:
         return Outcome(128 + interrupted, None)
@@ -205,6 +212,12 @@ def _wait(
 
 def _open_streams(selector: selectors.BaseSelector) -> bool:
     return any(isinstance(key.data, (_Stream, _Report)) for key in selector.get_map().values())
+
+
+def _close_streams(selector: selectors.BaseSelector) -> None:
+    for key in selector.get_map().values():
+        if isinstance(key.data, (_Stream, _Report)):
+            key.data.close()
 
 
 def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:

@@ -35,6 +35,7 @@ options:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status of the documented table (docs/reference/exit-status.md)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _open_closed_streams()
     gc.set_threshold(100_000)  # what a start loads is never garbage: looking for some costs 3 ms of 60
     _let_streams_take_any_text()
     try:
@@ -68,6 +69,24 @@ def _spell(error: UnicodeError) -> tuple[str | bytes, int]:
     return "".join(
         _IN_ASCII.get(each) or each.encode("ascii", "backslashreplace").decode() for each in letters
     ), error.end
+
+
+_STREAMS = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
+
+
+def _open_closed_streams() -> None:
+    """Where the caller closed a standard stream, its number must not become another file's.
+
+    What is then read is empty, and what is written is refused, in words.
+    """
+    for number, (name, mode, access) in enumerate(_STREAMS):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, access)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _dispatch(words: list[str]) -> int:
@@ -168,6 +187,10 @@ def _explain(error: Exception) -> int:
             f"no space is left to write {error.filename or 'the output'}", "make room there, or write elsewhere"
         )
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still to be written has no place
+        return 2
+    if isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
+        print_error("the standard output is closed", "open it, or send it to /dev/null")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
     if isinstance(error, FileNotFoundError) and not _has_working_directory():
         print_error("the working directory is not there any more", "cd to a directory that is there")

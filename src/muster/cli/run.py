@@ -21,9 +21,12 @@ from muster.job.option import option, parse_count
 def main(words: Words) -> int:
     """Run; the status is the one of the first rank that failed."""
     start_by_name("run", words.without())
+    from functools import partial
+
     from muster.act.launch import run_allocated, run_here, run_within
     from muster.act.preflight import check_before_start
     from muster.act.rank_library import make_rank_library
+    from muster.cli.closing import close, wait_words
     from muster.look.place import Place, place_of, refuse_in_every_rank
     from muster.look.size import sized_by_allocation
     from muster.model.plan import Engine
@@ -55,9 +58,11 @@ def main(words: Words) -> int:
     if words.verbose:
         say(f"{place}: {why}; launcher {plan.launcher}: {plan.launcher_reason.text}")
     if place is Place.WITHIN:
-        run_within(plan, facts.environment)
+        close(plan, run_within(plan, facts.environment), quiet=quiet)
     if place is Place.ALLOCATE:
-        run_allocated(plan, facts.environment)
+        news = partial(say, quiet=quiet)
+        kept = run_allocated(plan, facts.environment, say=news, wait_words=wait_words)
+        close(plan, kept, quiet=quiet)
     outcome = run_here(plan, facts.environment)
     if outcome.first_failed is not None and plan.shape.ntasks > 1:
         say(f"rank {outcome.first_failed} ended with status {outcome.status}; the others were ended", quiet=quiet)

@@ -10,7 +10,7 @@ from muster.errors import MachineLacks
 
 def main(words: Words) -> int:
     """Become the shell."""
-    from muster.act.launch import run_allocated, run_within
+    from muster.act.launch import become_shell
     from muster.act.rank_library import make_rank_library
     from muster.look.image_facts import look_at_image
     from muster.look.place import Place, place_of
@@ -40,8 +40,7 @@ def main(words: Words) -> int:
         text = "how many cores go with a GPU is not known here: Slurm gives its default, often one; -c N asks for more"
         say(text, quiet=words.quiet)
     make_rank_library(plan.rank_library)
-    become_it = run_within if place is Place.WITHIN else run_allocated
-    return become_it(plan, facts.environment)
+    return become_shell(plan, facts.environment, within=place is Place.WITHIN)
 
 
 _NOT_FOR_A_SHELL = (

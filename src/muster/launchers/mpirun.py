@@ -28,6 +28,10 @@ NEW_REPORT = "muster_report=$(mktemp) && trap 'rm -f \"$muster_report\"' EXIT"
 REPORT_KEPT = 'for _ in {1..20}; do kill -0 "$!" 2>/dev/null && sleep 0.05; done'
 KEEP_REPORT = ' 2> >(tee -i "$muster_report" >&2)'
 
+# What the shell of the rank itself says (render/shell/go_mpi_rank.sh).
+_OF_A_RANK = re.compile(
+    r"^muster: rank (?P<rank>[0-9]{1,9}) on (?P<host>\S+) ended with status (?P<status>[0-9]{1,3})$"
+)
 _OPEN_MPI_SIGNAL = re.compile(
     r"^\S+ noticed that process rank (?P<rank>[0-9]{1,9}) with PID [0-9]+ on node (?P<host>\S+) "
     r"exited on signal (?P<signal>[0-9]{1,9})"
@@ -115,6 +119,8 @@ def mpirun_failure(lines: Iterable[str]) -> Failure | None:
     host: str | None = None
     in_hydra = ""
     for text in lines:
+        if found := _OF_A_RANK.match(text):
+            return failure_of(int(found["rank"]), found["host"], int(found["status"]), text)
         if found := _OPEN_MPI_SIGNAL.match(text):
             return failure_of(int(found["rank"]), found["host"], 128 + int(found["signal"]), text)
         if found := _OPEN_MPI_PROCESS.match(text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -11,14 +12,19 @@ from muster.launchers.base import Part
 __all__ = ["compose", "part"]
 
 
+# Comments and docstrings: Open MPI takes a command line of 128 KiB, and all texts stand in it beside the user's words.
+_NO_CODE = re.compile(r'^\s*(?:#[^\n]*|"""(?:.|\n)*?""")?\n', re.MULTILINE)
+
+
 @cache
 def part(name: Part) -> str:
     """Return one file of render/shell, of rank/ where the name says that it is Python, or a launcher's own by path."""
     here = Path(__file__)
     if isinstance(name, Path):
         return name.read_text(encoding="utf-8")
-    file = here.parents[1] / "rank" / name if name.endswith(".py") else here.with_name("shell") / f"{name}.sh"
-    return file.read_text(encoding="utf-8")
+    if name.endswith(".py"):
+        return _NO_CODE.sub("", (here.parents[1] / "rank" / name).read_text(encoding="utf-8"))
+    return here.with_name("shell").joinpath(f"{name}.sh").read_text(encoding="utf-8")
 
 
 def compose(names: Iterable[Part]) -> str:

@@ -67,8 +67,10 @@ def _bytes_of(character: str) -> str:
 
 def _main(plan: Plan, launcher: Launcher) -> Iterator[str]:
     """The lines of the job itself. A line may hold a line break of the user's, so nothing is indented afterwards."""
-    yield "# Ctrl-C ends the ranks; whatever the launcher then says, this is what happened."
+    yield "# Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened."
     yield "trap 'muster_interrupted=130' INT"
+    yield "trap 'muster_interrupted=143' TERM"
+    yield "trap 'muster_interrupted=129' HUP"
     yield from _job(plan)
     yield from _environment(plan, launcher)
     yield from _step(plan, launcher)

@@ -16,8 +16,10 @@
 
 # The job. What it calls stands below.
 muster_main() {
-    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
     trap 'muster_interrupted=130' INT
+    trap 'muster_interrupted=143' TERM
+    trap 'muster_interrupted=129' HUP
     # This job: its id, its directory, its size as it was granted.
     [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID

@@ -1,0 +1,480 @@
+"""Muster stays beside the script that it has started: it passes the output on, ends it, and gives the nodes back.
+
+The script's shell, or salloc, would tell little: salloc says 0 for a script that was killed, srun writes to a full disk
+in silence, and an allocation outlives whoever asked for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.errors import MachineLacks
+from muster.runner import spawn
+
+__all__ = ["Asked", "Kept", "keep", "keep_allocated", "script_in_memory"]
+
+_CHUNK_BYTES = 1 << 16
+# A pipe that can be written takes so much at once.
+_PIECE_BYTES = 4096
+# Launchers report a failure at the end of what they say.
+_REPORT_BYTES = 1 << 18
+_LOOK_S = 0.5
+# A process that left its rank's group may hold our pipes for ever.
+_DRAIN_S = 0.5
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Where the script's shell finds what it is handed.
+_SCRIPT, _TOLD, _INPUT, _ERRORS = 3, 4, 5, 6
+
+# salloc's own news, which Muster says in its own words.
+_NEWS = re.compile(
+    r"salloc: (?:(?:Pending|Granted) job allocation|job \d+ |Waiting for resource|Nodes .* ready for job"
+    r"|Relinquishing job|Job allocation \d+ has been revoked)"
+)
+_REVOKED = re.compile(r"salloc: Job allocation \d+ has been revoked")
+_JOB = re.compile(r"salloc: (?:Pending|Granted) job allocation (\d+)")
+
+# What salloc starts: it says that it is there and how the script ended, whatever salloc makes of that.
+_WITHIN_SALLOC = f"""\
+trap : INT TERM HUP
+printf 'started %s %s\\n' "$$" "$SLURM_JOB_NODELIST" >&{_TOLD}
+[ "$1" -eq 0 ] || exec <&{_INPUT} {_INPUT}<&-
+exec 2>&{_ERRORS} {_ERRORS}>&-
+bash /dev/fd/{_SCRIPT} {_TOLD}>&-
+muster_status=$?
+printf 'ended %s\\n' "$muster_status" >&{_TOLD}
+exit "$muster_status"
+"""
+
+# Lives as long as we do: at our end it gives the allocation back, unless we said that this is done.
+_GUARD = """\
+job=
+while read -r word number; do
+    case $word in
+    job) job=$number ;;
+    done) exit ;;
+    esac
+done
+kill -TERM "$1"
+[ -z "$job" ] || scancel "$job"
+"""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """How it ended."""
+
+    status: int
+    started: bool
+    """Whether the script began: nodes may never have been granted."""
+
+    signal: int | None = None
+    """What we were told to end with."""
+
+    job: str | None = None
+    unwritten: str | None = None
+    """Why the output could not be written."""
+
+    killed: bool = False
+    """The script's own shell was killed."""
+
+    report: str = ""
+    """The end of what was said on stderr."""
+
+    output: str = ""
+    """The end of what was said on stdout."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """How a script is kept in its allocation."""
+
+    patience_s: float
+    """What is told to end has so long to do so."""
+
+    say: Callable[[str], None]
+    wait_words: Callable[[str], str]
+    """Why a job waits, for `say`."""
+
+    steps_of_slurm: bool
+    """Whether the ranks are Slurm's own steps, which it asks to end: srun would kill them at once."""
+
+
+class _Pump:
+    """One stream of the script's, passed on as it is; its end is kept."""
+
+    def __init__(self, target: int, *, kept_bytes: int = 0) -> None:
+        self.reader, self.writer = os.pipe()
+        self.target = target
+        self.error: OSError | None = None
+        self.open = True
+        self.end = b""
+        self._kept_bytes = kept_bytes
+        self._pending = memoryview(b"")
+
+    def descriptor(self) -> tuple[int, int]:
+        """What to wait for: more to read, or room to write it to."""
+        return (self.target, select.POLLOUT) if self._pending else (self.reader, select.POLLIN)
+
+    def go_on(self) -> None:
+        if self._pending:
+            self._write()
+            return
+        chunk = os.read(self.reader, _CHUNK_BYTES)
+        self.open = bool(chunk)
+        if self._kept_bytes:
+            self.end = (self.end + chunk)[-self._kept_bytes :]
+        self._pending = memoryview(chunk if self.error is None else b"")
+
+    def _write(self) -> None:
+        try:
+            self._pending = self._pending[os.write(self.target, self._pending[:_PIECE_BYTES]) :]
+        except BlockingIOError:
+            return
+        except OSError as error:  # the ranks go on until they are ended: what they say has no place
+            self.error, self._pending = error, memoryview(b"")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return not self.open and not self._pending
+
+
+class _Lines(_Pump):
+    """What is said to us, line by line."""
+
+    def __init__(self, heard: Callable[[str], None]) -> None:
+        super().__init__(-1)
+        self._heard = heard
+
+    def go_on(self) -> None:
+        chunk = os.read(self.reader, _CHUNK_BYTES)
+        *lines, self.end = (self.end + chunk).split(b"\n")
+        if not chunk and self.end:
+            lines.append(self.end)
+        self.open = bool(chunk)
+        for line in lines:
+            self._heard(line.decode(errors="replace"))
+
+
+class _Keeper:
+    """One script while it runs."""
+
+    def __init__(self, patience_s: float) -> None:
+        self.out = _Pump(1, kept_bytes=_REPORT_BYTES)
+        self.errors = _Pump(2, kept_bytes=_REPORT_BYTES)
+        self.pumps: list[_Pump] = [self.out, self.errors]
+        self.group: int | None = None
+        self.child = 0
+        self.child_status: int | None = None
+        self.ended: int | None = None
+        self.numbers: list[int] = []
+        self.told: int | None = None
+        self.patience_s = patience_s
+        self.kill_at: float | None = None
+
+    def run(self, wake: int, look: Callable[[], None] = lambda: None) -> None:
+        """Pass on until the script and its parent have ended, and a little longer."""
+        until: float | None = None
+        while until is None or time.monotonic() < until:
+            moved = self._pass_on(wake, _LOOK_S if until is None else 0.05)
+            self._reap()
+            self._hear()
+            look()
+            if self.child_status is None:
+                continue
+            if all(pump.is_done for pump in self.pumps):
+                return
+            if until is None or (moved and until - time.monotonic() < _DRAIN_S / 2):
+                until = time.monotonic() + _DRAIN_S if until is None else until + 0.05
+
+    def _pass_on(self, wake: int, patience_s: float) -> bool:
+        waiting = select.poll()
+        waiting.register(wake, select.POLLIN)
+        pumps = {}
+        for pump in self.pumps:
+            if not pump.is_done:
+                descriptor, event = pump.descriptor()
+                waiting.register(descriptor, event)
+                pumps[descriptor] = pump
+        ready = [descriptor for descriptor, _ in waiting.poll(patience_s * 1000)]
+        if wake in ready:
+            os.read(wake, 512)
+        for descriptor in ready:
+            if descriptor != wake:
+                pumps[descriptor].go_on()
+        return bool(ready)
+
+    def _reap(self) -> None:
+        if self.child_status is not None:
+            return
+        pid, status = os.waitpid(self.child, os.WNOHANG)
+        if pid:
+            self.child_status = os.waitstatus_to_exitcode(status)
+
+    def _hear(self) -> None:
+        """A signal to us, or an output that nobody takes, ends the script."""
+        if self.told is None and self.out.error is not None:
+            self._tell(signal.SIGPIPE, signal.SIGTERM)
+        for number in [each for each in self.numbers if each in _ENDINGS]:
+            self._tell(number, signal.SIGINT if number == signal.SIGINT and self.group is None else signal.SIGTERM)
+        self.numbers.clear()
+        if self.kill_at is not None and time.monotonic() > self.kill_at and self.child_status is None:
+            self.kill_at = time.monotonic() + self.patience_s
+            self._send(signal.SIGKILL)
+
+    def _tell(self, number: int, passed_on: int) -> None:
+        self.told = self.told or number
+        self._end_in_time()
+        self._send(passed_on)
+
+    def _end_in_time(self) -> None:
+        self.kill_at = self.kill_at or time.monotonic() + self.patience_s
+
+    def _send(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            if self.group is not None:
+                os.killpg(self.group, number)
+            elif self.child_status is None:
+                os.kill(self.child, number)
+
+    def kept(self, *, started: bool, job: str | None = None, killed: bool = False) -> Kept:
+        """What is to be said of it."""
+        error = self.out.error
+        status = self.ended if self.ended is not None else _as_shell(self.child_status or 0)
+        if killed:
+            status = 128 + signal.SIGKILL
+        told = self.told
+        if isinstance(error, BrokenPipeError) or told in _ENDINGS:
+            status = 128 + (told or signal.SIGPIPE)
+        elif error is not None:
+            status = status if told is None and status else 2
+        unwritten = error.strerror if error is not None and not isinstance(error, BrokenPipeError) else None
+        return Kept(
+            status,
+            started,
+            told if told in _ENDINGS else None,
+            job,
+            unwritten,
+            killed,
+            self.errors.end.decode(errors="replace"),
+            self.out.end.decode(errors="replace"),
+        )
+
+
+def _as_shell(status: int) -> int:
+    return 128 - status if status < 0 else status
+
+
+def keep(script: str, environment: Mapping[str, str], *, patience_s: float) -> Kept:
+    """Run the script in a shell of its own, here, and wait for it; what is told to end has `patience_s` to do so."""
+    keeper = _Keeper(patience_s)
+    with _listening(keeper) as wake, _handed_over(script) as memory:
+        files = {1: keeper.out.writer, 2: keeper.errors.writer, _SCRIPT: memory}
+        keeper.child = keeper.group = spawn(["bash", f"/dev/fd/{_SCRIPT}"], environment, files=files, own_group=True)
+        _close(keeper.out.writer, keeper.errors.writer)
+        with _foreground(keeper.group):
+            keeper.run(wake)
+    return keeper.kept(started=True)
+
+
+class _Allocated(_Keeper):
+    """One script inside an allocation that salloc holds."""
+
+    def __init__(self, asked: Asked, environment: Mapping[str, str]) -> None:
+        super().__init__(asked.patience_s)
+        self._asked = asked
+        self._environment = environment
+        self.salloc = _Lines(self._hear_salloc)
+        self.shell = _Lines(self._hear_shell)
+        self.pumps += [self.salloc, self.shell]
+        self.job: str | None = None
+        self.started = False
+        self.revoked = False
+        self.guard = -1
+        self.refusal: list[str] = []
+        self._waits_since = time.monotonic()
+        self._ask_at = self._waits_since + 1.0
+        self._last_words = ""
+
+    def _hear_salloc(self, line: str) -> None:
+        found = _JOB.match(line)
+        if found:
+            self.job = found[1]
+            os.write(self.guard, f"job {self.job}\n".encode())
+        elif _REVOKED.match(line) and self.started and self.ended is None:
+            # The script ends with its ranks; where a launcher waits for a lost node, it is ended.
+            self.revoked = True
+            self._end_in_time()
+        elif not _NEWS.match(line):
+            self.refusal.append(line)
+            if self.started:
+                os.write(2, f"{line}\n".encode())
+
+    def _hear_shell(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        if word == "started":
+            self.started = True
+            pid, _, nodes = rest.partition(" ")
+            self.group = int(pid)
+            if self.told is not None:
+                self._send(signal.SIGTERM)
+            _give_terminal(self.group)
+            self._asked.say(f"job {self.job} runs on {nodes}")
+        elif word == "ended":
+            self.ended = int(rest)
+
+    def kill_script(self) -> None:
+        super()._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        if number == signal.SIGTERM and self.started and self.job is not None and self._asked.steps_of_slurm:
+            with _nothing() as nothing, suppress(MachineLacks):
+                words = ["scancel", "--quiet", "--signal=TERM", self.job]
+                spawn(words, self._environment, files=dict.fromkeys(range(3), nothing))
+        else:
+            super()._send(number)
+
+    def look(self) -> None:
+        """While it waits, say why, and when Slurm expects it to start: once, and whenever that changes."""
+        now = time.monotonic()
+        if self.started or self.job is None or self.child_status is not None or now < self._ask_at:
+            return
+        self._ask_at = now + min(60.0, max(5.0, (now - self._waits_since) / 4))
+        words = self._asked.wait_words(self.job)
+        if words and words != self._last_words:
+            self._last_words = words
+            self._asked.say(words)
+
+
+def keep_allocated(
+    salloc: Sequence[str],
+    script: str,
+    environment: Mapping[str, str],
+    asked: Asked,
+) -> tuple[Kept, list[str]]:
+    """Run the script in an allocation that `salloc` (its words) asks for; how it ended, and what else salloc said."""
+    keeper = _Allocated(asked, environment)
+    reader, guard = os.pipe()
+    with _listening(keeper) as wake, _handed_over(script) as memory, _open_input() as (given, terminal):
+        files = {
+            0: given,
+            1: keeper.out.writer,
+            2: keeper.salloc.writer,
+            _SCRIPT: memory,
+            _TOLD: keeper.shell.writer,
+            _ERRORS: keeper.errors.writer,
+            **({_INPUT: 0} if terminal else {}),
+        }
+        words = [*salloc, "sh", "-c", _WITHIN_SALLOC, "muster", str(int(terminal))]
+        keeper.child = spawn(words, environment, files=files)
+        _close(*(pump.writer for pump in keeper.pumps))
+        keeper.guard = guard
+        watcher = _start_guard(reader, keeper.child, environment)
+        os.close(reader)
+        with _foreground(None):
+            keeper.run(wake, keeper.look)
+        if (keeper.child_status or 0) < 0:
+            keeper.kill_script()  # salloc was killed: the guard gives back what it held
+        else:
+            os.write(guard, b"done\n")
+        os.close(guard)
+        os.waitpid(watcher, 0)
+    killed = keeper.started and keeper.ended is None and keeper.told is None
+    kept = keeper.kept(started=keeper.started, job=keeper.job, killed=killed)
+    return replace(kept, killed=killed and not keeper.revoked), keeper.refusal
+
+
+def _start_guard(reader: int, child: int, environment: Mapping[str, str]) -> int:
+    with _nothing() as nothing:
+        files = {0: reader, 1: nothing, 2: nothing}
+        return spawn(["sh", "-c", _GUARD, "muster", str(child)], environment, files=files, own_group=True)
+
+
+@contextmanager
+def _nothing() -> Iterator[int]:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        yield nothing
+    finally:
+        os.close(nothing)
+
+
+@contextmanager
+def _listening(keeper: _Keeper) -> Iterator[int]:
+    """Signals are noted, and wake whoever waits at the descriptor."""
+    wake, waker = os.pipe()
+    os.set_blocking(waker, False)
+    old_waker = signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    noted = (*_ENDINGS, signal.SIGCHLD)
+    old = {number: signal.signal(number, lambda number, _: keeper.numbers.append(number)) for number in noted}
+    try:
+        yield wake
+    finally:
+        signal.set_wakeup_fd(old_waker)
+        for number, handler in old.items():
+            signal.signal(number, handler)
+        _close(wake, waker)
+
+
+@contextmanager
+def _handed_over(script: str) -> Iterator[int]:
+    """The script in memory that nobody else can open: a word of a command line is for everybody to read."""
+    memory = script_in_memory(script)
+    try:
+        yield memory
+    finally:
+        os.close(memory)
+
+
+def script_in_memory(script: str) -> int:
+    """A descriptor from which bash reads the script as /dev/fd/3; the script closes it for what it starts."""
+    memory = os.memfd_create("muster-script")
+    with os.fdopen(os.dup(memory), "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        file.write(f"exec {_SCRIPT}<&-\n{script}")
+    return memory
+
+
+@contextmanager
+def _open_input() -> Iterator[tuple[int, bool]]:
+    """What salloc reads, and whether the script reads another: salloc would deal with a terminal by itself."""
+    if not os.isatty(0):
+        yield 0, False
+        return
+    with _nothing() as nothing:
+        yield nothing, True
+
+
+@contextmanager
+def _foreground(group: int | None) -> Iterator[None]:
+    """The terminal is the script's, if we have it, and ours again at the end: Ctrl-C is for it, and rank 0 may read."""
+    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    mine = os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
+    try:
+        if group is not None and mine:
+            _give_terminal(group)
+        yield
+    finally:
+        if mine:
+            with suppress(OSError):
+                os.tcsetpgrp(0, os.getpgrp())
+        signal.signal(signal.SIGTTOU, before)
+
+
+def _give_terminal(group: int) -> None:
+    """A process of that group that asked for the terminal too early goes on."""
+    with suppress(OSError):
+        if os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp():
+            os.tcsetpgrp(0, group)
+            os.killpg(group, signal.SIGCONT)
+
+
+def _close(*descriptors: int) -> None:
+    for each in descriptors:
+        os.close(each)

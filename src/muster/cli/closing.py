@@ -1,0 +1,145 @@
+"""What `muster run` says while it waits for nodes, and at its end: who failed first, where, how, and a known cause."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from muster.cli.output import say
+
+if TYPE_CHECKING:
+    from muster.act.keep import Kept
+    from muster.model.plan import Plan
+    from muster.model.failure import Failure
+
+__all__ = ["close", "wait_words"]
+
+_LINES = 15
+
+
+def wait_words(job: str) -> str:
+    """Why a job waits and when Slurm expects it to start, in one sentence; empty where nobody says so."""
+    from msgspec.structs import replace
+
+    from muster.cli.asking import expected_start, scheduler, when
+    from muster.errors import MusterError
+    from muster.slurm.states import Phase
+
+    try:
+        jobs = replace(scheduler(), timeout_s=5.0).jobs([job]).jobs
+    except MusterError:
+        return ""
+    if not jobs or jobs[0].state.phase is not Phase.WAITING:
+        return ""
+    expected = expected_start(jobs[0])
+    start = f"expected to start {when(expected)}" if expected else "Slurm has not yet estimated when it starts"
+    reason = jobs[0].reason
+    return f"job {job} waits for its nodes: {reason.code}: {reason.sentence}; {start}. Ctrl-C withdraws it"
+
+
+def close(plan: Plan, kept: Kept, *, quiet: bool) -> NoReturn:
+    """Say what happened, and leave with its status, at once: an interpreter's own end costs a launch 14 ms."""
+    status = _closed(plan, kept, quiet=quiet)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _closed(plan: Plan, kept: Kept, *, quiet: bool) -> int:
+    from muster.cli.app import print_error
+
+    if kept.unwritten is not None:
+        print_error(
+            f"the output cannot be written: {kept.unwritten}; the ranks were ended",
+            "make room there, or write elsewhere; >/dev/null takes everything",
+        )
+        return kept.status
+    if kept.signal is not None:
+        say(_of_signal(kept), quiet=quiet)
+        return kept.status
+    if kept.status in {0, 128 + 13}:
+        return kept.status
+    from muster.act.first_failure import failure_in
+
+    failure = failure_in(kept.report, plan.launcher)
+    say(_sentence(kept, failure), quiet=quiet)
+    _say_known(kept, failure, quiet=quiet)
+    if kept.job is not None:
+        _remember(plan, kept)
+    return kept.status
+
+
+def _of_signal(kept: Kept) -> str:
+    how = {2: "Ctrl-C", 1: "a hang-up"}.get(kept.signal or 0, "SIGTERM")
+    if not kept.started:
+        job = f": job {kept.job} is withdrawn" if kept.job else ""
+        return f"ended by {how} before there were nodes{job}"
+    return f"ended by {how}{_job(kept)}"
+
+
+def _job(kept: Kept) -> str:
+    return "" if kept.job is None else f" (job {kept.job})"
+
+
+def _sentence(kept: Kept, failure: Failure | None) -> str:
+    if kept.killed or (failure is None and kept.status == 128 + 9):
+        return f"the job's script was ended by SIGKILL on this host, and its ranks with it{_job(kept)}"
+    if failure is not None:
+        return f"first: {failure.sentence}{_job(kept)}"
+    ended = _slurm_says(kept.job)
+    if ended:
+        return ended
+    return f"it ended with status {kept.status}, and no launcher says which rank was the first{_job(kept)}"
+
+
+def _slurm_says(job: str | None) -> str:
+    """The sentence of a job that Slurm itself has ended: at its time limit, for a failed node, for another job."""
+    if job is None:
+        return ""
+    from msgspec.structs import replace
+
+    from muster.cli.asking import Case, scheduler
+    from muster.cli.status import headline
+    from muster.errors import MusterError
+    from muster.slurm.states import Phase
+
+    try:
+        jobs = replace(scheduler(), timeout_s=5.0).jobs([job]).jobs
+    except MusterError:
+        return ""
+    ended = jobs and jobs[0].state.phase is Phase.ENDED_BADLY and jobs[0].state.name != "FAILED"
+    return headline(Case(job, jobs[0], None)) if ended else ""
+
+
+def _say_known(kept: Kept, failure: Failure | None, *, quiet: bool) -> None:
+    """The known error in the last lines of the rank that failed first."""
+    if quiet:
+        return
+    from muster.check.log import explain
+
+    rank = f"{failure.tasks[0]}: " if failure is not None and failure.tasks else ""
+    lines = [line.removeprefix(rank) for line in kept.report.splitlines() if line.startswith(rank)]
+    found = explain(lines[-_LINES:])
+    if found is not None:
+        say(f"known: {found.cause}")
+        say(f"hint: {found.remedy}")
+
+
+def _remember(plan: Plan, kept: Kept) -> None:
+    """Keep the end of what was said, so that `logs` and `why` know this run too: no run directory holds its output."""
+    from pathlib import Path
+
+    from muster.act.record import Run, make_run_directory, register
+    from muster.cli.asking import state
+    from muster.errors import MusterError
+    from muster.render.explain import plan_as_json
+
+    def fill(folder: Path) -> None:
+        (folder / "logs" / "ranks.log").write_bytes(kept.output.encode() + kept.report.encode())
+
+    try:
+        folder = make_run_directory(state() / "runs", plan.job_name, {"plan.json": plan_as_json(plan)}, fill=fill)
+        register(state(), Run(str(kept.job), folder, plan.job_name))
+    except (OSError, MusterError):
+        return
