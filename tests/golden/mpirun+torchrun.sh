@@ -588,7 +588,7 @@ export NODE_RANK="$GROUP_RANK"
 [ "$RANK" -eq 0 ] || exec </dev/null
 # Into the keeper's pipes, which get to know whose they are. Where they cannot be opened, the agent's own streams do.
 muster_pipe=$((LOCAL_RANK * 2 + 400))
-if { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
+if [ -n "${MUSTER_PIPES:-}" ] && { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
     exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
     printf '%s %s\n' "$RANK" "$$" >&2
 fi

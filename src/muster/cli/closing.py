@@ -10,8 +10,8 @@ from muster.cli.output import say
 
 if TYPE_CHECKING:
     from muster.act.keep import Kept
-    from muster.model.plan import Plan
     from muster.model.failure import Failure
+    from muster.model.plan import Plan
 
 __all__ = ["close", "wait_words"]
 
