@@ -111,7 +111,7 @@ def execute(made: Plan, folder: Path, **more: str) -> Ran:
         "STUB_IMAGE": str(made.image.image or "").removeprefix("docker://")
         if engine_named(made.image.engine).only_verb is not None
         else str(made.image.image),
-        "SLURM_JOB_ID": "4711",
+        "SLURM_JOB_ID": str(os.getpid()),  # the port comes from it: two runs of the tests at once differ
         "SLURM_JOB_NUM_NODES": "2",
         "SLURM_JOB_NODELIST": "node[1-2]",
         "SLURM_NTASKS_PER_NODE": "2",

@@ -65,12 +65,14 @@ def test_a_failing_job_is_followed_to_its_end_and_explained(
     (shared_directory / "train.sh").write_text(_SCRIPT)
     job = _submit(muster, "-N2", "--ntasks-per-node=2", "-J", "boom", "sh", "train.sh")
 
-    followed = checked(muster("logs", "-f", job)).stdout
+    following = muster("logs", "-f", job)
+    followed = following.stdout
     status = checked(muster("status", job)).stdout
     why = checked(muster("why", job)).stdout
 
     assert {f"{rank}: hello from {rank}" for rank in range(4)} <= set(followed.splitlines())
     assert "2: cannot go on" in followed.splitlines()
+    assert following.status == 7
     assert f"job {job} (boom) is FAILED" in status
     assert "exit status 7" in status
     assert "rank 2 on node2: exit status 7" in why
@@ -212,7 +214,7 @@ def test_accounting_answers_for_a_silent_controller(
     lab = new_lab("-N", "1", "--accounting", "--slurm", slurm_version)
     muster = _muster_in(lab, shared_directory)
     job = _submit(muster, "-N1", "sh", "-c", "exit 9")
-    checked(muster("logs", "-f", job))
+    assert muster("logs", "-f", job).status == 9
     checked(lab.muster("fault", "stop-controller"))
 
     why = muster("why", job)

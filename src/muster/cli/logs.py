@@ -39,6 +39,9 @@ def main(words: Words) -> int:
     shown = _show(Follower(output).new_lines(final=True), rank, as_json=as_json)
     if not shown:
         _refuse_closed(case)
+        if case.run is None and case.job is not None and case.job.is_ours and case.job.state.phase.is_over:
+            say(f"job {case.asked} was a `muster run`: its output went where that wrote it, and is not kept")
+            return 0
         say(f"{'it' if rank is None else f'rank {rank}'} has written nothing yet: muster status {case.asked}")
     return 0
 
@@ -141,7 +144,7 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
         _show(follower.new_lines(final=over), rank, as_json=as_json)
         if over:
             _refuse_closed(case)
-            return 0
+            return (case.job.status or 0) if case.job is not None and case.job.state.phase.is_over else 0
         time.sleep(_LOOK_S)
 
 
@@ -189,6 +192,7 @@ COMMAND = Command(
 Print what the ranks of a job wrote, each line behind its rank: "3: …". A single rank's lines are as it wrote them.
 The files of one of Muster's jobs are read also while Slurm is silent.""",
     options=(
+<<<<<<< HEAD
         option("-f", "--follow", help="go on until the job has ended", group="output"),
         option(
             "--attempt",
@@ -197,6 +201,9 @@ The files of one of Muster's jobs are read also while Slurm is silent.""",
             help="this run of a job that was put back into the queue; the last if not given",
             group="output",
         ),
+=======
+        option("-f", "--follow", help="go on until the job has ended; the status is the job's own", group="output"),
+>>>>>>> 725ee89 (logs -f ends with the job's status; a finished run's logs are said to be elsewhere; exit statuses)
         option("--rank", metavar="R", parse=_rank, help="this rank only", group="output"),
         option("--json", help='one JSON object per line: {"rank": R or null, "text": "…"}', group="output"),
     ),
