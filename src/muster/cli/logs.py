@@ -192,8 +192,7 @@ COMMAND = Command(
 Print what the ranks of a job wrote, each line behind its rank: "3: …". A single rank's lines are as it wrote them.
 The files of one of Muster's jobs are read also while Slurm is silent.""",
     options=(
-<<<<<<< HEAD
-        option("-f", "--follow", help="go on until the job has ended", group="output"),
+        option("-f", "--follow", help="go on until the job has ended; the status is the job's own", group="output"),
         option(
             "--attempt",
             metavar="N",
@@ -201,9 +200,6 @@ The files of one of Muster's jobs are read also while Slurm is silent.""",
             help="this run of a job that was put back into the queue; the last if not given",
             group="output",
         ),
-=======
-        option("-f", "--follow", help="go on until the job has ended; the status is the job's own", group="output"),
->>>>>>> 725ee89 (logs -f ends with the job's status; a finished run's logs are said to be elsewhere; exit statuses)
         option("--rank", metavar="R", parse=_rank, help="this rank only", group="output"),
         option("--json", help='one JSON object per line: {"rank": R or null, "text": "…"}', group="output"),
     ),
