@@ -22,8 +22,9 @@ def run_tests() -> ModuleType:
     return module
 
 
-def test_every_folder_of_tests_is_in_one_shard(run_tests: ModuleType) -> None:
-    folders = [folder for shard in run_tests.folders_of_shards().values() for folder in shard]
+@pytest.mark.parametrize("groups", ["SHARDS", "FAST_SHARDS"])
+def test_every_folder_of_tests_is_in_one_shard(run_tests: ModuleType, groups: str) -> None:
+    folders = [folder for shard in run_tests.folders_of_shards(getattr(run_tests, groups)).values() for folder in shard]
     there = {f"tests/{file.relative_to(ROOT / 'tests').parts[0]}" for file in (ROOT / "tests").rglob("test_*.py")}
     assert sorted(folders) == sorted(there)
 
