@@ -415,14 +415,16 @@ muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROU
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
 
-# The user's command; only rank 0 reads the standard input. Open MPI ends all ranks when one fails. Hydra waits for the
-# others for ever, unless a rank dies of a signal: there this shell stays, says how its command ended, and dies of one.
+# The user's command; only rank 0 reads the standard input. This shell stays, and says how a command ended that failed:
+# Open MPI's own report is lost in two of three batch jobs, and Hydra's names no rank. Open MPI ends all ranks then;
+# Hydra waits for the others for ever, unless a rank dies of a signal.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
-[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exec "$@"
 "$@"
 muster_status=$?
 [ "$muster_status" -ne 0 ] || exit 0
-printf 'muster: rank %s ended with status %s\n' "$muster_rank" "$muster_status" >&2
+read -r muster_here </proc/sys/kernel/hostname
+printf 'muster: rank %s on %s ended with status %s\n' "$muster_rank" "${SLURMD_NODENAME:-$muster_here}" "$muster_status" >&2
+[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exit "$muster_status"
 kill -KILL "$$"
 MUSTER_TEXT
 )
@@ -553,7 +555,7 @@ muster_hydra() {
 # Hydra has a status of its own when a rank failed; the rank has said its, in one of the files. Result in $muster_status.
 muster_hydra_status() {
     local found=
-    [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* ended with status //p' "$@" | head -n 1)
+    [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* on [^ ]* ended with status //p' "$@" | head -n 1)
     muster_status=${found:-$muster_status}
 }
 

@@ -573,6 +573,7 @@ muster_step() {
             } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
         }
     )
+    : "${muster_status:=143}" # a signal to all of us ended even those who read it
 } 8>&1 9>&2
 
 # (the part unpacked)
