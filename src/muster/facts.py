@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["Facts", "ImageFacts", "StagingFacts", "VenvFacts"]
+__all__ = ["Facts", "ImageFacts", "ScriptFacts", "StagingFacts", "VenvFacts"]
 
 
 class VenvFacts(msgspec.Struct, frozen=True):
@@ -114,6 +114,40 @@ class StagingFacts(msgspec.Struct, frozen=True):
     """The word of the command that is a script, and its path."""
 
 
+class ScriptFacts(msgspec.Struct, frozen=True):
+    """What the source of the command's script shows."""
+
+    path: str
+    """As it was typed."""
+
+    shell: str | None = None
+    """Its text, where it is a shell script."""
+
+    batch: bool = False
+    """It has #SBATCH lines."""
+
+    modules: frozenset[str] = frozenset()
+    """What it and its modules import."""
+
+    never_joins: bool = False
+    """It computes with torch, and nothing in it could know of another rank."""
+
+    spawns: str | None = None
+    """The place where it starts ranks of its own: "train.py, line 12"."""
+
+    needs_mpi: bool = False
+    """It takes its ranks from mpi4py."""
+
+    waits_for_store: bool = False
+    """It is a client of a store that somebody else has to serve."""
+
+    asks_jax: bool = False
+    """It calls jax.distributed.initialize()."""
+
+    local_rank_argument: bool = False
+    """It learns its device by --local_rank, and by nothing else."""
+
+
 class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One look at the place where a command was typed."""
 
@@ -144,6 +178,9 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     image: ImageFacts | None = None
     """None: no image was asked for, or nobody has looked."""
+
+    script: ScriptFacts | None = None
+    """None: the command has no script that could be read."""
 
     staging: StagingFacts | None = None
     """None: nothing is to be staged, or nobody has looked."""

@@ -25,6 +25,7 @@ OF_AN_AGENT = {
     "MASTER_ADDR": "node1",
     "MASTER_PORT": "20500",
     "TORCHELASTIC_USE_AGENT_STORE": "True",
+    "MUSTER_PIPES": "/nowhere",
     "MUSTER_LAUNCHER": "torchrun",
     "SLURM_GTIDS": "1",
     "SLURM_CPUS_PER_TASK": "8",

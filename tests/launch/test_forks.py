@@ -13,6 +13,7 @@ FORKING = """\
 from torch.utils.data import DataLoader
 
 loader = DataLoader(data, batch_size=4, num_workers=args.workers)
+import torch.distributed
 """
 MENDED = """\
 if __name__ == "__main__":

@@ -96,7 +96,11 @@ def test_a_shape_is_consistent_or_refused_with_its_equation(
             "a launcher of its own (torchrun)",
             "-N 2 --ntasks-per-node 4 --launcher torchrun -- python -m pkg.train 'a b'",
         ),
-        (("env", "A=1", "mpiexec.hydra", "-np", "2", "./a.out"), "(mpiexec.hydra)", "--launcher mpirun -- ./a.out"),
+        (
+            ("env", "A=1", "mpiexec.hydra", "-np", "2", "./a.out"),
+            "(mpiexec.hydra)",
+            "--launcher mpirun -- env A=1 ./a.out",
+        ),
         (("srun", "-n4", "hostname"), "(srun)", "--launcher srun -- COMMAND"),
         (("python", "-m", "accelerate.commands.launch", "t.py"), "own", "--launcher torchrun -- python t.py"),
         (("--node-prologue", "echo 'open", "x"), "cannot be split", "quotes"),

@@ -92,6 +92,8 @@ def plan_for(
 
 def _seen(request: Request, site: Site, facts: Facts) -> Facts:
     """The facts with those of what the request names: its image, what it stages, the NCCL of its environment."""
+    from pathlib import Path
+
     from muster.look.nccl import look_at_nccl
 
     if request.image:
@@ -102,6 +104,13 @@ def _seen(request: Request, site: Site, facts: Facts) -> Facts:
         from muster.look.stage_facts import look_at_staging
 
         facts = look_at_staging(request, facts)
+    if request.command and not request.image:
+        from msgspec.structs import replace
+
+        from muster.look.script import look_at_script
+
+        folder = str(Path(facts.working_directory, request.chdir or ""))
+        facts = replace(facts, script=look_at_script(request.command, folder))
     return look_at_nccl(request, site, facts)
 
 

@@ -52,7 +52,8 @@ def agent_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
 
     The agents are checked, not the ranks: an agent's own store holds the port as soon as there are any.
     """
-    keeper = (plan.python, "-I", "-S", "-c", Fragment(f'"${KEEPER}"'), "label" if plan.label else "plain")
+    interpreter = plan.agent or (plan.python,)
+    keeper = (*interpreter, "-I", "-S", "-c", Fragment(f'"${KEEPER}"'), "label" if plan.label else "plain")
     python = wrap((*plan.gate, *keeper))
     return prologue_words(RANK, (str(len(python)), *python, *prologue_words(WORKER, plan.command)))
 

@@ -6,10 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["fork_warning", "forking_loaders"]
+from muster.look.sources import name_called, read_sources
 
-# A project's own modules that a script imports; its loaders often lie in one of them.
-_MOST_FILES = 50
+__all__ = ["fork_warning", "forking_loaders"]
 
 
 def fork_warning(script: Path, workloads: tuple[str, ...]) -> str | None:
@@ -36,41 +35,22 @@ def forking_loaders(script: Path) -> list[str]:
     What cannot be told from the source is not claimed: options in a dictionary, a start method in a variable.
     """
     found: list[str] = []
-    waiting, seen = [script], {script}
-    while waiting and len(seen) <= _MOST_FILES:
-        file = waiting.pop(0)
-        tree = _tree(file)
-        if tree is None:
-            continue
+    for shown, tree in read_sources(script):
         if _chooses_a_start(tree):
             return []
-        shown = file.relative_to(script.parent)
         found += [f"{shown}, line {line}: {words}" for line, words in _loaders(tree)]
-        for module in _imported(tree):
-            beside = script.parent.joinpath(*module.split("."))
-            for each in (beside.with_suffix(".py"), beside / "__init__.py"):
-                if each not in seen and each.is_file():
-                    seen.add(each)
-                    waiting.append(each)
     return found
-
-
-def _tree(file: Path) -> ast.Module | None:
-    try:
-        return ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):  # whoever runs it will be told
-        return None
 
 
 def _chooses_a_start(tree: ast.Module) -> bool:
     """Whether a start method is chosen for all workers, unless it is plainly fork."""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node) == "set_start_method")
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and name_called(node) == "set_start_method")
     return any(not (call.args and _literal(call.args[0]) == "fork") for call in calls)
 
 
 def _loaders(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or _name(node) != "DataLoader":
+        if not isinstance(node, ast.Call) or name_called(node) != "DataLoader":
             continue
         given = {word.arg: word.value for word in node.keywords}
         workers = given.get("num_workers")
@@ -79,19 +59,6 @@ def _loaders(tree: ast.Module) -> Iterator[tuple[int, str]]:
         context = given.get("multiprocessing_context")
         if context is None or (isinstance(context, ast.Constant) and context.value in {None, "fork"}):
             yield node.lineno, f"DataLoader(num_workers={ast.unparse(workers)})"
-
-
-def _imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-
-
-def _name(call: ast.Call) -> str:
-    function = call.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _literal(node: ast.expr) -> object:

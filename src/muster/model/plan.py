@@ -294,6 +294,9 @@ class Plan(msgspec.Struct, frozen=True):
     rank_library: str | None
     """Put last on PYTHONPATH, so that `import muster` works; None: the environment has its own."""
 
+    agent: tuple[str, ...] = ()
+    """What starts the Python of torchrun's agents, where it is the command's own: uv run python; else `python`."""
+
     gate: tuple[str, ...] = ()
     """Stands before the command in every process that we start: the check, which becomes the command or ends."""
 

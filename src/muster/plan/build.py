@@ -15,7 +15,7 @@ from muster.job.request import Request
 from muster.launchers.base import Launcher
 from muster.model.plan import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape, Staging, Variable
 from muster.model.words import Word
-from muster.plan.command import pin_python, resolve_command
+from muster.plan.command import agent_python, pin_python, resolve_command
 from muster.plan.conditions import make_conditions
 from muster.plan.effect import flags_within, narrows, refuse_idle_options, refuse_wireup
 from muster.plan.environment import brings_torch, left_over, make_prelude, make_variables
@@ -23,6 +23,7 @@ from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.launcher import choose_launcher, pmi_of
 from muster.plan.python_environment import as_variables, environment_of, venv_in_image
+from muster.plan.script_fit import jax_variables, script_notes, wants_mpi
 from muster.plan.secret import without
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_terms import node_shape, site_notes, situation_of, terms_of
@@ -59,11 +60,14 @@ def make_plan(
     job = situation_of(site, request, shape, launcher, nccl=facts.nccl)
     terms = terms_of(site, request, shape, job)
     mpi = pmi_of(request, site, job.stack) if launcher.needs_pmi else request.mpi or terms.mpi
+    if mpi is None and launcher.rank_tasks and wants_mpi(facts.script):
+        mpi = site.profile.launch.mpi
     refuse_wireup(request, launcher, mpi)
     image = _image(request, site, facts, job, launcher, engine)
     # Where no script stands before the ranks; an environment that is active is in their PATH already.
     here = engine is Engine.HERE and bool(request.conda or request.venv)
     own = as_variables(environment_of(request, facts), facts) if here else ()
+    own = (*jax_variables(facts.script, engine), *own)
     variables = (*_kept_outside(image), *launcher.variables(), *own, *make_variables(request, terms, facts))
     directory = _working_directory(request, facts)
     name = request.job_name or _name_of(command)
@@ -72,6 +76,7 @@ def make_plan(
     notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
     notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
     notes += left_over(request, facts)
+    notes += script_notes(facts.script, request, shape, launcher, mpi)
     if request.snapshot and not queued:
         notes.append(Note("--snapshot is for jobs that wait: this one starts now, from the files as they are"))
     staging, more = (
@@ -113,6 +118,7 @@ def make_plan(
         node_prologue=_node_prologue(request, terms),
         python=python or "python3",
         rank_library=None if image.image else facts.rank_library,
+        agent=agent_python(command, python or "python3") if launcher.agent else (),
         gate=gate_words(python or "python3", directory, expected_at(site, shape, engine)) if request.check else (),
         staging=staging,
         notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, site, shape, launcher, node, engine)),

@@ -1,0 +1,243 @@
+"""The user's script, read and not run: does it join the other ranks, start ranks of its own, or is it a job script?"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from muster.facts import ScriptFacts
+from muster.look.sources import imported_modules, name_called, read_sources
+from muster.plan.wrappers import unwrapped
+
+__all__ = ["look_at_script"]
+
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+_MOST_BYTES = 200_000
+# Third parties of which it is known that they join nobody and start nobody. An import that is not here may do either.
+_INERT = frozenset(
+    {
+        "torch", "torchvision", "torchaudio", "torchtext", "numpy", "scipy", "pandas", "sklearn", "matplotlib",
+        "PIL", "cv2", "tqdm", "yaml", "einops", "h5py", "seaborn", "requests", "rich", "tensorboard",
+        "tensorboardX", "torchmetrics", "torchinfo", "torchsummary", "psutil",
+    }
+)  # fmt: skip
+_IDENTITY = frozenset(
+    {
+        "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR",
+        "MASTER_PORT", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_NODEID", "SLURM_ARRAY_TASK_ID",
+        "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+    }
+)  # fmt: skip
+# What else may bring ranks together, and cannot be followed.
+_OPAQUE = frozenset({"subprocess", "runpy", "importlib", "ctypes", "socket", "multiprocessing", "concurrent"})
+_SPAWN = frozenset({"spawn", "start_processes"})
+
+
+def look_at_script(command: Sequence[str], directory: str) -> ScriptFacts | None:
+    """What the command's script shows; None: it has none that could be read."""
+    _, words = unwrapped(command)
+    if not words:
+        return None
+    name = PurePosixPath(words[0]).name
+    word = next((each for each in words[1:] if not each.startswith("-")), "") if name in _SHELLS else words[0]
+    if name in _SHELLS or (not name.startswith("python") and not name.endswith(".py")):
+        text = _text_of(Path(directory, word)) if "/" in word or name in _SHELLS or "." in word else None
+        return _of_shell(word, text) if text is not None else None
+    script = _python_script(words)
+    return _of_python(Path(directory, script), script, words) if script else None
+
+
+def _text_of(file: Path) -> str | None:
+    try:
+        if not file.is_file() or file.stat().st_size > _MOST_BYTES:
+            return None
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _of_shell(word: str, text: str) -> ScriptFacts | None:
+    first = text.partition("\n")[0]
+    if first.startswith("#!") and not any(first.rstrip().endswith(shell) for shell in _SHELLS):
+        return None
+    batch = any(line.startswith("#SBATCH") for line in text.splitlines())
+    return ScriptFacts(word, shell=text, batch=batch)
+
+
+def _python_script(words: Sequence[str]) -> str | None:
+    """The script's path in `python -u script.py …`; None: a module, -c, or nothing."""
+    if words[0].endswith(".py"):
+        return words[0]
+    left = list(words[1:])
+    while left:
+        word = left.pop(0)
+        if word in {"-X", "-W"} and left:
+            left.pop(0)
+        elif word in {"-m", "-c", "-"}:
+            return None
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def _of_python(file: Path, shown: str, words: Sequence[str]) -> ScriptFacts | None:
+    trees = list(read_sources(file))
+    if not trees or trees[0][0] != file.name:
+        return None
+    modules = frozenset(module for _, tree in trees for module in imported_modules(tree))
+    spawns = [f"{where}, line {line}" for where, tree in trees for line in _spawns(tree, words)]
+    return ScriptFacts(
+        shown,
+        modules=modules,
+        never_joins=_never_joins(file, trees, modules),
+        spawns=spawns[0] if spawns and not any(_reads_identity(tree) for _, tree in trees) else None,
+        needs_mpi=any(_needs_mpi(tree) for _, tree in trees),
+        waits_for_store=_waits_for_store(trees, modules),
+        asks_jax=any(module.partition(".")[0] == "jax" for module in modules) and _calls(trees, "initialize"),
+        local_rank_argument=_local_rank_argument(trees),
+    )
+
+
+def _never_joins(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
+    """Whether it computes with torch, and nothing in it could know of another rank."""
+    tops = {module.partition(".")[0] for module in modules}
+    strangers = tops - _INERT - sys.stdlib_module_names - _beside(file, tops)
+    known = not strangers and not tops & _OPAQUE and not any(m.startswith("torch.distributed") for m in modules)
+    return "torch" in tops and known and not any(_knows_of_ranks(tree) for _, tree in trees)
+
+
+def _beside(file: Path, names: set[str]) -> set[str]:
+    return {name for name in names if (file.parent / f"{name}.py").is_file() or (file.parent / name).is_dir()}
+
+
+def _knows_of_ranks(tree: ast.AST) -> bool:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in {"distributed", "environ", "getenv", "multiprocessing"}:
+            return True
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in _IDENTITY:
+            return True
+        if isinstance(node, ast.Call) and name_called(node) in {"system", "exec", "eval", "__import__", "popen"}:
+            return True
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "torch"
+            and _brings(node, "distributed", "multiprocessing")
+        ):
+            return True
+        if (
+            isinstance(node, (ast.Name, ast.arg))
+            and "rank" in (getattr(node, "id", "") or getattr(node, "arg", "")).lower()
+        ):
+            return True
+        if isinstance(node, ast.Call) and any(_speaks_of_rank(each) for each in node.args):
+            return True
+    return False
+
+
+def _speaks_of_rank(argument: ast.expr) -> bool:
+    """An option of the script's own, say; a docstring may speak of ranks."""
+    return isinstance(argument, ast.Constant) and isinstance(argument.value, str) and "rank" in argument.value.lower()
+
+
+def _brings(node: ast.ImportFrom, *names: str) -> bool:
+    return any(alias.name in names for alias in node.names)
+
+
+def _calls(trees: Sequence[tuple[str, ast.Module]], name: str) -> bool:
+    return any(name_called(call) == name for _, tree in trees for call in _all_calls(tree))
+
+
+def _all_calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _reads_identity(tree: ast.AST) -> bool:
+    """Whether a variable that names a rank is read: its writes are for ranks that the script itself starts."""
+    written = {
+        id(node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    }
+    names = _IDENTITY - {"MASTER_ADDR", "MASTER_PORT"}
+    return any(
+        isinstance(node, ast.Constant) and node.value in names and id(node) not in written for node in ast.walk(tree)
+    )
+
+
+def _spawns(tree: ast.Module, words: Sequence[str]) -> Iterator[int]:
+    """The lines on which it starts ranks of its own, whatever its arguments, or with those that were given."""
+    names = _names_of_multiprocessing(tree)
+    for call, tests in _calls_with_tests(tree.body, ()):
+        function = call.func
+        of_module = isinstance(function, ast.Attribute) and ast.unparse(function.value) in names
+        by_name = isinstance(function, ast.Name) and function.id in names
+        if name_called(call) in _SPAWN and (of_module or by_name) and all(_holds(test, words) for test in tests):
+            yield call.lineno
+
+
+def _names_of_multiprocessing(tree: ast.Module) -> set[str]:
+    names = {"torch.multiprocessing"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.asname or alias.name for alias in node.names if alias.name == "torch.multiprocessing"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "torch":
+            names |= {alias.asname or alias.name for alias in node.names if alias.name == "multiprocessing"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "torch.multiprocessing":
+            names |= {alias.asname or alias.name for alias in node.names if alias.name in _SPAWN}
+    return names
+
+
+def _calls_with_tests(
+    body: Sequence[ast.AST], tests: tuple[ast.expr | None, ...]
+) -> Iterator[tuple[ast.Call, tuple[ast.expr | None, ...]]]:
+    """Each call, and the conditions that it stands under; None: one that cannot be told."""
+    for node in body:
+        if isinstance(node, ast.If):
+            yield from _calls_with_tests(node.body, (*tests, node.test))
+            yield from _calls_with_tests(node.orelse, (*tests, None))
+            continue
+        if isinstance(node, ast.Call):
+            yield node, tests
+        unsure = (None,) if isinstance(node, (ast.ExceptHandler, ast.IfExp, ast.While)) else ()
+        yield from _calls_with_tests(list(ast.iter_child_nodes(node)), (*tests, *unsure))
+
+
+def _holds(test: ast.expr | None, words: Sequence[str]) -> bool:
+    """Whether a condition is `__name__ == "__main__"`, or a switch that stands in the command."""
+    if isinstance(test, ast.Compare) and ast.unparse(test.left) == "__name__":
+        return True
+    if isinstance(test, ast.Attribute):
+        return any(word.lstrip("-").replace("-", "_") == test.attr for word in words if word.startswith("--"))
+    return False
+
+
+def _needs_mpi(tree: ast.Module) -> bool:
+    """Whether it takes its ranks from mpi4py, and would fail without: an import in `try` has another way."""
+    plain = any(isinstance(node, (ast.Import, ast.ImportFrom)) and "mpi4py" in _modules_of(node) for node in tree.body)
+    return plain and any(isinstance(node, ast.Attribute) and node.attr == "COMM_WORLD" for node in ast.walk(tree))
+
+
+def _modules_of(node: ast.Import | ast.ImportFrom) -> set[str]:
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    return {name.partition(".")[0] for name in names}
+
+
+def _waits_for_store(trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
+    """Whether every rank is a client of a store that only torchrun's agent serves."""
+    if "torchft" in {module.partition(".")[0] for module in modules}:
+        return True
+    made = [call for _, tree in trees for call in _all_calls(tree) if name_called(call) == "TCPStore"]
+    return bool(made) and all(_is_client(call) for call in made)
+
+
+def _is_client(call: ast.Call) -> bool:
+    given = {word.arg: word.value for word in call.keywords}
+    master = given.get("is_master") or (call.args[3] if len(call.args) > 3 else None)
+    return isinstance(master, ast.Constant) and master.value is False
+
+
+def _local_rank_argument(trees: Sequence[tuple[str, ast.Module]]) -> bool:
+    """Whether --local_rank alone tells it its device, as before torch 1.9."""
+    texts = {node.value for _, tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    joins = _calls(trees, "init_process_group")
+    return joins and bool({"--local_rank", "--local-rank"} & texts) and "LOCAL_RANK" not in texts

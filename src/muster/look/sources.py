@@ -1,0 +1,51 @@
+"""A script and the modules beside it that it imports, as syntax trees. Reads files, runs nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["imported_modules", "name_called", "read_sources"]
+
+# A project's own modules that a script imports; what is looked for often lies in one of them.
+_MOST_FILES = 50
+
+
+def read_sources(script: Path) -> Iterator[tuple[str, ast.Module]]:
+    """Yield (path as a sentence shows it, tree) of the script first; nothing of what cannot be read or parsed."""
+    waiting, seen = [script], {script}
+    while waiting and len(seen) <= _MOST_FILES:
+        file = waiting.pop(0)
+        tree = _tree(file)
+        if tree is None:
+            continue
+        yield str(file.relative_to(script.parent)), tree
+        for module in imported_modules(tree):
+            beside = script.parent.joinpath(*module.split("."))
+            for each in (beside.with_suffix(".py"), beside / "__init__.py"):
+                if each not in seen and each.is_file():
+                    seen.add(each)
+                    waiting.append(each)
+
+
+def imported_modules(tree: ast.AST) -> Iterator[str]:
+    """Yield the full name of each module that is imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def name_called(call: ast.Call) -> str:
+    """Return the last part of the name of what is called."""
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _tree(file: Path) -> ast.Module | None:
+    try:
+        return ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):  # whoever runs it will be told
+        return None

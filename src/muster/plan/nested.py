@@ -1,0 +1,285 @@
+"""A command that is itself a launcher, whatever stands before it; and its settings in our words. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
+
+import msgspec
+
+from muster.errors import RequestError
+from muster.plan.wrappers import commands_in_shell, commands_of, unwrapped
+
+__all__ = ["launcher_in_text", "nested_launcher", "refuse_launcher"]
+
+# First words that start processes of their own: one of them in every rank would start ranks within ranks.
+_LAUNCHERS = {
+    "torchrun": "torchrun",
+    "torchrun-hpc": "torchrun",
+    "accelerate": "torchrun",
+    "deepspeed": "torchrun",
+    "fabric": "torchrun",
+    "composer": "torchrun",
+    "colossalai": "torchrun",
+    "torchx": "torchrun",
+    "tune": "torchrun",
+    "llamafactory-cli": "torchrun",
+    "axolotl": "torchrun",
+    "mpirun": "mpirun",
+    "mpiexec": "mpirun",
+    "orterun": "mpirun",
+    "prterun": "mpirun",
+    "mpirun_rsh": "mpirun",
+    "srun": "srun",
+    "aprun": "srun",
+    "jsrun": "srun",
+    "horovodrun": "horovod",
+}
+# Some are launchers only with one of these words behind them.
+_SECOND_WORDS = {
+    "accelerate": {"launch"},
+    "fabric": {"run"},
+    "colossalai": {"run"},
+    "torchx": {"run"},
+    "tune": {"run"},
+    "llamafactory-cli": {"train"},
+    "axolotl": {"train"},
+}
+# Their command is a recipe of their own, which the program itself starts.
+_OWN_COMMANDS = {"llamafactory-cli", "axolotl"}
+_MODULES = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "torchrun",
+    "deepspeed.launcher.runner": "torchrun",
+    "composer.cli.launcher": "torchrun",
+    "horovod.runner": "horovod",
+}
+_PER_NODE = {"nproc_per_node", "ntasks_per_node", "n_proc_per_node", "npernode", "ppn", "ranks_per_node"}
+_NODES = {"nnodes", "num_machines", "num_nodes", "nodes", "N"}
+_IN_ALL = {"num_processes", "np", "n", "ntasks", "world_size"}
+# What Muster does by itself.
+_DONE = {
+    *("node_rank", "machine_rank", "master_addr", "master_port", "main_process_ip", "main_process_port", "rdzv_id"),
+    *(
+        "rdzv_backend",
+        "rdzv_endpoint",
+        "rdzv_conf",
+        "standalone",
+        "no_python",
+        "multi_gpu",
+        "module",
+        "m",
+        "local_addr",
+    ),
+    *(
+        "use_env",
+        "same_network",
+        "rdzv_backend",
+        "hostfile",
+        "H",
+        "host",
+        "hosts",
+        "machinefile",
+        "label",
+        "l",
+        "kill_on_bad_exit",
+    ),
+}
+_ACCELERATES = {
+    "mixed_precision": "ACCELERATE_MIXED_PRECISION",
+    "use_fsdp": "ACCELERATE_USE_FSDP",
+    "use_deepspeed": "ACCELERATE_USE_DEEPSPEED",
+    "deepspeed_config_file": "ACCELERATE_DEEPSPEED_CONFIG_FILE",
+    "zero_stage": "ACCELERATE_DEEPSPEED_ZERO_STAGE",
+    "gradient_accumulation_steps": "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
+    "gradient_clipping": "ACCELERATE_GRADIENT_CLIPPING",
+    "dynamo_backend": "ACCELERATE_DYNAMO_BACKEND",
+    "cpu": "ACCELERATE_USE_CPU",
+    "use_cpu": "ACCELERATE_USE_CPU",
+    "debug": "ACCELERATE_DEBUG_MODE",
+    "fsdp_transformer_layer_cls_to_wrap": "FSDP_TRANSFORMER_CLS_TO_WRAP",
+    "num_cpu_threads_per_process": "OMP_NUM_THREADS",
+}
+_ADVICE = {
+    "max_restarts": "a rank that fails ends the run: queue it again, from its checkpoint",
+    "config_file": "what stands in it has to be given with --env, or in the script",
+}
+_AWARE = re.compile(r"\$\{?(?:LOCAL_RANK|RANK|WORLD_SIZE|MUSTER_\w+|SLURM_PROCID)\b")
+
+
+class Nested(msgspec.Struct, frozen=True):
+    """The launcher that stands in a command."""
+
+    ours: str
+    """The launcher of ours that does what it would."""
+
+    name: str
+    """As a sentence calls it."""
+
+    before: tuple[str, ...]
+    """What stands before it: env, uv run."""
+
+    words: tuple[str, ...]
+    """Its own words, and those of its command."""
+
+
+def nested_launcher(words: Sequence[str]) -> Nested | None:
+    """The launcher that these words start, directly or behind others; None: none."""
+    before, rest = unwrapped(words)
+    if not rest:
+        return None
+    for command in commands_in_shell(rest):
+        inner = nested_launcher(command)
+        if inner is not None:
+            return inner
+    name = PurePosixPath(rest[0]).name
+    if name.startswith("python"):
+        return _behind_python(before, rest, name)
+    name = name.partition(".")[0] if name.startswith("mpi") else name  # mpirun.mpich, mpiexec.hydra
+    if name not in _LAUNCHERS or not _has_second_word(name, rest):
+        return None
+    before = tuple(word for word in before if word not in {"exec", "command"})
+    return Nested(_LAUNCHERS[name], PurePosixPath(rest[0]).name, before, rest[1:])
+
+
+def launcher_in_text(text: str) -> Nested | None:
+    """The launcher that a shell script starts; None where it looks at its rank and so knows of being started."""
+    if _AWARE.search(text):
+        return None
+    return next(filter(None, map(nested_launcher, commands_of(text))), None)
+
+
+def _has_second_word(name: str, words: Sequence[str]) -> bool:
+    if name == "tune" and not any(word.startswith(("--nproc", "--nnodes", "--standalone")) for word in words):
+        return False  # one process
+    return name not in _SECOND_WORDS or (words[1:2] != () and words[1] in _SECOND_WORDS[name])
+
+
+def _behind_python(before: tuple[str, ...], words: tuple[str, ...], python: str) -> Nested | None:
+    """`python -u -m torch.distributed.run …`, `python /path/bin/torchrun …`."""
+    for index, word in enumerate(words[1:], start=1):
+        if word == "-m":
+            module = words[index + 1] if index + 1 < len(words) else ""
+            ours = _MODULES.get(module)
+            return Nested(ours, f"{python} -m {module}", before, words[index + 2 :]) if ours else None
+        if word in {"-X", "-W"} or word.startswith("-"):
+            continue
+        name = PurePosixPath(word).name
+        known = "/" in word and name in _LAUNCHERS and _has_second_word(name, words[index:])
+        return Nested(_LAUNCHERS[name], f"{python} {name}", before, words[index + 1 :]) if known else None
+    return None
+
+
+def refuse_launcher(nested: Nested, where: str = "the command") -> RequestError:
+    """The refusal, with the same start in our words and what they cannot say."""
+    own, command = _split(nested)
+    words: list[str] = []
+    rest: list[str] = []
+    sizes = _Sizes()
+    for name, text, value in _options(own):
+        if not sizes.take(name, value) and name not in _DONE:
+            kept = _as_ours(nested.name, name, value)
+            (words if kept else rest).append(kept or text)
+    if nested.name in _OWN_COMMANDS:
+        how = (
+            f"{nested.name} starts its own ranks: give it the nodes one rank each, --ntasks-per-node 1, if it has to be"
+        )
+        return RequestError(
+            _sentence(nested, where), hint=f"start the training script it calls with --launcher torchrun; {how}"
+        )
+    said = " ".join(
+        [*sizes.words(), *words, "--launcher", nested.ours, "--", shlex.join((*nested.before, *command)) or "COMMAND"]
+    )
+    more = f"; Muster has no word for {', '.join(rest)}" if rest else ""
+    advice = [_ADVICE[name] for name, _, _ in _options(own) if name in _ADVICE]
+    return RequestError(
+        _sentence(nested, where), hint=f"let Muster start it: {said}{more}{''.join(f' ({each})' for each in advice)}"
+    )
+
+
+def _sentence(nested: Nested, where: str) -> str:
+    return f"{where} starts with a launcher of its own ({nested.name}): every rank would start ranks again"
+
+
+def _split(nested: Nested) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The launcher's own words, and the command that it would have run: from the first script or program."""
+    words = nested.words
+    start = 1 if nested.name in _SECOND_WORDS else 0
+    for index, word in enumerate(words[start:], start=start):
+        before = words[index - 1] if index else ""
+        if word == "--":
+            return words[start:index], words[index + 1 :]
+        if PurePosixPath(word).name.startswith("python"):
+            return words[start:index], words[index:]
+        if word in {"-m", "--module"} and nested.ours == "torchrun":
+            return words[start:index], ("python", "-m", *words[index + 1 :])
+        if word.endswith(".py"):
+            return words[start:index], ("python", *words[index:])
+        if "/" in word and not before.startswith("-"):
+            return words[start:index], words[index:]
+    return words[start:], ()
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """(name, as typed, value) of each option."""
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-"):
+            continue
+        name, equals, value = word.partition("=")
+        if not equals and left and not left[0].startswith("-"):
+            value = left.pop(0)
+        yield name.lstrip("-").replace("-", "_"), f"{name} {value}".strip() if not equals else word, value
+
+
+def _as_ours(launcher: str, name: str, value: str) -> str | None:
+    """An option of ours, or a variable, that says the same."""
+    if launcher.startswith("accelerate") or "accelerate" in launcher:
+        variable = _ACCELERATES.get(name) or (name.upper() if name.startswith("fsdp_") else None)
+        return variable and f"--env {variable}={value or 'true'}"
+    if launcher == "deepspeed" and name == "num_gpus" and value.isdigit():
+        return f"-g {value}"
+    if launcher.startswith("mpi") and name == "x":
+        return f"--env {value}"
+    if launcher == "srun":
+        ours: dict[str, Callable[[str], str]] = {
+            "c": "-c {}".format,
+            "cpus_per_task": "-c {}".format,
+            "G": "-g {}".format,
+            "gpus_per_node": "-g {}".format,
+        }
+        return ours[name](value) if name in ours else None
+    return None
+
+
+class _Sizes:
+    """Nodes and ranks per node, out of what other launchers count."""
+
+    def __init__(self) -> None:
+        self.nodes: str | None = None
+        self.per_node: str | None = None
+        self.in_all: str | None = None
+
+    def take(self, name: str, value: str) -> bool:
+        """Whether this option was a size."""
+        if not value.isdigit():
+            return False
+        for field, names in (("nodes", _NODES), ("per_node", _PER_NODE), ("in_all", _IN_ALL)):
+            if name in names:
+                setattr(self, field, getattr(self, field) or value)
+                return True
+        return False
+
+    def words(self) -> list[str]:
+        """The sizes in our options."""
+        nodes = int(self.nodes or 1)
+        if self.per_node is None and self.in_all is not None and int(self.in_all) % nodes == 0:
+            self.per_node = str(int(self.in_all) // nodes)
+        if self.nodes is None and self.per_node and self.in_all and int(self.in_all) > int(self.per_node) > 0:
+            self.nodes = str(int(self.in_all) // int(self.per_node))
+        found = [f"-N {self.nodes}"] if self.nodes else []
+        return [*found, f"--ntasks-per-node {self.per_node}"] if self.per_node else found
