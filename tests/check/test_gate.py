@@ -45,7 +45,8 @@ def test_the_command_finds_the_same_environment_and_signals_as_without_the_check
     """Python ignores SIGPIPE, and would hand that down."""
     program = (
         "import os; print({name: value for name, value in sorted(os.environ.items()) if name not in "
-        "('MUSTER_JOB', 'MUSTER_RUN_DIR', 'MUSTER_PORT', 'MASTER_PORT', 'TORCHELASTIC_RUN_ID')});"
+        "('MUSTER_JOB', 'MUSTER_RUN_DIR', 'MUSTER_PORT', 'MASTER_PORT', 'TORCHELASTIC_RUN_ID', "
+        "'JAX_COORDINATOR_ADDRESS')});"
         "print(open('/proc/self/status').read().split('SigIgn')[1].split()[1])"
     )
     # sh between them: Python itself ignores SIGPIPE anew

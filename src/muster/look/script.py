@@ -118,7 +118,7 @@ def _knows_of_ranks(tree: ast.AST) -> bool:
             return True
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in _IDENTITY:
             return True
-        if isinstance(node, ast.Call) and name_called(node) in {"system", "exec", "eval", "__import__", "popen"}:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"exec", "eval", "__import__"}:
             return True
         if (
             isinstance(node, ast.ImportFrom)

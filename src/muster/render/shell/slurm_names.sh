@@ -14,6 +14,6 @@ if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
     # mpirun's ranks are no step of Slurm's, but its daemons on the other hosts are; ranks of this machine are in none.
     muster_list=
     for muster_name in ${MUSTER_NODES:-}; do muster_list=$muster_list${muster_list:+,}$muster_name; done
-    [ -z "${MUSTER_LOCAL_NNODES:-}" ] && [ -z "${MUSTER_SLURM_NAMES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
+    [ -z "${MUSTER_LOCAL_NNODES:-}${MUSTER_SLURM_NAMES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
     [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
 fi

@@ -97,7 +97,7 @@ muster_main() {
         --network=disable_rdzv_get \
         --environment="$muster_run_dir"/image.toml \
         --input=all \
-        sh -c "$muster_task" muster 6 python3 \
+        sh -c "$muster_task" muster 6 python \
         -I \
         -S \
         -c "$muster_keeper" plain \

@@ -76,7 +76,7 @@ muster_main() {
         --output="$muster_logs"/%N.log \
         --threads-per-core=1 \
         --input=all \
-        sh -c "$muster_task" muster 6 /home/ada/env/bin/python \
+        sh -c "$muster_task" muster 6 python \
         -I \
         -S \
         -c "$muster_keeper" label \

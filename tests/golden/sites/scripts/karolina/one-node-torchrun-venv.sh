@@ -55,7 +55,7 @@ muster_main() {
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" \
         --output="$muster_logs"/%N.log \
         --input=all \
-        sh -c "$muster_task" muster 6 /home/ada/env/bin/python \
+        sh -c "$muster_task" muster 6 python \
         -I \
         -S \
         -c "$muster_keeper" label \

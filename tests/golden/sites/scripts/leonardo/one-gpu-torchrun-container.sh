@@ -71,7 +71,7 @@ muster_main() {
         --bind /leonardo_work \
         --bind /leonardo_scratch \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
-        --pwd /home/ada/project /images/train.sif python3 \
+        --pwd /home/ada/project /images/train.sif python \
         -I \
         -S \
         -c "$muster_keeper" plain \

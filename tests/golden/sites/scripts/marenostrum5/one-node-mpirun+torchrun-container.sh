@@ -76,7 +76,7 @@ muster_main() {
         --bind /apps \
         --bind /home/ada \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
-        --pwd /home/ada/project /images/train.sif python3 \
+        --pwd /home/ada/project /images/train.sif python \
         -I \
         -S \
         -c "$muster_keeper" label \

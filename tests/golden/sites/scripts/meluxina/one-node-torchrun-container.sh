@@ -73,7 +73,7 @@ muster_main() {
         --bind /mnt/tier1 \
         --bind /mnt/tier2 \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
-        --pwd /home/ada/project /images/train.sif python3 \
+        --pwd /home/ada/project /images/train.sif python \
         -I \
         -S \
         -c "$muster_keeper" label \

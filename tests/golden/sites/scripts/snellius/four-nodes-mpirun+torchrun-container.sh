@@ -65,7 +65,7 @@ muster_main() {
         --bind /tmp \
         --bind /home/ada \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
-        --pwd /home/ada/project /images/train.sif python3 \
+        --pwd /home/ada/project /images/train.sif python \
         -I \
         -S \
         -c "$muster_keeper" label \

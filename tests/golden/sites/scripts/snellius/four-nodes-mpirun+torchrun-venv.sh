@@ -57,7 +57,7 @@ muster_main() {
     # The ranks.
     mpirun \
         -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
-        sh -c "$muster_task" muster 6 /home/ada/env/bin/python \
+        sh -c "$muster_task" muster 6 python \
         -I \
         -S \
         -c "$muster_keeper" label \

@@ -59,7 +59,7 @@ muster_main() {
         --output="$muster_logs"/%N.log \
         --hint=nomultithread \
         --input=all \
-        sh -c "$muster_task" muster 6 /home/ada/env/bin/python \
+        sh -c "$muster_task" muster 6 python \
         -I \
         -S \
         -c "$muster_keeper" label \
