@@ -75,7 +75,7 @@ muster_main() {
         --module=gpu,nccl-plugin \
         --volume=/opt/venv/muster:/opt/muster-ranks/muster \
         --workdir=/home/ada/project \
-        sh -c 'export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/opt/muster-ranks; exec "$@"' muster python3 \
+        sh -c 'export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/opt/muster-ranks; exec "$@"' muster python \
         -I \
         -S \
         -c "$muster_keeper" plain \
