@@ -164,3 +164,13 @@ def test_on_two_hosts_every_family_names_the_same_rank(lab: Lab, shared_director
         assert theirs.get("OMPI_COMM_WORLD_RANK", str(rank)) == theirs.get("PMIX_RANK", str(rank)) == str(rank)
         assert bool(theirs) == (launcher == "mpirun")
     assert len(witness.ranks()) == 4
+
+
+@each_shell
+def test_a_node_without_the_environments_python_is_named(shell: tuple[str, ...]) -> None:
+    """Without it PATH would find another Python there, and nobody would know."""
+    refused = start(SLURM_RANK, step(more={"MUSTER_PYTHON": "/tmp/venv/bin/python"}), shell=shell)
+
+    assert refused.status == 2
+    assert "does not see the Python of the environment, /tmp/venv/bin/python" in refused.stderr
+    assert start(SLURM_RANK, step(more={"MUSTER_PYTHON": "/bin/sh"}), shell=shell).ok

@@ -73,7 +73,7 @@ def plan_of(case: Case, folder: Path, *more: str, stream: bool = True) -> Plan |
         facts = replace(facts, image=ImageFacts(project=str(folder), package=None))
     try:
         return plan(
-            *(*words, *more, "--", sys.executable, str(folder / "rank.py")),
+            *(*words, *more, "--", str(folder / "rank")),
             launcher=typed,
             facts=facts,
             engine=engine,
@@ -104,7 +104,9 @@ def execute(made: Plan, folder: Path, **more: str) -> Ran:
     shutil.copy(tools / "python", tools / "python3")
     for tool in tools.iterdir():  # not by their own name
         tool.write_text(tool.read_text().replace("#!/usr/bin/env python3", f"#!{sys.executable}", 1))
-    (folder / "rank.py").write_text(_RANK)
+    # No Python by its first word: the agent would be that Python's own, and no stub.
+    (folder / "rank").write_text(f"#!{sys.executable}\n{_RANK}")
+    (folder / "rank").chmod(0o755)
     environment = {
         "PATH": f"{tools}:{os.environ['PATH']}",
         "HOME": str(folder),

@@ -280,6 +280,18 @@ def _staged(plan: Plan) -> tuple[str, ...]:
     return STAGE_VARIABLES
 
 
+def _python_of_ranks(plan: Plan) -> str | None:
+    """Return the Python of the environment that the script activates: a node without it would find another."""
+    if plan.image.image is not None or plan.staging is not None:
+        return None
+    for words in (each.words for each in plan.prelude):
+        if len(words) == 2 and words[0] == "." and str(words[1]).endswith("/bin/activate"):
+            return str(words[1]).removesuffix("activate") + "python"
+        if words[0] == "muster_conda":
+            return f"{words[1]}/bin/python"
+    return None
+
+
 def told_to_tasks(plan: Plan) -> dict[str, Word]:
     """Muster's own variables, by which every rank checks its start."""
     meeting, shape = plan.rendezvous, plan.shape
@@ -307,6 +319,8 @@ def told_to_tasks(plan: Plan) -> dict[str, Word]:
         told[contract.RANGE_ASKED] = "1"
     if plan.wireup is not None:
         told[contract.METHOD] = plan.wireup
+    if (python := _python_of_ranks(plan)) is not None:
+        told[contract.PYTHON] = python
     return told
 
 
