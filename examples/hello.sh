@@ -7,7 +7,7 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:7411b8b6f7d0
+#SBATCH --comment=muster:9e0d7648e357
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 
@@ -36,7 +36,7 @@ muster_main() {
     . .venv/bin/activate || muster_stop 'the virtual environment .venv is not there' 'is it on a file system that the compute nodes see?'
     export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000 MUSTER_PYTHON=.venv/bin/python
     muster_choose_port
 
     # The ranks.
@@ -248,6 +248,11 @@ muster_count_items() {
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
         'use a file system that the compute nodes see, or --chdir'
+}
+[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
+    read -r muster_here </proc/sys/kernel/hostname
+    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
+        'put the environment on a file system that the compute nodes see, or --stage-env'
 }
 
 # Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.

@@ -7,7 +7,7 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:73814a129f03
+#SBATCH --comment=muster:a285ee19d731
 
 # shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
 
@@ -38,10 +38,10 @@ muster_main() {
     export HOROVOD_CPU_OPERATIONS=mpi
     export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=mpirun+horovod MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=mpirun+horovod MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000 MUSTER_PYTHON=.venv/bin/python
     muster_choose_port
     muster_label=1
-    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES HOROVOD_CONTROLLER HOROVOD_CPU_OPERATIONS RES_OPTIONS PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)
+    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_PYTHON MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES HOROVOD_CONTROLLER HOROVOD_CPU_OPERATIONS RES_OPTIONS PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)
     muster_mpirun_site=()
     muster_mpirun_words
 
@@ -234,6 +234,11 @@ muster_count_items() {
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
         'use a file system that the compute nodes see, or --chdir'
 }
+[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
+    read -r muster_here </proc/sys/kernel/hostname
+    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
+        'put the environment on a file system that the compute nodes see, or --stage-env'
+}
 
 # Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.
 [ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
@@ -288,7 +293,8 @@ fi
 
 # Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
 # nor the daemon that started it.
-if [ -n "${SLURM_JOB_ID:-}" ]; then
+if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
+    export SLURM_JOB_ID="${SLURM_JOB_ID:-${MUSTER_JOB##*-}}"
     export SLURM_PROCID="$RANK" SLURM_LOCALID="$LOCAL_RANK" SLURM_NODEID="$GROUP_RANK" SLURM_TASK_PID="$$"
     export SLURM_NTASKS="$WORLD_SIZE" SLURM_NPROCS="$WORLD_SIZE" SLURM_STEP_NUM_TASKS="$WORLD_SIZE"
     export SLURM_NNODES="$GROUP_WORLD_SIZE" SLURM_STEP_NUM_NODES="$GROUP_WORLD_SIZE"
@@ -301,7 +307,7 @@ if [ -n "${SLURM_JOB_ID:-}" ]; then
     # mpirun's ranks are no step of Slurm's, but its daemons on the other hosts are; ranks of this machine are in none.
     muster_list=
     for muster_name in ${MUSTER_NODES:-}; do muster_list=$muster_list${muster_list:+,}$muster_name; done
-    [ -z "${MUSTER_LOCAL_NNODES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
+    [ -z "${MUSTER_LOCAL_NNODES:-}${MUSTER_SLURM_NAMES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
     [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
 fi
 

@@ -86,7 +86,7 @@ muster_main() {
         --bind /var/spool/slurmd \
         --bind /usr/lib64/libcxi.so.1 \
         --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
-        --pwd /home/ada/project /appl/local/laifs/containers/lumi-multitorch-latest.sif python3 \
+        --pwd /home/ada/project /appl/local/laifs/containers/lumi-multitorch-latest.sif python \
         -I \
         -S \
         -c "$muster_keeper" label \

@@ -116,6 +116,11 @@ fi
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
         'use a file system that the compute nodes see, or --chdir'
 }
+[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
+    read -r muster_here </proc/sys/kernel/hostname
+    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
+        'put the environment on a file system that the compute nodes see, or --stage-env'
+}
 read -r muster_here </proc/sys/kernel/hostname
 muster_host=0
 [ "$muster_node_rank" -ne 0 ] || muster_host=1

@@ -198,6 +198,11 @@ muster_count_items() {
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
         'use a file system that the compute nodes see, or --chdir'
 }
+[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
+    read -r muster_here </proc/sys/kernel/hostname
+    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
+        'put the environment on a file system that the compute nodes see, or --stage-env'
+}
 
 # Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.
 [ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
@@ -252,7 +257,8 @@ fi
 
 # Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
 # nor the daemon that started it.
-if [ -n "${SLURM_JOB_ID:-}" ]; then
+if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
+    export SLURM_JOB_ID="${SLURM_JOB_ID:-${MUSTER_JOB##*-}}"
     export SLURM_PROCID="$RANK" SLURM_LOCALID="$LOCAL_RANK" SLURM_NODEID="$GROUP_RANK" SLURM_TASK_PID="$$"
     export SLURM_NTASKS="$WORLD_SIZE" SLURM_NPROCS="$WORLD_SIZE" SLURM_STEP_NUM_TASKS="$WORLD_SIZE"
     export SLURM_NNODES="$GROUP_WORLD_SIZE" SLURM_STEP_NUM_NODES="$GROUP_WORLD_SIZE"
@@ -265,7 +271,7 @@ if [ -n "${SLURM_JOB_ID:-}" ]; then
     # mpirun's ranks are no step of Slurm's, but its daemons on the other hosts are; ranks of this machine are in none.
     muster_list=
     for muster_name in ${MUSTER_NODES:-}; do muster_list=$muster_list${muster_list:+,}$muster_name; done
-    [ -z "${MUSTER_LOCAL_NNODES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
+    [ -z "${MUSTER_LOCAL_NNODES:-}${MUSTER_SLURM_NAMES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
     [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
 fi
 

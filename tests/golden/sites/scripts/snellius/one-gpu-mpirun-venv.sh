@@ -45,10 +45,10 @@ muster_main() {
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
     export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=mpirun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=mpirun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000 MUSTER_PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_label=0
-    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES RES_OPTIONS PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)
+    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_PYTHON MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES RES_OPTIONS PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)
     muster_mpirun_site=()
     muster_mpirun_words
 

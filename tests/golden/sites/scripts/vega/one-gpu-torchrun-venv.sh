@@ -44,7 +44,7 @@ muster_main() {
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
     export RES_OPTIONS='timeout:1 attempts:3'
     # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=torchrun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=torchrun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=1 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000 MUSTER_PYTHON=/home/ada/env/bin/python
     muster_choose_port
 
     # The ranks.
