@@ -11,9 +11,21 @@ from muster.render.parts import compose
 from muster.runner import Result, run
 
 SHELLS = (("dash",), ("busybox", "sh"), ("bash", "--posix"))
-SLURM_RANK = ("stop", "meeting", "rank_slurm", "cpus", "start", "jax", "go_rank")
+SLURM_RANK = ("stop", "meeting", "rank_slurm", "cpus", "start", "gpus", "publish", "jax", "go_rank")
 TORCHRUN_RANK = ("cpus", "slurm_names", "no_mpi", "jax_beside_agent", "jax", "worker")
-MPI_RANK = ("stop", "meeting", "rank_mpi", "cpus", "start", "slurm_names", "jax", "go_mpi_rank")
+MPI_RANK = (
+    "stop",
+    "meeting",
+    "rank_mpi",
+    "cpus",
+    "start",
+    "gpus",
+    "publish",
+    "one_gpu",
+    "slurm_names",
+    "jax",
+    "go_mpi_rank",
+)
 
 
 def start(

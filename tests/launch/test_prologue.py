@@ -51,16 +51,11 @@ def test_a_task_of_a_step_publishes_the_whole_family(shell: tuple[str, ...]) -> 
 
 
 @each_shell
-@pytest.mark.parametrize(
-    ("per_node", "node", "expected"),
-    [("4(x2)", 1, "4"), ("3,1", 1, "1"), ("2(x3),7,1(x2)", 3, "7"), ("2(x3),7,1(x2)", 5, "1"), ("8", 0, "8")],
-)
-def test_uneven_tasks_per_node_give_each_node_its_own_local_size(
-    shell: tuple[str, ...], per_node: str, node: int, expected: str
-) -> None:
-    seen = told(start(SLURM_RANK, step(per_node=per_node, node=node, rank=1), shell=shell))
+@pytest.mark.parametrize("told_by_plan", [{"MUSTER_NTASKS_PER_NODE": "4"}, {}], ids=["planned", "counted"])
+def test_the_ranks_of_a_node_are_as_many_as_were_planned(shell: tuple[str, ...], told_by_plan: dict[str, str]) -> None:
+    seen = told(start(SLURM_RANK, step(node=1, rank=5, more=told_by_plan), shell=shell))
 
-    assert seen["LOCAL_WORLD_SIZE"] == expected
+    assert seen["LOCAL_WORLD_SIZE"] == "4"
 
 
 @each_shell
@@ -138,7 +133,8 @@ def test_devices_that_are_one_for_each_rank_are_no_mistake() -> None:
 
 def test_visibility_one_leaves_each_rank_its_own_device() -> None:
     wanted = {"MUSTER_GPUS": "4", "CUDA_VISIBLE_DEVICES": "4,5,6,7", "MUSTER_VISIBILITY": "one"}
-    seen = told(start(SLURM_RANK, step(local_rank=2, rank=2, more=wanted)))
+    parts = tuple("one_gpu" if part == "gpus" else part for part in SLURM_RANK)
+    seen = told(start(parts, step(local_rank=2, rank=2, more=wanted)))
 
     assert (seen["CUDA_VISIBLE_DEVICES"], seen["LOCAL_RANK"]) == ("6", "2")
 

@@ -79,11 +79,11 @@ def test_a_variable_that_is_not_there_is_refused() -> None:
 
 def _script(made: Plan, folder: Path) -> str:
     """The script up to its step, whose ranks are this shell."""
-    body = job_script(made).partition("# The ranks.")[0]
-    rest = job_script(made).partition("\n}\n")[2].replace("\nmuster_main\n", "\n")
+    body = job_script(made).partition("    muster_step ")[0]
+    rest = job_script(made).partition("\n}\n")[2].removesuffix("job\n")
     script = folder / "job.sh"
     script.write_text(
-        f"{body}\n    sh -c 'printf %s \"$HF_TOKEN|${{MUSTER_PASSED_HF_TOKEN-gone}}\"'\n}}\n{rest}\nmuster_main\n"
+        f"{body}\n    sh -c 'printf %s \"$HF_TOKEN|${{MUSTER_PASSED_HF_TOKEN-gone}}\"'\n}}\n{rest}\njob\n"
     )
     return str(script)
 

@@ -155,4 +155,4 @@ def test_the_environment_is_made_before_the_ranks_start() -> None:
     for case in MADE:
         if case.mode == "venv":
             text = SCRIPTS[case]
-            assert text.index(f". {VENV}/bin/activate") < text.index("# The ranks.")
+            assert text.index(f". {VENV}/bin/activate") < text.index("_step " if "_step " in text else "mpirun ")

@@ -235,7 +235,7 @@ def test_alps_runs_images_by_an_edf_and_shows_all_gpus_with_the_reason(name: str
     assert '--environment="$muster_run_dir"/image.toml' in script
     assert "[annotations]" in script
     assert "#SBATCH --gpus-per-node=4" in script
-    assert "gpus-per-task" not in script.partition("muster_main() {")[0]
+    assert "gpus-per-task" not in script.partition("job() {")[0]
 
 
 def test_lumis_container_has_its_two_bind_modules_hsn_and_both_caches_on_the_node() -> None:

@@ -154,7 +154,7 @@ def test_an_image_is_not_asked_to_bind_what_its_engine_would_split(project: Path
         (["--stage-out", "train.py"], "--stage-out train.py is a file"),
         (["--stage-env", "--venv", "none"], "the ranks have no environment of their own"),
         (["--stage-env", "--venv", "not-there"], "there is no folder not-there"),
-        (["--image", "docker://x", "--engine", "pyxis", "--stage", "data"], "pyxis mounts in srun's flags"),
+        (["--image", "docker://x", "--engine", "pyxis", "--stage", "data"], "pyxis cannot be told of them there"),
         (["--image", "docker://x", "--engine", "apptainer", "--stage-env"], "is no file or folder here"),
     ],
 )

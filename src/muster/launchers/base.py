@@ -75,9 +75,12 @@ class Prologue(msgspec.Struct, frozen=True):
     """The first word after the text is a number: how many words start Python, behind which the part puts its own."""
 
 
-def rank_prologue(identity: Part, *, after: tuple[Part, ...] = (), last: Part = "go_rank") -> Prologue:
+def rank_prologue(plan: Plan, identity: Part, *, after: tuple[Part, ...] = (), last: Part = "go_rank") -> Prologue:
     """Return the prologue of a process that is a rank and learns who it is by `identity`; `after`: its other names."""
-    return Prologue(RANK, ("stop", "meeting"), (identity,), ("cpus", "start", *after), (last,))
+    shared = plan.shape.gpus_per_node > 0 and plan.visibility != "one"
+    gpus: tuple[Part, ...] = ("gpus",) if shared else ()
+    own: tuple[Part, ...] = ("one_gpu",) if plan.visibility == "one" else ()
+    return Prologue(RANK, ("stop", "meeting"), (identity,), ("cpus", "start", *gpus, "publish", *own, *after), (last,))
 
 
 class Launcher(ABC):
@@ -173,7 +176,7 @@ class Launcher(ABC):
         return ()
 
     def prepare(self, plan: Plan, carried: Sequence[str]) -> Iterator[str]:
-        """Yield the lines before the first step; `carried` are the variables that every rank has to get."""
+        """Yield the lines before the first step; `carried` are the variables that the plan sets."""
         del plan, carried
         return iter(())
 

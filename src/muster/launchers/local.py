@@ -39,7 +39,7 @@ class Local(Launcher):
     chosen_because = "without Slurm, Muster itself starts the ranks on this machine"
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        return (rank_prologue(identity_part(plan), after=("slurm_names", "jax")),)
+        return (rank_prologue(plan, identity_part(plan), after=("slurm_names", "jax")),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan

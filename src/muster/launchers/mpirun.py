@@ -18,15 +18,13 @@ from muster.launchers.base import (
 )
 from muster.model.failure import Failure, exit_words
 from muster.model.plan import Engine, Flag, Plan, Reason
-from muster.model.words import Fragment, Word, fold, line
+from muster.model.words import Fragment, Word, fold
 
-__all__ = ["KEEP_REPORT", "NEW_REPORT", "REPORT_KEPT", "ByMpirun", "Mpirun", "mpirun_failure"]
+__all__ = ["KEEP_REPORT", "REPORT_KEPT", "ByMpirun", "Mpirun", "mpirun_failure", "report_parts"]
 
-# A report that passes through the script on its way to the user.
-NEW_REPORT = "muster_report=$(mktemp) && trap 'rm -f \"$muster_report\"' EXIT"
-# What outlives its launcher, a process that left its rank's group, holds our pipe: it is not waited for long.
-REPORT_KEPT = 'for _ in {1..20}; do kill -0 "$!" 2>/dev/null && sleep 0.05; done'
+# Behind a line whose report passes through the script on its way to the user.
 KEEP_REPORT = ' 2> >(tee -i "$muster_report" >&2)'
+REPORT_KEPT = 'muster_report_kept "$!"'
 
 # What the shell of the rank itself says (render/shell/go_mpi_rank.sh).
 _OF_A_RANK = re.compile(
@@ -41,6 +39,11 @@ _OPEN_MPI_CODE = re.compile(r"^\s*Exit code:\s+(?P<code>[0-9]{1,9})")
 _OPEN_MPI_DAEMON = re.compile(r"^\s*Remote daemon: \[\[[^\]]*\],[0-9]+\] on node (?P<host>\S+)")
 _HYDRA_HOST = re.compile(r"^=\s+(?:RANK (?P<rank>[0-9]{1,9}) )?PID [0-9]+ RUNNING AT (?P<host>\S+)")
 _HYDRA_SIGNAL = re.compile(r"^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: .*\(signal (?P<signal>[0-9]{1,9})\)")
+
+
+def report_parts(plan: Plan) -> tuple[Part, ...]:
+    """Return the shell parts by which a report passes through the script, where it does."""
+    return ("report",) if keeps_report(plan) else ()
 
 
 class ByMpirun(Launcher):
@@ -58,16 +61,14 @@ class ByMpirun(Launcher):
         return Starter.PROGRAM
 
     def prepare(self, plan: Plan, carried: Sequence[str]) -> Iterator[str]:
-        yield f"muster_label={int(plan.label)}"
-        yield f"muster_carried=({' '.join(carried)})"
-        yield f"muster_mpirun_site=({line(flag.word for flag in plan.mpirun_flags)})"
-        yield "muster_mpirun_words"
+        site = (flag.word for flag in plan.mpirun_flags)
+        yield fold(("muster_mpirun_words", str(int(plan.label)), *carried, "--", *site))
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         """mpirun's status is not always that of the first rank that failed: what was reported is read."""
         report = '"$muster_report"' if keeps_report(plan) else '"$muster_logs/ranks.log"'
         if keeps_report(plan):
-            yield NEW_REPORT
+            yield "muster_keep_report"
             yield fold(words) + KEEP_REPORT
         else:
             yield f"{fold(words)} >{report} 2>&1"
@@ -85,8 +86,7 @@ class Mpirun(ByMpirun):
     keeps_signals = "mpirun's daemons, which pass nothing on"
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        del plan
-        return (rank_prologue("rank_mpi", after=("slurm_names", "jax"), last="go_mpi_rank"),)
+        return (rank_prologue(plan, "rank_mpi", after=("slurm_names", "jax"), last="go_mpi_rank"),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         return (*_LINE, *plan.mpirun_flags)
@@ -96,8 +96,7 @@ class Mpirun(ByMpirun):
         return ("mpirun", *(flag.word for flag in _LINE), *command)
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
-        del plan
-        return ("mpirun", "hydra_status")
+        return (*report_parts(plan), "mpirun", "hydra_status")
 
     def first_failure(self, outputs: Iterable[Iterable[str]]) -> Failure | None:
         return next((failure for lines in outputs if (failure := mpirun_failure(lines))), None)

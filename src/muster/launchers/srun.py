@@ -74,9 +74,8 @@ def step_words(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
     """
     if plan.output is Output.STREAM:
         words = (words[0], Fragment('"${muster_error[@]}"'), *words[1:])
-        yield "muster_error=(--error=/dev/fd/9 --open-mode=append)"
-        yield "{ : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()"
-    yield f"muster_step {fold(words)}"
+        yield "muster_open_errors"
+    yield fold((Fragment("muster_step"), *words))
 
 
 class Srun(Launcher):
@@ -87,7 +86,7 @@ class Srun(Launcher):
     chosen_because = "the fewest parts: no agent, no second start of Python"
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        return (rank_prologue(identity_part(plan), after=("jax",)),)
+        return (rank_prologue(plan, identity_part(plan), after=("jax",)),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         cpus = '"$muster_cpus_per_task"' if plan.shape.cpus_per_task else None
@@ -99,8 +98,7 @@ class Srun(Launcher):
         return ("srun", *(flag.word for flag in self.flags(plan)), *command)
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
-        del plan
-        return ("watch",)
+        return ("watch",) if plan.output is not Output.STREAM else ("open_errors", "watch")
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         return step_words(plan, words)

@@ -21,7 +21,7 @@ from muster.launchers.base import (
     prologue_words,
 )
 from muster.launchers.local import lines_here
-from muster.launchers.mpirun import KEEP_REPORT, NEW_REPORT, REPORT_KEPT, ByMpirun, failure_of
+from muster.launchers.mpirun import KEEP_REPORT, REPORT_KEPT, ByMpirun, failure_of, report_parts
 from muster.launchers.srun import step_flags, step_words
 from muster.model.failure import Failure
 from muster.model.plan import Engine, Flag, Output, Plan, Reason
@@ -99,7 +99,10 @@ class Torchrun(_OfTorchrun):
         return agent if plan.engine is Engine.HERE else ("srun", *(flag.word for flag in self.flags(plan)), *agent)
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
-        return () if plan.engine is Engine.HERE else ("watch", "torchrun_status")
+        if plan.engine is Engine.HERE:
+            return ()
+        kept = plan.output is Output.STREAM
+        return (*(("report", "open_errors") if kept else ()), "watch", "torchrun_status")
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         """torchrun's own status says nothing of its ranks: its report does, and passes through the script."""
@@ -108,7 +111,7 @@ class Torchrun(_OfTorchrun):
             return
         lines = list(step_words(plan, words))
         if plan.output is Output.STREAM:
-            yield from (*lines[:-1], NEW_REPORT, lines[-1] + KEEP_REPORT, REPORT_KEPT)
+            yield from (*lines[:-1], "muster_keep_report", lines[-1] + KEEP_REPORT, REPORT_KEPT)
             yield 'muster_torchrun_status "$muster_report"'
         else:
             yield from lines
@@ -143,8 +146,7 @@ class MpirunTorchrun(_OfTorchrun, ByMpirun):
         return ("mpirun", *(flag.word for flag in self.flags(plan)), *agent_words(plan, wrap))
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
-        del plan
-        return ("torchrun_status", "mpirun")
+        return (*report_parts(plan), "torchrun_status", "mpirun")
 
     def rank_by_rank(self, engine: Engine) -> str | None:
         del engine

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-__all__ = ["PLACEHOLDERS", "Fragment", "Hidden", "Template", "Word", "fold", "line", "quote", "template"]
+__all__ = ["PLACEHOLDERS", "WIDTH", "Fragment", "Hidden", "Template", "Word", "fold", "line", "quote", "template"]
 
 # What a value may leave open until the job runs, and the shell expression that stands for it in a script.
 PLACEHOLDERS = {
@@ -74,13 +74,35 @@ def line(words: Iterable[Word]) -> str:
     return " ".join(quote(word) for word in words)
 
 
-def fold(words: Iterable[Word]) -> str:
-    """Return a long line over several, one option on each, so that a person can read and edit it."""
-    pieces = [quote(word) for word in words]
-    lines = [pieces[0]]
-    for index, piece in enumerate(pieces[1:], start=1):
-        if (piece.lstrip("'").startswith("-") and pieces[index - 1] != "sh") or piece == "sh":
-            lines.append(f"        {piece}")
-        else:
+WIDTH = 120
+
+
+def fold(words: Iterable[Word], *, indent: int = 4) -> str:
+    """Return a command over as many lines as it needs, none wider than a page where its words allow that.
+
+    `indent` is where the script puts the first line. What is started in turn (sh) begins a line of its own.
+    """
+    lines: list[str] = []
+    width = WIDTH
+    for piece in map(quote, words):
+        room = WIDTH - (indent if len(lines) < 2 else 2 * indent) - len(" \\")
+        if lines and piece != "sh" and width + 1 + len(piece) <= room:
             lines[-1] += f" {piece}"
-    return " \\\n".join(lines)
+            width += 1 + len(piece)
+            continue
+        shown = _broken(piece, room)
+        lines.append(shown)
+        width = len(shown.rpartition("\n")[2])
+    return f" \\\n{' ' * 2 * indent}".join(lines)
+
+
+def _broken(piece: str, room: int) -> str:
+    """Return a long list of plain text (masks of CPUs) over several lines; the shell joins them again."""
+    if len(piece) <= room or not re.fullmatch(r"[A-Za-z0-9_=:,.-]+", piece) or "," not in piece:
+        return piece
+    lines = [""]
+    for item in re.findall(r"[^,]+,?", piece):
+        if len(lines[-1]) + len(item) > room:
+            lines.append("")
+        lines[-1] += item
+    return "\\\n".join(lines)

@@ -13,9 +13,9 @@ from muster.plan.terms import Terms
 from muster.sites.load import Site
 from muster.sites.when import Situation, applies
 
-__all__ = ["make_conditions"]
+__all__ = ["OTHER_SIZE", "make_conditions"]
 
-_AGAIN = "write the script anew for this size: muster plan"
+OTHER_SIZE = "write the script anew for this size: muster plan"
 
 
 def make_conditions(site: Site, request: Request, shape: Shape, terms: Terms, job: Situation) -> tuple[Condition, ...]:
@@ -31,7 +31,7 @@ def _of_queue(site: Site, request: Request, terms: Terms) -> Iterator[Condition]
         yield Condition(
             f'[ "$muster_nodes" -le {queue.nodes_max} ]',
             f"the partition {name} takes jobs of at most {queue.nodes_max} nodes",
-            _AGAIN,
+            OTHER_SIZE,
             reason_for(site, f"partitions.{name}.nodes_max", "a limit of the partition"),
         )
     yield from _of_qos(site, request.qos or chosen.get("qos"))
@@ -55,7 +55,7 @@ def _of_masks(site: Site, shape: Shape, terms: Terms) -> Iterator[Condition]:
         yield Condition(
             f'[ "$muster_ntasks_per_node" -eq {shape.ntasks_per_node} ]',
             f"the CPU masks are for {shape.ntasks_per_node} ranks on each node",
-            _AGAIN,
+            OTHER_SIZE,
             reason_for(site, "binding.kind", "a mask names the cores of one rank"),
         )
 
@@ -75,6 +75,6 @@ def _of_variables(site: Site, shape: Shape, job: Situation) -> Iterator[Conditio
             yield Condition(
                 f'[ "$muster_nodes" {"-ge" if larger else "-lt"} {edge} ]',
                 f"{variable.name} was decided for {side}",
-                _AGAIN,
+                OTHER_SIZE,
                 reason,
             )

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from muster.images import engine_named
 from muster.launchers import launcher_named
 from muster.model.plan import Plan
-from muster.model.words import Word, quote
+from muster.model.words import Word, fold
 from muster.render.parts import compose
 
 __all__ = ["definition_lines", "prologue_end", "step_words", "with_step_flags"]
@@ -45,14 +45,5 @@ def definition_lines(plan: Plan) -> Iterator[str]:
     engine = engine_named(plan.image.engine)
     if not engine.in_step:
         return
-    yield "# The container sees the run directory."
-    yield (
-        '(umask 077 && mkdir -p "$muster_run_dir") || muster_stop "the directory $muster_run_dir cannot be made" '
-        "'submit from a directory that the compute nodes can write'"
-    )
     lines = engine.definition(plan)
-    if lines is not None:
-        yield "printf '%s\\n' \\"
-        yield from (f"    {quote(each)} \\" for each in lines)
-        yield '    >"$muster_run_dir/image.toml"'
-    yield ""
+    yield "muster_define" if lines is None else fold(("muster_define", *lines))

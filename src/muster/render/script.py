@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from textwrap import wrap
+from typing import Any
 
+from muster.images import engine_named
 from muster.launchers import launcher_named
-from muster.launchers.base import RANK, Launcher, Prologue
+from muster.launchers.base import RANK, Launcher, Part, Prologue
 from muster.model.plan import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Variable
-from muster.model.words import Fragment, Hidden, Word, line, quote
+from muster.model.words import WIDTH, Fragment, Hidden, Word, fold, line, quote
+from muster.plan.conditions import OTHER_SIZE
 from muster.plan.effect import narrows
 from muster.plan.secret import hidden_names
 from muster.rank import contract
@@ -17,10 +21,9 @@ from muster.render.parts import compose, part
 from muster.slurm.directives import format_directive
 from muster.slurm.variables import CLASHING, CLASHING_WITHIN
 
-__all__ = ["STALE", "job_script", "prologue_text", "told_to_tasks"]
+__all__ = ["RULE", "STALE", "job_part", "job_script", "own_text", "prologue_text", "told_to_tasks"]
 
 # What another launcher, or an outer job, may have said about ranks that are not these.
-_CARRIED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
 STALE = (
     *contract.PUBLISHED,
     "JAX_COORDINATOR_ADDRESS",
@@ -32,28 +35,46 @@ STALE = (
 )
 
 
+RULE = "# " + "-" * 117
+"""The line between the job and Muster's own text."""
+
+
 def job_script(asked: Plan) -> str:
-    """The whole script."""
+    """Return the whole script: the job, a line of dashes, and Muster's own text, which does not depend on the job."""
     plan = with_step_flags(asked)
+    job, own = job_part(plan), own_text(plan)
+    sentence = (
+        f"Below is Muster's own text ({plan.version}, sha256 {_digest(own)}), explained in docs/explanation/script.md."
+    )
+    return f"{job}\n{RULE}\n# {sentence}\n\n{own}\njob\n"
+
+
+def _digest(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:8]
+
+
+def job_part(plan: Plan) -> str:
+    """Return what the user wrote and decided: title, header, and the lines of the job."""
     launcher = launcher_named(plan.launcher)
     runs_with, verb = ("bash", "run") if plan.engine is Engine.HERE or plan.within else ("sbatch", "submit")
+    typed = _one_line(shlex.join(plan.typed))
     lines = [
         "#!/bin/bash",
         f"# Written by muster {plan.version} for the site '{plan.site}'. It runs with {runs_with} alone.",
-        f"#   muster {verb} {_one_line(shlex.join(plan.typed))}",
+        *wrap(f"muster {verb} {typed}", WIDTH, initial_indent="#   ", subsequent_indent="#     ", **_UNBROKEN),
         *(_directive(each) for each in plan.directives),
+        "# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are",
         "",
-        "# shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are",
-        "",
-        "# The job. What it calls stands below.",
-        "muster_main() {",
+        "job() {",
         *(f"    {each}" if each else "" for each in _main(plan, launcher)),
         "}",
-        "",
-        *_texts(plan, launcher),
-        "muster_main",
     ]
     return "\n".join(lines) + "\n"
+
+
+_UNBROKEN: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "drop_whitespace": True}
 
 
 def _one_line(text: str) -> str:
@@ -67,11 +88,7 @@ def _bytes_of(character: str) -> str:
 
 def _main(plan: Plan, launcher: Launcher) -> Iterator[str]:
     """The lines of the job itself. A line may hold a line break of the user's, so nothing is indented afterwards."""
-    yield "# Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened."
-    yield "trap 'muster_interrupted=130' INT"
-    yield "trap 'muster_interrupted=143' TERM"
-    yield "trap 'muster_interrupted=129' HUP"
-    yield from _job(plan)
+    yield from _begin(plan)
     yield from _environment(plan, launcher)
     yield from _step(plan, launcher)
 
@@ -80,37 +97,83 @@ def _directive(directive: Directive) -> str:
     return format_directive(directive.name, directive.value)
 
 
+def own_text(plan: Plan) -> str:
+    """Return Muster's own text: what every started process runs, and what the job calls, each function once."""
+    return "\n".join(_texts(plan, launcher_named(plan.launcher)))
+
+
 def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
-    """What each started process runs before the user's command, kept in shell variables."""
-    if any(isinstance(each.hint, Fragment) for each in plan.prelude):
-        yield part("modules")
-    if any(each.words[0] == "muster_conda" for each in plan.prelude):
-        yield part("conda")
-    if hidden_names(plan):
-        yield part("passed")
-    if may_run_again(plan):
-        yield part("attempt")
-    if not launcher.starts_ranks:
+    prologues = launcher.prologues(plan)
+    if not prologues:
         yield part("stop")
-        return
-    yield "# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody."
-    for prologue in launcher.prologues(plan):
-        yield f"{prologue.variable}=$(\n    cat <<'MUSTER_TEXT'\n{prologue_text(plan, prologue)}MUSTER_TEXT\n)"
-    yield ""
-    yield part("stop")
+    else:
+        yield "# What the job and every started process call."
+        yield _kept("muster_common", compose(prologues[0].common))
+        yield 'eval "$muster_common"\n'
+    yield from map(part, _parts_of_the_job(plan, launcher))
+    yield _forget(plan)
+    if prologues:
+        yield "# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody."
+    for prologue in prologues:
+        yield _kept(prologue.variable, prologue_text(plan, prologue), compose(prologue.common))
+    if prologues:
+        yield ""
     if plan.staging is not None:
         from muster.render.staging import stage_texts
 
         yield from stage_texts()
-    if _chooses_port(plan, launcher) or _chooses_address(plan, launcher):
-        yield part("meeting")
-    if _chooses_port(plan, launcher):
-        yield part("port")
-    if _chooses_address(plan, launcher):
-        yield part("address")
-    yield from map(part, launcher.parts(plan))
+
+
+def _kept(variable: str, text: str, common: str = "") -> str:
+    """Return the assignment of a text to a variable; what all have in common stands in another already."""
+    before = ""
+    if common:
+        text, before = text.removeprefix(f"{common}\n"), "$muster_common$'\\n\\n'"
+    return f"{variable}={before}$(\n    cat <<'MUSTER_TEXT'\n{text}MUSTER_TEXT\n)"
+
+
+def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
+    """Yield the parts of the script itself, those of the beginning first."""
+    here = plan.engine is Engine.HERE
+    yield "begin_here" if here else "begin"
+    if not here:
+        yield "run_directory_of_stream" if plan.output is Output.STREAM else "run_directory"
+        yield "size_asked" if plan.within else "size_granted"
+    yield "go_to_snapshot" if plan.snapshot else "go_to"
+    for name, why in _parts_of_some_jobs(plan, launcher):
+        if why:
+            yield name
+    yield from launcher.parts(plan)
     if plan.image.may_be_unpacked:
-        yield part("unpacked")
+        yield "unpacked"
+    if plan.staging is not None:
+        yield "stage"
+
+
+def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, bool], ...]:
+    return (
+        ("other_size", any(each.hint == OTHER_SIZE for each in plan.conditions)),
+        ("modules", any(isinstance(each.hint, Fragment) for each in plan.prelude)),
+        ("conda", any(each.words[0] == "muster_conda" for each in plan.prelude)),
+        ("passed", bool(hidden_names(plan))),
+        ("attempt", may_run_again(plan)),
+        ("expect", launcher.starts_ranks),
+        ("port", _chooses_port(plan, launcher)),
+        ("address", _chooses_address(plan, launcher)),
+        ("definition", engine_named(plan.image.engine).in_step),
+    )
+
+
+def _forget(plan: Plan) -> str:
+    """Return the function that unsets what would change the step behind its flags."""
+    names = list(CLASHING)
+    if plan.within:
+        # GPUs of a node are in the step's own words, if there are any.
+        names += [*CLASHING_WITHIN, *(() if plan.shape.gpus_per_node else ("SLURM_GPUS_PER_NODE",))]
+    return (
+        "# What an outer job, another launcher or the header left behind: the flags of the step say it better.\n"
+        f"muster_forget() {{\n    {fold(('unset', *names, *STALE))}\n}}\n"
+    )
 
 
 def prologue_text(plan: Plan, prologue: Prologue) -> str:
@@ -155,104 +218,43 @@ def _chooses_address(plan: Plan, launcher: Launcher) -> bool:
     return bool(plan.rendezvous.rule) and plan.engine is Engine.SLURM and launcher.starts_ranks
 
 
-def _job(plan: Plan) -> Iterator[str]:
-    """Where the job lives, and how large it turned out to be."""
-    yield "# This job: its id, its directory, its size as it was granted."
-    if plan.engine is Engine.HERE:
-        yield "muster_job=here-$$"
-        yield "muster_run_dir=$PWD/muster-runs/$muster_job"
-    else:
-        yield (
-            "[ -n \"${SLURM_JOB_ID:-}\" ] || muster_stop 'there is no Slurm job here' "
-            "'queue this file with sbatch, or run it inside salloc'"
-        )
-        yield "muster_job=$SLURM_JOB_ID"
-        yield from _run_directory(plan)
-    yield _change_directory(plan)
-    yield from _size(plan)
-    for condition in plan.conditions:
-        yield f"{condition.holds} || muster_stop {shlex.quote(condition.sentence)} {shlex.quote(condition.hint)}"
-    yield ""
-
-
-def _change_directory(plan: Plan) -> str:
-    if plan.snapshot:
-        return (
-            f'cd -P "$muster_run_dir"/{SNAPSHOT_HERE} || muster_stop "the copy of the project is not in '
-            "$muster_run_dir\" 'muster submit makes it; without --snapshot the script runs where the project lies'"
-        )
-    return (
-        f"cd {quote(plan.working_directory)} || muster_stop "
-        f"{shlex.quote(f'the working directory {plan.working_directory} is not there')}"
-        " 'use a file system that the compute nodes see, or --chdir'"
-    )
-
-
-def _run_directory(plan: Plan) -> Iterator[str]:
-    if plan.output is Output.STREAM:
-        yield "muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job"
-        return
-    yield "# submit points the output to RUN/logs/batch.log, and that is how the job finds its directory."
-    yield "muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)"
-    yield "muster_run_dir=${muster_output%/logs/batch.log}"
-    yield (
-        '[ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job'
-    )
-    yield (
-        '(umask 077 && mkdir -p "$muster_run_dir/logs") || '
-        'muster_stop "the directory $muster_run_dir/logs cannot be made" '
-        "'submit from a directory that the compute nodes can write'"
-    )
-    if plan.output is not Output.MOVED:
-        yield "muster_logs=$muster_run_dir/logs"
-    if may_run_again(plan):
-        yield from ["muster_may_run_again=1"] * bool(hidden_names(plan))
-        yield "muster_attempt"
-
-
 def may_run_again(plan: Plan) -> bool:
-    """Whether Slurm may put the job back into the queue."""
+    """Return whether Slurm may put the job back into the queue."""
     return plan.output is not Output.STREAM and any(each.name == "requeue" for each in plan.directives)
 
 
-def _size(plan: Plan) -> Iterator[str]:
-    """Sizes come from Slurm, so `sbatch -N 8 job.sh` scales; over an allocation that stands they are the request's."""
+def _begin(plan: Plan) -> Iterator[str]:
+    """Where the job lives and how large it is; and what holds for that size only."""
     shape = plan.shape
-    literal = plan.within or plan.engine is Engine.HERE
-    yield f"muster_nodes={shape.nodes if literal else '$SLURM_JOB_NUM_NODES'}"
-    per_node = shape.ntasks_per_node
-    yield f"muster_ntasks_per_node={per_node if literal else f'${{SLURM_NTASKS_PER_NODE:-{per_node}}}'}"
-    if shape.cpus_per_task:
-        cpus = shape.cpus_per_task
-        yield f"muster_cpus_per_task={cpus if literal else f'${{SLURM_CPUS_PER_TASK:-{cpus}}}'}"
-    if plan.within:
-        yield (
-            '[ "$muster_nodes" -le "$SLURM_JOB_NUM_NODES" ] || muster_stop '
-            '"$muster_nodes nodes are asked for and the allocation has $SLURM_JOB_NUM_NODES" '
-            "'ask for fewer, or leave the allocation and let Muster ask for another'"
-        )
+    asked = plan.within or plan.engine is Engine.HERE
+    place = SNAPSHOT_HERE if plan.snapshot else plan.working_directory
+    sizes = (shape.ntasks_per_node, shape.cpus_per_task or 0, *((shape.nodes,) if asked else ()))
+    yield fold(("muster_begin", place, *map(str, sizes)))
+    if may_run_again(plan):
+        yield "muster_attempt"
+    told: dict[tuple[str, str], list[str]] = {}
+    for condition in plan.conditions:
+        told.setdefault((condition.holds, condition.hint), []).append(condition.sentence)
+    for (holds, hint), (first, *others) in told.items():
+        sentence = f"{first}, and so were {len(others)} more variables" if others else first
+        stop = ("muster_other_size", sentence) if hint == OTHER_SIZE else ("muster_stop", sentence, hint)
+        yield fold((Fragment(f"{holds} ||"), *stop))
 
 
 def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
-    yield "# What an outer job, another launcher or the header left behind, and our own flags say better."
-    yield f"unset {' '.join(CLASHING)}"
-    if plan.within:
-        # GPUs of a node are in the step's own words, if there are any.
-        yield f"unset {' '.join((*CLASHING_WITHIN, *(() if plan.shape.gpus_per_node else ('SLURM_GPUS_PER_NODE',))))}"
-    yield f"unset {' '.join(STALE)}"
     for prelude in plan.prelude:
-        stop = f"muster_stop {shlex.quote(prelude.failure)} {quote(prelude.hint)}"
-        yield f"{line(prelude.words)} || {stop}"
-    for variable in plan.variables:
-        if not isinstance(variable.value, Hidden):
-            yield _variable(variable)
+        stop = ("muster_stop", prelude.failure, prelude.hint)
+        yield fold((Fragment(f"{line(prelude.words)} ||"), *stop))
+    yield from _variables(each for each in plan.variables if not isinstance(each.value, Hidden))
     if hidden_names(plan):
-        yield f"muster_pass {' '.join(hidden_names(plan))}"
+        yield fold(("muster_pass", *hidden_names(plan)))
     if plan.rank_library is not None:
         yield f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{quote(plan.rank_library)}'
-    told = told_to_tasks(plan)
-    yield "# What the prologue of every rank compares with what it finds."
-    yield "export " + " ".join(f"{name}={quote(value)}" for name, value in told.items())
+    if not launcher.starts_ranks:
+        return
+    made = {contract.JOB, contract.RUN_DIRECTORY, contract.EXPECTED_TASKS, contract.TASKS_PER_NODE}
+    told = {name.removeprefix("MUSTER_"): value for name, value in told_to_tasks(plan).items() if name not in made}
+    yield fold(("muster_expect", *(Fragment(f"{name}={quote(value)}") for name, value in told.items())))
     if plan.staging is not None:
         from muster.render.staging import stage_lines
 
@@ -261,23 +263,30 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield "muster_choose_port"
     if _chooses_address(plan, launcher):
         yield f"muster_choose_address {line(plan.rendezvous.rule)}"
-    yield from launcher.prepare(plan, _carried(plan))
-    yield ""
+    yield from launcher.prepare(plan, tuple(each.name for each in plan.variables if each.value is not None))
 
 
-def _carried(plan: Plan) -> tuple[str, ...]:
-    """Return the variables that every rank has to get, for launchers that bring no environment to other hosts."""
-    set_by_plan = (each.name for each in plan.variables if each.value is not None)
-    meeting = (contract.PORT, contract.PORT_CHOSEN, contract.NODES)
-    return tuple(dict.fromkeys([*told_to_tasks(plan), *meeting, *set_by_plan, *_staged(plan), *_CARRIED]))
+def _variables(variables: Iterable[Variable]) -> Iterator[str]:
+    """Yield as few lines as hold the variables in their order; a value that the shell fills in sees those before it."""
+    verb, words = "", list[Word]()
+    for variable in variables:
+        own = "unset" if variable.value is None and not variable.pass_on else "export"
+        filled = not isinstance(variable.value, str | None)
+        if words and (own != verb or filled):
+            yield fold((verb, *words))
+            words = []
+        verb = own
+        words.append(_word_of(variable))
+    if words:
+        yield fold((verb, *words))
 
 
-def _staged(plan: Plan) -> tuple[str, ...]:
-    if plan.staging is None:
-        return ()
-    from muster.render.staging import STAGE_VARIABLES
-
-    return STAGE_VARIABLES
+def _word_of(variable: Variable) -> Word:
+    if variable.value is not None and not variable.pass_on:
+        return Fragment(f"{variable.name}={quote(variable.value)}")
+    if variable.name.endswith("*"):
+        return Fragment(f'"${{!{variable.name[:-1]}@}}"')
+    return variable.name
 
 
 def _python_of_ranks(plan: Plan) -> str | None:
@@ -324,17 +333,8 @@ def told_to_tasks(plan: Plan) -> dict[str, Word]:
     return told
 
 
-def _variable(variable: Variable) -> str:
-    if variable.pass_on:
-        return f"export {variable.name}"
-    if variable.value is None:
-        return f'unset "${{!{variable.name[:-1]}@}}"' if variable.name.endswith("*") else f"unset {variable.name}"
-    return f"export {variable.name}={quote(variable.value)}"
-
-
 def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from definition_lines(plan)
-    yield "# The ranks."
     yield from launcher.step(plan, step_words(plan))
     if not launcher.starts_ranks:
         return
@@ -345,4 +345,4 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield "muster_remove_unpacked"
     if may_run_again(plan) and hidden_names(plan):
         yield 'rm -f "$muster_passed"  # this was the last run'
-    yield 'exit "${muster_interrupted:-$muster_status}"'
+    yield "muster_finish"

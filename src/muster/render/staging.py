@@ -34,7 +34,6 @@ def stage_texts() -> Iterator[str]:
     """What runs on every node beside the ranks, and what the script does with it."""
     yield "# What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python."
     yield node_text()
-    yield part("stage")
 
 
 def node_text() -> str:

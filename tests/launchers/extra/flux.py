@@ -22,8 +22,7 @@ class Flux(Launcher):
         return Starter.PROGRAM
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        del plan
-        return (rank_prologue(HERE / "rank_flux.sh"),)
+        return (rank_prologue(plan, HERE / "rank_flux.sh"),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         label = (Flag("--label-io", Reason("each line begins with its rank")),) if plan.label else ()

@@ -4,6 +4,7 @@
 muster_attempt() {
     local number=$((${SLURM_RESTART_COUNT:-0} + 1)) nodes='' lost='' began
     printf -v began '%(%s)T' -1
+    muster_may_run_again=1
     if [ "$number" -gt 1 ]; then
         nodes=$(tail -n 1 "$muster_run_dir/attempts" 2>/dev/null | cut -f 3)
         [ -z "$nodes" ] || lost=$(sinfo --noheader --Node --nodes="$nodes" --states=down,fail,no_respond --format=%N 2>/dev/null |

@@ -1,6 +1,21 @@
-# The hosts in rank order, and this mpirun's own words for hosts, labels and variables.
+# The hosts in rank order, and this mpirun's own words for hosts, labels and variables. $1: whether lines are labelled;
+# then the variables that the job sets, and behind -- the site's own words.
 muster_mpirun_words() {
     local names=() kind
+    muster_label=$1
+    shift
+    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS
+        MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_HOST_SUFFIX MUSTER_ADDRESS
+        MUSTER_RANGE_ASKED MUSTER_WIREUP MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES)
+    while [ "$1" != -- ]; do
+        muster_carried+=("$1")
+        shift
+    done
+    shift
+    muster_mpirun_site=("$@")
+    muster_carried+=(MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE
+        MUSTER_STAGE_ENV MUSTER_STAGE_ENV_HERE MUSTER_STAGE_BINDS MUSTER_STAGE_LIBRARY
+        PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)
     if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
         mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
         names=("${names[@]:0:$muster_nodes}")

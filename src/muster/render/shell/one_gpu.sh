@@ -1,0 +1,12 @@
+# Every rank sees its own GPU alone.
+for muster_name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES; do
+    eval "muster_visible=\${$muster_name:-}"
+    muster_index=0
+    muster_ifs=$IFS
+    IFS=,
+    for muster_device in $muster_visible; do
+        [ "$muster_index" -ne "$muster_local_rank" ] || export "$muster_name=$muster_device"
+        muster_index=$((muster_index + 1))
+    done
+    IFS=$muster_ifs
+done
