@@ -1,30 +1,12 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'laptop'. It runs with bash alone.
 #   muster run --ntasks-per-node 2 -- python train.py
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
-# shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
-
-# The job. What it calls stands below.
-muster_main() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
-    trap 'muster_interrupted=130' INT
-    trap 'muster_interrupted=143' TERM
-    trap 'muster_interrupted=129' HUP
-    # This job: its id, its directory, its size as it was granted.
-    muster_job=here-$$
-    muster_run_dir=$PWD/muster-runs/$muster_job
-    cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
-    muster_nodes=1
-    muster_ntasks_per_node=2
-
-    # What an outer job, another launcher or the header left behind, and our own flags say better.
-    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
-    unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
-    export RES_OPTIONS='timeout:1 attempts:3'
-    # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=local MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
-
-    # The ranks.
+job() {
+    muster_begin /home/ada/project 2 0 1
+    export RES_OPTIONS='timeout:1 attempts:1'
+    muster_expect LAUNCHER=local AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     export MUSTER_PORT=${MUSTER_PORT:-20000}
     muster_pids=()
     for muster_index in {0..1}; do
@@ -38,11 +20,14 @@ muster_main() {
     for muster_pid in "${muster_pids[@]}"; do
         wait "$muster_pid" || muster_status=$((muster_status ? muster_status : $?))
     done
-    exit "${muster_interrupted:-$muster_status}"
+    muster_finish
 }
 
-# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
-muster_task=$(
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+
+# What the job and every started process call.
+muster_common=$(
     cat <<'MUSTER_TEXT'
 # What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
 
@@ -99,7 +84,51 @@ muster_listening_in_tables() {
         done <"$muster_table"
     done
 }
+MUSTER_TEXT
+)
+eval "$muster_common"
 
+# The beginning of a run on this machine. $1: where it works; $2, $3: ranks of a node and CPUs of a rank; $4: nodes.
+muster_begin() {
+    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    trap 'muster_interrupted=130' INT
+    muster_job=here-$$
+    muster_run_dir=$PWD/muster-runs/$muster_job
+    muster_go_to "$1"
+    # shellcheck disable=SC2034  # the job uses it, if CPUs were asked for
+    muster_ntasks_per_node=$2 muster_cpus_per_task=$3 muster_nodes=$4
+    muster_forget
+}
+
+# The run's end, as its ranks ended.
+muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
+
+# The working directory of the ranks.
+muster_go_to() {
+    cd "$1" || muster_stop "the working directory $1 is not there" 'use a file system that the compute nodes see, or --chdir'
+}
+
+# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME.
+muster_expect() {
+    local told
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
+    export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
+    for told in "$@"; do export "MUSTER_$told"; done
+}
+
+# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+muster_forget() {
+    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
+        SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
+        SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT RANK WORLD_SIZE LOCAL_RANK \
+        LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR \
+        MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS \
+        OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
+}
+
+# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
+muster_task=$muster_common$'\n\n'$(
+    cat <<'MUSTER_TEXT'
 # Who this rank is: the supervisor on this machine has said it.
 muster_rank=$MUSTER_LOCAL_PROCID
 muster_size=$MUSTER_NTASKS
@@ -180,15 +209,6 @@ muster_own_mask() {
     done <"${MUSTER_PROC:-/proc}/self/status"
 }
 
-# How many items a comma-separated list has. Result in $muster_count.
-muster_count_items() {
-    muster_count=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do muster_count=$((muster_count + 1)); done
-    IFS=$muster_ifs
-}
-
 # Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
@@ -211,14 +231,8 @@ case $muster_address in
 *:*:*) ;; # IPv6
 *:*) muster_stop "MASTER_ADDR '$muster_address' holds a port" 'give the host with --master-addr and the port with --master-port' ;;
 esac
-if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then
-    muster_visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
-    muster_count_items "$muster_visible"
-    [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] || [ "${MUSTER_VISIBILITY:-all}" = one ] ||
-        muster_stop "rank $muster_rank sees the devices '$muster_visible' and shares its node with $muster_local_size ranks" \
-            'ask for the GPUs of the node, not of the task: no --gpus-per-task, --gpu-bind or CUDA_VISIBLE_DEVICES'
-fi
 
+# The threads of a rank, and the variables of torch.
 muster_own_mask
 muster_threads_of_mask "$muster_cpus" "$muster_local_size" "${MUSTER_CPUS:-0}"
 [ "${MUSTER_CPUS:-1}" -le 1 ] || [ "$muster_cpu_count" -ne 1 ] || muster_stop \
@@ -237,20 +251,6 @@ export MASTER_ADDR="$muster_address" MASTER_PORT="$muster_port"
 export TORCHELASTIC_RUN_ID="$muster_id" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
 # An agent's store that is promised and not there makes rank 0 wait for ever.
 unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
-
-if [ "${MUSTER_VISIBILITY:-all}" = one ]; then
-    for muster_name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES; do
-        eval "muster_visible=\${$muster_name:-}"
-        muster_index=0
-        muster_ifs=$IFS
-        IFS=,
-        for muster_device in $muster_visible; do
-            [ "$muster_index" -ne "$muster_local_rank" ] || export "$muster_name=$muster_device"
-            muster_index=$((muster_index + 1))
-        done
-        IFS=$muster_ifs
-    done
-fi
 
 # Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
 # nor the daemon that started it.
@@ -287,11 +287,4 @@ exec "$@"
 MUSTER_TEXT
 )
 
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
-
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
-}
-
-muster_main
+job

@@ -7,51 +7,26 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
-# shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
-
-# The job. What it calls stands below.
-muster_main() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
-    trap 'muster_interrupted=130' INT
-    trap 'muster_interrupted=143' TERM
-    trap 'muster_interrupted=129' HUP
-    # This job: its id, its directory, its size as it was granted.
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
-    muster_job=$SLURM_JOB_ID
-    # submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
-    muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
-    muster_run_dir=${muster_output%/logs/batch.log}
-    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
-    (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
-    muster_logs=$muster_run_dir/logs
-    cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
-    muster_nodes=$SLURM_JOB_NUM_NODES
-    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-4}
-
-    # What an outer job, another launcher or the header left behind, and our own flags say better.
-    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
-    unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
-    export RES_OPTIONS='timeout:1 attempts:3'
-    # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=mpirun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+job() {
+    muster_begin /home/ada/project 4 0
+    export RES_OPTIONS='timeout:1 attempts:1'
+    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
-    muster_label=1
-    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES RES_OPTIONS PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)
-    muster_mpirun_site=()
-    muster_mpirun_words
-
-    # The ranks.
-    mpirun \
-        -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
+    muster_mpirun_words 1 RES_OPTIONS --
+    mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
         sh -c "$muster_task" muster /home/ada/env/bin/python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_hydra_status "$muster_logs/ranks.log"
-    exit "${muster_interrupted:-$muster_status}"
+    muster_finish
 }
 
-# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
-muster_task=$(
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+
+# What the job and every started process call.
+muster_common=$(
     cat <<'MUSTER_TEXT'
 # What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
 
@@ -108,7 +83,159 @@ muster_listening_in_tables() {
         done <"$muster_table"
     done
 }
+MUSTER_TEXT
+)
+eval "$muster_common"
 
+# The job's beginning: its id, its directory, its size, and nothing of what stood here before. $1: where it works; $2, $3:
+# ranks of a node and CPUs of a rank (0: not asked for), as they were planned.
+muster_begin() {
+    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    trap 'muster_interrupted=130' INT
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
+    muster_job=$SLURM_JOB_ID
+    muster_find_run_directory
+    muster_go_to "$1"
+    muster_take_size "${@:2}"
+    muster_forget
+}
+
+# The job's end, as its ranks ended.
+muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
+
+# submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
+muster_find_run_directory() {
+    muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
+    muster_run_dir=${muster_output%/logs/batch.log}
+    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
+    (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
+        'submit from a directory that the compute nodes can write'
+    muster_logs=$muster_run_dir/logs
+}
+
+# The size that was granted, so that `sbatch -N 8 FILE` scales; the planned one where Slurm does not say it.
+muster_take_size() {
+    muster_nodes=$SLURM_JOB_NUM_NODES
+    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$1}
+    # shellcheck disable=SC2034  # the job uses it, if CPUs were asked for
+    muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-$2}
+}
+
+# The working directory of the ranks.
+muster_go_to() {
+    cd "$1" || muster_stop "the working directory $1 is not there" 'use a file system that the compute nodes see, or --chdir'
+}
+
+# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME.
+muster_expect() {
+    local told
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
+    export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
+    for told in "$@"; do export "MUSTER_$told"; done
+}
+
+# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
+muster_choose_port() {
+    muster_first_host "$SLURM_JOB_NODELIST"
+    read -r muster_here </proc/sys/kernel/hostname
+    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
+    muster_port_from_ids "$SLURM_JOB_ID" "$$"
+    for _ in {1..64}; do
+        if ! muster_port_is_taken "$muster_port"; then
+            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
+            return
+        fi
+        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
+    done
+    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
+}
+
+# The hosts in rank order, and this mpirun's own words for hosts, labels and variables. $1: whether lines are labelled;
+# then the variables that the job sets, and behind -- the site's own words.
+muster_mpirun_words() {
+    local names=() kind
+    muster_label=$1
+    shift
+    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS
+        MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_HOST_SUFFIX MUSTER_ADDRESS
+        MUSTER_RANGE_ASKED MUSTER_WIREUP MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES)
+    while [ "$1" != -- ]; do
+        muster_carried+=("$1")
+        shift
+    done
+    shift
+    muster_mpirun_site=("$@")
+    muster_carried+=(MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE
+        MUSTER_STAGE_ENV MUSTER_STAGE_ENV_HERE MUSTER_STAGE_BINDS MUSTER_STAGE_LIBRARY
+        PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)
+    if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
+        mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+        names=("${names[@]:0:$muster_nodes}")
+        export MUSTER_NODES="${names[*]}"
+    fi
+    # Two starts in one job have the same job and, with --master-port, the same port.
+    export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
+    export MUSTER_DIRECTORY=$PWD
+    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY)
+    kind=$(mpirun --version 2>&1)
+    case $kind in
+    *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
+    *HYDRA* | *Hydra* | *'Intel(R) MPI'*) muster_hydra "${names[@]}" ;;
+    *) muster_stop "mpirun is neither Open MPI's nor MPICH's: ${kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
+    esac
+}
+
+muster_open_mpi() {
+    local name slots=${*/%/:$muster_ntasks_per_node} hosts=$* binding=(--bind-to none)
+    local ranks=(--map-by "ppr:$muster_ntasks_per_node:node") agents=(--map-by ppr:1:node)
+    # What the site says of mapping and binding replaces ours, for the ranks; an agent has the whole node.
+    muster_mpirun_agents=("${binding[@]}")
+    case " ${muster_mpirun_site[*]} " in *bind-to* | *:pe=*) binding=() ;; esac
+    case " ${muster_mpirun_site[*]} " in *map-by*) ranks=() ;; esac
+    muster_mpirun_ranks=("${binding[@]}" "${muster_mpirun_site[@]}")
+    if [ $# -gt 0 ]; then
+        muster_mpirun_ranks+=(--host "${slots// /,}" "${ranks[@]}")
+        muster_mpirun_agents+=(--host "${hosts// /,}" "${agents[@]}")
+    else
+        muster_mpirun_ranks+=(--oversubscribe)
+    fi
+    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(--tag-output)
+    for name in "${muster_carried[@]}"; do
+        [ -z "${!name+set}" ] || { muster_mpirun_ranks+=(-x "$name") && muster_mpirun_agents+=(-x "$name"); }
+    done
+}
+
+muster_hydra() {
+    local hosts=$*
+    muster_mpirun_ranks=(-genvall "${muster_mpirun_site[@]}")
+    muster_mpirun_agents=(-genvall)
+    if [ $# -gt 0 ]; then
+        muster_mpirun_ranks+=(-hosts "${hosts// /,}" -ppn "$muster_ntasks_per_node")
+        muster_mpirun_agents+=(-hosts "${hosts// /,}" -ppn 1)
+    fi
+    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(-prepend-rank)
+}
+
+# Hydra has a status of its own when a rank failed; the rank has said its, in one of the files. Result in $muster_status.
+muster_hydra_status() {
+    local found=
+    [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* ended with status //p' "$@" | head -n 1)
+    muster_status=${found:-$muster_status}
+}
+
+# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+muster_forget() {
+    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
+        SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
+        SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT RANK WORLD_SIZE LOCAL_RANK \
+        LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR \
+        MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS \
+        OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
+}
+
+# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
+muster_task=$muster_common$'\n\n'$(
+    cat <<'MUSTER_TEXT'
 # Who this rank is, from Open MPI's or MPICH's variables. Slurm's are the daemon's here, not the rank's.
 if [ -n "${OMPI_COMM_WORLD_RANK:-}" ]; then
     muster_rank=$OMPI_COMM_WORLD_RANK
@@ -215,15 +342,6 @@ muster_own_mask() {
     done <"${MUSTER_PROC:-/proc}/self/status"
 }
 
-# How many items a comma-separated list has. Result in $muster_count.
-muster_count_items() {
-    muster_count=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do muster_count=$((muster_count + 1)); done
-    IFS=$muster_ifs
-}
-
 # Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
@@ -246,14 +364,8 @@ case $muster_address in
 *:*:*) ;; # IPv6
 *:*) muster_stop "MASTER_ADDR '$muster_address' holds a port" 'give the host with --master-addr and the port with --master-port' ;;
 esac
-if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then
-    muster_visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
-    muster_count_items "$muster_visible"
-    [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] || [ "${MUSTER_VISIBILITY:-all}" = one ] ||
-        muster_stop "rank $muster_rank sees the devices '$muster_visible' and shares its node with $muster_local_size ranks" \
-            'ask for the GPUs of the node, not of the task: no --gpus-per-task, --gpu-bind or CUDA_VISIBLE_DEVICES'
-fi
 
+# The threads of a rank, and the variables of torch.
 muster_own_mask
 muster_threads_of_mask "$muster_cpus" "$muster_local_size" "${MUSTER_CPUS:-0}"
 [ "${MUSTER_CPUS:-1}" -le 1 ] || [ "$muster_cpu_count" -ne 1 ] || muster_stop \
@@ -272,20 +384,6 @@ export MASTER_ADDR="$muster_address" MASTER_PORT="$muster_port"
 export TORCHELASTIC_RUN_ID="$muster_id" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
 # An agent's store that is promised and not there makes rank 0 wait for ever.
 unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
-
-if [ "${MUSTER_VISIBILITY:-all}" = one ]; then
-    for muster_name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES; do
-        eval "muster_visible=\${$muster_name:-}"
-        muster_index=0
-        muster_ifs=$IFS
-        IFS=,
-        for muster_device in $muster_visible; do
-            [ "$muster_index" -ne "$muster_local_rank" ] || export "$muster_name=$muster_device"
-            muster_index=$((muster_index + 1))
-        done
-        IFS=$muster_ifs
-    done
-fi
 
 # Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
 # nor the daemon that started it.
@@ -316,148 +414,16 @@ if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
     esac
 fi
 
-# The user's command; only rank 0 reads the standard input. This shell stays, and says how a command ended that failed:
-# Open MPI's own report is lost in two of three batch jobs, and Hydra's names no rank. Open MPI ends all ranks then;
-# Hydra waits for the others for ever, unless a rank dies of a signal.
+# The user's command; only rank 0 reads the standard input. Open MPI ends all ranks when one fails. Hydra waits for the
+# others for ever, unless a rank dies of a signal: there this shell stays, says how its command ended, and dies of one.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
+[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exec "$@"
 "$@"
 muster_status=$?
 [ "$muster_status" -ne 0 ] || exit 0
-read -r muster_here </proc/sys/kernel/hostname
-printf 'muster: rank %s on %s ended with status %s\n' "$muster_rank" "${SLURMD_NODENAME:-$muster_here}" "$muster_status" >&2
-[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exit "$muster_status"
+printf 'muster: rank %s ended with status %s\n' "$muster_rank" "$muster_status" >&2
 kill -KILL "$$"
 MUSTER_TEXT
 )
 
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
-
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
-}
-
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
-muster_first_host() {
-    muster_first=
-    muster_list=$1
-    while :; do
-        muster_plain=${muster_list%%[[,]*}
-        muster_first=$muster_first$muster_plain
-        muster_list=${muster_list#"$muster_plain"}
-        case $muster_list in
-        '['*)
-            muster_inside=${muster_list#'['}
-            muster_inside=${muster_inside%%']'*}
-            muster_first=$muster_first${muster_inside%%[,-]*}
-            muster_list=${muster_list#*']'}
-            ;;
-        *) return ;;
-        esac
-    done
-}
-
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
-muster_port_from_ids() {
-    muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
-}
-
-# Whether something on this host already listens on port $1.
-muster_port_is_taken() {
-    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
-    [ -n "$muster_listening" ]
-}
-
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
-muster_listening_in_tables() {
-    muster_hex=$(printf '%04X' "$1")
-    if command -v grep >/dev/null; then
-        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
-        return
-    fi
-    for muster_table in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$muster_table" ] || continue
-        while read -r _ muster_local _ muster_state _; do
-            case $muster_state:$muster_local in
-            0A:*:"$muster_hex") echo "$muster_local" && return ;;
-            esac
-        done <"$muster_table"
-    done
-}
-
-# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
-muster_choose_port() {
-    muster_first_host "$SLURM_JOB_NODELIST"
-    read -r muster_here </proc/sys/kernel/hostname
-    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
-    muster_port_from_ids "$SLURM_JOB_ID" "$$"
-    for _ in {1..64}; do
-        if ! muster_port_is_taken "$muster_port"; then
-            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
-            return
-        fi
-        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
-    done
-    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
-}
-
-# The hosts in rank order, and this mpirun's own words for hosts, labels and variables.
-muster_mpirun_words() {
-    local names=() kind
-    if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
-        mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-        names=("${names[@]:0:$muster_nodes}")
-        export MUSTER_NODES="${names[*]}"
-    fi
-    # Two starts in one job have the same job and, with --master-port, the same port.
-    export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
-    export MUSTER_DIRECTORY=$PWD
-    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY)
-    kind=$(mpirun --version 2>&1)
-    case $kind in
-    *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
-    *HYDRA* | *Hydra* | *'Intel(R) MPI'*) muster_hydra "${names[@]}" ;;
-    *) muster_stop "mpirun is neither Open MPI's nor MPICH's: ${kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
-    esac
-}
-
-muster_open_mpi() {
-    local name slots=${*/%/:$muster_ntasks_per_node} hosts=$* binding=(--bind-to none)
-    local ranks=(--map-by "ppr:$muster_ntasks_per_node:node") agents=(--map-by ppr:1:node)
-    # What the site says of mapping and binding replaces ours, for the ranks; an agent has the whole node.
-    muster_mpirun_agents=("${binding[@]}")
-    case " ${muster_mpirun_site[*]} " in *bind-to* | *:pe=*) binding=() ;; esac
-    case " ${muster_mpirun_site[*]} " in *map-by*) ranks=() ;; esac
-    muster_mpirun_ranks=("${binding[@]}" "${muster_mpirun_site[@]}")
-    if [ $# -gt 0 ]; then
-        muster_mpirun_ranks+=(--host "${slots// /,}" "${ranks[@]}")
-        muster_mpirun_agents+=(--host "${hosts// /,}" "${agents[@]}")
-    else
-        muster_mpirun_ranks+=(--oversubscribe)
-    fi
-    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(--tag-output)
-    for name in "${muster_carried[@]}"; do
-        [ -z "${!name+set}" ] || { muster_mpirun_ranks+=(-x "$name") && muster_mpirun_agents+=(-x "$name"); }
-    done
-}
-
-muster_hydra() {
-    local hosts=$*
-    muster_mpirun_ranks=(-genvall "${muster_mpirun_site[@]}")
-    muster_mpirun_agents=(-genvall)
-    if [ $# -gt 0 ]; then
-        muster_mpirun_ranks+=(-hosts "${hosts// /,}" -ppn "$muster_ntasks_per_node")
-        muster_mpirun_agents+=(-hosts "${hosts// /,}" -ppn 1)
-    fi
-    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(-prepend-rank)
-}
-
-# Hydra has a status of its own when a rank failed; the rank has said its, in one of the files. Result in $muster_status.
-muster_hydra_status() {
-    local found=
-    [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* on [^ ]* ended with status //p' "$@" | head -n 1)
-    muster_status=${found:-$muster_status}
-}
-
-muster_main
+job

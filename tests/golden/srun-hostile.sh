@@ -1,63 +1,37 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
-#   muster submit -N 2 --env 'A=$(touch canary) '"'"'x'"'"'' --env 'OUT={run_dir}/{job_id}' --unset-env LD_PRELOAD --node-prologue 'echo '"'"'warm; up'"'"'' --chdir 'a'"'"'; echo foo' -J 'my job' --venv '/home/ada/my env' --master-port 23456 -- python train.py 'a  b' '$(touch canary)' 'it'"'"'s' 'new\x0aline' '*'
+#   muster submit -N 2 --env 'A=$(touch canary) '"'"'x'"'"'' --env 'OUT={run_dir}/{job_id}' --unset-env LD_PRELOAD
+#     --node-prologue 'echo '"'"'warm; up'"'"'' --chdir 'a'"'"'; echo foo' -J 'my job' --venv '/home/ada/my env'
+#     --master-port 23456 -- python train.py 'a  b' '$(touch canary)' 'it'"'"'s' 'new\x0aline' '*'
 #SBATCH --job-name="my job"
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
-# shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
-
-# The job. What it calls stands below.
-muster_main() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
-    trap 'muster_interrupted=130' INT
-    trap 'muster_interrupted=143' TERM
-    trap 'muster_interrupted=129' HUP
-    # This job: its id, its directory, its size as it was granted.
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
-    muster_job=$SLURM_JOB_ID
-    # submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
-    muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
-    muster_run_dir=${muster_output%/logs/batch.log}
-    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
-    (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
-    muster_logs=$muster_run_dir/logs
-    cd '/home/ada/project/a'"'"'; echo foo' || muster_stop 'the working directory /home/ada/project/a'"'"'; echo foo is not there' 'use a file system that the compute nodes see, or --chdir'
-    muster_nodes=$SLURM_JOB_NUM_NODES
-    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-1}
-
-    # What an outer job, another launcher or the header left behind, and our own flags say better.
-    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
-    unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
-    . '/home/ada/my env/bin/activate' || muster_stop 'the virtual environment /home/ada/my env is not there' 'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:3'
-    export A='$(touch canary) '"'"'x'"'"''
-    export OUT="$muster_run_dir"/"$muster_job"
+job() {
+    muster_begin '/home/ada/project/a'"'"'; echo foo' 1 0
+    . '/home/ada/my env/bin/activate' || muster_stop 'the virtual environment /home/ada/my env is not there' \
+        'is it on a file system that the compute nodes see?'
+    export RES_OPTIONS='timeout:1 attempts:1' A='$(touch canary) '"'"'x'"'"'' OUT="$muster_run_dir"/"$muster_job"
     unset LD_PRELOAD
-    # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=0 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000 MUSTER_PORT=23456 MUSTER_PYTHON='/home/ada/my env/bin/python'
-
-    # The ranks.
-    muster_step srun \
-        --nodes="$muster_nodes" \
-        --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
-        --ntasks-per-node="$muster_ntasks_per_node" \
-        --kill-on-bad-exit=0 \
-        --export=ALL \
-        --mpi=none \
-        --label \
-        --output="$muster_logs"/%N.log \
-        --input=0 \
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
+        PORT=23456
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
+        --output="$muster_logs"/%N.log --input=0 \
         sh -c "$muster_task" muster python train.py 'a  b' '$(touch canary)' 'it'"'"'s' 'new
 line' '*'
-    exit "${muster_interrupted:-$muster_status}"
+    muster_finish
 }
 
-# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
-muster_task=$(
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+
+# What the job and every started process call.
+muster_common=$(
     cat <<'MUSTER_TEXT'
 # What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
 
@@ -114,30 +88,156 @@ muster_listening_in_tables() {
         done <"$muster_table"
     done
 }
+MUSTER_TEXT
+)
+eval "$muster_common"
 
-# How many tasks node $2 has, by Slurm's "4(x2),3". Result in $muster_tasks.
-muster_tasks_of_node() {
-    muster_tasks=
-    muster_seen=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do
-        case $muster_item in
-        *'(x'*)
-            muster_times=${muster_item#*'(x'}
-            muster_times=${muster_times%')'}
-            ;;
-        *) muster_times=1 ;;
-        esac
-        muster_seen=$((muster_seen + muster_times))
-        if [ "$2" -lt "$muster_seen" ]; then
-            muster_tasks=${muster_item%%'('*}
-            break
-        fi
-    done
-    IFS=$muster_ifs
+# The job's beginning: its id, its directory, its size, and nothing of what stood here before. $1: where it works; $2, $3:
+# ranks of a node and CPUs of a rank (0: not asked for), as they were planned.
+muster_begin() {
+    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    trap 'muster_interrupted=130' INT
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
+    muster_job=$SLURM_JOB_ID
+    muster_find_run_directory
+    muster_go_to "$1"
+    muster_take_size "${@:2}"
+    muster_forget
 }
 
+# The job's end, as its ranks ended.
+muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
+
+# submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
+muster_find_run_directory() {
+    muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
+    muster_run_dir=${muster_output%/logs/batch.log}
+    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
+    (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
+        'submit from a directory that the compute nodes can write'
+    muster_logs=$muster_run_dir/logs
+}
+
+# The size that was granted, so that `sbatch -N 8 FILE` scales; the planned one where Slurm does not say it.
+muster_take_size() {
+    muster_nodes=$SLURM_JOB_NUM_NODES
+    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$1}
+    # shellcheck disable=SC2034  # the job uses it, if CPUs were asked for
+    muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-$2}
+}
+
+# The working directory of the ranks.
+muster_go_to() {
+    cd "$1" || muster_stop "the working directory $1 is not there" 'use a file system that the compute nodes see, or --chdir'
+}
+
+# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME.
+muster_expect() {
+    local told
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
+    export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
+    for told in "$@"; do export "MUSTER_$told"; done
+}
+
+# srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
+# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
+# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
+# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
+muster_watch() {
+    trap '' INT TERM HUP
+    local line part='' status='' seen='' pid='' deadline='' more=1
+    while [ -n "$more" ]; do
+        [ -z "$deadline" ] || [ "$SECONDS" -lt "$deadline" ] || { muster_end_step KILL "$pid" && deadline=; }
+        line=
+        if IFS= read -r ${deadline:+-t $((deadline - SECONDS))} line; then
+            line=$part$line part=
+        elif [ "$?" -gt 128 ]; then
+            part=$part$line && continue
+        else
+            line=$part$line more=
+            [ -n "$line" ] || break
+        fi
+        case $line in
+        'muster-status '*) status=${line#muster-status } && continue ;;
+        'muster-srun '*) pid=${line#muster-srun } && continue ;;
+        esac
+        printf '%s\n' "$line" >&9
+        [ -z "$seen" ] || continue
+        muster_status_in "$line"
+        [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
+    done
+    # srun itself was killed: nobody else ends its ranks.
+    [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
+    printf '%s\n' "${seen:-$status}"
+}
+
+# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
+muster_end_step() {
+    (
+        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
+        step=${step#StepId=}
+        step=${step%% *}
+        [ -n "$step" ] || exec kill "$2"
+        exec scancel --quiet --signal="$1" "$step"
+    ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
+}
+
+# The status in one line of srun's, if it tells of a task's end. Result in $seen.
+muster_status_in() {
+    local what
+    case $1 in
+    'srun: interrupt '*) seen=130 ;;
+    esac
+    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.*)$ ]] || return 0
+    what=${BASH_REMATCH[1]}
+    case $what in
+    'Exited with exit code '*) seen=${what##* } ;;
+    Hangup*) seen=129 ;;
+    Interrupt*) seen=130 ;;
+    Quit*) seen=131 ;;
+    'Illegal instruction'*) seen=132 ;;
+    'Trace/breakpoint trap'*) seen=133 ;;
+    Aborted*) seen=134 ;;
+    'Bus error'*) seen=135 ;;
+    'Floating point exception'*) seen=136 ;;
+    Killed* | 'Out Of Memory'*) seen=137 ;;
+    'User defined signal 1'*) seen=138 ;;
+    'Segmentation fault'*) seen=139 ;;
+    'User defined signal 2'*) seen=140 ;;
+    'Broken pipe'*) seen=141 ;;
+    'Alarm clock'*) seen=142 ;;
+    Terminated*) seen=143 ;;
+    'CPU time limit exceeded'*) seen=152 ;;
+    'File size limit exceeded'*) seen=153 ;;
+    esac
+}
+
+# Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
+muster_step() {
+    export MUSTER_DIRECTORY=$PWD
+    muster_status=$(
+        {
+            {
+                (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
+                printf 'muster-status %s\n' "$?" >&7
+            } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
+        }
+    )
+} 8>&1 9>&2
+
+# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+muster_forget() {
+    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
+        SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
+        SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT RANK WORLD_SIZE LOCAL_RANK \
+        LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR \
+        MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS \
+        OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
+}
+
+# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
+muster_task=$muster_common$'\n\n'$(
+    cat <<'MUSTER_TEXT'
 # Who this task is, from the variables of its Slurm step: nothing is asked of anybody.
 case ${SLURM_PROCID:+p}${SLURM_LOCALID:+l}${SLURM_NODEID:+n} in
 pln) ;;
@@ -148,8 +248,8 @@ muster_size=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}}
 muster_local_rank=$SLURM_LOCALID
 muster_node_rank=$SLURM_NODEID
 muster_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}
-muster_tasks_of_node "${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-$muster_size}}" "$muster_node_rank"
-muster_local_size=${muster_tasks:-$muster_size}
+# Muster starts the same number on every node.
+muster_local_size=${MUSTER_NTASKS_PER_NODE:-$((muster_size / muster_nodes))}
 muster_first_host "${SLURM_STEP_NODELIST:-${SLURM_JOB_NODELIST:-}}"
 muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
@@ -277,25 +377,11 @@ muster_own_mask() {
     done <"${MUSTER_PROC:-/proc}/self/status"
 }
 
-# How many items a comma-separated list has. Result in $muster_count.
-muster_count_items() {
-    muster_count=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do muster_count=$((muster_count + 1)); done
-    IFS=$muster_ifs
-}
-
 # Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
         'use a file system that the compute nodes see, or --chdir'
-}
-[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
-    read -r muster_here </proc/sys/kernel/hostname
-    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
-        'put the environment on a file system that the compute nodes see, or --stage-env'
 }
 
 # Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.
@@ -308,14 +394,8 @@ case $muster_address in
 *:*:*) ;; # IPv6
 *:*) muster_stop "MASTER_ADDR '$muster_address' holds a port" 'give the host with --master-addr and the port with --master-port' ;;
 esac
-if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then
-    muster_visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
-    muster_count_items "$muster_visible"
-    [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] || [ "${MUSTER_VISIBILITY:-all}" = one ] ||
-        muster_stop "rank $muster_rank sees the devices '$muster_visible' and shares its node with $muster_local_size ranks" \
-            'ask for the GPUs of the node, not of the task: no --gpus-per-task, --gpu-bind or CUDA_VISIBLE_DEVICES'
-fi
 
+# The threads of a rank, and the variables of torch.
 muster_own_mask
 muster_threads_of_mask "$muster_cpus" "$muster_local_size" "${MUSTER_CPUS:-0}"
 [ "${MUSTER_CPUS:-1}" -le 1 ] || [ "$muster_cpu_count" -ne 1 ] || muster_stop \
@@ -335,20 +415,6 @@ export TORCHELASTIC_RUN_ID="$muster_id" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTI
 # An agent's store that is promised and not there makes rank 0 wait for ever.
 unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
 
-if [ "${MUSTER_VISIBILITY:-all}" = one ]; then
-    for muster_name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES; do
-        eval "muster_visible=\${$muster_name:-}"
-        muster_index=0
-        muster_ifs=$IFS
-        IFS=,
-        for muster_device in $muster_visible; do
-            [ "$muster_index" -ne "$muster_local_rank" ] || export "$muster_name=$muster_device"
-            muster_index=$((muster_index + 1))
-        done
-        IFS=$muster_ifs
-    done
-fi
-
 # What jax.distributed.initialize() needs besides its rank: the port of the meeting, or the one that an agent left free.
 if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
     muster_jax_port=${muster_jax_port:-$MASTER_PORT}
@@ -364,98 +430,4 @@ exec "$@"
 MUSTER_TEXT
 )
 
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
-
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
-}
-
-# srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
-# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
-# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
-# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
-muster_watch() {
-    trap '' INT TERM HUP
-    local line part='' status='' seen='' pid='' deadline='' more=1
-    while [ -n "$more" ]; do
-        [ -z "$deadline" ] || [ "$SECONDS" -lt "$deadline" ] || { muster_end_step KILL "$pid" && deadline=; }
-        line=
-        if IFS= read -r ${deadline:+-t $((deadline - SECONDS))} line; then
-            line=$part$line part=
-        elif [ "$?" -gt 128 ]; then
-            part=$part$line && continue
-        else
-            line=$part$line more=
-            [ -n "$line" ] || break
-        fi
-        case $line in
-        'muster-status '*) status=${line#muster-status } && continue ;;
-        'muster-srun '*) pid=${line#muster-srun } && continue ;;
-        esac
-        printf '%s\n' "$line" >&9
-        [ -z "$seen" ] || continue
-        muster_status_in "$line"
-        [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
-    done
-    # srun itself was killed: nobody else ends its ranks.
-    [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
-    printf '%s\n' "${seen:-$status}"
-}
-
-# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
-muster_end_step() {
-    (
-        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
-        step=${step#StepId=}
-        step=${step%% *}
-        [ -n "$step" ] || exec kill "$2"
-        exec scancel --quiet --signal="$1" "$step"
-    ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
-}
-
-# The status in one line of srun's, if it tells of a task's end. Result in $seen.
-muster_status_in() {
-    local what
-    case $1 in
-    'srun: interrupt '*) seen=130 ;;
-    esac
-    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.*)$ ]] || return 0
-    what=${BASH_REMATCH[1]}
-    case $what in
-    'Exited with exit code '*) seen=${what##* } ;;
-    Hangup*) seen=129 ;;
-    Interrupt*) seen=130 ;;
-    Quit*) seen=131 ;;
-    'Illegal instruction'*) seen=132 ;;
-    'Trace/breakpoint trap'*) seen=133 ;;
-    Aborted*) seen=134 ;;
-    'Bus error'*) seen=135 ;;
-    'Floating point exception'*) seen=136 ;;
-    Killed* | 'Out Of Memory'*) seen=137 ;;
-    'User defined signal 1'*) seen=138 ;;
-    'Segmentation fault'*) seen=139 ;;
-    'User defined signal 2'*) seen=140 ;;
-    'Broken pipe'*) seen=141 ;;
-    'Alarm clock'*) seen=142 ;;
-    Terminated*) seen=143 ;;
-    'CPU time limit exceeded'*) seen=152 ;;
-    'File size limit exceeded'*) seen=153 ;;
-    esac
-}
-
-# Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
-muster_step() {
-    export MUSTER_DIRECTORY=$PWD
-    muster_status=$(
-        {
-            {
-                (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
-                printf 'muster-status %s\n' "$?" >&7
-            } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
-        }
-    )
-    : "${muster_status:=143}" # a signal to all of us ended even those who read it
-} 8>&1 9>&2
-
-muster_main
+job

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
-#   muster submit -N 2 -g 4 --venv /home/ada/env --stage-env --stage '/scratch/it'"'"'s data' --stage-out out -- python train.py
+#   muster submit -N 2 -g 4 --venv /home/ada/env --stage-env --stage '/scratch/it'"'"'s data' --stage-out out -- python
+#     train.py
 #SBATCH --job-name=train
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4
@@ -8,36 +9,15 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
-# shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
-
-# The job. What it calls stands below.
-muster_main() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
-    trap 'muster_interrupted=130' INT
-    trap 'muster_interrupted=143' TERM
-    trap 'muster_interrupted=129' HUP
-    # This job: its id, its directory, its size as it was granted.
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
-    muster_job=$SLURM_JOB_ID
-    # submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
-    muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
-    muster_run_dir=${muster_output%/logs/batch.log}
-    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
-    (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
-    muster_logs=$muster_run_dir/logs
-    cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
-    muster_nodes=$SLURM_JOB_NUM_NODES
-    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-4}
-
-    # What an outer job, another launcher or the header left behind, and our own flags say better.
-    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
-    unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:3'
+job() {
+    muster_begin /home/ada/project 4 0
+    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
+        'is it on a file system that the compute nodes see?'
+    export RES_OPTIONS='timeout:1 attempts:1'
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
-    # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=srun MUSTER_AGENTS=0 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=4 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     # Copies on the nodes' own disks; what cannot be staged is said, and the shared one is used.
     muster_stage_begin /tmp /home/ada/project/out
     muster_stage_thing 1 'the environment /home/ada/env' /home/ada/project/muster-runs/stage/env-8a10ebf8 /home/ada/env /apps/python/bin/python3.11 /apps/python/lib -- /home/ada/env /home/ada/env/lib/python3.11/site-packages && {
@@ -51,25 +31,19 @@ muster_main() {
     muster_stage_library /home/ada/.local/share/muster/rank-library/0
     muster_stage_mount || muster_stage_closed -
     muster_choose_port
-
-    # The ranks.
-    muster_step srun \
-        --nodes="$muster_nodes" \
-        --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
-        --ntasks-per-node="$muster_ntasks_per_node" \
-        --kill-on-bad-exit=0 \
-        --export=ALL \
-        --mpi=none \
-        --label \
-        --output="$muster_logs"/%N.log \
-        --input=0 \
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
+        --output="$muster_logs"/%N.log --input=0 \
         sh -c "$muster_task" muster python train.py
     muster_stage_end
-    exit "${muster_interrupted:-$muster_status}"
+    muster_finish
 }
 
-# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
-muster_task=$(
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+
+# What the job and every started process call.
+muster_common=$(
     cat <<'MUSTER_TEXT'
 # What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
 
@@ -126,30 +100,424 @@ muster_listening_in_tables() {
         done <"$muster_table"
     done
 }
+MUSTER_TEXT
+)
+eval "$muster_common"
 
-# How many tasks node $2 has, by Slurm's "4(x2),3". Result in $muster_tasks.
-muster_tasks_of_node() {
-    muster_tasks=
-    muster_seen=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do
-        case $muster_item in
-        *'(x'*)
-            muster_times=${muster_item#*'(x'}
-            muster_times=${muster_times%')'}
-            ;;
-        *) muster_times=1 ;;
-        esac
-        muster_seen=$((muster_seen + muster_times))
-        if [ "$2" -lt "$muster_seen" ]; then
-            muster_tasks=${muster_item%%'('*}
-            break
-        fi
-    done
-    IFS=$muster_ifs
+# The job's beginning: its id, its directory, its size, and nothing of what stood here before. $1: where it works; $2, $3:
+# ranks of a node and CPUs of a rank (0: not asked for), as they were planned.
+muster_begin() {
+    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    trap 'muster_interrupted=130' INT
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
+    muster_job=$SLURM_JOB_ID
+    muster_find_run_directory
+    muster_go_to "$1"
+    muster_take_size "${@:2}"
+    muster_forget
 }
 
+# The job's end, as its ranks ended.
+muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
+
+# submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
+muster_find_run_directory() {
+    muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
+    muster_run_dir=${muster_output%/logs/batch.log}
+    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
+    (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
+        'submit from a directory that the compute nodes can write'
+    muster_logs=$muster_run_dir/logs
+}
+
+# The size that was granted, so that `sbatch -N 8 FILE` scales; the planned one where Slurm does not say it.
+muster_take_size() {
+    muster_nodes=$SLURM_JOB_NUM_NODES
+    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$1}
+    # shellcheck disable=SC2034  # the job uses it, if CPUs were asked for
+    muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-$2}
+}
+
+# The working directory of the ranks.
+muster_go_to() {
+    cd "$1" || muster_stop "the working directory $1 is not there" 'use a file system that the compute nodes see, or --chdir'
+}
+
+# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME.
+muster_expect() {
+    local told
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
+    export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
+    for told in "$@"; do export "MUSTER_$told"; done
+}
+
+# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
+muster_choose_port() {
+    muster_first_host "$SLURM_JOB_NODELIST"
+    read -r muster_here </proc/sys/kernel/hostname
+    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
+    muster_port_from_ids "$SLURM_JOB_ID" "$$"
+    for _ in {1..64}; do
+        if ! muster_port_is_taken "$muster_port"; then
+            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
+            return
+        fi
+        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
+    done
+    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
+}
+
+# srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
+# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
+# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
+# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
+muster_watch() {
+    trap '' INT TERM HUP
+    local line part='' status='' seen='' pid='' deadline='' more=1
+    while [ -n "$more" ]; do
+        [ -z "$deadline" ] || [ "$SECONDS" -lt "$deadline" ] || { muster_end_step KILL "$pid" && deadline=; }
+        line=
+        if IFS= read -r ${deadline:+-t $((deadline - SECONDS))} line; then
+            line=$part$line part=
+        elif [ "$?" -gt 128 ]; then
+            part=$part$line && continue
+        else
+            line=$part$line more=
+            [ -n "$line" ] || break
+        fi
+        case $line in
+        'muster-status '*) status=${line#muster-status } && continue ;;
+        'muster-srun '*) pid=${line#muster-srun } && continue ;;
+        esac
+        printf '%s\n' "$line" >&9
+        [ -z "$seen" ] || continue
+        muster_status_in "$line"
+        [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
+    done
+    # srun itself was killed: nobody else ends its ranks.
+    [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
+    printf '%s\n' "${seen:-$status}"
+}
+
+# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
+muster_end_step() {
+    (
+        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
+        step=${step#StepId=}
+        step=${step%% *}
+        [ -n "$step" ] || exec kill "$2"
+        exec scancel --quiet --signal="$1" "$step"
+    ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
+}
+
+# The status in one line of srun's, if it tells of a task's end. Result in $seen.
+muster_status_in() {
+    local what
+    case $1 in
+    'srun: interrupt '*) seen=130 ;;
+    esac
+    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.*)$ ]] || return 0
+    what=${BASH_REMATCH[1]}
+    case $what in
+    'Exited with exit code '*) seen=${what##* } ;;
+    Hangup*) seen=129 ;;
+    Interrupt*) seen=130 ;;
+    Quit*) seen=131 ;;
+    'Illegal instruction'*) seen=132 ;;
+    'Trace/breakpoint trap'*) seen=133 ;;
+    Aborted*) seen=134 ;;
+    'Bus error'*) seen=135 ;;
+    'Floating point exception'*) seen=136 ;;
+    Killed* | 'Out Of Memory'*) seen=137 ;;
+    'User defined signal 1'*) seen=138 ;;
+    'Segmentation fault'*) seen=139 ;;
+    'User defined signal 2'*) seen=140 ;;
+    'Broken pipe'*) seen=141 ;;
+    'Alarm clock'*) seen=142 ;;
+    Terminated*) seen=143 ;;
+    'CPU time limit exceeded'*) seen=152 ;;
+    'File size limit exceeded'*) seen=153 ;;
+    esac
+}
+
+# Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
+muster_step() {
+    export MUSTER_DIRECTORY=$PWD
+    muster_status=$(
+        {
+            {
+                (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
+                printf 'muster-status %s\n' "$?" >&7
+            } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
+        }
+    )
+} 8>&1 9>&2
+
+# Staging: copies on the nodes' own disks, the same on all of them or on none. What cannot be staged is said, and the
+# shared one is used: the job goes on.
+muster_stage_warn() { printf 'muster: warning: %s\n' "$*" >&2; }
+
+# Starts the helper of every node of the job. $1: the folder of the nodes, $2: where what ranks write is brought, or -.
+muster_stage_begin() {
+    muster_stage_top=$1/muster-stage-$UID
+    muster_stage_out=$2
+    [ "$2" = - ] || mkdir -p "$2" || muster_stop "the directory $2, where what is written is to be brought, cannot be made" \
+        'give another with --stage-out'
+    muster_stage_nodes=$SLURM_JOB_NUM_NODES
+    muster_stage_mounts=()
+    muster_stage_trouble=
+    muster_stage_alive=1
+    # Helpers that have ended are found out by what they do not say.
+    trap '' PIPE
+    # Beside the ranks, and beyond Ctrl-C: what they wrote is still to be brought.
+    coproc muster_stage_step {
+        trap '' INT
+        # shellcheck disable=SC2016,SC2154  # the nodes fill it in; the text stands above
+        exec srun --overlap --nodes="$muster_stage_nodes" --ntasks="$muster_stage_nodes" --ntasks-per-node=1 \
+            --mpi=none --export=ALL --kill-on-bad-exit=0 --quiet --input=all --job-name=muster-stage \
+            sh -c 'exec sh -c "$1" muster-stage "$2" "$3" "$4" "$SLURM_NODEID" "$5"' muster-stage \
+            "$muster_stage_node" "$muster_stage_top" "$SLURM_JOB_ID" "$muster_stage_nodes" "$muster_stage_out" 2>&1
+    }
+    muster_stage_pid=$!
+    exec {muster_stage_from}<&"${muster_stage_step[0]}" {muster_stage_to}>&"${muster_stage_step[1]}"
+    eval "exec ${muster_stage_step[0]}<&- ${muster_stage_step[1]}>&-"
+    muster_stage_hear start ready || muster_stage_lose "$muster_stage_trouble"
+}
+
+muster_stage_lose() {
+    [ "$muster_stage_alive" -eq 0 ] || muster_stage_warn "nothing is staged: $1; all ranks use the shared files"
+    muster_stage_alive=0
+    unset MUSTER_STAGE
+    trap - PIPE
+    kill "$muster_stage_pid" 2>/dev/null
+}
+
+# An answer about $1 from every node; true where all of them say $2. Chunks that one node has sent are announced to all.
+muster_stage_hear() {
+    local word host about answer count=0 said=()
+    muster_stage_answers=()
+    while [ "$count" -lt "$muster_stage_nodes" ]; do
+        if ! IFS=$'\t' read -r -t 900 -u "$muster_stage_from" word host about answer; then
+            muster_stage_trouble="${said[0]:-a node does not answer}"
+            muster_stage_alive=2
+            return 1
+        fi
+        if [ "$word" != muster-stage ]; then
+            said=("$word $host $about $answer")
+            continue
+        fi
+        [ "$about" = "$1" ] || continue
+        case $answer in
+        'sent '*) printf 'chunk\t%s\n' "${answer#sent }" >&"$muster_stage_to" ;;
+        'unsent '*)
+            muster_stage_trouble="${answer#unsent } does not take the copy: its disk may be full"
+            return 1
+            ;;
+        *)
+            count=$((count + 1))
+            muster_stage_answers+=("$answer")
+            case $answer in
+            "$2" | need) ;;
+            full) muster_stage_trouble="$host has no room for it in $muster_stage_top" ;;
+            foreign) muster_stage_trouble="$muster_stage_top of $host belongs to somebody else" ;;
+            damaged) muster_stage_trouble="$host got a copy that is not what was packed" ;;
+            no-zstd) muster_stage_trouble="$host has no zstd to unpack it with" ;;
+            closed*) muster_stage_trouble="$host lets nobody mount (${answer#closed })" ;;
+            *) muster_stage_trouble="$host says: $answer" ;;
+            esac
+            ;;
+        esac
+    done
+    [ -z "$muster_stage_trouble" ]
+}
+
+# $1: its number, $2: what it is in words, $3: the folder in which it was packed; then the paths that are in it, and
+# after -- those whose change shows that it is packed no more as it is. Where the copy lies: $muster_stage_place.
+# shellcheck disable=SC2317  # not every job has a use for it
+muster_stage_thing() {
+    local number=$1 what=$2 packed=$3 key kind count digest when file=- path paths=() began=$SECONDS
+    shift 3
+    while [ "$1" != -- ]; do
+        paths+=("$1")
+        shift
+    done
+    shift
+    muster_stage_place=
+    muster_stage_trouble=
+    [ "$muster_stage_alive" -eq 1 ] || return 1
+    if ! IFS=$'\t' read -r key kind count digest when 2>/dev/null <"$packed/latest"; then
+        muster_stage_trouble='it is not packed yet, which muster submit and muster run do'
+    else
+        for path in "$@"; do
+            [ ! "$path" -nt "$packed/latest" ] ||
+                muster_stage_trouble="$path has changed since it was packed ($when)"
+        done
+    fi
+    [ "$kind" != file ] || file=${paths[0]}
+    if [ -z "$muster_stage_trouble" ]; then
+        printf 'look\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
+            "$number" "$key" "$kind" "$count" "$digest" "$packed/$key" "$file" >&"$muster_stage_to"
+        muster_stage_hear "$number" have
+        if [ -z "$muster_stage_trouble" ] && [[ " ${muster_stage_answers[*]} " == *' need '* ]]; then
+            printf 'fetch\n' >&"$muster_stage_to"
+            muster_stage_hear "$number" have || [ "$muster_stage_alive" -ne 1 ] || printf 'drop\n' >&"$muster_stage_to"
+        fi
+    fi
+    if [ "$muster_stage_alive" -ne 1 ]; then
+        muster_stage_lose "$muster_stage_trouble"
+        return 1
+    fi
+    if [ -n "$muster_stage_trouble" ]; then
+        muster_stage_warn "$what is not staged: $muster_stage_trouble; all ranks use the shared one"
+        return 1
+    fi
+    muster_stage_place=$muster_stage_top/$key-${digest:0:8}
+    printf 'muster: %s: on %s nodes (%s s), as of %s\n' "$what" "$muster_stage_nodes" "$((SECONDS - began))" "$when" >&2
+}
+
+# Every path lies under $muster_stage_place, and is seen at its own name.
+# shellcheck disable=SC2317  # not every job has a use for it
+muster_stage_over() {
+    local path
+    for path in "$@"; do
+        muster_stage_mounts+=("$muster_stage_place$path"$'\t'"$path")
+    done
+}
+
+# The folder of the script $1, without what lies in it: Python looks there for everything that it imports.
+# shellcheck disable=SC2317  # not every job has a use for it
+muster_stage_script() {
+    [ "$muster_stage_alive" -eq 1 ] || return 0
+    muster_stage_trouble=
+    printf 'script\t%s\n' "$2" >&"$muster_stage_to"
+    if muster_stage_hear script made; then
+        export MUSTER_STAGE_SCRIPT=$1 MUSTER_STAGE_SCRIPT_HERE=$muster_stage_top/job-$SLURM_JOB_ID/script/${2##*/}
+    else
+        muster_stage_warn "the script's folder is not staged: $muster_stage_trouble"
+    fi
+}
+
+# The environment, its Python and what else is packed with it.
+# shellcheck disable=SC2317  # not every job has a use for it
+muster_stage_environment() {
+    muster_stage_environment_at=$muster_stage_place
+    printf 'settle\t%s\t%s\n' "$muster_stage_place" "$1" >&"$muster_stage_to"
+    muster_stage_over "$@"
+    # Under this name it is started: the folders above it are then the node's own, too.
+    export MUSTER_STAGE_ENV=$1 MUSTER_STAGE_ENV_HERE=$muster_stage_place$1
+}
+
+# The path $1 was left out of its archive: it stays the shared one.
+# shellcheck disable=SC2317  # not every job has a use for it
+muster_stage_except() {
+    muster_stage_mounts+=("$1"$'\t'"$muster_stage_place$1")
+}
+
+# The word $1 of the command is the image $2: its own copy is started.
+# shellcheck disable=SC2317  # not every job has a use for it
+muster_stage_image() {
+    export MUSTER_STAGE_IMAGE=$1 MUSTER_STAGE_IMAGE_HERE=$muster_stage_place$2
+}
+
+# What the ranks find, and what they write.
+muster_stage_ready() {
+    [ "$muster_stage_alive" -eq 1 ] || return 1
+    export MUSTER_STAGE=$muster_stage_top/job-$SLURM_JOB_ID
+    [ "$muster_stage_out" = - ] || muster_stage_mounts+=("$MUSTER_STAGE/out"$'\t'"$muster_stage_out")
+}
+
+# The folder $1 of the rank library.
+# shellcheck disable=SC2317  # not every job has a use for it
+muster_stage_library() {
+    [ "$muster_stage_alive" -eq 1 ] || return 0
+    printf 'library\t%s\n' "$1" >&"$muster_stage_to"
+    export MUSTER_STAGE_LIBRARY=$1
+}
+
+# The copies take the places of the shared ones, in a view of the files that the ranks of each node enter.
+# shellcheck disable=SC2317  # not every job has a use for it
+muster_stage_mount() {
+    muster_stage_ready || return 0
+    if [ "${#muster_stage_mounts[@]}" -eq 0 ]; then
+        trap - PIPE
+        return 0
+    fi
+    muster_stage_trouble=
+    printf 'bind\t%s\n' "${muster_stage_mounts[@]}" >&"$muster_stage_to"
+    printf 'hold\n' >&"$muster_stage_to"
+    muster_stage_hear mount mounted && trap - PIPE && return
+    [ "$muster_stage_alive" -eq 1 ] || muster_stage_lose "$muster_stage_trouble"
+    [ "$muster_stage_alive" -ne 1 ] || printf 'let-go\n' >&"$muster_stage_to"
+    trap - PIPE
+    return 1
+}
+
+# Nobody may mount. An environment that works under another name ($1; else -) is used under that of its copy.
+# shellcheck disable=SC2317  # not every job has a use for it
+muster_stage_closed() {
+    [ "$muster_stage_alive" -eq 1 ] || return 0
+    if [ "$1" != - ] && [ -n "${muster_stage_environment_at:-}" ]; then
+        muster_stage_warn "$muster_stage_trouble: the environment is used as $MUSTER_STAGE_ENV_HERE, all else where it is shared"
+    elif [ -n "${muster_stage_environment_at:-}" ]; then
+        muster_stage_warn "$muster_stage_trouble, and the environment holds its own path (it is not relocatable): all ranks use the shared files"
+        unset MUSTER_STAGE_ENV
+    else
+        muster_stage_warn "$muster_stage_trouble: all ranks use the shared files"
+    fi
+    muster_stage_out=-
+}
+
+# The image sees the copies under the names of the shared ones, by its engine's variable $1.
+# shellcheck disable=SC2317  # not every job has a use for it
+muster_stage_bind() {
+    muster_stage_ready || return 0
+    trap - PIPE
+    local each bind binds=
+    for each in "${muster_stage_mounts[@]}"; do
+        bind=${each//\\/\\\\}
+        bind=${bind//,/\\,}
+        bind=${bind//:/\\:}
+        binds=$binds${binds:+,}${bind//$'\t'/:}
+    done
+    [ -z "$binds" ] || export MUSTER_STAGE_BINDS="$1 $binds"
+}
+
+# The ranks have ended: what they wrote is brought home, and the helpers end.
+muster_stage_end() {
+    [ "$muster_stage_alive" -eq 1 ] || return 0
+    local word host about answer seen=0
+    trap '' PIPE
+    # shellcheck disable=SC2154  # of the script around
+    printf 'end\t%s\n' "$muster_run_dir" >&"$muster_stage_to"
+    while IFS=$'\t' read -r -t 900 -u "$muster_stage_from" word host about answer; do
+        [ "$word" = muster-stage ] || continue
+        case $about:$answer in
+        out:brought*)
+            seen=$((seen + 1))
+            [ "${answer#brought }" -eq 0 ] || printf 'muster: %s: %s files to %s\n' "$host" "${answer#brought }" "$muster_stage_out" >&2
+            ;;
+        out:kept*) muster_stage_warn "what the ranks wrote on $host could not be brought to $muster_stage_out: it stays there in ${answer#kept }" ;;
+        script:*) muster_stage_warn "the script wrote beside itself on $host: that is now in $answer" ;;
+        end:*) ;;
+        esac
+    done
+    [ "$muster_stage_out" = - ] || [ "$seen" -eq "$muster_stage_nodes" ] ||
+        muster_stage_warn "$seen of $muster_stage_nodes nodes said that what was written is in $muster_stage_out; else it is there in $muster_stage_top"
+}
+
+# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+muster_forget() {
+    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
+        SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
+        SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT RANK WORLD_SIZE LOCAL_RANK \
+        LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR \
+        MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS \
+        OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
+}
+
+# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
+muster_task=$muster_common$'\n\n'$(
+    cat <<'MUSTER_TEXT'
 # Who this task is, from the variables of its Slurm step: nothing is asked of anybody.
 case ${SLURM_PROCID:+p}${SLURM_LOCALID:+l}${SLURM_NODEID:+n} in
 pln) ;;
@@ -160,8 +528,8 @@ muster_size=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}}
 muster_local_rank=$SLURM_LOCALID
 muster_node_rank=$SLURM_NODEID
 muster_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}
-muster_tasks_of_node "${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-$muster_size}}" "$muster_node_rank"
-muster_local_size=${muster_tasks:-$muster_size}
+# Muster starts the same number on every node.
+muster_local_size=${MUSTER_NTASKS_PER_NODE:-$((muster_size / muster_nodes))}
 muster_first_host "${SLURM_STEP_NODELIST:-${SLURM_JOB_NODELIST:-}}"
 muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
@@ -248,15 +616,6 @@ muster_own_mask() {
     done <"${MUSTER_PROC:-/proc}/self/status"
 }
 
-# How many items a comma-separated list has. Result in $muster_count.
-muster_count_items() {
-    muster_count=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do muster_count=$((muster_count + 1)); done
-    IFS=$muster_ifs
-}
-
 # Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
@@ -279,14 +638,26 @@ case $muster_address in
 *:*:*) ;; # IPv6
 *:*) muster_stop "MASTER_ADDR '$muster_address' holds a port" 'give the host with --master-addr and the port with --master-port' ;;
 esac
+
+# GPUs are asked for, and each rank picks its own: it has to see those of all ranks of its node.
+# How many items a comma-separated list has. Result in $muster_count.
+muster_count_items() {
+    muster_count=0
+    muster_ifs=$IFS
+    IFS=,
+    for muster_item in $1; do muster_count=$((muster_count + 1)); done
+    IFS=$muster_ifs
+}
+
 if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then
     muster_visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
     muster_count_items "$muster_visible"
-    [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] || [ "${MUSTER_VISIBILITY:-all}" = one ] ||
+    [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] ||
         muster_stop "rank $muster_rank sees the devices '$muster_visible' and shares its node with $muster_local_size ranks" \
             'ask for the GPUs of the node, not of the task: no --gpus-per-task, --gpu-bind or CUDA_VISIBLE_DEVICES'
 fi
 
+# The threads of a rank, and the variables of torch.
 muster_own_mask
 muster_threads_of_mask "$muster_cpus" "$muster_local_size" "${MUSTER_CPUS:-0}"
 [ "${MUSTER_CPUS:-1}" -le 1 ] || [ "$muster_cpu_count" -ne 1 ] || muster_stop \
@@ -305,20 +676,6 @@ export MASTER_ADDR="$muster_address" MASTER_PORT="$muster_port"
 export TORCHELASTIC_RUN_ID="$muster_id" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
 # An agent's store that is promised and not there makes rank 0 wait for ever.
 unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
-
-if [ "${MUSTER_VISIBILITY:-all}" = one ]; then
-    for muster_name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES; do
-        eval "muster_visible=\${$muster_name:-}"
-        muster_index=0
-        muster_ifs=$IFS
-        IFS=,
-        for muster_device in $muster_visible; do
-            [ "$muster_index" -ne "$muster_local_rank" ] || export "$muster_name=$muster_device"
-            muster_index=$((muster_index + 1))
-        done
-        IFS=$muster_ifs
-    done
-fi
 
 # What jax.distributed.initialize() needs besides its rank: the port of the meeting, or the one that an agent left free.
 if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
@@ -388,13 +745,6 @@ fi
 exec "$@"
 MUSTER_TEXT
 )
-
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
-
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
-}
 
 # What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python.
 muster_stage_node=$(
@@ -798,408 +1148,4 @@ muster_tell end ended
 MUSTER_TEXT
 )
 
-# Staging: copies on the nodes' own disks, the same on all of them or on none. What cannot be staged is said, and the
-# shared one is used: the job goes on.
-muster_stage_warn() { printf 'muster: warning: %s\n' "$*" >&2; }
-
-# Starts the helper of every node of the job. $1: the folder of the nodes, $2: where what ranks write is brought, or -.
-muster_stage_begin() {
-    muster_stage_top=$1/muster-stage-$UID
-    muster_stage_out=$2
-    [ "$2" = - ] || mkdir -p "$2" || muster_stop "the directory $2, where what is written is to be brought, cannot be made" \
-        'give another with --stage-out'
-    muster_stage_nodes=$SLURM_JOB_NUM_NODES
-    muster_stage_mounts=()
-    muster_stage_trouble=
-    muster_stage_alive=1
-    # Helpers that have ended are found out by what they do not say.
-    trap '' PIPE
-    # Beside the ranks, and beyond Ctrl-C: what they wrote is still to be brought.
-    coproc muster_stage_step {
-        trap '' INT
-        # shellcheck disable=SC2016,SC2154  # the nodes fill it in; the text stands above
-        exec srun --overlap --nodes="$muster_stage_nodes" --ntasks="$muster_stage_nodes" --ntasks-per-node=1 \
-            --mpi=none --export=ALL --kill-on-bad-exit=0 --quiet --input=all --job-name=muster-stage \
-            sh -c 'exec sh -c "$1" muster-stage "$2" "$3" "$4" "$SLURM_NODEID" "$5"' muster-stage \
-            "$muster_stage_node" "$muster_stage_top" "$SLURM_JOB_ID" "$muster_stage_nodes" "$muster_stage_out" 2>&1
-    }
-    muster_stage_pid=$!
-    exec {muster_stage_from}<&"${muster_stage_step[0]}" {muster_stage_to}>&"${muster_stage_step[1]}"
-    eval "exec ${muster_stage_step[0]}<&- ${muster_stage_step[1]}>&-"
-    muster_stage_hear start ready || muster_stage_lose "$muster_stage_trouble"
-}
-
-muster_stage_lose() {
-    [ "$muster_stage_alive" -eq 0 ] || muster_stage_warn "nothing is staged: $1; all ranks use the shared files"
-    muster_stage_alive=0
-    unset MUSTER_STAGE
-    trap - PIPE
-    kill "$muster_stage_pid" 2>/dev/null
-}
-
-# An answer about $1 from every node; true where all of them say $2. Chunks that one node has sent are announced to all.
-muster_stage_hear() {
-    local word host about answer count=0 said=()
-    muster_stage_answers=()
-    while [ "$count" -lt "$muster_stage_nodes" ]; do
-        if ! IFS=$'\t' read -r -t 900 -u "$muster_stage_from" word host about answer; then
-            muster_stage_trouble="${said[0]:-a node does not answer}"
-            muster_stage_alive=2
-            return 1
-        fi
-        if [ "$word" != muster-stage ]; then
-            said=("$word $host $about $answer")
-            continue
-        fi
-        [ "$about" = "$1" ] || continue
-        case $answer in
-        'sent '*) printf 'chunk\t%s\n' "${answer#sent }" >&"$muster_stage_to" ;;
-        'unsent '*)
-            muster_stage_trouble="${answer#unsent } does not take the copy: its disk may be full"
-            return 1
-            ;;
-        *)
-            count=$((count + 1))
-            muster_stage_answers+=("$answer")
-            case $answer in
-            "$2" | need) ;;
-            full) muster_stage_trouble="$host has no room for it in $muster_stage_top" ;;
-            foreign) muster_stage_trouble="$muster_stage_top of $host belongs to somebody else" ;;
-            damaged) muster_stage_trouble="$host got a copy that is not what was packed" ;;
-            no-zstd) muster_stage_trouble="$host has no zstd to unpack it with" ;;
-            closed*) muster_stage_trouble="$host lets nobody mount (${answer#closed })" ;;
-            *) muster_stage_trouble="$host says: $answer" ;;
-            esac
-            ;;
-        esac
-    done
-    [ -z "$muster_stage_trouble" ]
-}
-
-# $1: its number, $2: what it is in words, $3: the folder in which it was packed; then the paths that are in it, and
-# after -- those whose change shows that it is packed no more as it is. Where the copy lies: $muster_stage_place.
-# shellcheck disable=SC2317  # not every job has a use for it
-muster_stage_thing() {
-    local number=$1 what=$2 packed=$3 key kind count digest when file=- path paths=() began=$SECONDS
-    shift 3
-    while [ "$1" != -- ]; do
-        paths+=("$1")
-        shift
-    done
-    shift
-    muster_stage_place=
-    muster_stage_trouble=
-    [ "$muster_stage_alive" -eq 1 ] || return 1
-    if ! IFS=$'\t' read -r key kind count digest when 2>/dev/null <"$packed/latest"; then
-        muster_stage_trouble='it is not packed yet, which muster submit and muster run do'
-    else
-        for path in "$@"; do
-            [ ! "$path" -nt "$packed/latest" ] ||
-                muster_stage_trouble="$path has changed since it was packed ($when)"
-        done
-    fi
-    [ "$kind" != file ] || file=${paths[0]}
-    if [ -z "$muster_stage_trouble" ]; then
-        printf 'look\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
-            "$number" "$key" "$kind" "$count" "$digest" "$packed/$key" "$file" >&"$muster_stage_to"
-        muster_stage_hear "$number" have
-        if [ -z "$muster_stage_trouble" ] && [[ " ${muster_stage_answers[*]} " == *' need '* ]]; then
-            printf 'fetch\n' >&"$muster_stage_to"
-            muster_stage_hear "$number" have || [ "$muster_stage_alive" -ne 1 ] || printf 'drop\n' >&"$muster_stage_to"
-        fi
-    fi
-    if [ "$muster_stage_alive" -ne 1 ]; then
-        muster_stage_lose "$muster_stage_trouble"
-        return 1
-    fi
-    if [ -n "$muster_stage_trouble" ]; then
-        muster_stage_warn "$what is not staged: $muster_stage_trouble; all ranks use the shared one"
-        return 1
-    fi
-    muster_stage_place=$muster_stage_top/$key-${digest:0:8}
-    printf 'muster: %s: on %s nodes (%s s), as of %s\n' "$what" "$muster_stage_nodes" "$((SECONDS - began))" "$when" >&2
-}
-
-# Every path lies under $muster_stage_place, and is seen at its own name.
-# shellcheck disable=SC2317  # not every job has a use for it
-muster_stage_over() {
-    local path
-    for path in "$@"; do
-        muster_stage_mounts+=("$muster_stage_place$path"$'\t'"$path")
-    done
-}
-
-# The folder of the script $1, without what lies in it: Python looks there for everything that it imports.
-# shellcheck disable=SC2317  # not every job has a use for it
-muster_stage_script() {
-    [ "$muster_stage_alive" -eq 1 ] || return 0
-    muster_stage_trouble=
-    printf 'script\t%s\n' "$2" >&"$muster_stage_to"
-    if muster_stage_hear script made; then
-        export MUSTER_STAGE_SCRIPT=$1 MUSTER_STAGE_SCRIPT_HERE=$muster_stage_top/job-$SLURM_JOB_ID/script/${2##*/}
-    else
-        muster_stage_warn "the script's folder is not staged: $muster_stage_trouble"
-    fi
-}
-
-# The environment, its Python and what else is packed with it.
-# shellcheck disable=SC2317  # not every job has a use for it
-muster_stage_environment() {
-    muster_stage_environment_at=$muster_stage_place
-    printf 'settle\t%s\t%s\n' "$muster_stage_place" "$1" >&"$muster_stage_to"
-    muster_stage_over "$@"
-    # Under this name it is started: the folders above it are then the node's own, too.
-    export MUSTER_STAGE_ENV=$1 MUSTER_STAGE_ENV_HERE=$muster_stage_place$1
-}
-
-# The path $1 was left out of its archive: it stays the shared one.
-# shellcheck disable=SC2317  # not every job has a use for it
-muster_stage_except() {
-    muster_stage_mounts+=("$1"$'\t'"$muster_stage_place$1")
-}
-
-# The word $1 of the command is the image $2: its own copy is started.
-# shellcheck disable=SC2317  # not every job has a use for it
-muster_stage_image() {
-    export MUSTER_STAGE_IMAGE=$1 MUSTER_STAGE_IMAGE_HERE=$muster_stage_place$2
-}
-
-# What the ranks find, and what they write.
-muster_stage_ready() {
-    [ "$muster_stage_alive" -eq 1 ] || return 1
-    export MUSTER_STAGE=$muster_stage_top/job-$SLURM_JOB_ID
-    [ "$muster_stage_out" = - ] || muster_stage_mounts+=("$MUSTER_STAGE/out"$'\t'"$muster_stage_out")
-}
-
-# The folder $1 of the rank library.
-# shellcheck disable=SC2317  # not every job has a use for it
-muster_stage_library() {
-    [ "$muster_stage_alive" -eq 1 ] || return 0
-    printf 'library\t%s\n' "$1" >&"$muster_stage_to"
-    export MUSTER_STAGE_LIBRARY=$1
-}
-
-# The copies take the places of the shared ones, in a view of the files that the ranks of each node enter.
-# shellcheck disable=SC2317  # not every job has a use for it
-muster_stage_mount() {
-    muster_stage_ready || return 0
-    if [ "${#muster_stage_mounts[@]}" -eq 0 ]; then
-        trap - PIPE
-        return 0
-    fi
-    muster_stage_trouble=
-    printf 'bind\t%s\n' "${muster_stage_mounts[@]}" >&"$muster_stage_to"
-    printf 'hold\n' >&"$muster_stage_to"
-    muster_stage_hear mount mounted && trap - PIPE && return
-    [ "$muster_stage_alive" -eq 1 ] || muster_stage_lose "$muster_stage_trouble"
-    [ "$muster_stage_alive" -ne 1 ] || printf 'let-go\n' >&"$muster_stage_to"
-    trap - PIPE
-    return 1
-}
-
-# Nobody may mount. An environment that works under another name ($1; else -) is used under that of its copy.
-# shellcheck disable=SC2317  # not every job has a use for it
-muster_stage_closed() {
-    [ "$muster_stage_alive" -eq 1 ] || return 0
-    if [ "$1" != - ] && [ -n "${muster_stage_environment_at:-}" ]; then
-        muster_stage_warn "$muster_stage_trouble: the environment is used as $MUSTER_STAGE_ENV_HERE, all else where it is shared"
-    elif [ -n "${muster_stage_environment_at:-}" ]; then
-        muster_stage_warn "$muster_stage_trouble, and the environment holds its own path (it is not relocatable): all ranks use the shared files"
-        unset MUSTER_STAGE_ENV
-    else
-        muster_stage_warn "$muster_stage_trouble: all ranks use the shared files"
-    fi
-    muster_stage_out=-
-}
-
-# The image sees the copies under the names of the shared ones, by its engine's variable $1.
-# shellcheck disable=SC2317  # not every job has a use for it
-muster_stage_bind() {
-    muster_stage_ready || return 0
-    trap - PIPE
-    local each bind binds=
-    for each in "${muster_stage_mounts[@]}"; do
-        bind=${each//\\/\\\\}
-        bind=${bind//,/\\,}
-        bind=${bind//:/\\:}
-        binds=$binds${binds:+,}${bind//$'\t'/:}
-    done
-    [ -z "$binds" ] || export MUSTER_STAGE_BINDS="$1 $binds"
-}
-
-# The ranks have ended: what they wrote is brought home, and the helpers end.
-muster_stage_end() {
-    [ "$muster_stage_alive" -eq 1 ] || return 0
-    local word host about answer seen=0
-    trap '' PIPE
-    # shellcheck disable=SC2154  # of the script around
-    printf 'end\t%s\n' "$muster_run_dir" >&"$muster_stage_to"
-    while IFS=$'\t' read -r -t 900 -u "$muster_stage_from" word host about answer; do
-        [ "$word" = muster-stage ] || continue
-        case $about:$answer in
-        out:brought*)
-            seen=$((seen + 1))
-            [ "${answer#brought }" -eq 0 ] || printf 'muster: %s: %s files to %s\n' "$host" "${answer#brought }" "$muster_stage_out" >&2
-            ;;
-        out:kept*) muster_stage_warn "what the ranks wrote on $host could not be brought to $muster_stage_out: it stays there in ${answer#kept }" ;;
-        script:*) muster_stage_warn "the script wrote beside itself on $host: that is now in $answer" ;;
-        end:*) ;;
-        esac
-    done
-    [ "$muster_stage_out" = - ] || [ "$seen" -eq "$muster_stage_nodes" ] ||
-        muster_stage_warn "$seen of $muster_stage_nodes nodes said that what was written is in $muster_stage_out; else it is there in $muster_stage_top"
-}
-
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
-muster_first_host() {
-    muster_first=
-    muster_list=$1
-    while :; do
-        muster_plain=${muster_list%%[[,]*}
-        muster_first=$muster_first$muster_plain
-        muster_list=${muster_list#"$muster_plain"}
-        case $muster_list in
-        '['*)
-            muster_inside=${muster_list#'['}
-            muster_inside=${muster_inside%%']'*}
-            muster_first=$muster_first${muster_inside%%[,-]*}
-            muster_list=${muster_list#*']'}
-            ;;
-        *) return ;;
-        esac
-    done
-}
-
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
-muster_port_from_ids() {
-    muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
-}
-
-# Whether something on this host already listens on port $1.
-muster_port_is_taken() {
-    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
-    [ -n "$muster_listening" ]
-}
-
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
-muster_listening_in_tables() {
-    muster_hex=$(printf '%04X' "$1")
-    if command -v grep >/dev/null; then
-        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
-        return
-    fi
-    for muster_table in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$muster_table" ] || continue
-        while read -r _ muster_local _ muster_state _; do
-            case $muster_state:$muster_local in
-            0A:*:"$muster_hex") echo "$muster_local" && return ;;
-            esac
-        done <"$muster_table"
-    done
-}
-
-# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
-muster_choose_port() {
-    muster_first_host "$SLURM_JOB_NODELIST"
-    read -r muster_here </proc/sys/kernel/hostname
-    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
-    muster_port_from_ids "$SLURM_JOB_ID" "$$"
-    for _ in {1..64}; do
-        if ! muster_port_is_taken "$muster_port"; then
-            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
-            return
-        fi
-        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
-    done
-    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
-}
-
-# srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
-# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
-# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
-# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
-muster_watch() {
-    trap '' INT TERM HUP
-    local line part='' status='' seen='' pid='' deadline='' more=1
-    while [ -n "$more" ]; do
-        [ -z "$deadline" ] || [ "$SECONDS" -lt "$deadline" ] || { muster_end_step KILL "$pid" && deadline=; }
-        line=
-        if IFS= read -r ${deadline:+-t $((deadline - SECONDS))} line; then
-            line=$part$line part=
-        elif [ "$?" -gt 128 ]; then
-            part=$part$line && continue
-        else
-            line=$part$line more=
-            [ -n "$line" ] || break
-        fi
-        case $line in
-        'muster-status '*) status=${line#muster-status } && continue ;;
-        'muster-srun '*) pid=${line#muster-srun } && continue ;;
-        esac
-        printf '%s\n' "$line" >&9
-        [ -z "$seen" ] || continue
-        muster_status_in "$line"
-        [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
-    done
-    # srun itself was killed: nobody else ends its ranks.
-    [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
-    printf '%s\n' "${seen:-$status}"
-}
-
-# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
-muster_end_step() {
-    (
-        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
-        step=${step#StepId=}
-        step=${step%% *}
-        [ -n "$step" ] || exec kill "$2"
-        exec scancel --quiet --signal="$1" "$step"
-    ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
-}
-
-# The status in one line of srun's, if it tells of a task's end. Result in $seen.
-muster_status_in() {
-    local what
-    case $1 in
-    'srun: interrupt '*) seen=130 ;;
-    esac
-    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.*)$ ]] || return 0
-    what=${BASH_REMATCH[1]}
-    case $what in
-    'Exited with exit code '*) seen=${what##* } ;;
-    Hangup*) seen=129 ;;
-    Interrupt*) seen=130 ;;
-    Quit*) seen=131 ;;
-    'Illegal instruction'*) seen=132 ;;
-    'Trace/breakpoint trap'*) seen=133 ;;
-    Aborted*) seen=134 ;;
-    'Bus error'*) seen=135 ;;
-    'Floating point exception'*) seen=136 ;;
-    Killed* | 'Out Of Memory'*) seen=137 ;;
-    'User defined signal 1'*) seen=138 ;;
-    'Segmentation fault'*) seen=139 ;;
-    'User defined signal 2'*) seen=140 ;;
-    'Broken pipe'*) seen=141 ;;
-    'Alarm clock'*) seen=142 ;;
-    Terminated*) seen=143 ;;
-    'CPU time limit exceeded'*) seen=152 ;;
-    'File size limit exceeded'*) seen=153 ;;
-    esac
-}
-
-# Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
-muster_step() {
-    export MUSTER_DIRECTORY=$PWD
-    muster_status=$(
-        {
-            {
-                (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
-                printf 'muster-status %s\n' "$?" >&7
-            } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
-        }
-    )
-    : "${muster_status:=143}" # a signal to all of us ended even those who read it
-} 8>&1 9>&2
-
-muster_main
+job

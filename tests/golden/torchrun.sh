@@ -8,57 +8,26 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
-# shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
-
-# The job. What it calls stands below.
-muster_main() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
-    trap 'muster_interrupted=130' INT
-    trap 'muster_interrupted=143' TERM
-    trap 'muster_interrupted=129' HUP
-    # This job: its id, its directory, its size as it was granted.
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
-    muster_job=$SLURM_JOB_ID
-    # submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
-    muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
-    muster_run_dir=${muster_output%/logs/batch.log}
-    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
-    (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
-    muster_logs=$muster_run_dir/logs
-    cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
-    muster_nodes=$SLURM_JOB_NUM_NODES
-    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-4}
-
-    # What an outer job, another launcher or the header left behind, and our own flags say better.
-    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
-    unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
-    export RES_OPTIONS='timeout:1 attempts:3'
-    # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=torchrun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=4 MUSTER_CPUS=0 MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+job() {
+    muster_begin /home/ada/project 4 0
+    export RES_OPTIONS='timeout:1 attempts:1'
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
-
-    # The ranks.
-    muster_step srun \
-        --nodes="$muster_nodes" \
-        --ntasks="$((muster_nodes * 1))" \
-        --ntasks-per-node="1" \
-        --kill-on-bad-exit=0 \
-        --export=ALL \
-        --mpi=none \
-        --output="$muster_logs"/%N.log \
-        --input=all \
-        sh -c "$muster_task" muster 6 /home/ada/env/bin/python \
-        -I \
-        -S \
-        -c "$muster_keeper" label \
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none --output="$muster_logs"/%N.log --input=all \
+        sh -c "$muster_task" muster 6 /home/ada/env/bin/python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster /home/ada/env/bin/python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    exit "${muster_interrupted:-$muster_status}"
+    muster_finish
 }
 
-# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
-muster_task=$(
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+
+# What the job and every started process call.
+muster_common=$(
     cat <<'MUSTER_TEXT'
 # What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
 
@@ -115,30 +84,189 @@ muster_listening_in_tables() {
         done <"$muster_table"
     done
 }
+MUSTER_TEXT
+)
+eval "$muster_common"
 
-# How many tasks node $2 has, by Slurm's "4(x2),3". Result in $muster_tasks.
-muster_tasks_of_node() {
-    muster_tasks=
-    muster_seen=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do
-        case $muster_item in
-        *'(x'*)
-            muster_times=${muster_item#*'(x'}
-            muster_times=${muster_times%')'}
-            ;;
-        *) muster_times=1 ;;
-        esac
-        muster_seen=$((muster_seen + muster_times))
-        if [ "$2" -lt "$muster_seen" ]; then
-            muster_tasks=${muster_item%%'('*}
-            break
-        fi
-    done
-    IFS=$muster_ifs
+# The job's beginning: its id, its directory, its size, and nothing of what stood here before. $1: where it works; $2, $3:
+# ranks of a node and CPUs of a rank (0: not asked for), as they were planned.
+muster_begin() {
+    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    trap 'muster_interrupted=130' INT
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
+    muster_job=$SLURM_JOB_ID
+    muster_find_run_directory
+    muster_go_to "$1"
+    muster_take_size "${@:2}"
+    muster_forget
 }
 
+# The job's end, as its ranks ended.
+muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
+
+# submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
+muster_find_run_directory() {
+    muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
+    muster_run_dir=${muster_output%/logs/batch.log}
+    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
+    (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
+        'submit from a directory that the compute nodes can write'
+    muster_logs=$muster_run_dir/logs
+}
+
+# The size that was granted, so that `sbatch -N 8 FILE` scales; the planned one where Slurm does not say it.
+muster_take_size() {
+    muster_nodes=$SLURM_JOB_NUM_NODES
+    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$1}
+    # shellcheck disable=SC2034  # the job uses it, if CPUs were asked for
+    muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-$2}
+}
+
+# The working directory of the ranks.
+muster_go_to() {
+    cd "$1" || muster_stop "the working directory $1 is not there" 'use a file system that the compute nodes see, or --chdir'
+}
+
+# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME.
+muster_expect() {
+    local told
+    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
+    export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
+    for told in "$@"; do export "MUSTER_$told"; done
+}
+
+# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
+muster_choose_port() {
+    muster_first_host "$SLURM_JOB_NODELIST"
+    read -r muster_here </proc/sys/kernel/hostname
+    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
+    muster_port_from_ids "$SLURM_JOB_ID" "$$"
+    for _ in {1..64}; do
+        if ! muster_port_is_taken "$muster_port"; then
+            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
+            return
+        fi
+        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
+    done
+    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
+}
+
+# srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
+# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
+# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
+# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
+muster_watch() {
+    trap '' INT TERM HUP
+    local line part='' status='' seen='' pid='' deadline='' more=1
+    while [ -n "$more" ]; do
+        [ -z "$deadline" ] || [ "$SECONDS" -lt "$deadline" ] || { muster_end_step KILL "$pid" && deadline=; }
+        line=
+        if IFS= read -r ${deadline:+-t $((deadline - SECONDS))} line; then
+            line=$part$line part=
+        elif [ "$?" -gt 128 ]; then
+            part=$part$line && continue
+        else
+            line=$part$line more=
+            [ -n "$line" ] || break
+        fi
+        case $line in
+        'muster-status '*) status=${line#muster-status } && continue ;;
+        'muster-srun '*) pid=${line#muster-srun } && continue ;;
+        esac
+        printf '%s\n' "$line" >&9
+        [ -z "$seen" ] || continue
+        muster_status_in "$line"
+        [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
+    done
+    # srun itself was killed: nobody else ends its ranks.
+    [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
+    printf '%s\n' "${seen:-$status}"
+}
+
+# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
+muster_end_step() {
+    (
+        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
+        step=${step#StepId=}
+        step=${step%% *}
+        [ -n "$step" ] || exec kill "$2"
+        exec scancel --quiet --signal="$1" "$step"
+    ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
+}
+
+# The status in one line of srun's, if it tells of a task's end. Result in $seen.
+muster_status_in() {
+    local what
+    case $1 in
+    'srun: interrupt '*) seen=130 ;;
+    esac
+    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.*)$ ]] || return 0
+    what=${BASH_REMATCH[1]}
+    case $what in
+    'Exited with exit code '*) seen=${what##* } ;;
+    Hangup*) seen=129 ;;
+    Interrupt*) seen=130 ;;
+    Quit*) seen=131 ;;
+    'Illegal instruction'*) seen=132 ;;
+    'Trace/breakpoint trap'*) seen=133 ;;
+    Aborted*) seen=134 ;;
+    'Bus error'*) seen=135 ;;
+    'Floating point exception'*) seen=136 ;;
+    Killed* | 'Out Of Memory'*) seen=137 ;;
+    'User defined signal 1'*) seen=138 ;;
+    'Segmentation fault'*) seen=139 ;;
+    'User defined signal 2'*) seen=140 ;;
+    'Broken pipe'*) seen=141 ;;
+    'Alarm clock'*) seen=142 ;;
+    Terminated*) seen=143 ;;
+    'CPU time limit exceeded'*) seen=152 ;;
+    'File size limit exceeded'*) seen=153 ;;
+    esac
+}
+
+# Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
+muster_step() {
+    export MUSTER_DIRECTORY=$PWD
+    muster_status=$(
+        {
+            {
+                (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
+                printf 'muster-status %s\n' "$?" >&7
+            } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
+        }
+    )
+} 8>&1 9>&2
+
+# torchrun ends with 1 whatever its ranks said; its report names the first failure of each node. The earliest
+# one that was not an ending by torchrun itself (SIGTERM) is the job's. Result in $muster_status.
+muster_torchrun_status() {
+    local found
+    [ "$muster_status" -ne 0 ] || return 0
+    found=$(awk '
+        /Root Cause \(first observed failure\)/ { root = 1 }
+        root && / time +: / { when = $3 }
+        root && / exitcode +: / { print ($3 == -15), when, $3; root = 0 }
+    ' "$@" 2>/dev/null | sort | head -n 1)
+    found=${found##* }
+    case $found in
+    -*) muster_status=$((128 + ${found#-})) ;;
+    [1-9]*) muster_status=$found ;;
+    esac
+}
+
+# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+muster_forget() {
+    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
+        SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
+        SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT RANK WORLD_SIZE LOCAL_RANK \
+        LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR \
+        MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS \
+        OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
+}
+
+# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
+muster_task=$muster_common$'\n\n'$(
+    cat <<'MUSTER_TEXT'
 # Who this task is, from the variables of its Slurm step: nothing is asked of anybody.
 case ${SLURM_PROCID:+p}${SLURM_LOCALID:+l}${SLURM_NODEID:+n} in
 pln) ;;
@@ -149,8 +277,8 @@ muster_size=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}}
 muster_local_rank=$SLURM_LOCALID
 muster_node_rank=$SLURM_NODEID
 muster_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}
-muster_tasks_of_node "${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-$muster_size}}" "$muster_node_rank"
-muster_local_size=${muster_tasks:-$muster_size}
+# Muster starts the same number on every node.
+muster_local_size=${MUSTER_NTASKS_PER_NODE:-$((muster_size / muster_nodes))}
 muster_first_host "${SLURM_STEP_NODELIST:-${SLURM_JOB_NODELIST:-}}"
 muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
@@ -169,6 +297,7 @@ if [ -n "${OMPI_COMM_WORLD_RANK:-}" ] && [ "$OMPI_COMM_WORLD_RANK" != "$muster_r
 fi
 
 # One torchrun agent on each node. Whether it hosts the meeting point is said, so no name has to be recognised.
+muster_local_size=1
 # Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
@@ -233,26 +362,46 @@ MUSTER_TEXT
 )
 muster_keeper=$(
     cat <<'MUSTER_TEXT'
+"""Keeps one torchrun agent: what its ranks write goes out at once and whole, and what does not end is ended.
+
+The agent's own --tee loses lines and writes foreign memory (its threads share one stream without a lock), and holds
+all of it back until the end. Here each rank writes into a pipe of its own; one thread passes whole lines on, each
+behind its rank, and is still there when the agent was killed. Started as
+`python -I -S -c TEXT label|plain RANKS GRACE -m torch.distributed.run WORDS`.
+"""
+
 import os
 import select
 import signal
 import sys
 import time
 from typing import Dict, List, Optional, Sequence
+
 __all__ = ["FIRST_PIPE", "Keeper", "main"]
+
+# A rank opens its ends of our pipes by these numbers, in /proc (render/shell/worker.sh).
 FIRST_PIPE = 400
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20
 _LOOK_S = 0.1
+# The agent has ended its ranks: so long it may take to report and to leave.
 _REPORT_S = 1.0
+# Ranks that are still there so long after the first failure may take the whole grace: the other nodes are told.
 _TELL_S = 0.5
+# A process that left its rank's group may hold a pipe for ever.
 _DRAIN_S = 0.5
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+# Of no effect where nobody asked for it: ranks do not notice that one keeper tells all others.
 _TOLD = signal.SIGURG
+
+
 class _Out:
+    """One of our two streams; what cannot be written is said once, and the ranks go on."""
+
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.error: Optional[OSError] = None
+
     def write(self, data: bytes) -> None:
         while data and self.error is None:
             try:
@@ -261,7 +410,11 @@ class _Out:
                 select.select([], [self.descriptor], [], 1.0)
             except OSError as error:
                 self.error = error
+
+
 class _Pipe:
+    """What one rank writes on one stream: first the line "RANK PID", then its output."""
+
     def __init__(self, out: _Out, keeper: "Keeper", *, hello: bool, label: bool, whole: bool) -> None:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
@@ -269,7 +422,9 @@ class _Pipe:
         self._hello, self._label, self._whole = hello, label, whole
         self._prefix = b""
         self._rest = b""
+
     def read(self) -> bool:
+        """Pass on what is there; False at its end."""
         try:
             chunk = os.read(self.reader, _CHUNK_BYTES)
         except BlockingIOError:
@@ -277,6 +432,7 @@ class _Pipe:
         if chunk:
             self._feed(chunk)
         return bool(chunk)
+
     def _feed(self, chunk: bytes) -> None:
         data = self._rest + chunk
         self._rest = b""
@@ -296,20 +452,31 @@ class _Pipe:
                 self.close()
         elif data:
             self._out.write(data)
+
     def _write(self, lines: bytes) -> None:
         if lines and self._prefix:
             lines = self._prefix + lines[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"
         self._out.write(lines)
+
     def close(self) -> None:
+        """A last line that was never ended gets its end, so that nobody else's stands behind it."""
         if self._rest and not self._hello:
             self._write(self._rest + b"\n")
         self._rest = b""
+
+
 class _AgentErrors(_Pipe):
+    """The agent's own words: they tell when it begins to end its ranks."""
+
     def _write(self, lines: bytes) -> None:
         if b" closing signal " in lines:
             self._keeper.note_closing()
         self._out.write(lines)
+
+
 class Keeper:
+    """One agent, its ranks' pipes, and when it began to end."""
+
     def __init__(self, words: Sequence[str], *, ranks: int, grace_s: float, label: bool) -> None:
         self._grace_s = grace_s
         self._ranks: Dict[int, str] = {}
@@ -328,13 +495,16 @@ class Keeper:
             signal.signal(number, lambda number, _: self._noted.append(number))
         self._poll.register(self._wake, select.POLLIN)
         for index in range(2 * ranks):
+            # A single rank's bytes are as it wrote them.
             pipe = _Pipe(self._outs[index % 2], self, hello=True, label=label, whole=label or ranks > 1)
             _move(pipe, FIRST_PIPE + index)
             self._add(pipe)
         self._agent = self._start(words)
+
     def _add(self, pipe: _Pipe) -> None:
         self._pipes[pipe.reader] = pipe
         self._poll.register(pipe.reader, select.POLLIN)
+
     def _start(self, words: Sequence[str]) -> int:
         own = [
             _Pipe(self._outs[0], self, hello=False, label=False, whole=True),
@@ -347,13 +517,19 @@ class Keeper:
         return os.posix_spawn(
             words[0], list(words), environment, file_actions=moves, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
         )
+
     def note_rank(self, pid: int) -> None:
+        """A rank has started."""
         self._ranks[pid] = _born(pid)
+
     def note_closing(self) -> None:
+        """The agent has begun to end its ranks: one has failed, or it was told to."""
         if self._closing_since is None:
             self._closing_since = time.monotonic()
             self._tell_at = self._closing_since + _TELL_S if self._ending_since is None else None
+
     def run(self) -> int:
+        """Wait for the agent, and say how it ended."""
         status = None
         while status is None:
             self._pass_on(_LOOK_S)
@@ -366,7 +542,9 @@ class Keeper:
             os.close(pipe.writer)
         self._drain()
         return self._status(status)
+
     def _pass_on(self, patience_s: float) -> bool:
+        """Pass on what came within `patience_s`; whether anything did."""
         ready = self._poll.poll(patience_s * 1000)
         for descriptor, _ in ready:
             if descriptor == self._wake:
@@ -377,10 +555,13 @@ class Keeper:
                 os.close(descriptor)
                 del self._pipes[descriptor]
         return bool(ready)
+
     def _ended(self) -> Optional[int]:
         pid, status = os.waitpid(self._agent, os.WNOHANG)
         return status if pid else None
+
     def _hear(self) -> None:
+        """Signals go to all processes of a task, the agent too: here they start the clock, and end nothing."""
         while self._noted:
             number = self._noted.pop(0)
             if self._ending_since is not None or number not in (*_ENDINGS, _TOLD):
@@ -391,6 +572,7 @@ class Keeper:
                     continue
                 os.kill(self._agent, signal.SIGTERM)
             self._ending_since = time.monotonic()
+
     def _end_in_time(self) -> None:
         since = self._ending_since if self._closing_since is None else self._closing_since
         if since is None:
@@ -404,19 +586,24 @@ class Keeper:
             self._signal_ranks(signal.SIGKILL)
         if now >= since + self._grace_s + _REPORT_S:
             os.kill(self._agent, signal.SIGKILL)
+
     def _signal_ranks(self, number: int) -> None:
+        """A rank leads a group of its own; a number that is another process's by now is left alone."""
         for pid, born in self._ranks.items():
             if born and _born(pid) == born:
                 try:
                     os.killpg(pid, number)
                 except OSError:  # it does not lead a group, or ended at this moment
                     pass
+
     def _end_ranks(self) -> None:
+        """The agent was killed, and with it nobody ends its ranks."""
         self._signal_ranks(signal.SIGTERM)
         until = time.monotonic() + self._grace_s
         while time.monotonic() < until and any(born and _born(pid) == born for pid, born in self._ranks.items()):
             self._pass_on(_LOOK_S)
         self._signal_ranks(signal.SIGKILL)
+
     def _drain(self) -> None:
         until = time.monotonic() + _DRAIN_S
         while len(self._pipes) and time.monotonic() < until:
@@ -424,6 +611,7 @@ class Keeper:
                 until = min(time.monotonic() + _DRAIN_S, until + _LOOK_S)
         for pipe in self._pipes.values():
             pipe.close()
+
     def _status(self, status: int) -> int:
         for out in self._outs:
             if out.error is not None and not isinstance(out.error, BrokenPipeError):
@@ -435,18 +623,27 @@ class Keeper:
         signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
         os.kill(os.getpid(), number)
         return 128 + number
+
+
 def _move(pipe: _Pipe, number: int) -> None:
+    """Give the writing end the number that its rank knows."""
     os.dup2(pipe.writer, number, inheritable=False)
     os.close(pipe.writer)
     pipe.writer = number
+
+
 def _born(pid: int) -> str:
+    """When a process started, in the kernel's ticks; empty where there is none, or it has only to be reaped."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return ""
     return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
 def _tell_other_nodes() -> None:
+    """Let the keepers of the step's other nodes end their agents now: srun tells of our end only when it has come."""
     step = [os.environ.get(name) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
     if None in step or os.environ.get("SLURM_STEP_NUM_NODES", "1") == "1":
         return
@@ -455,14 +652,23 @@ def _tell_other_nodes() -> None:
         os.posix_spawnp(words[0], words, os.environ)
     except OSError:  # an image need not have it: each node then ends in its own time
         pass
+
+
 def _log_directory() -> str:
+    """A directory of our own for what torchrun lays down, which would stay in /tmp for ever."""
     path = os.path.join(os.environ.get("TMPDIR") or "/tmp", "muster-agent-%d-%s" % (os.getpid(), os.urandom(4).hex()))
     os.mkdir(path, 0o700)
     return path
+
+
 def _remove(path: str) -> None:
     import shutil  # not before the ranks have ended
+
     shutil.rmtree(path, ignore_errors=True)
+
+
 def main(words: Sequence[str]) -> int:
+    """Start the agent and wait for it: whether lines get labels, its ranks, their grace time, and its own words."""
     label, ranks, grace_s, module, agent, *rest = words
     logs = _log_directory()
     try:
@@ -470,6 +676,8 @@ def main(words: Sequence[str]) -> int:
         return Keeper(started, ranks=int(ranks), grace_s=float(grace_s), label=label == "label").run()
     finally:
         _remove(logs)
+
+
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
 MUSTER_TEXT
@@ -606,7 +814,7 @@ export NODE_RANK="$GROUP_RANK"
 [ "$RANK" -eq 0 ] || exec </dev/null
 # Into the keeper's pipes, which get to know whose they are. Where they cannot be opened, the agent's own streams do.
 muster_pipe=$((LOCAL_RANK * 2 + 400))
-if [ -n "${MUSTER_PIPES:-}" ] && { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
+if { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
     exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
     printf '%s %s\n' "$RANK" "$$" >&2
 fi
@@ -615,180 +823,4 @@ exec "$@"
 MUSTER_TEXT
 )
 
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
-
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
-}
-
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
-muster_first_host() {
-    muster_first=
-    muster_list=$1
-    while :; do
-        muster_plain=${muster_list%%[[,]*}
-        muster_first=$muster_first$muster_plain
-        muster_list=${muster_list#"$muster_plain"}
-        case $muster_list in
-        '['*)
-            muster_inside=${muster_list#'['}
-            muster_inside=${muster_inside%%']'*}
-            muster_first=$muster_first${muster_inside%%[,-]*}
-            muster_list=${muster_list#*']'}
-            ;;
-        *) return ;;
-        esac
-    done
-}
-
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
-muster_port_from_ids() {
-    muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
-}
-
-# Whether something on this host already listens on port $1.
-muster_port_is_taken() {
-    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
-    [ -n "$muster_listening" ]
-}
-
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
-muster_listening_in_tables() {
-    muster_hex=$(printf '%04X' "$1")
-    if command -v grep >/dev/null; then
-        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
-        return
-    fi
-    for muster_table in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$muster_table" ] || continue
-        while read -r _ muster_local _ muster_state _; do
-            case $muster_state:$muster_local in
-            0A:*:"$muster_hex") echo "$muster_local" && return ;;
-            esac
-        done <"$muster_table"
-    done
-}
-
-# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
-muster_choose_port() {
-    muster_first_host "$SLURM_JOB_NODELIST"
-    read -r muster_here </proc/sys/kernel/hostname
-    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
-    muster_port_from_ids "$SLURM_JOB_ID" "$$"
-    for _ in {1..64}; do
-        if ! muster_port_is_taken "$muster_port"; then
-            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
-            return
-        fi
-        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
-    done
-    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
-}
-
-# srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
-# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
-# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
-# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
-muster_watch() {
-    trap '' INT TERM HUP
-    local line part='' status='' seen='' pid='' deadline='' more=1
-    while [ -n "$more" ]; do
-        [ -z "$deadline" ] || [ "$SECONDS" -lt "$deadline" ] || { muster_end_step KILL "$pid" && deadline=; }
-        line=
-        if IFS= read -r ${deadline:+-t $((deadline - SECONDS))} line; then
-            line=$part$line part=
-        elif [ "$?" -gt 128 ]; then
-            part=$part$line && continue
-        else
-            line=$part$line more=
-            [ -n "$line" ] || break
-        fi
-        case $line in
-        'muster-status '*) status=${line#muster-status } && continue ;;
-        'muster-srun '*) pid=${line#muster-srun } && continue ;;
-        esac
-        printf '%s\n' "$line" >&9
-        [ -z "$seen" ] || continue
-        muster_status_in "$line"
-        [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
-    done
-    # srun itself was killed: nobody else ends its ranks.
-    [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
-    printf '%s\n' "${seen:-$status}"
-}
-
-# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
-muster_end_step() {
-    (
-        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
-        step=${step#StepId=}
-        step=${step%% *}
-        [ -n "$step" ] || exec kill "$2"
-        exec scancel --quiet --signal="$1" "$step"
-    ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
-}
-
-# The status in one line of srun's, if it tells of a task's end. Result in $seen.
-muster_status_in() {
-    local what
-    case $1 in
-    'srun: interrupt '*) seen=130 ;;
-    esac
-    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.*)$ ]] || return 0
-    what=${BASH_REMATCH[1]}
-    case $what in
-    'Exited with exit code '*) seen=${what##* } ;;
-    Hangup*) seen=129 ;;
-    Interrupt*) seen=130 ;;
-    Quit*) seen=131 ;;
-    'Illegal instruction'*) seen=132 ;;
-    'Trace/breakpoint trap'*) seen=133 ;;
-    Aborted*) seen=134 ;;
-    'Bus error'*) seen=135 ;;
-    'Floating point exception'*) seen=136 ;;
-    Killed* | 'Out Of Memory'*) seen=137 ;;
-    'User defined signal 1'*) seen=138 ;;
-    'Segmentation fault'*) seen=139 ;;
-    'User defined signal 2'*) seen=140 ;;
-    'Broken pipe'*) seen=141 ;;
-    'Alarm clock'*) seen=142 ;;
-    Terminated*) seen=143 ;;
-    'CPU time limit exceeded'*) seen=152 ;;
-    'File size limit exceeded'*) seen=153 ;;
-    esac
-}
-
-# Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
-muster_step() {
-    export MUSTER_DIRECTORY=$PWD
-    muster_status=$(
-        {
-            {
-                (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
-                printf 'muster-status %s\n' "$?" >&7
-            } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
-        }
-    )
-    : "${muster_status:=143}" # a signal to all of us ended even those who read it
-} 8>&1 9>&2
-
-# torchrun ends with 1 whatever its ranks said; its report names the first failure of each node. The earliest
-# one that was not an ending by torchrun itself (SIGTERM) is the job's. Result in $muster_status.
-muster_torchrun_status() {
-    local found
-    [ "$muster_status" -ne 0 ] || return 0
-    found=$(awk '
-        /Root Cause \(first observed failure\)/ { root = 1 }
-        root && / time +: / { when = $3 }
-        root && / exitcode +: / { print ($3 == -15), when, $3; root = 0 }
-    ' "$@" 2>/dev/null | sort | head -n 1)
-    found=${found##* }
-    case $found in
-    -*) muster_status=$((128 + ${found#-})) ;;
-    [1-9]*) muster_status=$found ;;
-    esac
-}
-
-muster_main
+job

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.model.plan import Plan
+from muster.render.parts import part
 from muster.render.script import job_script
 from muster.runner import run
 
@@ -64,9 +65,9 @@ def _expanded(text: str) -> str:
 def written(made: Plan, run_directory: Path) -> str:
     """The EDF that the plan's script writes, by that part of the script itself."""
     script = job_script(made)
-    begin = script.index("    printf '%s\\n' \\")
-    end = script.index('>"$muster_run_dir/image.toml"') + len('>"$muster_run_dir/image.toml"')
-    head = f"muster_run_dir='{run_directory}' muster_job=4711\n"
+    begin = script.index("    muster_define ")
+    end = script.index("    muster_step ")
+    head = f"muster_run_dir='{run_directory}' muster_job=4711\n{part('definition')}"
     result = run(["bash", "-c", head + script[begin:end]])
     assert result.ok, result.stderr
     return (run_directory / "image.toml").read_text()

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -117,6 +118,7 @@ def execute(made: Plan, folder: Path, **more: str) -> Ran:
         "SLURM_JOB_NUM_NODES": "2",
         "SLURM_JOB_NODELIST": "node[1-2]",
         "SLURM_NTASKS_PER_NODE": "2",
+        **({} if is_in_slurm(made) else {"MUSTER_PORT": str(_free_port())}),
         "SLURM_SUBMIT_DIR": str(folder),
         **more,
     }
@@ -127,6 +129,12 @@ def execute(made: Plan, folder: Path, **more: str) -> Ran:
     ranks = [json.loads(line[line.index("{") :]) for line in lines]
     labels = [_label(line[: line.index("{")]) for line in lines]
     return Ran(result, ranks, labels)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _label(text: str) -> int | None:

@@ -69,7 +69,7 @@ def test_names_of_no_secrets(name: str) -> None:
 
 
 def test_a_value_that_the_job_fills_in_is_made_from_what_everybody_knows() -> None:
-    assert "export RUN_KEY=" in job_script(_plan("--env", "RUN_KEY={job_id}"))
+    assert " RUN_KEY=" in job_script(_plan("--env", "RUN_KEY={job_id}"))
 
 
 def test_a_variable_that_is_not_there_is_refused() -> None:

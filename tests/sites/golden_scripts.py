@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from muster.facts import ImageFacts
 from muster.images import engines_in_options
 from muster.model.plan import Plan
 from muster.render.parts import part
-from muster.render.script import job_script
+from muster.render.script import RULE, job_script
 
 from .profiles import SIXTEEN, bundled
 
@@ -32,7 +32,6 @@ LAUNCHERS = ("srun", "torchrun", "mpirun", "mpirun+torchrun")
 VENV = "/home/ada/env"
 
 _SHARED = "# The text below is shared: "
-_END_OF_MAIN = "\n}\n\n"
 _IMAGE_FACTS = replace(
     FACTS,
     image=ImageFacts(project="/home/ada", package="/opt/venv/muster", programs={"apptainer": "/usr/bin/apptainer"}),
@@ -117,24 +116,33 @@ def script_of(case: Case) -> str:
     made = plan_of(case)
     if isinstance(made, MusterError):
         return f"# refused: {made.message}\n# hint: {made.hint}\n"
-    return as_kept(job_script(made))
+    return as_kept(job_script(made), _all_parts())
 
 
 # Parts of render/shell that have tests of their own and stand in many scripts: kept by their names.
 _BY_NAME = ("image_unpack", "image_asks", "stack", "stack_inside", "venv_inside", "unpacked")
 
 
-def as_kept(script: str) -> str:
-    """A script without the digest of its plan, which follows every field; of some parts only the name."""
-    for name in _BY_NAME:
+def as_kept(script: str, by_name: Sequence[str] = _BY_NAME) -> str:
+    """A script without the digests, which follow every field; of some parts only the name."""
+    for name in by_name:
         script = script.replace(part(name), f"# (the part {name})\n")
+    script = re.sub(r"sha256 [0-9a-f]{8}\)", "sha256 DIGEST)", script)
     return re.sub(r"comment=muster:[0-9a-f]{12}", "comment=muster:DIGEST", script)
 
 
+@cache
+def _all_parts() -> tuple[str, ...]:
+    """Every part by its name: a long one may hold the text of a short one."""
+    folder = ROOT / "src" / "muster" / "render" / "shell"
+    names = ("agent_keeper.py", *(path.stem for path in folder.glob("*.sh")))
+    return tuple(sorted(names, key=lambda name: -len(part(name))))
+
+
 def split(script: str) -> tuple[str, str]:
-    """(the job's own lines, the shell text below them)."""
-    head, end, tail = script.partition(_END_OF_MAIN)
-    return head + end, tail
+    """(the job, Muster's own text below the line of dashes)."""
+    head, line, tail = script.partition(f"{RULE}\n")
+    return head + line, tail
 
 
 def tails(scripts: Mapping[Case, str]) -> dict[str, str]:

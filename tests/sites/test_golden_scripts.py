@@ -16,6 +16,7 @@ import pytest
 
 from muster.errors import MusterError
 from muster.model.words import Fragment, Word
+from muster.render.script import job_script
 from muster.runner import run
 
 from .golden_scripts import GOLDEN, VENV, Case, cases, kept_of, plan_of, script_of, tails, write
@@ -90,7 +91,7 @@ def _executed(case: Case, folder: Path) -> tuple[int, list[str], list[str], str]
     (home / "env" / "bin").mkdir(parents=True)
     (home / "env" / "bin" / "activate").write_text("ACTIVE=yes\n")
     # What stands in for the site's own files: the paths of the fixture's user lie in this folder.
-    text = SCRIPTS[case].replace("/home/ada", str(home))
+    text = job_script(made).replace("/home/ada", str(home))
     (folder / "job.sh").write_text(text)
     environment = {
         "PATH": f"{folder}:{os.environ['PATH']}",
@@ -121,7 +122,7 @@ def _expected(case: Case) -> Iterator[str]:
         yield from (f"--nodes={nodes}", f"--ntasks={count}")
         if "cpus-per-task" in header:
             yield f"--cpus-per-task={int(header['cpus-per-task']) * (per_node if agents else 1)}"
-        yield from re.findall(r"--cpu-bind=mask_cpu:[0-9a-fx,]+", SCRIPTS[case])
+        yield from re.findall(r"--cpu-bind=mask_cpu:[0-9a-fx,]+", SCRIPTS[case].replace("\\\n", ""))
     else:
         yield from ("-np", str(count))
 

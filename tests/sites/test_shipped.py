@@ -242,10 +242,10 @@ def test_lumis_container_has_its_two_bind_modules_hsn_and_both_caches_on_the_nod
     script = kept_of(Case("lumi", "four-nodes", "srun", "container"))
     for line in (
         "module use /appl/local/laifs/modules",
-        "module load lumi-aif-singularity-bindings",
-        "export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3",
-        'export MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job"',
-        'export MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job"',
+        "muster_load lumi-aif-singularity-bindings",
+        " NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3",
+        ' MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job"',
+        ' MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job"',
         "muster_node_prologue rocm-smi",
         "--bind /usr/lib64/libcxi.so.1",
     ):

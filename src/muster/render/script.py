@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
 from muster.images import engine_named
 from muster.launchers import launcher_named
 from muster.launchers.base import RANK, Launcher, Part, Prologue
-from muster.model.plan import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Variable
-from muster.model.words import WIDTH, Fragment, Hidden, Word, fold, line, quote
+from muster.model.plan import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Prelude, Variable
+from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, quote
 from muster.plan.conditions import OTHER_SIZE
 from muster.plan.effect import narrows
 from muster.plan.secret import hidden_names
@@ -242,9 +243,7 @@ def _begin(plan: Plan) -> Iterator[str]:
 
 
 def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
-    for prelude in plan.prelude:
-        stop = ("muster_stop", prelude.failure, prelude.hint)
-        yield fold((Fragment(f"{line(prelude.words)} ||"), *stop))
+    yield from _prelude(plan)
     yield from _variables(each for each in plan.variables if not isinstance(each.value, Hidden))
     if hidden_names(plan):
         yield fold(("muster_pass", *hidden_names(plan)))
@@ -266,16 +265,34 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from launcher.prepare(plan, tuple(each.name for each in plan.variables if each.value is not None))
 
 
+def _prelude(plan: Plan) -> Iterator[str]:
+    """Yield the commands before the ranks; modules that follow each other are loaded in one line."""
+    for loads, group in groupby(plan.prelude, key=_loads_a_module):
+        if loads:
+            yield fold(("muster_load", *(each.words[2] for each in group)))
+            continue
+        for prelude in group:
+            stop = ("muster_stop", prelude.failure, prelude.hint)
+            yield fold((Fragment(f"{line(prelude.words)} ||"), *stop))
+
+
+def _loads_a_module(prelude: Prelude) -> bool:
+    return len(prelude.words) == 3 and prelude.words[:2] == ("module", "load") and isinstance(prelude.hint, Fragment)
+
+
 def _variables(variables: Iterable[Variable]) -> Iterator[str]:
     """Yield as few lines as hold the variables in their order; a value that the shell fills in sees those before it."""
-    verb, words = "", list[Word]()
+    verb, words, names = "", list[Word](), set[str]()
     for variable in variables:
         own = "unset" if variable.value is None and not variable.pass_on else "export"
-        filled = not isinstance(variable.value, str | None)
-        if words and (own != verb or filled):
+        sees_those_before = isinstance(variable.value, Fragment) or (
+            isinstance(variable.value, Template) and "TMPDIR" in names
+        )
+        if words and (own != verb or sees_those_before):
             yield fold((verb, *words))
-            words = []
+            words, names = [], set()
         verb = own
+        names.add(variable.name)
         words.append(_word_of(variable))
     if words:
         yield fold((verb, *words))

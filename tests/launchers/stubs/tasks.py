@@ -1,5 +1,6 @@
 """What the stub programs share: start some processes here, label their lines, end them together."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -27,6 +28,14 @@ def value_of(flags: Sequence[str], name: str, default: str = "") -> str:
     return default
 
 
+def end_all(tasks: Sequence[Any]) -> None:
+    """SIGTERM to those that still run; Popen's own way would wait for them."""
+    for task in tasks:
+        if task.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(task.pid, signal.SIGTERM)
+
+
 def run_tasks(
     environments: Sequence[Mapping[str, str]],
     command: Sequence[str],
@@ -45,8 +54,7 @@ def run_tasks(
         tasks.append(subprocess.Popen(command, env={**os.environ, **more}, stdin=stdin, stdout=out))
 
     def end(*_: object) -> None:
-        for task in tasks:
-            task.terminate()
+        end_all(tasks)
 
     def pass_on(rank: int, task: Any) -> None:
         for line in task.stdout:

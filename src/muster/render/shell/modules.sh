@@ -17,3 +17,11 @@ muster_versions() {
         printf 'there is no module called %s; module avail lists what is there' "$1"
     fi
 }
+
+# The modules, in this order.
+muster_load() {
+    local name
+    for name in "$@"; do
+        module load "$name" || muster_stop "module load $name failed" "$(muster_versions "${name%%/*}")"
+    done
+}

@@ -11,74 +11,34 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --partition=booster
-#SBATCH --threads-per-core=1
 #SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
-# shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
-
-# The job. What it calls stands below.
-muster_main() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
-    trap 'muster_interrupted=130' INT
-    trap 'muster_interrupted=143' TERM
-    trap 'muster_interrupted=129' HUP
-    # This job: its id, its directory, its size as it was granted.
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
-    muster_job=$SLURM_JOB_ID
-    # submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
-    muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
-    muster_run_dir=${muster_output%/logs/batch.log}
-    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
-    (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
-    muster_logs=$muster_run_dir/logs
-    cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
-    muster_nodes=$SLURM_JOB_NUM_NODES
-    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-4}
-    muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-12}
-    [ "$muster_nodes" -le 384 ] || muster_stop 'the partition booster takes jobs of at most 384 nodes' 'write the script anew for this size: muster plan'
-    [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
-    [ "$muster_nodes" -lt 2 ] || muster_stop 'GLOO_SOCKET_IFNAME was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
-    [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_SOCKET_FAMILY was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
-    [ "$muster_nodes" -lt 2 ] || muster_stop 'NCCL_IB_TIMEOUT was decided for fewer than 2 nodes' 'write the script anew for this size: muster plan'
-
-    # What an outer job, another launcher or the header left behind, and our own flags say better.
-    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
-    unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop 'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+job() {
+    muster_begin /home/ada/project 4 12
+    [ "$muster_nodes" -le 384 ] || muster_other_size 'the partition booster takes jobs of at most 384 nodes'
+    [ "$muster_nodes" -lt 2 ] || muster_other_size \
+        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 3 more variables'
+    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
+        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module load "$(muster_first Stages/2026 Stages/2025 Stages/2024)" || muster_stop 'module load Stages/2026 or Stages/2025 or Stages/2024 failed' "$(muster_versions Stages)"
-    module load GCC || muster_stop 'module load GCC failed' "$(muster_versions GCC)"
-    module load OpenMPI || muster_stop 'module load OpenMPI failed' "$(muster_versions OpenMPI)"
-    module load CUDA || muster_stop 'module load CUDA failed' "$(muster_versions CUDA)"
-    module load cuDNN || muster_stop 'module load cuDNN failed' "$(muster_versions cuDNN)"
-    module load MPI-settings/CUDA || muster_stop 'module load MPI-settings/CUDA failed' "$(muster_versions MPI-settings)"
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' 'is it on a file system that the compute nodes see?'
-    export CUDA_VISIBLE_DEVICES=0,1,2,3
+    muster_load Stages/2025 GCC OpenMPI CUDA/12 cuDNN MPI-settings/CUDA
+    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
+        'is it on a file system that the compute nodes see?'
     unset PYTHONPATH
-    export RES_OPTIONS='timeout:1 attempts:3'
-    # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=torchrun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=4 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000 MUSTER_HOST_SUFFIX=i MUSTER_PYTHON=/home/ada/env/bin/python
+    export RES_OPTIONS='timeout:1 attempts:1'
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PORT_LOW=20000 PORT_COUNT=12000 HOST_SUFFIX=i
     muster_choose_port
-
-    # The ranks.
-    muster_step srun \
-        --nodes="$muster_nodes" \
-        --ntasks="$((muster_nodes * 1))" \
-        --ntasks-per-node="1" \
-        --kill-on-bad-exit=0 \
-        --export=ALL \
-        --mpi=none \
-        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" \
-        --output="$muster_logs"/%N.log \
-        --threads-per-core=1 \
-        --input=all \
-        sh -c "$muster_task" muster 6 python \
-        -I \
-        -S \
-        -c "$muster_keeper" label \
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \
+        --threads-per-core=1 --input=all \
+        sh -c "$muster_task" muster 6 /home/ada/env/bin/python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    exit "${muster_interrupted:-$muster_status}"
+    muster_finish
 }
 
-# The text below is shared: jean-zay-one-gpu-torchrun-venv.sh
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: juwels-booster-one-gpu-torchrun-venv.sh

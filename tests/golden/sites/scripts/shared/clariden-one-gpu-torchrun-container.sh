@@ -1,136 +1,51 @@
-# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
-muster_task=$(
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+
+# What the job and every started process call.
+muster_common=$(
     cat <<'MUSTER_TEXT'
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
+# (the part stop)
 
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
+# (the part meeting)
+MUSTER_TEXT
+)
+eval "$muster_common"
+
+# (the part begin)
+
+# (the part run_directory)
+
+# (the part size_granted)
+
+# (the part go_to)
+
+# (the part other_size)
+
+# (the part expect)
+
+# (the part port)
+
+# (the part definition)
+
+# (the part watch)
+
+# (the part torchrun_status)
+
+# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+muster_forget() {
+    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
+        SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
+        SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT RANK WORLD_SIZE LOCAL_RANK \
+        LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR \
+        MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS \
+        OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
 }
 
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
-muster_first_host() {
-    muster_first=
-    muster_list=$1
-    while :; do
-        muster_plain=${muster_list%%[[,]*}
-        muster_first=$muster_first$muster_plain
-        muster_list=${muster_list#"$muster_plain"}
-        case $muster_list in
-        '['*)
-            muster_inside=${muster_list#'['}
-            muster_inside=${muster_inside%%']'*}
-            muster_first=$muster_first${muster_inside%%[,-]*}
-            muster_list=${muster_list#*']'}
-            ;;
-        *) return ;;
-        esac
-    done
-}
+# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
+muster_task=$muster_common$'\n\n'$(
+    cat <<'MUSTER_TEXT'
+# (the part rank_slurm)
 
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
-muster_port_from_ids() {
-    muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
-}
-
-# Whether something on this host already listens on port $1.
-muster_port_is_taken() {
-    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
-    [ -n "$muster_listening" ]
-}
-
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
-muster_listening_in_tables() {
-    muster_hex=$(printf '%04X' "$1")
-    if command -v grep >/dev/null; then
-        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
-        return
-    fi
-    for muster_table in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$muster_table" ] || continue
-        while read -r _ muster_local _ muster_state _; do
-            case $muster_state:$muster_local in
-            0A:*:"$muster_hex") echo "$muster_local" && return ;;
-            esac
-        done <"$muster_table"
-    done
-}
-
-# How many tasks node $2 has, by Slurm's "4(x2),3". Result in $muster_tasks.
-muster_tasks_of_node() {
-    muster_tasks=
-    muster_seen=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do
-        case $muster_item in
-        *'(x'*)
-            muster_times=${muster_item#*'(x'}
-            muster_times=${muster_times%')'}
-            ;;
-        *) muster_times=1 ;;
-        esac
-        muster_seen=$((muster_seen + muster_times))
-        if [ "$2" -lt "$muster_seen" ]; then
-            muster_tasks=${muster_item%%'('*}
-            break
-        fi
-    done
-    IFS=$muster_ifs
-}
-
-# Who this task is, from the variables of its Slurm step: nothing is asked of anybody.
-case ${SLURM_PROCID:+p}${SLURM_LOCALID:+l}${SLURM_NODEID:+n} in
-pln) ;;
-*) muster_stop 'this task was not started by srun: SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID is missing' 'start it with srun' ;;
-esac
-muster_rank=$SLURM_PROCID
-muster_size=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}}
-muster_local_rank=$SLURM_LOCALID
-muster_node_rank=$SLURM_NODEID
-muster_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}
-muster_tasks_of_node "${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-$muster_size}}" "$muster_node_rank"
-muster_local_size=${muster_tasks:-$muster_size}
-muster_first_host "${SLURM_STEP_NODELIST:-${SLURM_JOB_NODELIST:-}}"
-muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
-muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
-muster_port=${MUSTER_PORT:-}
-# Ports that Slurm itself reserved for this step come first: steps that run at the same time differ.
-[ -n "$muster_port" ] || [ -n "${MUSTER_RANGE_ASKED:-}" ] || muster_port=${SLURM_STEP_RESV_PORTS:-}
-muster_port=${muster_port%%[,-]*}
-muster_id=$muster_job.${SLURM_STEP_ID:-0}.${SLURM_RESTART_COUNT:-0}
-[ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" "${SLURM_STEP_ID:-0}"
-case ${SLURM_DISTRIBUTION:-block} in
-*arbitrary*) muster_stop 'with --distribution=arbitrary nobody knows the host of rank 0' 'use block, cyclic or plane, or give --master-addr' ;;
-esac
-if [ -n "${OMPI_COMM_WORLD_RANK:-}" ] && [ "$OMPI_COMM_WORLD_RANK" != "$muster_rank" ]; then
-    muster_stop "two launchers name this rank: srun says $muster_rank, Open MPI says $OMPI_COMM_WORLD_RANK" \
-        'unset the OMPI_* variables of the outer mpirun, or use --launcher mpirun'
-fi
-
-# One torchrun agent on each node. Whether it hosts the meeting point is said, so no name has to be recognised.
-# Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
-[ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
-    read -r muster_here </proc/sys/kernel/hostname
-    muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
-        'use a file system that the compute nodes see, or --chdir'
-}
-[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
-    read -r muster_here </proc/sys/kernel/hostname
-    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
-        'put the environment on a file system that the compute nodes see, or --stage-env'
-}
-read -r muster_here </proc/sys/kernel/hostname
-muster_host=0
-[ "$muster_node_rank" -ne 0 ] || muster_host=1
-[ "$muster_host" -eq 0 ] || ! muster_port_is_taken "$muster_port" || muster_stop \
-    "port $muster_port of $muster_address is taken by another program" 'start again, or choose one with --master-port'
-# A variable, not an option: a torch that is too old to know it passes over it.
-export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${MUSTER_GRACE:-10}"
-# torchrun would set 1 when the variable is missing; each rank finds its own share.
-[ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS=1 MUSTER_OMP=own
-export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="\${rank}: "
+# (the part agent)
 
 # The first word is a number.
 muster_counted=1
@@ -139,612 +54,35 @@ muster_counted=1
 
 # (the part stack_inside)
 
-# The rank library comes last: an environment's own `muster`, and everything else, is found first.
-muster_add_library() {
-    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$1"
-}
+# (the part library)
 
 muster_stack_here docker://jfrog.svc.cscs.ch/docker-group-csstaff/alps-images/ngc-pytorch:26.02-py3-alps6 cuda
 muster_add_library /opt/muster-ranks
 
-# $1 with each $ doubled: torchrun reads $$ and ${local_rank} in every word as its own. Result in $muster_word.
-muster_doubled() {
-    muster_word=
-    muster_tail=$1
-    while :; do
-        case $muster_tail in
-        *'$'*)
-            muster_word=$muster_word${muster_tail%%'$'*}'$$'
-            muster_tail=${muster_tail#*'$'}
-            ;;
-        *) break ;;
-        esac
-    done
-    muster_word=$muster_word$muster_tail
-}
+# (the part torchrun_words)
 
-# torchrun itself, under its keeper. The first $1 words start that in Python, in its image if there is one.
-muster_words=$1
-shift
-muster_rest=$(($# - muster_words))
-while [ "$muster_words" -gt 0 ]; do
-    set -- "$@" "$1"
-    shift
-    muster_words=$((muster_words - 1))
-done
-set -- "$@" "$MUSTER_NTASKS_PER_NODE" "${MUSTER_GRACE:-10}" -m torch.distributed.run \
-    --nnodes="$muster_nodes" --nproc-per-node="$MUSTER_NTASKS_PER_NODE" \
-    --rdzv-backend=c10d --rdzv-endpoint="$muster_address:$muster_port" --rdzv-id="$muster_id" \
-    --rdzv-conf="is_host=$muster_host" --local-addr="${SLURMD_NODENAME:-$muster_here}${MUSTER_HOST_SUFFIX:-}" \
-    --max-restarts=0 --no-python
-while [ "$muster_rest" -gt 0 ]; do
-    muster_doubled "$1"
-    set -- "$@" "$muster_word"
-    shift
-    muster_rest=$((muster_rest - 1))
-done
-
-exec "$@"
+# (the part go_agent)
 MUSTER_TEXT
 )
 muster_keeper=$(
     cat <<'MUSTER_TEXT'
-import os
-import select
-import signal
-import sys
-import time
-from typing import Dict, List, Optional, Sequence
-__all__ = ["FIRST_PIPE", "Keeper", "main"]
-FIRST_PIPE = 400
-_CHUNK_BYTES = 1 << 16
-_LONGEST_LINE_BYTES = 1 << 20
-_LOOK_S = 0.1
-_REPORT_S = 1.0
-_TELL_S = 0.5
-_DRAIN_S = 0.5
-_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-_TOLD = signal.SIGURG
-class _Out:
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.error: Optional[OSError] = None
-    def write(self, data: bytes) -> None:
-        while data and self.error is None:
-            try:
-                data = data[os.write(self.descriptor, data) :]
-            except BlockingIOError:
-                select.select([], [self.descriptor], [], 1.0)
-            except OSError as error:
-                self.error = error
-class _Pipe:
-    def __init__(self, out: _Out, keeper: "Keeper", *, hello: bool, label: bool, whole: bool) -> None:
-        self.reader, self.writer = os.pipe()
-        os.set_blocking(self.reader, False)
-        self._out, self._keeper = out, keeper
-        self._hello, self._label, self._whole = hello, label, whole
-        self._prefix = b""
-        self._rest = b""
-    def read(self) -> bool:
-        try:
-            chunk = os.read(self.reader, _CHUNK_BYTES)
-        except BlockingIOError:
-            return True
-        if chunk:
-            self._feed(chunk)
-        return bool(chunk)
-    def _feed(self, chunk: bytes) -> None:
-        data = self._rest + chunk
-        self._rest = b""
-        if self._hello:
-            first, end, data = data.partition(b"\n")
-            if not end:
-                self._rest = first
-                return
-            self._hello = False
-            rank, pid = first.split()
-            self._prefix = rank + b": " if self._label else b""
-            self._keeper.note_rank(int(pid))
-        if self._whole:
-            data, end, self._rest = data.rpartition(b"\n")
-            self._write(data + end)
-            if len(self._rest) > _LONGEST_LINE_BYTES:
-                self.close()
-        elif data:
-            self._out.write(data)
-    def _write(self, lines: bytes) -> None:
-        if lines and self._prefix:
-            lines = self._prefix + lines[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"
-        self._out.write(lines)
-    def close(self) -> None:
-        if self._rest and not self._hello:
-            self._write(self._rest + b"\n")
-        self._rest = b""
-class _AgentErrors(_Pipe):
-    def _write(self, lines: bytes) -> None:
-        if b" closing signal " in lines:
-            self._keeper.note_closing()
-        self._out.write(lines)
-class Keeper:
-    def __init__(self, words: Sequence[str], *, ranks: int, grace_s: float, label: bool) -> None:
-        self._grace_s = grace_s
-        self._ranks: Dict[int, str] = {}
-        self._noted: List[int] = []
-        self._ending_since: Optional[float] = None
-        self._closing_since: Optional[float] = None
-        self._tell_at: Optional[float] = None
-        self._killed = False
-        self._outs = [_Out(1), _Out(2)]
-        self._pipes: Dict[int, _Pipe] = {}
-        self._poll = select.poll()
-        self._wake, waker = os.pipe()
-        os.set_blocking(waker, False)
-        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        for number in (*_ENDINGS, _TOLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD):
-            signal.signal(number, lambda number, _: self._noted.append(number))
-        self._poll.register(self._wake, select.POLLIN)
-        for index in range(2 * ranks):
-            pipe = _Pipe(self._outs[index % 2], self, hello=True, label=label, whole=label or ranks > 1)
-            _move(pipe, FIRST_PIPE + index)
-            self._add(pipe)
-        self._agent = self._start(words)
-    def _add(self, pipe: _Pipe) -> None:
-        self._pipes[pipe.reader] = pipe
-        self._poll.register(pipe.reader, select.POLLIN)
-    def _start(self, words: Sequence[str]) -> int:
-        own = [
-            _Pipe(self._outs[0], self, hello=False, label=False, whole=True),
-            _AgentErrors(self._outs[1], self, hello=False, label=False, whole=True),
-        ]
-        for pipe in own:
-            self._add(pipe)
-        environment = dict(os.environ, MUSTER_PIPES="/proc/%d/fd" % os.getpid())
-        moves = [(os.POSIX_SPAWN_DUP2, pipe.writer, number) for number, pipe in enumerate(own, start=1)]
-        return os.posix_spawn(
-            words[0], list(words), environment, file_actions=moves, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
-        )
-    def note_rank(self, pid: int) -> None:
-        self._ranks[pid] = _born(pid)
-    def note_closing(self) -> None:
-        if self._closing_since is None:
-            self._closing_since = time.monotonic()
-            self._tell_at = self._closing_since + _TELL_S if self._ending_since is None else None
-    def run(self) -> int:
-        status = None
-        while status is None:
-            self._pass_on(_LOOK_S)
-            status = self._ended()
-            self._hear()
-            self._end_in_time()
-        if os.WIFSIGNALED(status):
-            self._end_ranks()
-        for pipe in self._pipes.values():
-            os.close(pipe.writer)
-        self._drain()
-        return self._status(status)
-    def _pass_on(self, patience_s: float) -> bool:
-        ready = self._poll.poll(patience_s * 1000)
-        for descriptor, _ in ready:
-            if descriptor == self._wake:
-                os.read(descriptor, 512)
-            elif not self._pipes[descriptor].read():
-                self._pipes[descriptor].close()
-                self._poll.unregister(descriptor)
-                os.close(descriptor)
-                del self._pipes[descriptor]
-        return bool(ready)
-    def _ended(self) -> Optional[int]:
-        pid, status = os.waitpid(self._agent, os.WNOHANG)
-        return status if pid else None
-    def _hear(self) -> None:
-        while self._noted:
-            number = self._noted.pop(0)
-            if self._ending_since is not None or number not in (*_ENDINGS, _TOLD):
-                continue
-            self._tell_at = None
-            if number == _TOLD:
-                if self._closing_since is not None:
-                    continue
-                os.kill(self._agent, signal.SIGTERM)
-            self._ending_since = time.monotonic()
-    def _end_in_time(self) -> None:
-        since = self._ending_since if self._closing_since is None else self._closing_since
-        if since is None:
-            return
-        now = time.monotonic()
-        if self._tell_at is not None and now >= self._tell_at:
-            self._tell_at = None
-            _tell_other_nodes()
-        if now >= since + self._grace_s and not self._killed:
-            self._killed = True
-            self._signal_ranks(signal.SIGKILL)
-        if now >= since + self._grace_s + _REPORT_S:
-            os.kill(self._agent, signal.SIGKILL)
-    def _signal_ranks(self, number: int) -> None:
-        for pid, born in self._ranks.items():
-            if born and _born(pid) == born:
-                try:
-                    os.killpg(pid, number)
-                except OSError:  # it does not lead a group, or ended at this moment
-                    pass
-    def _end_ranks(self) -> None:
-        self._signal_ranks(signal.SIGTERM)
-        until = time.monotonic() + self._grace_s
-        while time.monotonic() < until and any(born and _born(pid) == born for pid, born in self._ranks.items()):
-            self._pass_on(_LOOK_S)
-        self._signal_ranks(signal.SIGKILL)
-    def _drain(self) -> None:
-        until = time.monotonic() + _DRAIN_S
-        while len(self._pipes) and time.monotonic() < until:
-            if self._pass_on(_LOOK_S):
-                until = min(time.monotonic() + _DRAIN_S, until + _LOOK_S)
-        for pipe in self._pipes.values():
-            pipe.close()
-    def _status(self, status: int) -> int:
-        for out in self._outs:
-            if out.error is not None and not isinstance(out.error, BrokenPipeError):
-                self._outs[1].write(("muster: error: the output cannot be written: %s\n" % out.error.strerror).encode())
-                return os.WEXITSTATUS(status) or 2
-        if not os.WIFSIGNALED(status):
-            return os.WEXITSTATUS(status)
-        number = os.WTERMSIG(status)
-        signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
-        os.kill(os.getpid(), number)
-        return 128 + number
-def _move(pipe: _Pipe, number: int) -> None:
-    os.dup2(pipe.writer, number, inheritable=False)
-    os.close(pipe.writer)
-    pipe.writer = number
-def _born(pid: int) -> str:
-    try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
-def _tell_other_nodes() -> None:
-    step = [os.environ.get(name) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
-    if None in step or os.environ.get("SLURM_STEP_NUM_NODES", "1") == "1":
-        return
-    words = ["scancel", "--quiet", "--signal=URG", "%s.%s" % tuple(step)]
-    try:
-        os.posix_spawnp(words[0], words, os.environ)
-    except OSError:  # an image need not have it: each node then ends in its own time
-        pass
-def _log_directory() -> str:
-    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", "muster-agent-%d-%s" % (os.getpid(), os.urandom(4).hex()))
-    os.mkdir(path, 0o700)
-    return path
-def _remove(path: str) -> None:
-    import shutil  # not before the ranks have ended
-    shutil.rmtree(path, ignore_errors=True)
-def main(words: Sequence[str]) -> int:
-    label, ranks, grace_s, module, agent, *rest = words
-    logs = _log_directory()
-    try:
-        started = [sys.executable, module, agent, "--log-dir=" + logs, *rest]
-        return Keeper(started, ranks=int(ranks), grace_s=float(grace_s), label=label == "label").run()
-    finally:
-        _remove(logs)
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+# (the part agent_keeper.py)
 MUSTER_TEXT
 )
 muster_worker=$(
     cat <<'MUSTER_TEXT'
-# The CPUs that the kernel grants this rank, and its share of the physical cores among them.
+# (the part cpus)
 
-# The core of CPU $1: by the first of its hardware threads. dash and busybox read byte by byte, and newer kernels (seen
-# with 6.18) answer that with nothing for a list: then by the numbers of its package, die, cluster and core.
-# Result in $muster_core.
-muster_core_of() {
-    muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
-    muster_core=
-    [ ! -r "$muster_folder/thread_siblings_list" ] || read -r muster_core <"$muster_folder/thread_siblings_list" || :
-    muster_core=${muster_core%%[,-]*}
-    [ -z "$muster_core" ] || return 0
-    for muster_name in physical_package_id die_id cluster_id core_id; do
-        muster_number=
-        [ ! -r "$muster_folder/$muster_name" ] || read -r muster_number <"$muster_folder/$muster_name" || :
-        muster_core=$muster_core${muster_core:+.}${muster_number:--}
-    done
-    [ "$muster_core" != -.-.-.- ] || muster_core=$1
-}
+# (the part slurm_names)
 
-# CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
-muster_count_cpus() {
-    muster_cpu_count=0
-    muster_core_count=0
-    muster_cores=,
-    muster_ifs=$IFS
-    IFS=,
-    for muster_range in $1; do
-        muster_cpu=${muster_range%-*}
-        while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
-            muster_cpu_count=$((muster_cpu_count + 1))
-            muster_core_of "$muster_cpu"
-            case $muster_cores in
-            *,"$muster_core",*) ;;
-            *)
-                muster_cores=$muster_cores$muster_core,
-                muster_core_count=$((muster_core_count + 1))
-                ;;
-            esac
-            muster_cpu=$((muster_cpu + 1))
-        done
-    done
-    IFS=$muster_ifs
-}
+# (the part no_mpi)
 
-# Threads for a rank whose mask is $1, on a node with $2 of our ranks, when $3 CPUs were asked for (0: nothing asked).
-muster_threads_of_mask() {
-    muster_online=
-    [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
-    muster_count_cpus "$1"
-    # A mask wider than one rank's share is the node's: its ranks divide it between them.
-    muster_sharing=1
-    if [ "$1" = "$muster_online" ] ||
-        { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
-        { [ "$3" -eq 0 ] && [ "$muster_cpu_count" -ge "${SLURM_CPUS_ON_NODE:-1}" ]; }; then
-        muster_sharing=$2
-    fi
-    muster_threads=$((muster_core_count / muster_sharing))
-    [ "$3" -eq 0 ] || [ "$muster_threads" -le "$3" ] || muster_threads=$3
-    [ "$muster_threads" -ge 1 ] || muster_threads=1
-}
+# (the part jax_beside_agent)
 
-# This process's mask, as the kernel writes it. Result in $muster_cpus.
-muster_own_mask() {
-    muster_cpus=
-    while read -r muster_key muster_value; do
-        [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
-    done <"${MUSTER_PROC:-/proc}/self/status"
-}
+# (the part jax)
 
-# Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
-# nor the daemon that started it.
-if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
-    export SLURM_JOB_ID="${SLURM_JOB_ID:-${MUSTER_JOB##*-}}"
-    export SLURM_PROCID="$RANK" SLURM_LOCALID="$LOCAL_RANK" SLURM_NODEID="$GROUP_RANK" SLURM_TASK_PID="$$"
-    export SLURM_NTASKS="$WORLD_SIZE" SLURM_NPROCS="$WORLD_SIZE" SLURM_STEP_NUM_TASKS="$WORLD_SIZE"
-    export SLURM_NNODES="$GROUP_WORLD_SIZE" SLURM_STEP_NUM_NODES="$GROUP_WORLD_SIZE"
-    muster_each=$LOCAL_WORLD_SIZE
-    [ "$GROUP_WORLD_SIZE" -lt 2 ] || muster_each="$muster_each(x$GROUP_WORLD_SIZE)"
-    export SLURM_TASKS_PER_NODE="$muster_each" SLURM_STEP_TASKS_PER_NODE="$muster_each" SLURM_NTASKS_PER_NODE="$LOCAL_WORLD_SIZE"
-    # An agent has the CPUs of all ranks of its node.
-    [ "${MUSTER_CPUS:-0}" -eq 0 ] || export SLURM_CPUS_PER_TASK="$MUSTER_CPUS"
-    unset SLURM_GTIDS
-    # mpirun's ranks are no step of Slurm's, but its daemons on the other hosts are; ranks of this machine are in none.
-    muster_list=
-    for muster_name in ${MUSTER_NODES:-}; do muster_list=$muster_list${muster_list:+,}$muster_name; done
-    [ -z "${MUSTER_LOCAL_NNODES:-}${MUSTER_SLURM_NAMES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
-    [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
-fi
-
-# A program that finds its MPI's numbers takes them for its own. A rank of torchrun's is no rank of MPI.
-while read -r muster_word muster_name; do
-    case $muster_word in
-    export) ;;
-    declare) muster_name=${muster_name#-* } ;; # bash, where it is not asked to be POSIX's
-    *) continue ;;
-    esac
-    muster_name=${muster_name%%=*}
-    case $muster_name in
-    *[!A-Za-z0-9_]*) ;;
-    OMPI_COMM_WORLD_* | OMPI_UNIVERSE_SIZE | OMPI_MCA_orte_* | OMPI_MCA_ess* | OMPI_MCA_pmix* | PRTE_* | PMIX_* | PMI_* | PALS_* | MPI_LOCALRANKID | MPI_LOCALNRANKS)
-        unset "$muster_name"
-        ;;
-    esac
-done <<MUSTER_NAMES
-$(export -p)
-MUSTER_NAMES
-
-# The agent's store holds the port of the meeting: JAX takes the next one, and the one before where a firewall's range ends.
-muster_jax_port=$((MASTER_PORT + 1))
-[ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))
-
-# What jax.distributed.initialize() needs besides its rank: the port of the meeting, or the one that an agent left free.
-if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
-    muster_jax_port=${muster_jax_port:-$MASTER_PORT}
-    case $MASTER_ADDR in
-    *:*) export JAX_COORDINATOR_ADDRESS="[$MASTER_ADDR]:$muster_jax_port" ;;
-    *) export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$muster_jax_port" ;;
-    esac
-fi
-
-# A rank of torchrun's: the agent has said who it is; its threads and its standard input are set here.
-if [ "${MUSTER_OMP:-}" = own ]; then
-    muster_own_mask
-    muster_threads_of_mask "$muster_cpus" "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
-    export OMP_NUM_THREADS="$muster_threads"
-fi
-export NODE_RANK="$GROUP_RANK"
-[ "$RANK" -eq 0 ] || exec </dev/null
-# Into the keeper's pipes, which get to know whose they are. Where they cannot be opened, the agent's own streams do.
-muster_pipe=$((LOCAL_RANK * 2 + 400))
-if [ -n "${MUSTER_PIPES:-}" ] && { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
-    exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
-    printf '%s %s\n' "$RANK" "$$" >&2
-fi
-unset MUSTER_PIPES
-exec "$@"
+# (the part worker)
 MUSTER_TEXT
 )
 
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
-
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
-}
-
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
-muster_first_host() {
-    muster_first=
-    muster_list=$1
-    while :; do
-        muster_plain=${muster_list%%[[,]*}
-        muster_first=$muster_first$muster_plain
-        muster_list=${muster_list#"$muster_plain"}
-        case $muster_list in
-        '['*)
-            muster_inside=${muster_list#'['}
-            muster_inside=${muster_inside%%']'*}
-            muster_first=$muster_first${muster_inside%%[,-]*}
-            muster_list=${muster_list#*']'}
-            ;;
-        *) return ;;
-        esac
-    done
-}
-
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
-muster_port_from_ids() {
-    muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
-}
-
-# Whether something on this host already listens on port $1.
-muster_port_is_taken() {
-    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
-    [ -n "$muster_listening" ]
-}
-
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
-muster_listening_in_tables() {
-    muster_hex=$(printf '%04X' "$1")
-    if command -v grep >/dev/null; then
-        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
-        return
-    fi
-    for muster_table in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$muster_table" ] || continue
-        while read -r _ muster_local _ muster_state _; do
-            case $muster_state:$muster_local in
-            0A:*:"$muster_hex") echo "$muster_local" && return ;;
-            esac
-        done <"$muster_table"
-    done
-}
-
-# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
-muster_choose_port() {
-    muster_first_host "$SLURM_JOB_NODELIST"
-    read -r muster_here </proc/sys/kernel/hostname
-    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
-    muster_port_from_ids "$SLURM_JOB_ID" "$$"
-    for _ in {1..64}; do
-        if ! muster_port_is_taken "$muster_port"; then
-            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
-            return
-        fi
-        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
-    done
-    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
-}
-
-# srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
-# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
-# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
-# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
-muster_watch() {
-    trap '' INT TERM HUP
-    local line part='' status='' seen='' pid='' deadline='' more=1
-    while [ -n "$more" ]; do
-        [ -z "$deadline" ] || [ "$SECONDS" -lt "$deadline" ] || { muster_end_step KILL "$pid" && deadline=; }
-        line=
-        if IFS= read -r ${deadline:+-t $((deadline - SECONDS))} line; then
-            line=$part$line part=
-        elif [ "$?" -gt 128 ]; then
-            part=$part$line && continue
-        else
-            line=$part$line more=
-            [ -n "$line" ] || break
-        fi
-        case $line in
-        'muster-status '*) status=${line#muster-status } && continue ;;
-        'muster-srun '*) pid=${line#muster-srun } && continue ;;
-        esac
-        printf '%s\n' "$line" >&9
-        [ -z "$seen" ] || continue
-        muster_status_in "$line"
-        [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
-    done
-    # srun itself was killed: nobody else ends its ranks.
-    [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
-    printf '%s\n' "${seen:-$status}"
-}
-
-# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
-muster_end_step() {
-    (
-        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
-        step=${step#StepId=}
-        step=${step%% *}
-        [ -n "$step" ] || exec kill "$2"
-        exec scancel --quiet --signal="$1" "$step"
-    ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
-}
-
-# The status in one line of srun's, if it tells of a task's end. Result in $seen.
-muster_status_in() {
-    local what
-    case $1 in
-    'srun: interrupt '*) seen=130 ;;
-    esac
-    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.*)$ ]] || return 0
-    what=${BASH_REMATCH[1]}
-    case $what in
-    'Exited with exit code '*) seen=${what##* } ;;
-    Hangup*) seen=129 ;;
-    Interrupt*) seen=130 ;;
-    Quit*) seen=131 ;;
-    'Illegal instruction'*) seen=132 ;;
-    'Trace/breakpoint trap'*) seen=133 ;;
-    Aborted*) seen=134 ;;
-    'Bus error'*) seen=135 ;;
-    'Floating point exception'*) seen=136 ;;
-    Killed* | 'Out Of Memory'*) seen=137 ;;
-    'User defined signal 1'*) seen=138 ;;
-    'Segmentation fault'*) seen=139 ;;
-    'User defined signal 2'*) seen=140 ;;
-    'Broken pipe'*) seen=141 ;;
-    'Alarm clock'*) seen=142 ;;
-    Terminated*) seen=143 ;;
-    'CPU time limit exceeded'*) seen=152 ;;
-    'File size limit exceeded'*) seen=153 ;;
-    esac
-}
-
-# Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
-muster_step() {
-    export MUSTER_DIRECTORY=$PWD
-    muster_status=$(
-        {
-            {
-                (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
-                printf 'muster-status %s\n' "$?" >&7
-            } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
-        }
-    )
-    : "${muster_status:=143}" # a signal to all of us ended even those who read it
-} 8>&1 9>&2
-
-# torchrun ends with 1 whatever its ranks said; its report names the first failure of each node. The earliest
-# one that was not an ending by torchrun itself (SIGTERM) is the job's. Result in $muster_status.
-muster_torchrun_status() {
-    local found
-    [ "$muster_status" -ne 0 ] || return 0
-    found=$(awk '
-        /Root Cause \(first observed failure\)/ { root = 1 }
-        root && / time +: / { when = $3 }
-        root && / exitcode +: / { print ($3 == -15), when, $3; root = 0 }
-    ' "$@" 2>/dev/null | sort | head -n 1)
-    found=${found##* }
-    case $found in
-    -*) muster_status=$((128 + ${found#-})) ;;
-    [1-9]*) muster_status=$found ;;
-    esac
-}
-
-muster_main
+job

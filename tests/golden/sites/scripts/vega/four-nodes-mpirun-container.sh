@@ -4,77 +4,32 @@
 #SBATCH --job-name=train
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=32
-#SBATCH --gres=gpu:4
+#SBATCH --gpus-per-node=4
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --partition=gpu
-#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
-# shellcheck disable=SC2016  # words and values of the user's reach the ranks as they are
-
-# The job. What it calls stands below.
-muster_main() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
-    trap 'muster_interrupted=130' INT
-    trap 'muster_interrupted=143' TERM
-    trap 'muster_interrupted=129' HUP
-    # This job: its id, its directory, its size as it was granted.
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
-    muster_job=$SLURM_JOB_ID
-    # submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
-    muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
-    muster_run_dir=${muster_output%/logs/batch.log}
-    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
-    (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" 'submit from a directory that the compute nodes can write'
-    muster_logs=$muster_run_dir/logs
-    cd /home/ada/project || muster_stop 'the working directory /home/ada/project is not there' 'use a file system that the compute nodes see, or --chdir'
-    muster_nodes=$SLURM_JOB_NUM_NODES
-    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-4}
-    muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-32}
-    [ "$muster_nodes" -ge 2 ] || muster_stop 'NCCL_SOCKET_IFNAME was decided for 2 nodes or more' 'write the script anew for this size: muster plan'
-    [ "$muster_nodes" -ge 2 ] || muster_stop 'GLOO_SOCKET_IFNAME was decided for 2 nodes or more' 'write the script anew for this size: muster plan'
-    [ "$muster_nodes" -ge 2 ] || muster_stop 'RDMAV_FORK_SAFE was decided for 2 nodes or more' 'write the script anew for this size: muster plan'
-
-    # What an outer job, another launcher or the header left behind, and our own flags say better.
-    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT
-    unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
-    unset PYTHONPATH
-    unset PYTHONHOME
-    unset LD_PRELOAD
-    unset VIRTUAL_ENV
-    unset "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1
-    export NCCL_SOCKET_IFNAME=ib0
-    export GLOO_SOCKET_IFNAME=ib0
-    export RDMAV_FORK_SAFE=1
-    export UCX_TLS=self,sm,rc,ud
-    export OMPI_MCA_pml=ucx
-    export RES_OPTIONS='timeout:1 attempts:3'
-    # What the prologue of every rank compares with what it finds.
-    export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir" MUSTER_LAUNCHER=mpirun MUSTER_AGENTS=1 MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node" MUSTER_GPUS=4 MUSTER_CPUS="$muster_cpus_per_task" MUSTER_VISIBILITY=all MUSTER_GRACE=10 MUSTER_PORT_LOW=20000 MUSTER_PORT_COUNT=12000
+job() {
+    muster_begin /home/ada/project 4 0
+    [ "$muster_nodes" -ge 2 ] || muster_other_size \
+        'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 2 more variables'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
+    export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0 RDMAV_FORK_SAFE=1 UCX_TLS=self,sm,rc,ud \
+        OMPI_MCA_pml=ucx RES_OPTIONS='timeout:1 attempts:1'
+    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
-    muster_label=1
-    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES PYTHONNOUSERSITE NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME RDMAV_FORK_SAFE UCX_TLS OMPI_MCA_pml RES_OPTIONS PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)
-    muster_mpirun_site=()
-    muster_mpirun_words
-
-    # The ranks.
-    mpirun \
-        -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
-        sh -c "$muster_task" muster apptainer \
-        --quiet exec \
-        --nv \
-        --bind /tmp \
-        --bind /home/ada \
-        --bind /opt/venv/muster:/opt/muster-ranks/muster:ro \
-        --pwd /home/ada/project /images/train.sif python train.py >"$muster_logs/ranks.log" 2>&1
+    muster_mpirun_words 1 PYTHONNOUSERSITE NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME RDMAV_FORK_SAFE UCX_TLS OMPI_MCA_pml \
+        RES_OPTIONS --
+    mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
+        sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
+        /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_hydra_status "$muster_logs/ranks.log"
     muster_remove_unpacked
-    exit "${muster_interrupted:-$muster_status}"
+    muster_finish
 }
 
+# ---------------------------------------------------------------------------------------------------------------------
 # The text below is shared: vega-four-nodes-mpirun-container.sh
