@@ -7,14 +7,14 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:7b01ade3dfff
+#SBATCH --comment=muster:37e1bfb666d7
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
     muster_begin . 2 0
     . .venv/bin/activate || muster_stop 'the virtual environment .venv is not there' \
         'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 5f48a35a), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 03b3feeb), explained in docs/explanation/script.md.
 
 # What the job and every started process call.
 muster_common=$(
@@ -92,8 +92,10 @@ eval "$muster_common"
 # The job's beginning: its id, its directory, its size, and nothing of what stood here before. $1: where it works; $2, $3:
 # ranks of a node and CPUs of a rank (0: not asked for), as they were planned.
 muster_begin() {
-    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
     trap 'muster_interrupted=130' INT
+    trap 'muster_interrupted=143' TERM
+    trap 'muster_interrupted=129' HUP
     [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
     muster_find_run_directory
@@ -236,6 +238,7 @@ muster_step() {
             } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
         }
     )
+    : "${muster_status:=143}" # a signal to all of us ended even those who read it
 } 8>&1 9>&2
 
 # What an outer job, another launcher or the header left behind: the flags of the step say it better.

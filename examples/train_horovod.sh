@@ -8,14 +8,14 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:ee8832001d2a
+#SBATCH --comment=muster:73814a129f03
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
     muster_begin . 2 0
     . .venv/bin/activate || muster_stop 'the virtual environment .venv is not there' \
         'is it on a file system that the compute nodes see?'
-    export HOROVOD_CONTROLLER=mpi HOROVOD_CPU_OPERATIONS=mpi RES_OPTIONS='timeout:1 attempts:1'
+    export HOROVOD_CONTROLLER=mpi HOROVOD_CPU_OPERATIONS=mpi RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+horovod AGENTS=1 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port
@@ -28,7 +28,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 0407c118), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 a545b9de), explained in docs/explanation/script.md.
 
 # What the job and every started process call.
 muster_common=$(
@@ -95,8 +95,10 @@ eval "$muster_common"
 # The job's beginning: its id, its directory, its size, and nothing of what stood here before. $1: where it works; $2, $3:
 # ranks of a node and CPUs of a rank (0: not asked for), as they were planned.
 muster_begin() {
-    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
     trap 'muster_interrupted=130' INT
+    trap 'muster_interrupted=143' TERM
+    trap 'muster_interrupted=129' HUP
     [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
     muster_find_run_directory
@@ -224,7 +226,7 @@ muster_hydra() {
 # Hydra has a status of its own when a rank failed; the rank has said its, in one of the files. Result in $muster_status.
 muster_hydra_status() {
     local found=
-    [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* ended with status //p' "$@" | head -n 1)
+    [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* on [^ ]* ended with status //p' "$@" | head -n 1)
     muster_status=${found:-$muster_status}
 }
 
@@ -422,14 +424,16 @@ fi
 unset HOROVOD_RANK HOROVOD_SIZE HOROVOD_LOCAL_RANK HOROVOD_LOCAL_SIZE HOROVOD_CROSS_RANK HOROVOD_CROSS_SIZE
 unset HOROVOD_HOSTNAME HOROVOD_GLOO_RENDEZVOUS_ADDR HOROVOD_GLOO_RENDEZVOUS_PORT
 
-# The user's command; only rank 0 reads the standard input. Open MPI ends all ranks when one fails. Hydra waits for the
-# others for ever, unless a rank dies of a signal: there this shell stays, says how its command ended, and dies of one.
+# The user's command; only rank 0 reads the standard input. This shell stays, and says how a command ended that failed:
+# Open MPI's own report is lost in two of three batch jobs, and Hydra's names no rank. Open MPI ends all ranks then;
+# Hydra waits for the others for ever, unless a rank dies of a signal.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
-[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exec "$@"
 "$@"
 muster_status=$?
 [ "$muster_status" -ne 0 ] || exit 0
-printf 'muster: rank %s ended with status %s\n' "$muster_rank" "$muster_status" >&2
+read -r muster_here </proc/sys/kernel/hostname
+printf 'muster: rank %s on %s ended with status %s\n' "$muster_rank" "${SLURMD_NODENAME:-$muster_here}" "$muster_status" >&2
+[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exit "$muster_status"
 kill -KILL "$$"
 MUSTER_TEXT
 )

@@ -5,7 +5,7 @@
 
 job() {
     muster_begin /home/ada/project 2 0 1
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=local AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     export MUSTER_PORT=${MUSTER_PORT:-20000}
     muster_pids=()
@@ -90,8 +90,10 @@ eval "$muster_common"
 
 # The beginning of a run on this machine. $1: where it works; $2, $3: ranks of a node and CPUs of a rank; $4: nodes.
 muster_begin() {
-    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
     trap 'muster_interrupted=130' INT
+    trap 'muster_interrupted=143' TERM
+    trap 'muster_interrupted=129' HUP
     muster_job=here-$$
     muster_run_dir=$PWD/muster-runs/$muster_job
     muster_go_to "$1"

@@ -12,7 +12,7 @@
 
 job() {
     muster_begin /home/ada/project 4 0
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
@@ -91,8 +91,10 @@ eval "$muster_common"
 # The job's beginning: its id, its directory, its size, and nothing of what stood here before. $1: where it works; $2, $3:
 # ranks of a node and CPUs of a rank (0: not asked for), as they were planned.
 muster_begin() {
-    # Ctrl-C ends the ranks; whatever the launcher then says, this is what happened.
+    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
     trap 'muster_interrupted=130' INT
+    trap 'muster_interrupted=143' TERM
+    trap 'muster_interrupted=129' HUP
     [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
     muster_find_run_directory
@@ -235,6 +237,7 @@ muster_step() {
             } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
         }
     )
+    : "${muster_status:=143}" # a signal to all of us ended even those who read it
 } 8>&1 9>&2
 
 # torchrun ends with 1 whatever its ranks said; its report names the first failure of each node. The earliest
@@ -362,46 +365,26 @@ MUSTER_TEXT
 )
 muster_keeper=$(
     cat <<'MUSTER_TEXT'
-"""Keeps one torchrun agent: what its ranks write goes out at once and whole, and what does not end is ended.
-
-The agent's own --tee loses lines and writes foreign memory (its threads share one stream without a lock), and holds
-all of it back until the end. Here each rank writes into a pipe of its own; one thread passes whole lines on, each
-behind its rank, and is still there when the agent was killed. Started as
-`python -I -S -c TEXT label|plain RANKS GRACE -m torch.distributed.run WORDS`.
-"""
-
 import os
 import select
 import signal
 import sys
 import time
 from typing import Dict, List, Optional, Sequence
-
 __all__ = ["FIRST_PIPE", "Keeper", "main"]
-
-# A rank opens its ends of our pipes by these numbers, in /proc (render/shell/worker.sh).
 FIRST_PIPE = 400
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20
 _LOOK_S = 0.1
-# The agent has ended its ranks: so long it may take to report and to leave.
 _REPORT_S = 1.0
-# Ranks that are still there so long after the first failure may take the whole grace: the other nodes are told.
 _TELL_S = 0.5
-# A process that left its rank's group may hold a pipe for ever.
 _DRAIN_S = 0.5
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-# Of no effect where nobody asked for it: ranks do not notice that one keeper tells all others.
 _TOLD = signal.SIGURG
-
-
 class _Out:
-    """One of our two streams; what cannot be written is said once, and the ranks go on."""
-
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.error: Optional[OSError] = None
-
     def write(self, data: bytes) -> None:
         while data and self.error is None:
             try:
@@ -410,11 +393,7 @@ class _Out:
                 select.select([], [self.descriptor], [], 1.0)
             except OSError as error:
                 self.error = error
-
-
 class _Pipe:
-    """What one rank writes on one stream: first the line "RANK PID", then its output."""
-
     def __init__(self, out: _Out, keeper: "Keeper", *, hello: bool, label: bool, whole: bool) -> None:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
@@ -422,9 +401,7 @@ class _Pipe:
         self._hello, self._label, self._whole = hello, label, whole
         self._prefix = b""
         self._rest = b""
-
     def read(self) -> bool:
-        """Pass on what is there; False at its end."""
         try:
             chunk = os.read(self.reader, _CHUNK_BYTES)
         except BlockingIOError:
@@ -432,7 +409,6 @@ class _Pipe:
         if chunk:
             self._feed(chunk)
         return bool(chunk)
-
     def _feed(self, chunk: bytes) -> None:
         data = self._rest + chunk
         self._rest = b""
@@ -452,31 +428,20 @@ class _Pipe:
                 self.close()
         elif data:
             self._out.write(data)
-
     def _write(self, lines: bytes) -> None:
         if lines and self._prefix:
             lines = self._prefix + lines[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"
         self._out.write(lines)
-
     def close(self) -> None:
-        """A last line that was never ended gets its end, so that nobody else's stands behind it."""
         if self._rest and not self._hello:
             self._write(self._rest + b"\n")
         self._rest = b""
-
-
 class _AgentErrors(_Pipe):
-    """The agent's own words: they tell when it begins to end its ranks."""
-
     def _write(self, lines: bytes) -> None:
         if b" closing signal " in lines:
             self._keeper.note_closing()
         self._out.write(lines)
-
-
 class Keeper:
-    """One agent, its ranks' pipes, and when it began to end."""
-
     def __init__(self, words: Sequence[str], *, ranks: int, grace_s: float, label: bool) -> None:
         self._grace_s = grace_s
         self._ranks: Dict[int, str] = {}
@@ -495,16 +460,13 @@ class Keeper:
             signal.signal(number, lambda number, _: self._noted.append(number))
         self._poll.register(self._wake, select.POLLIN)
         for index in range(2 * ranks):
-            # A single rank's bytes are as it wrote them.
             pipe = _Pipe(self._outs[index % 2], self, hello=True, label=label, whole=label or ranks > 1)
             _move(pipe, FIRST_PIPE + index)
             self._add(pipe)
         self._agent = self._start(words)
-
     def _add(self, pipe: _Pipe) -> None:
         self._pipes[pipe.reader] = pipe
         self._poll.register(pipe.reader, select.POLLIN)
-
     def _start(self, words: Sequence[str]) -> int:
         own = [
             _Pipe(self._outs[0], self, hello=False, label=False, whole=True),
@@ -517,19 +479,13 @@ class Keeper:
         return os.posix_spawn(
             words[0], list(words), environment, file_actions=moves, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
         )
-
     def note_rank(self, pid: int) -> None:
-        """A rank has started."""
         self._ranks[pid] = _born(pid)
-
     def note_closing(self) -> None:
-        """The agent has begun to end its ranks: one has failed, or it was told to."""
         if self._closing_since is None:
             self._closing_since = time.monotonic()
             self._tell_at = self._closing_since + _TELL_S if self._ending_since is None else None
-
     def run(self) -> int:
-        """Wait for the agent, and say how it ended."""
         status = None
         while status is None:
             self._pass_on(_LOOK_S)
@@ -542,9 +498,7 @@ class Keeper:
             os.close(pipe.writer)
         self._drain()
         return self._status(status)
-
     def _pass_on(self, patience_s: float) -> bool:
-        """Pass on what came within `patience_s`; whether anything did."""
         ready = self._poll.poll(patience_s * 1000)
         for descriptor, _ in ready:
             if descriptor == self._wake:
@@ -555,13 +509,10 @@ class Keeper:
                 os.close(descriptor)
                 del self._pipes[descriptor]
         return bool(ready)
-
     def _ended(self) -> Optional[int]:
         pid, status = os.waitpid(self._agent, os.WNOHANG)
         return status if pid else None
-
     def _hear(self) -> None:
-        """Signals go to all processes of a task, the agent too: here they start the clock, and end nothing."""
         while self._noted:
             number = self._noted.pop(0)
             if self._ending_since is not None or number not in (*_ENDINGS, _TOLD):
@@ -572,7 +523,6 @@ class Keeper:
                     continue
                 os.kill(self._agent, signal.SIGTERM)
             self._ending_since = time.monotonic()
-
     def _end_in_time(self) -> None:
         since = self._ending_since if self._closing_since is None else self._closing_since
         if since is None:
@@ -586,24 +536,19 @@ class Keeper:
             self._signal_ranks(signal.SIGKILL)
         if now >= since + self._grace_s + _REPORT_S:
             os.kill(self._agent, signal.SIGKILL)
-
     def _signal_ranks(self, number: int) -> None:
-        """A rank leads a group of its own; a number that is another process's by now is left alone."""
         for pid, born in self._ranks.items():
             if born and _born(pid) == born:
                 try:
                     os.killpg(pid, number)
                 except OSError:  # it does not lead a group, or ended at this moment
                     pass
-
     def _end_ranks(self) -> None:
-        """The agent was killed, and with it nobody ends its ranks."""
         self._signal_ranks(signal.SIGTERM)
         until = time.monotonic() + self._grace_s
         while time.monotonic() < until and any(born and _born(pid) == born for pid, born in self._ranks.items()):
             self._pass_on(_LOOK_S)
         self._signal_ranks(signal.SIGKILL)
-
     def _drain(self) -> None:
         until = time.monotonic() + _DRAIN_S
         while len(self._pipes) and time.monotonic() < until:
@@ -611,7 +556,6 @@ class Keeper:
                 until = min(time.monotonic() + _DRAIN_S, until + _LOOK_S)
         for pipe in self._pipes.values():
             pipe.close()
-
     def _status(self, status: int) -> int:
         for out in self._outs:
             if out.error is not None and not isinstance(out.error, BrokenPipeError):
@@ -623,27 +567,18 @@ class Keeper:
         signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
         os.kill(os.getpid(), number)
         return 128 + number
-
-
 def _move(pipe: _Pipe, number: int) -> None:
-    """Give the writing end the number that its rank knows."""
     os.dup2(pipe.writer, number, inheritable=False)
     os.close(pipe.writer)
     pipe.writer = number
-
-
 def _born(pid: int) -> str:
-    """When a process started, in the kernel's ticks; empty where there is none, or it has only to be reaped."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return ""
     return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
-
-
 def _tell_other_nodes() -> None:
-    """Let the keepers of the step's other nodes end their agents now: srun tells of our end only when it has come."""
     step = [os.environ.get(name) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
     if None in step or os.environ.get("SLURM_STEP_NUM_NODES", "1") == "1":
         return
@@ -652,23 +587,14 @@ def _tell_other_nodes() -> None:
         os.posix_spawnp(words[0], words, os.environ)
     except OSError:  # an image need not have it: each node then ends in its own time
         pass
-
-
 def _log_directory() -> str:
-    """A directory of our own for what torchrun lays down, which would stay in /tmp for ever."""
     path = os.path.join(os.environ.get("TMPDIR") or "/tmp", "muster-agent-%d-%s" % (os.getpid(), os.urandom(4).hex()))
     os.mkdir(path, 0o700)
     return path
-
-
 def _remove(path: str) -> None:
     import shutil  # not before the ranks have ended
-
     shutil.rmtree(path, ignore_errors=True)
-
-
 def main(words: Sequence[str]) -> int:
-    """Start the agent and wait for it: whether lines get labels, its ranks, their grace time, and its own words."""
     label, ranks, grace_s, module, agent, *rest = words
     logs = _log_directory()
     try:
@@ -676,8 +602,6 @@ def main(words: Sequence[str]) -> int:
         return Keeper(started, ranks=int(ranks), grace_s=float(grace_s), label=label == "label").run()
     finally:
         _remove(logs)
-
-
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
 MUSTER_TEXT
@@ -814,7 +738,7 @@ export NODE_RANK="$GROUP_RANK"
 [ "$RANK" -eq 0 ] || exec </dev/null
 # Into the keeper's pipes, which get to know whose they are. Where they cannot be opened, the agent's own streams do.
 muster_pipe=$((LOCAL_RANK * 2 + 400))
-if { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
+if [ -n "${MUSTER_PIPES:-}" ] && { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
     exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
     printf '%s %s\n' "$RANK" "$$" >&2
 fi
