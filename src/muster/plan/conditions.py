@@ -45,7 +45,7 @@ def _of_qos(site: Site, name: str | None) -> Iterator[Condition]:
             yield Condition(
                 f'[ "$muster_nodes" {test} {limit} ]',
                 f"the QOS {name} takes jobs of {words} {limit} nodes",
-                _AGAIN,
+                OTHER_SIZE,
                 reason_for(site, f"qos.{name}.{key}", "a limit of the QOS"),
             )
 

@@ -21,7 +21,7 @@ job() {
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
     export MPICH_GPU_SUPPORT_ENABLED=0 TORCH_NCCL_ASYNC_ERROR_HANDLING=1 CUDA_CACHE_DISABLE=1 \
-        RES_OPTIONS='timeout:1 attempts:1'
+        RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port

@@ -22,17 +22,17 @@ job() {
     export PYTHONNOUSERSITE=1
     unset NCCL_NET_PLUGIN
     export MPICH_GPU_SUPPORT_ENABLED=0 TORCH_NCCL_ASYNC_ERROR_HANDLING=1 CUDA_CACHE_DISABLE=1 PMIX_MCA_psec=native \
-        RES_OPTIONS='timeout:1 attempts:1'
+        RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_define 'image = "jfrog.svc.cscs.ch#docker-group-csstaff/alps-images/ngc-pytorch:26.02-py3-alps6"' \
         'workdir = "/home/ada/project"' 'mounts = [' '    "/tmp:/tmp",' '    "/capstor:/capstor",' \
         '    "/home/ada:/home/ada",' '    "/iopsstor:/iopsstor",' \
-        '    "/opt/venv/muster:/opt/muster-ranks/muster:ro",' '    "'"$muster_run_dir:$muster_run_dir"'",' ']' '' \
-        '[env]' 'PYTHONNOUSERSITE = "1"' 'MPICH_GPU_SUPPORT_ENABLED = "0"' 'TORCH_NCCL_ASYNC_ERROR_HANDLING = "1"' \
-        'CUDA_CACHE_DISABLE = "1"' 'PMIX_MCA_psec = "native"' 'RES_OPTIONS = "timeout:1 attempts:1"' '' \
-        '[annotations]' 'com.hooks.cxi.enabled = "false"'
+        '    "/opt/venv/muster:/opt/muster-ranks/muster:ro",' '    "'"$muster_run_dir:$muster_run_dir"'",' ']' \
+        'entrypoint = true' '' '[env]' 'PYTHONNOUSERSITE = "1"' 'MPICH_GPU_SUPPORT_ENABLED = "0"' \
+        'TORCH_NCCL_ASYNC_ERROR_HANDLING = "1"' 'CUDA_CACHE_DISABLE = "1"' 'PMIX_MCA_psec = "native"' \
+        'RES_OPTIONS = "timeout:1 attempts:3"' '' '[annotations]' 'com.hooks.cxi.enabled = "false"'
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \

@@ -25,7 +25,7 @@ job() {
         HTTP_PROXY=http://proxy.ccs.ornl.gov:3128/ https_proxy=http://proxy.ccs.ornl.gov:3128/ \
         HTTPS_PROXY=http://proxy.ccs.ornl.gov:3128/ all_proxy=socks5://proxy.ccs.ornl.gov:3128/ \
         ALL_PROXY=socks5://proxy.ccs.ornl.gov:3128/ no_proxy='localhost,127.0.0.1,::1,127.0.0.0/8,*.ccs.ornl.gov' \
-        NO_PROXY='localhost,127.0.0.1,::1,127.0.0.0/8,*.ccs.ornl.gov' RES_OPTIONS='timeout:1 attempts:1'
+        NO_PROXY='localhost,127.0.0.1,::1,127.0.0.0/8,*.ccs.ornl.gov' RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port

@@ -21,7 +21,9 @@ job() {
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 12 more variables'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
         'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
-    muster_load PrgEnv-gnu/8.7.0 cpe/26.03 miniforge3/23.11.0-0 rocm/7.1.1 rccl-net-plugin craype-accel-amd-gfx90a
+    muster_load "$(muster_first PrgEnv-gnu/8.7.0 PrgEnv-gnu)" "$(muster_first cpe/26.03 cpe)" \
+        "$(muster_first miniforge3/23.11.0-0 miniforge3)" "$(muster_first rocm/7.1.1 rocm)" rccl-net-plugin \
+        craype-accel-amd-gfx90a
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
     export MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
@@ -29,7 +31,7 @@ job() {
         HTTP_PROXY=http://proxy.ccs.ornl.gov:3128/ https_proxy=http://proxy.ccs.ornl.gov:3128/ \
         HTTPS_PROXY=http://proxy.ccs.ornl.gov:3128/ all_proxy=socks5://proxy.ccs.ornl.gov:3128/ \
         ALL_PROXY=socks5://proxy.ccs.ornl.gov:3128/ no_proxy='localhost,127.0.0.1,::1,127.0.0.0/8,*.ccs.ornl.gov' \
-        NO_PROXY='localhost,127.0.0.1,::1,127.0.0.0/8,*.ccs.ornl.gov' RES_OPTIONS='timeout:1 attempts:1'
+        NO_PROXY='localhost,127.0.0.1,::1,127.0.0.0/8,*.ccs.ornl.gov' RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port

@@ -20,7 +20,7 @@ job() {
         'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 2 more variables'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0 NCCL_IB_TIMEOUT=20 NCCL_COLLNET_ENABLE=0 \
-        OMPI_MCA_coll_hcoll_enable=0 RES_OPTIONS='timeout:1 attempts:1'
+        OMPI_MCA_coll_hcoll_enable=0 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port

@@ -20,7 +20,7 @@ job() {
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 2 more variables'
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port

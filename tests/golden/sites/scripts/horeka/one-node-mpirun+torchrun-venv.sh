@@ -20,7 +20,7 @@ job() {
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 2 more variables'
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
-    export OMPI_MCA_coll_hcoll_enable=0 RES_OPTIONS='timeout:1 attempts:1'
+    export OMPI_MCA_coll_hcoll_enable=0 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port

@@ -1,24 +1,26 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'jean-zay'. It runs with sbatch alone.
-#   muster submit -A abc@h100 -C h100 -N 1 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
+#   muster submit -A abc@h100 -N 1 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
 #SBATCH --job-name=train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=24
 #SBATCH --gres=gpu:4
 #SBATCH --account=abc@h100
-#SBATCH --constraint=h100
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --qos=qos_gpu_h100-t3
+#SBATCH --constraint=h100
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
     muster_begin /home/ada/project 4 24
+    [ "$muster_nodes" -le 128 ] || muster_other_size 'the QOS qos_gpu_h100-t3 takes jobs of at most 128 nodes'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:1'
+    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=10000 PORT_COUNT=20000
     muster_choose_port
@@ -36,4 +38,4 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The text below is shared: jean-zay-one-gpu-torchrun-container.sh
+# The text below is shared: horeka-one-gpu-torchrun-container.sh

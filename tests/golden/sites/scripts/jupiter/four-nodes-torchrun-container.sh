@@ -19,8 +19,9 @@ job() {
     [ "$muster_nodes" -ge 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 4 more variables'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0 NCCL_SOCKET_FAMILY=AF_INET NCCL_IB_TIMEOUT=18 NCCL_PROTO=Simple \
-        NCCL_NET_GDR_LEVEL=2 RES_OPTIONS='timeout:1 attempts:1'
+    export PYTHONNOUSERSITE=1 CUDA_VISIBLE_DEVICES=0,1,2,3 NCCL_SOCKET_IFNAME=ib0 NCCL_SOCKET_FAMILY=AF_INET \
+        NCCL_IB_TIMEOUT=18 NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_2,mlx5_3 GLOO_SOCKET_FAMILY=AF_INET \
+        RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port

@@ -11,6 +11,7 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --partition=booster
+#SBATCH --threads-per-core=1
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
@@ -23,22 +24,23 @@ job() {
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
         'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    muster_load Stages/2025 GCC OpenMPI CUDA/12 cuDNN MPI-settings/CUDA
+    muster_load "$(muster_first Stages/2026 Stages/2025 Stages/2024)" GCC OpenMPI CUDA cuDNN MPI-settings/CUDA
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
-    export NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0 NCCL_SOCKET_FAMILY=AF_INET NCCL_IB_TIMEOUT=18
+    export CUDA_VISIBLE_DEVICES=0,1,2,3 NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0 NCCL_SOCKET_FAMILY=AF_INET \
+        NCCL_IB_TIMEOUT=18
     unset PYTHONPATH
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000 HOST_SUFFIX=i
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log --threads-per-core=1 \
-        --cpu-bind=mask_cpu:0xfc0000,0xfc0,0xfc0000000000,0xfc0000000 --input=0 \
+        --cpu-bind=mask_cpu:0xfff000,0xfff,0xfff000000000,0xfff000000 --input=0 \
         sh -c "$muster_task" muster python train.py
     muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The text below is shared: juwels-booster-one-gpu-srun-venv.sh
+# The text below is shared: jean-zay-one-gpu-srun-venv.sh

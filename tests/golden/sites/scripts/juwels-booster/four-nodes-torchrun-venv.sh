@@ -11,6 +11,7 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --partition=booster
+#SBATCH --threads-per-core=1
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
@@ -22,12 +23,13 @@ job() {
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
         'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    muster_load Stages/2025 GCC OpenMPI CUDA/12 cuDNN MPI-settings/CUDA
+    muster_load "$(muster_first Stages/2026 Stages/2025 Stages/2024)" GCC OpenMPI CUDA cuDNN MPI-settings/CUDA
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
-    export NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0 NCCL_SOCKET_FAMILY=AF_INET NCCL_IB_TIMEOUT=18
+    export CUDA_VISIBLE_DEVICES=0,1,2,3 NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0 NCCL_SOCKET_FAMILY=AF_INET \
+        NCCL_IB_TIMEOUT=18
     unset PYTHONPATH
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000 HOST_SUFFIX=i
     muster_choose_port
@@ -42,4 +44,4 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The text below is shared: juwels-booster-one-gpu-torchrun-venv.sh
+# The text below is shared: jean-zay-one-gpu-torchrun-venv.sh

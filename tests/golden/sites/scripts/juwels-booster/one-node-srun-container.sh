@@ -11,6 +11,7 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --partition=booster
+#SBATCH --threads-per-core=1
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
@@ -21,14 +22,14 @@ job() {
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 3 more variables'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:1'
+    export PYTHONNOUSERSITE=1 CUDA_VISIBLE_DEVICES=0,1,2,3 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000 HOST_SUFFIX=i
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log --threads-per-core=1 \
-        --cpu-bind=mask_cpu:0xfc0000,0xfc0,0xfc0000000000,0xfc0000000 --input=0 \
+        --cpu-bind=mask_cpu:0xfff000,0xfff,0xfff000000000,0xfff000000 --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
     muster_remove_unpacked

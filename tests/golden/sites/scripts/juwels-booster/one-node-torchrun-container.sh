@@ -11,6 +11,7 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --partition=booster
+#SBATCH --threads-per-core=1
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
@@ -20,7 +21,7 @@ job() {
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 3 more variables'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:1'
+    export PYTHONNOUSERSITE=1 CUDA_VISIBLE_DEVICES=0,1,2,3 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000 HOST_SUFFIX=i
     muster_choose_port

@@ -19,7 +19,7 @@ job() {
     [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_IB_TIMEOUT was decided for fewer than 2 nodes'
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port

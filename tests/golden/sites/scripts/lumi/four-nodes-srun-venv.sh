@@ -27,7 +27,7 @@ job() {
     export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3 NCCL_NET_GDR_LEVEL=PHB \
         MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
         MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
-        AITER_JIT_DIR="${TMPDIR:-/tmp}"/aiter-"$muster_job" RES_OPTIONS='timeout:1 attempts:1'
+        AITER_JIT_DIR="${TMPDIR:-/tmp}"/aiter-"$muster_job" RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=10000 \
         PORT_COUNT=10000
     muster_choose_port

@@ -30,7 +30,7 @@ job() {
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
         MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
-        AITER_JIT_DIR="${TMPDIR:-/tmp}"/aiter-"$muster_job" RES_OPTIONS='timeout:1 attempts:1'
+        AITER_JIT_DIR="${TMPDIR:-/tmp}"/aiter-"$muster_job" RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=10000 PORT_COUNT=10000
     muster_choose_port
@@ -38,12 +38,10 @@ job() {
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \
         --input=all \
-        sh -c "$muster_task" muster 37 singularity --quiet run --rocm --bind /tmp --bind /pfs --bind /appl --bind \
-        /flash --bind /scratch --bind /project --bind /home/ada --bind /projappl --bind /opt/cray --bind \
-        /var/spool/slurmd --bind /usr/lib64/libcxi.so.1 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd \
-        /home/ada/project \
-        /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif \
-        python3 -I -S -c "$muster_keeper" plain \
+        sh -c "$muster_task" muster 36 singularity --quiet run --bind /tmp --bind /pfs --bind /appl --bind /flash \
+        --bind /scratch --bind /project --bind /home/ada --bind /projappl --bind /opt/cray --bind /var/spool/slurmd \
+        --bind /usr/lib64/libcxi.so.1 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
+        /appl/local/laifs/containers/lumi-multitorch-latest.sif python3 -I -S -c "$muster_keeper" plain \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
     muster_remove_unpacked

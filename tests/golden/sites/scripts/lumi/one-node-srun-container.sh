@@ -31,7 +31,7 @@ job() {
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
         MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
-        AITER_JIT_DIR="${TMPDIR:-/tmp}"/aiter-"$muster_job" RES_OPTIONS='timeout:1 attempts:1'
+        AITER_JIT_DIR="${TMPDIR:-/tmp}"/aiter-"$muster_job" RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=10000 \
         PORT_COUNT=10000
     muster_choose_port
@@ -40,11 +40,10 @@ job() {
         --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log \
         --cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000,\
 0xfe0000000000 --input=0 \
-        sh -c "$muster_task" muster singularity --quiet run --rocm --bind /tmp --bind /pfs --bind /appl --bind /flash \
-        --bind /scratch --bind /project --bind /home/ada --bind /projappl --bind /opt/cray --bind /var/spool/slurmd \
-        --bind /usr/lib64/libcxi.so.1 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
-        /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif \
-        python train.py
+        sh -c "$muster_task" muster singularity --quiet run --bind /tmp --bind /pfs --bind /appl --bind /flash --bind \
+        /scratch --bind /project --bind /home/ada --bind /projappl --bind /opt/cray --bind /var/spool/slurmd --bind \
+        /usr/lib64/libcxi.so.1 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
+        /appl/local/laifs/containers/lumi-multitorch-latest.sif python train.py
     muster_remove_unpacked
     muster_finish
 }

@@ -11,17 +11,19 @@
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
     muster_begin /home/ada/project 4 20
+    [ "$muster_nodes" -le 100 ] || muster_other_size 'the QOS acc_ehpc takes jobs of at most 100 nodes'
     [ "$muster_nodes" -ge 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 2 more variables'
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
     export NCCL_SOCKET_IFNAME=ib0,ib1,ib2,ib3 NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_4,mlx5_5 NCCL_NET=IB HF_HUB_OFFLINE=1 \
-        TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1 RES_OPTIONS='timeout:1 attempts:1'
+        TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port

@@ -11,11 +11,13 @@
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
     muster_begin /home/ada/project 4 20
+    [ "$muster_nodes" -le 100 ] || muster_other_size 'the QOS acc_ehpc takes jobs of at most 100 nodes'
     [ "$muster_nodes" -ge 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 2 more variables'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
@@ -24,7 +26,7 @@ job() {
     muster_load singularity
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0,ib1,ib2,ib3 NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_4,mlx5_5 NCCL_NET=IB \
-        HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1 RES_OPTIONS='timeout:1 attempts:1'
+        HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port

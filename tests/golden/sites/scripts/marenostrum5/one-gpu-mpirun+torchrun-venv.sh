@@ -11,17 +11,19 @@
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
     muster_begin /home/ada/project 1 20
+    [ "$muster_nodes" -le 100 ] || muster_other_size 'the QOS acc_ehpc takes jobs of at most 100 nodes'
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 2 more variables'
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
     export OMPI_MCA_pml=ucx HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1 \
-        RES_OPTIONS='timeout:1 attempts:1'
+        RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port

@@ -11,11 +11,13 @@
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
     muster_begin /home/ada/project 1 20
+    [ "$muster_nodes" -le 100 ] || muster_other_size 'the QOS acc_ehpc takes jobs of at most 100 nodes'
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 2 more variables'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
@@ -24,7 +26,7 @@ job() {
     muster_load singularity
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1 \
-        RES_OPTIONS='timeout:1 attempts:1'
+        RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port

@@ -17,13 +17,14 @@
 
 job() {
     muster_begin /home/ada/project 4 16
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for 2 nodes or more'
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export NCCL_SOCKET_IFNAME=ib0 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
-    muster_mpirun_words 1 RES_OPTIONS -- -map-by ppr:4:node:pe=16
+    muster_mpirun_words 1 NCCL_SOCKET_IFNAME RES_OPTIONS -- -map-by ppr:4:node:pe=16
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster 6 /home/ada/env/bin/python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
@@ -33,4 +34,4 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The text below is shared: karolina-one-gpu-mpirun+torchrun-venv.sh
+# The text below is shared: horeka-one-gpu-mpirun+torchrun-venv.sh

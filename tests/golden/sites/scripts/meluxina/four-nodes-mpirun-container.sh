@@ -17,16 +17,17 @@
 
 job() {
     muster_begin /home/ada/project 4 16
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for 2 nodes or more'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
         'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    muster_load Apptainer/1.2.4-GCCcore-12.3.0
+    muster_load "$(muster_first Apptainer Apptainer/1.3.6-GCCcore-13.3.0 Apptainer/1.2.4-GCCcore-12.3.0)"
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:1'
+    export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port
-    muster_mpirun_words 1 PYTHONNOUSERSITE RES_OPTIONS -- -map-by ppr:4:node:pe=16
+    muster_mpirun_words 1 PYTHONNOUSERSITE NCCL_SOCKET_IFNAME RES_OPTIONS -- -map-by ppr:4:node:pe=16
     mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind /mnt/tier1 --bind \
         /mnt/tier2 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif \
@@ -38,4 +39,4 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The text below is shared: meluxina-one-node-mpirun-container.sh
+# The text below is shared: meluxina-four-nodes-mpirun-container.sh

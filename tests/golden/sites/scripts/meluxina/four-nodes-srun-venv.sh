@@ -17,9 +17,10 @@
 
 job() {
     muster_begin /home/ada/project 4 16
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for 2 nodes or more'
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export NCCL_SOCKET_IFNAME=ib0 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port
@@ -31,4 +32,4 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The text below is shared: karolina-one-gpu-srun-venv.sh
+# The text below is shared: clariden-one-gpu-srun-venv.sh

@@ -1,27 +1,27 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'perlmutter'. It runs with sbatch alone.
-#   muster submit -A m1234_g -C gpu -N 1 -g 1 -t 00:30:00 --venv /home/ada/env -- python train.py
+#   muster submit -A m1234_g -N 1 -g 1 -t 00:30:00 --venv /home/ada/env -- python train.py
 #SBATCH --job-name=train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=32
 #SBATCH --gpus-per-node=1
 #SBATCH --account=m1234_g
-#SBATCH --constraint=gpu
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --qos=shared
+#SBATCH --constraint=gpu
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
     muster_begin /home/ada/project 1 32
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'FI_MR_CACHE_MONITOR was decided for fewer than 2 nodes, and so were 5 more variables'
+        'FI_MR_CACHE_MONITOR was decided for fewer than 2 nodes, and so were 4 more variables'
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
-    export HDF5_USE_FILE_LOCKING=FALSE MPICH_GPU_SUPPORT_ENABLED=0 RES_OPTIONS='timeout:1 attempts:1'
+    export HDF5_USE_FILE_LOCKING=FALSE MPICH_GPU_SUPPORT_ENABLED=0 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port

@@ -1,17 +1,17 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'perlmutter'. It runs with sbatch alone.
-#   muster submit -A m1234_g -C gpu -N 1 -g 4 -t 00:30:00 --image site:pytorch -- python train.py
+#   muster submit -A m1234_g -N 1 -g 4 -t 00:30:00 --image site:pytorch -- python train.py
 #SBATCH --job-name=train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=32
 #SBATCH --gpus-per-node=4
 #SBATCH --account=m1234_g
-#SBATCH --constraint=gpu
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --qos=regular
+#SBATCH --constraint=gpu
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
@@ -22,7 +22,7 @@ job() {
         'FI_MR_CACHE_MONITOR was decided for fewer than 2 nodes, and so were 5 more variables'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1 HDF5_USE_FILE_LOCKING=FALSE MPICH_GPU_SUPPORT_ENABLED=0 \
-        RES_OPTIONS='timeout:1 attempts:1'
+        RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port
@@ -31,7 +31,7 @@ job() {
         --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log \
         --cpu-bind=mask_cpu:0xffff000000000000ffff000000000000,0xffff000000000000ffff00000000,\
 0xffff000000000000ffff0000,0xffff000000000000ffff --input=0 \
-        sh -c "$muster_task" muster shifter --image=docker:nersc/pytorch:24.08.01 --module=gpu,nccl-plugin \
+        sh -c "$muster_task" muster shifter --image=docker:nersc/pytorch:25.02.01 --module=gpu,nccl-plugin \
         --volume=/opt/venv/muster:/opt/muster-ranks/muster --workdir=/home/ada/project \
         sh -c 'export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/opt/muster-ranks; exec "$@"' muster python train.py
     muster_finish

@@ -1,17 +1,17 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'perlmutter'. It runs with sbatch alone.
-#   muster submit -A m1234_g -C gpu -N 1 -g 4 -t 00:30:00 --image site:pytorch -- python train.py
+#   muster submit -A m1234_g -N 1 -g 4 -t 00:30:00 --image site:pytorch -- python train.py
 #SBATCH --job-name=train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=32
 #SBATCH --gpus-per-node=4
 #SBATCH --account=m1234_g
-#SBATCH --constraint=gpu
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --qos=regular
+#SBATCH --constraint=gpu
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
@@ -21,7 +21,7 @@ job() {
         'FI_MR_CACHE_MONITOR was decided for fewer than 2 nodes, and so were 5 more variables'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1 HDF5_USE_FILE_LOCKING=FALSE MPICH_GPU_SUPPORT_ENABLED=0 \
-        RES_OPTIONS='timeout:1 attempts:1'
+        RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
@@ -29,7 +29,7 @@ job() {
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \
         --input=all \
-        sh -c "$muster_task" muster 15 shifter --image=docker:nersc/pytorch:24.08.01 --module=gpu,nccl-plugin \
+        sh -c "$muster_task" muster 15 shifter --image=docker:nersc/pytorch:25.02.01 --module=gpu,nccl-plugin \
         --volume=/opt/venv/muster:/opt/muster-ranks/muster --workdir=/home/ada/project \
         sh -c 'export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/opt/muster-ranks; exec "$@"' muster python3 -I -S -c \
         "$muster_keeper" label \

@@ -68,13 +68,13 @@ muster_node_prologue rocm-smi
 
 # (the part image_asks)
 
-muster_image_needs singularity /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif
-muster_image_opens singularity SINGULARITY /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif
-muster_image_made_for singularity /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif SINGULARITY rocm
+muster_image_needs singularity /appl/local/laifs/containers/lumi-multitorch-latest.sif
+muster_image_opens singularity SINGULARITY /appl/local/laifs/containers/lumi-multitorch-latest.sif
+muster_image_made_for singularity /appl/local/laifs/containers/lumi-multitorch-latest.sif SINGULARITY rocm
 muster_image_sees /tmp /pfs /appl /flash /scratch /project /home/ada /projappl /opt/cray /var/spool/slurmd /usr/lib64/libcxi.so.1 /opt/venv/muster
 muster_image_takes SINGULARITY /tmp /pfs /appl /flash /scratch /project /home/ada /projappl /opt/cray /var/spool/slurmd /usr/lib64/libcxi.so.1
 muster_image_gets SINGULARITYENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_LOCAL_NNODES MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE NCCL_SOCKET_IFNAME NCCL_NET_GDR_LEVEL MIOPEN_USER_DB_PATH MIOPEN_CUSTOM_CACHE_DIR AITER_JIT_DIR RES_OPTIONS
-muster_image_loads singularity /appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif SINGULARITY /usr/lib64/libcxi.so.1
+muster_image_loads singularity /appl/local/laifs/containers/lumi-multitorch-latest.sif SINGULARITY /usr/lib64/libcxi.so.1
 muster_image_library SINGULARITYENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
 

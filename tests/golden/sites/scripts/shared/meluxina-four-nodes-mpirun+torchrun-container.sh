@@ -1,266 +1,60 @@
-# The first of these modules that is there, in one spelling or another; the last where none is, for `module` to say so.
-muster_first() {
-    while [ $# -gt 1 ] && ! module --terse avail "$1" 2>&1 | grep -qi "^$1\(/\|(\|$\)"; do
-        shift
-    done
-    printf '%s' "$1"
-}
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
 
-# What there is of the module $1, for the sentence when a version of it is gone. `module` speaks on either stream, and
-# marks what is loaded (seen with Lmod 8.6 and Environment Modules 5.2).
-muster_versions() {
-    local there
-    there=$(module --terse avail "$1" 2>&1 | grep -i "^$1\(/\|$\)" | cut -d ' ' -f 1 | tr '\n' ' ')
-    if [ -n "$there" ]; then
-        printf 'there are: %s' "${there% }"
-    else
-        printf 'there is no module called %s; module avail lists what is there' "$1"
-    fi
+# What the job and every started process call.
+muster_common=$(
+    cat <<'MUSTER_TEXT'
+# (the part stop)
+
+# (the part meeting)
+MUSTER_TEXT
+)
+eval "$muster_common"
+
+# (the part begin)
+
+# (the part run_directory)
+
+# (the part size_granted)
+
+# (the part go_to)
+
+# (the part other_size)
+
+# (the part modules)
+
+# (the part expect)
+
+# (the part port)
+
+# (the part torchrun_status)
+
+# (the part mpirun)
+
+# (the part unpacked)
+
+# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+muster_forget() {
+    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
+        SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
+        SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT RANK WORLD_SIZE LOCAL_RANK \
+        LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR \
+        MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS \
+        OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
 }
 
 # What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
-muster_task=$(
+muster_task=$muster_common$'\n\n'$(
     cat <<'MUSTER_TEXT'
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
+# (the part rank_mpi)
 
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
-}
-
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
-muster_first_host() {
-    muster_first=
-    muster_list=$1
-    while :; do
-        muster_plain=${muster_list%%[[,]*}
-        muster_first=$muster_first$muster_plain
-        muster_list=${muster_list#"$muster_plain"}
-        case $muster_list in
-        '['*)
-            muster_inside=${muster_list#'['}
-            muster_inside=${muster_inside%%']'*}
-            muster_first=$muster_first${muster_inside%%[,-]*}
-            muster_list=${muster_list#*']'}
-            ;;
-        *) return ;;
-        esac
-    done
-}
-
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
-muster_port_from_ids() {
-    muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
-}
-
-# Whether something on this host already listens on port $1.
-muster_port_is_taken() {
-    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
-    [ -n "$muster_listening" ]
-}
-
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
-muster_listening_in_tables() {
-    muster_hex=$(printf '%04X' "$1")
-    if command -v grep >/dev/null; then
-        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
-        return
-    fi
-    for muster_table in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$muster_table" ] || continue
-        while read -r _ muster_local _ muster_state _; do
-            case $muster_state:$muster_local in
-            0A:*:"$muster_hex") echo "$muster_local" && return ;;
-            esac
-        done <"$muster_table"
-    done
-}
-
-# Who this rank is, from Open MPI's or MPICH's variables. Slurm's are the daemon's here, not the rank's.
-if [ -n "${OMPI_COMM_WORLD_RANK:-}" ]; then
-    muster_rank=$OMPI_COMM_WORLD_RANK
-    muster_size=$OMPI_COMM_WORLD_SIZE
-    muster_local_rank=$OMPI_COMM_WORLD_LOCAL_RANK
-    muster_local_size=$OMPI_COMM_WORLD_LOCAL_SIZE
-elif [ -n "${PMI_RANK:-}" ]; then
-    muster_rank=$PMI_RANK
-    muster_size=$PMI_SIZE
-    muster_local_rank=${MPI_LOCALRANKID:-}
-    muster_local_size=${MPI_LOCALNRANKS:-}
-else
-    muster_stop 'this rank was not started by mpirun: neither OMPI_COMM_WORLD_RANK nor PMI_RANK is there' \
-        'load the MPI module whose mpirun starts the ranks, or use --launcher srun'
-fi
-# mpirun was given the nodes in this order, so the place of this host's name in it is the node's rank.
-read -r muster_here </proc/sys/kernel/hostname
-muster_nodes=0
-muster_node_rank=
-for muster_name in ${MUSTER_NODES:-$muster_here}; do
-    [ "${muster_name%%.*}" != "${muster_here%%.*}" ] || muster_node_rank=$muster_nodes
-    muster_nodes=$((muster_nodes + 1))
-done
-if [ -z "$muster_node_rank" ]; then
-    [ $((muster_size % muster_nodes)) -eq 0 ] || muster_stop \
-        "this host calls itself $muster_here, which is none of: ${MUSTER_NODES:-}" 'use --launcher srun on this site'
-    muster_node_rank=$((muster_rank / (muster_size / muster_nodes)))
-fi
-[ -n "$muster_local_rank" ] || muster_local_rank=$((muster_rank % (muster_size / muster_nodes)))
-[ -n "$muster_local_size" ] || muster_local_size=$((muster_size / muster_nodes))
-muster_first=${MUSTER_NODES%% *}
-muster_address=${MUSTER_ADDRESS:-${muster_first:-$muster_here}${MUSTER_HOST_SUFFIX:-}}
-muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
-muster_id=$muster_job.${MUSTER_STEP:-mpi}
-muster_port=${MUSTER_PORT:-}
-[ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" 0
-
-# One torchrun agent on each node. Whether it hosts the meeting point is said, so no name has to be recognised.
-# Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
-[ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
-    read -r muster_here </proc/sys/kernel/hostname
-    muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
-        'use a file system that the compute nodes see, or --chdir'
-}
-[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
-    read -r muster_here </proc/sys/kernel/hostname
-    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
-        'put the environment on a file system that the compute nodes see, or --stage-env'
-}
-read -r muster_here </proc/sys/kernel/hostname
-muster_host=0
-[ "$muster_node_rank" -ne 0 ] || muster_host=1
-[ "$muster_host" -eq 0 ] || ! muster_port_is_taken "$muster_port" || muster_stop \
-    "port $muster_port of $muster_address is taken by another program" 'start again, or choose one with --master-port'
-# A variable, not an option: a torch that is too old to know it passes over it.
-export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${MUSTER_GRACE:-10}"
-# torchrun would set 1 when the variable is missing; each rank finds its own share.
-[ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS=1 MUSTER_OMP=own
-export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="\${rank}: "
+# (the part agent)
 
 # The first word is a number.
 muster_counted=1
 
-# The program $1 and the image $2 are here.
-muster_image_needs() {
-    read -r muster_here </proc/sys/kernel/hostname
-    command -v "$1" >/dev/null || muster_stop "the node $muster_here has no $1" \
-        'load the module that has it with --module, or name another engine with --engine'
-    case $2 in
-    /*) [ -e "$2" ] || muster_stop "the node $muster_here does not see the image $2" \
-        'put it on a file system that the compute nodes see' ;;
-    esac
-}
+# (the part image_node)
 
-# Every path that is to be bound is here.
-muster_image_sees() {
-    for muster_path in "$@"; do
-        [ -e "$muster_path" ] || muster_stop "the node $muster_here has no $muster_path, which the image is to see" \
-            'give another path with --bind, or correct the site profile'
-    done
-}
-
-# The image: what it needs is on this node, and what this rank has learnt reaches it, also where a site's settings
-# clean the environment. Apptainer reads variables whose names begin with $prefix; it runs their values through a
-# shell, so what a shell would expand is escaped.
-
-# $2 with a backslash before each of the characters $1 (a pattern's bracket). Result in $muster_escaped.
-muster_escape() {
-    muster_escaped=
-    muster_rest=$2
-    while :; do
-        # shellcheck disable=SC2295  # $1 is part of the pattern
-        muster_head=${muster_rest%%[$1]*}
-        muster_escaped=$muster_escaped$muster_head
-        [ "$muster_head" != "$muster_rest" ] || return 0
-        muster_rest=${muster_rest#"$muster_head"}
-        muster_escaped=$muster_escaped\\${muster_rest%"${muster_rest#?}"}
-        muster_rest=${muster_rest#?}
-    done
-}
-
-# Where ranks are started inside, by torchrun, the image has to have sh. An image that has to be unpacked is not asked.
-muster_image_has_sh() {
-    eval "[ -z \"\${$3_UNSQUASH:-}\" ]" || return 0
-    "$1" --quiet exec "$2" sh -c : </dev/null >/dev/null 2>&1 || muster_stop \
-        "the image $2 does not start sh on $muster_here, which torchrun's ranks need" \
-        "try $1 exec $2 sh; --launcher srun needs no sh in the image"
-}
-
-# The host's libraries after $3 are bound into the image $2, whose C library must not be older than what they were
-# linked with. Asked once a node; an image that has to be unpacked, or that has no getconf, is not asked.
-muster_image_loads() {
-    eval "[ -z \"\${$3_UNSQUASH:-}\" ]" || return 0
-    [ "${muster_local_rank:-0}" -eq 0 ] || return 0
-    muster_has=$("$1" --quiet exec "$2" getconf GNU_LIBC_VERSION 2>/dev/null </dev/null)
-    case $muster_has in
-    'glibc 2.'*[!0-9]* | '') return 0 ;;
-    'glibc 2.'*) muster_has=${muster_has#glibc 2.} ;;
-    *) return 0 ;;
-    esac
-    muster_of=$2
-    shift 3
-    for muster_path in "$@"; do
-        muster_wants=$(grep -ao 'GLIBC_2\.[0-9][0-9]*' "$muster_path" 2>/dev/null | sort -t. -k2 -n | tail -n 1)
-        muster_wants=${muster_wants#GLIBC_2.}
-        [ "$muster_has" -ge "${muster_wants:-0}" ] || muster_stop \
-            "the image $muster_of has glibc 2.$muster_has, and the host's $muster_path, which is bound into it, needs 2.$muster_wants" \
-            'build the image on a newer base: the fabric of this site is reached through that library'
-    done
-}
-
-# GPUs are asked for and no profile says which: this node knows.
-muster_image_gpus() {
-    [ ! -e /dev/nvidiactl ] || export "$1_NV=1"
-    [ ! -e /dev/kfd ] || export "$1_ROCM=1"
-}
-
-# The run directory and the job's own temporary directory, where they lie under none of the paths after $1.
-muster_image_takes() {
-    muster_prefix=$1
-    shift
-    muster_more=
-    for muster_path in "${MUSTER_RUN_DIR:-}" "${TMPDIR:-}"; do
-        [ -d "$muster_path" ] || continue
-        for muster_bound in "$@"; do
-            case $muster_path/ in
-            "$muster_bound"/*) continue 2 ;;
-            esac
-        done
-        muster_escape '\\,:' "$muster_path"
-        muster_more=$muster_more${muster_more:+,}$muster_escaped
-    done
-    [ -z "$muster_more" ] || eval "export ${muster_prefix}_BIND=\"\${${muster_prefix}_BIND:+\$${muster_prefix}_BIND,}\$muster_more\""
-}
-
-# The variables after $1 that are set.
-muster_image_gets() {
-    muster_prefix=$1
-    shift
-    for muster_name in "$@"; do
-        eval "[ -n \"\${$muster_name+set}\" ]" || continue
-        eval "muster_value=\$$muster_name"
-        # shellcheck disable=SC2154  # assigned a line above
-        muster_escape '\\$`' "$muster_value"
-        export "$muster_prefix$muster_name=$muster_escaped"
-    done
-}
-
-# What the MPI outside tells its ranks, for the MPI inside: without it each would be a world of its own.
-muster_image_joins() {
-    for muster_name in $(env | sed -n 's/^\(OMPI_[A-Za-z0-9_]*\)=.*/\1/p; s/^\(PMIX\{0,1\}2\{0,1\}_[A-Za-z0-9_]*\)=.*/\1/p'); do
-        muster_image_gets "$1" "$muster_name"
-    done
-}
-
-# The folder $2 last on PYTHONPATH, told in the variable $1: behind the user's, else behind what the image has.
-muster_image_library() {
-    eval "muster_value=\${$1-}"
-    if [ -n "$muster_value" ]; then
-        export "$1=$muster_value:$2"
-    else
-        export "$1=\${PYTHONPATH:+\$PYTHONPATH:}$2"
-    fi
-}
+# (the part image)
 
 # (the part image_unpack)
 
@@ -278,575 +72,30 @@ muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROU
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
 
-# $1 with each $ doubled: torchrun reads $$ and ${local_rank} in every word as its own. Result in $muster_word.
-muster_doubled() {
-    muster_word=
-    muster_tail=$1
-    while :; do
-        case $muster_tail in
-        *'$'*)
-            muster_word=$muster_word${muster_tail%%'$'*}'$$'
-            muster_tail=${muster_tail#*'$'}
-            ;;
-        *) break ;;
-        esac
-    done
-    muster_word=$muster_word$muster_tail
-}
+# (the part torchrun_words)
 
-# torchrun itself, under its keeper. The first $1 words start that in Python, in its image if there is one.
-muster_words=$1
-shift
-muster_rest=$(($# - muster_words))
-while [ "$muster_words" -gt 0 ]; do
-    set -- "$@" "$1"
-    shift
-    muster_words=$((muster_words - 1))
-done
-set -- "$@" "$MUSTER_NTASKS_PER_NODE" "${MUSTER_GRACE:-10}" -m torch.distributed.run \
-    --nnodes="$muster_nodes" --nproc-per-node="$MUSTER_NTASKS_PER_NODE" \
-    --rdzv-backend=c10d --rdzv-endpoint="$muster_address:$muster_port" --rdzv-id="$muster_id" \
-    --rdzv-conf="is_host=$muster_host" --local-addr="${SLURMD_NODENAME:-$muster_here}${MUSTER_HOST_SUFFIX:-}" \
-    --max-restarts=0 --no-python
-while [ "$muster_rest" -gt 0 ]; do
-    muster_doubled "$1"
-    set -- "$@" "$muster_word"
-    shift
-    muster_rest=$((muster_rest - 1))
-done
-
-[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exec "$@"
-# Hydra waits for the other agents for ever, unless one dies of a signal; what the agent reported is read later.
-"$@"
-muster_status=$?
-[ "$muster_status" -ne 0 ] || exit 0
-kill -KILL "$$"
+# (the part go_mpi_agent)
 MUSTER_TEXT
 )
 muster_keeper=$(
     cat <<'MUSTER_TEXT'
-import os
-import select
-import signal
-import sys
-import time
-from typing import Dict, List, Optional, Sequence
-__all__ = ["FIRST_PIPE", "Keeper", "main"]
-FIRST_PIPE = 400
-_CHUNK_BYTES = 1 << 16
-_LONGEST_LINE_BYTES = 1 << 20
-_LOOK_S = 0.1
-_REPORT_S = 1.0
-_TELL_S = 0.5
-_DRAIN_S = 0.5
-_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-_TOLD = signal.SIGURG
-class _Out:
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.error: Optional[OSError] = None
-    def write(self, data: bytes) -> None:
-        while data and self.error is None:
-            try:
-                data = data[os.write(self.descriptor, data) :]
-            except BlockingIOError:
-                select.select([], [self.descriptor], [], 1.0)
-            except OSError as error:
-                self.error = error
-class _Pipe:
-    def __init__(self, out: _Out, keeper: "Keeper", *, hello: bool, label: bool, whole: bool) -> None:
-        self.reader, self.writer = os.pipe()
-        os.set_blocking(self.reader, False)
-        self._out, self._keeper = out, keeper
-        self._hello, self._label, self._whole = hello, label, whole
-        self._prefix = b""
-        self._rest = b""
-    def read(self) -> bool:
-        try:
-            chunk = os.read(self.reader, _CHUNK_BYTES)
-        except BlockingIOError:
-            return True
-        if chunk:
-            self._feed(chunk)
-        return bool(chunk)
-    def _feed(self, chunk: bytes) -> None:
-        data = self._rest + chunk
-        self._rest = b""
-        if self._hello:
-            first, end, data = data.partition(b"\n")
-            if not end:
-                self._rest = first
-                return
-            self._hello = False
-            rank, pid = first.split()
-            self._prefix = rank + b": " if self._label else b""
-            self._keeper.note_rank(int(pid))
-        if self._whole:
-            data, end, self._rest = data.rpartition(b"\n")
-            self._write(data + end)
-            if len(self._rest) > _LONGEST_LINE_BYTES:
-                self.close()
-        elif data:
-            self._out.write(data)
-    def _write(self, lines: bytes) -> None:
-        if lines and self._prefix:
-            lines = self._prefix + lines[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"
-        self._out.write(lines)
-    def close(self) -> None:
-        if self._rest and not self._hello:
-            self._write(self._rest + b"\n")
-        self._rest = b""
-class _AgentErrors(_Pipe):
-    def _write(self, lines: bytes) -> None:
-        if b" closing signal " in lines:
-            self._keeper.note_closing()
-        self._out.write(lines)
-class Keeper:
-    def __init__(self, words: Sequence[str], *, ranks: int, grace_s: float, label: bool) -> None:
-        self._grace_s = grace_s
-        self._ranks: Dict[int, str] = {}
-        self._noted: List[int] = []
-        self._ending_since: Optional[float] = None
-        self._closing_since: Optional[float] = None
-        self._tell_at: Optional[float] = None
-        self._killed = False
-        self._outs = [_Out(1), _Out(2)]
-        self._pipes: Dict[int, _Pipe] = {}
-        self._poll = select.poll()
-        self._wake, waker = os.pipe()
-        os.set_blocking(waker, False)
-        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        for number in (*_ENDINGS, _TOLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD):
-            signal.signal(number, lambda number, _: self._noted.append(number))
-        self._poll.register(self._wake, select.POLLIN)
-        for index in range(2 * ranks):
-            pipe = _Pipe(self._outs[index % 2], self, hello=True, label=label, whole=label or ranks > 1)
-            _move(pipe, FIRST_PIPE + index)
-            self._add(pipe)
-        self._agent = self._start(words)
-    def _add(self, pipe: _Pipe) -> None:
-        self._pipes[pipe.reader] = pipe
-        self._poll.register(pipe.reader, select.POLLIN)
-    def _start(self, words: Sequence[str]) -> int:
-        own = [
-            _Pipe(self._outs[0], self, hello=False, label=False, whole=True),
-            _AgentErrors(self._outs[1], self, hello=False, label=False, whole=True),
-        ]
-        for pipe in own:
-            self._add(pipe)
-        environment = dict(os.environ, MUSTER_PIPES="/proc/%d/fd" % os.getpid())
-        moves = [(os.POSIX_SPAWN_DUP2, pipe.writer, number) for number, pipe in enumerate(own, start=1)]
-        return os.posix_spawn(
-            words[0], list(words), environment, file_actions=moves, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
-        )
-    def note_rank(self, pid: int) -> None:
-        self._ranks[pid] = _born(pid)
-    def note_closing(self) -> None:
-        if self._closing_since is None:
-            self._closing_since = time.monotonic()
-            self._tell_at = self._closing_since + _TELL_S if self._ending_since is None else None
-    def run(self) -> int:
-        status = None
-        while status is None:
-            self._pass_on(_LOOK_S)
-            status = self._ended()
-            self._hear()
-            self._end_in_time()
-        if os.WIFSIGNALED(status):
-            self._end_ranks()
-        for pipe in self._pipes.values():
-            os.close(pipe.writer)
-        self._drain()
-        return self._status(status)
-    def _pass_on(self, patience_s: float) -> bool:
-        ready = self._poll.poll(patience_s * 1000)
-        for descriptor, _ in ready:
-            if descriptor == self._wake:
-                os.read(descriptor, 512)
-            elif not self._pipes[descriptor].read():
-                self._pipes[descriptor].close()
-                self._poll.unregister(descriptor)
-                os.close(descriptor)
-                del self._pipes[descriptor]
-        return bool(ready)
-    def _ended(self) -> Optional[int]:
-        pid, status = os.waitpid(self._agent, os.WNOHANG)
-        return status if pid else None
-    def _hear(self) -> None:
-        while self._noted:
-            number = self._noted.pop(0)
-            if self._ending_since is not None or number not in (*_ENDINGS, _TOLD):
-                continue
-            self._tell_at = None
-            if number == _TOLD:
-                if self._closing_since is not None:
-                    continue
-                os.kill(self._agent, signal.SIGTERM)
-            self._ending_since = time.monotonic()
-    def _end_in_time(self) -> None:
-        since = self._ending_since if self._closing_since is None else self._closing_since
-        if since is None:
-            return
-        now = time.monotonic()
-        if self._tell_at is not None and now >= self._tell_at:
-            self._tell_at = None
-            _tell_other_nodes()
-        if now >= since + self._grace_s and not self._killed:
-            self._killed = True
-            self._signal_ranks(signal.SIGKILL)
-        if now >= since + self._grace_s + _REPORT_S:
-            os.kill(self._agent, signal.SIGKILL)
-    def _signal_ranks(self, number: int) -> None:
-        for pid, born in self._ranks.items():
-            if born and _born(pid) == born:
-                try:
-                    os.killpg(pid, number)
-                except OSError:  # it does not lead a group, or ended at this moment
-                    pass
-    def _end_ranks(self) -> None:
-        self._signal_ranks(signal.SIGTERM)
-        until = time.monotonic() + self._grace_s
-        while time.monotonic() < until and any(born and _born(pid) == born for pid, born in self._ranks.items()):
-            self._pass_on(_LOOK_S)
-        self._signal_ranks(signal.SIGKILL)
-    def _drain(self) -> None:
-        until = time.monotonic() + _DRAIN_S
-        while len(self._pipes) and time.monotonic() < until:
-            if self._pass_on(_LOOK_S):
-                until = min(time.monotonic() + _DRAIN_S, until + _LOOK_S)
-        for pipe in self._pipes.values():
-            pipe.close()
-    def _status(self, status: int) -> int:
-        for out in self._outs:
-            if out.error is not None and not isinstance(out.error, BrokenPipeError):
-                self._outs[1].write(("muster: error: the output cannot be written: %s\n" % out.error.strerror).encode())
-                return os.WEXITSTATUS(status) or 2
-        if not os.WIFSIGNALED(status):
-            return os.WEXITSTATUS(status)
-        number = os.WTERMSIG(status)
-        signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
-        os.kill(os.getpid(), number)
-        return 128 + number
-def _move(pipe: _Pipe, number: int) -> None:
-    os.dup2(pipe.writer, number, inheritable=False)
-    os.close(pipe.writer)
-    pipe.writer = number
-def _born(pid: int) -> str:
-    try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
-def _tell_other_nodes() -> None:
-    step = [os.environ.get(name) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
-    if None in step or os.environ.get("SLURM_STEP_NUM_NODES", "1") == "1":
-        return
-    words = ["scancel", "--quiet", "--signal=URG", "%s.%s" % tuple(step)]
-    try:
-        os.posix_spawnp(words[0], words, os.environ)
-    except OSError:  # an image need not have it: each node then ends in its own time
-        pass
-def _log_directory() -> str:
-    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", "muster-agent-%d-%s" % (os.getpid(), os.urandom(4).hex()))
-    os.mkdir(path, 0o700)
-    return path
-def _remove(path: str) -> None:
-    import shutil  # not before the ranks have ended
-    shutil.rmtree(path, ignore_errors=True)
-def main(words: Sequence[str]) -> int:
-    label, ranks, grace_s, module, agent, *rest = words
-    logs = _log_directory()
-    try:
-        started = [sys.executable, module, agent, "--log-dir=" + logs, *rest]
-        return Keeper(started, ranks=int(ranks), grace_s=float(grace_s), label=label == "label").run()
-    finally:
-        _remove(logs)
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+# (the part agent_keeper.py)
 MUSTER_TEXT
 )
 muster_worker=$(
     cat <<'MUSTER_TEXT'
-# The CPUs that the kernel grants this rank, and its share of the physical cores among them.
+# (the part cpus)
 
-# The core of CPU $1: by the first of its hardware threads. dash and busybox read byte by byte, and newer kernels (seen
-# with 6.18) answer that with nothing for a list: then by the numbers of its package, die, cluster and core.
-# Result in $muster_core.
-muster_core_of() {
-    muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
-    muster_core=
-    [ ! -r "$muster_folder/thread_siblings_list" ] || read -r muster_core <"$muster_folder/thread_siblings_list" || :
-    muster_core=${muster_core%%[,-]*}
-    [ -z "$muster_core" ] || return 0
-    for muster_name in physical_package_id die_id cluster_id core_id; do
-        muster_number=
-        [ ! -r "$muster_folder/$muster_name" ] || read -r muster_number <"$muster_folder/$muster_name" || :
-        muster_core=$muster_core${muster_core:+.}${muster_number:--}
-    done
-    [ "$muster_core" != -.-.-.- ] || muster_core=$1
-}
+# (the part slurm_names)
 
-# CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
-muster_count_cpus() {
-    muster_cpu_count=0
-    muster_core_count=0
-    muster_cores=,
-    muster_ifs=$IFS
-    IFS=,
-    for muster_range in $1; do
-        muster_cpu=${muster_range%-*}
-        while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
-            muster_cpu_count=$((muster_cpu_count + 1))
-            muster_core_of "$muster_cpu"
-            case $muster_cores in
-            *,"$muster_core",*) ;;
-            *)
-                muster_cores=$muster_cores$muster_core,
-                muster_core_count=$((muster_core_count + 1))
-                ;;
-            esac
-            muster_cpu=$((muster_cpu + 1))
-        done
-    done
-    IFS=$muster_ifs
-}
+# (the part no_mpi)
 
-# Threads for a rank whose mask is $1, on a node with $2 of our ranks, when $3 CPUs were asked for (0: nothing asked).
-muster_threads_of_mask() {
-    muster_online=
-    [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
-    muster_count_cpus "$1"
-    # A mask wider than one rank's share is the node's: its ranks divide it between them.
-    muster_sharing=1
-    if [ "$1" = "$muster_online" ] ||
-        { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
-        { [ "$3" -eq 0 ] && [ "$muster_cpu_count" -ge "${SLURM_CPUS_ON_NODE:-1}" ]; }; then
-        muster_sharing=$2
-    fi
-    muster_threads=$((muster_core_count / muster_sharing))
-    [ "$3" -eq 0 ] || [ "$muster_threads" -le "$3" ] || muster_threads=$3
-    [ "$muster_threads" -ge 1 ] || muster_threads=1
-}
+# (the part jax_beside_agent)
 
-# This process's mask, as the kernel writes it. Result in $muster_cpus.
-muster_own_mask() {
-    muster_cpus=
-    while read -r muster_key muster_value; do
-        [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
-    done <"${MUSTER_PROC:-/proc}/self/status"
-}
+# (the part jax)
 
-# Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
-# nor the daemon that started it.
-if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
-    export SLURM_JOB_ID="${SLURM_JOB_ID:-${MUSTER_JOB##*-}}"
-    export SLURM_PROCID="$RANK" SLURM_LOCALID="$LOCAL_RANK" SLURM_NODEID="$GROUP_RANK" SLURM_TASK_PID="$$"
-    export SLURM_NTASKS="$WORLD_SIZE" SLURM_NPROCS="$WORLD_SIZE" SLURM_STEP_NUM_TASKS="$WORLD_SIZE"
-    export SLURM_NNODES="$GROUP_WORLD_SIZE" SLURM_STEP_NUM_NODES="$GROUP_WORLD_SIZE"
-    muster_each=$LOCAL_WORLD_SIZE
-    [ "$GROUP_WORLD_SIZE" -lt 2 ] || muster_each="$muster_each(x$GROUP_WORLD_SIZE)"
-    export SLURM_TASKS_PER_NODE="$muster_each" SLURM_STEP_TASKS_PER_NODE="$muster_each" SLURM_NTASKS_PER_NODE="$LOCAL_WORLD_SIZE"
-    # An agent has the CPUs of all ranks of its node.
-    [ "${MUSTER_CPUS:-0}" -eq 0 ] || export SLURM_CPUS_PER_TASK="$MUSTER_CPUS"
-    unset SLURM_GTIDS
-    # mpirun's ranks are no step of Slurm's, but its daemons on the other hosts are; ranks of this machine are in none.
-    muster_list=
-    for muster_name in ${MUSTER_NODES:-}; do muster_list=$muster_list${muster_list:+,}$muster_name; done
-    [ -z "${MUSTER_LOCAL_NNODES:-}${MUSTER_SLURM_NAMES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
-    [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
-fi
-
-# A program that finds its MPI's numbers takes them for its own. A rank of torchrun's is no rank of MPI.
-while read -r muster_word muster_name; do
-    case $muster_word in
-    export) ;;
-    declare) muster_name=${muster_name#-* } ;; # bash, where it is not asked to be POSIX's
-    *) continue ;;
-    esac
-    muster_name=${muster_name%%=*}
-    case $muster_name in
-    *[!A-Za-z0-9_]*) ;;
-    OMPI_COMM_WORLD_* | OMPI_UNIVERSE_SIZE | OMPI_MCA_orte_* | OMPI_MCA_ess* | OMPI_MCA_pmix* | PRTE_* | PMIX_* | PMI_* | PALS_* | MPI_LOCALRANKID | MPI_LOCALNRANKS)
-        unset "$muster_name"
-        ;;
-    esac
-done <<MUSTER_NAMES
-$(export -p)
-MUSTER_NAMES
-
-# The agent's store holds the port of the meeting: JAX takes the next one, and the one before where a firewall's range ends.
-muster_jax_port=$((MASTER_PORT + 1))
-[ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))
-
-# What jax.distributed.initialize() needs besides its rank: the port of the meeting, or the one that an agent left free.
-if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
-    muster_jax_port=${muster_jax_port:-$MASTER_PORT}
-    case $MASTER_ADDR in
-    *:*) export JAX_COORDINATOR_ADDRESS="[$MASTER_ADDR]:$muster_jax_port" ;;
-    *) export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$muster_jax_port" ;;
-    esac
-fi
-
-# A rank of torchrun's: the agent has said who it is; its threads and its standard input are set here.
-if [ "${MUSTER_OMP:-}" = own ]; then
-    muster_own_mask
-    muster_threads_of_mask "$muster_cpus" "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
-    export OMP_NUM_THREADS="$muster_threads"
-fi
-export NODE_RANK="$GROUP_RANK"
-[ "$RANK" -eq 0 ] || exec </dev/null
-# Into the keeper's pipes, which get to know whose they are. Where they cannot be opened, the agent's own streams do.
-muster_pipe=$((LOCAL_RANK * 2 + 400))
-if [ -n "${MUSTER_PIPES:-}" ] && { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
-    exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
-    printf '%s %s\n' "$RANK" "$$" >&2
-fi
-unset MUSTER_PIPES
-exec "$@"
+# (the part worker)
 MUSTER_TEXT
 )
 
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
-
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
-}
-
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
-muster_first_host() {
-    muster_first=
-    muster_list=$1
-    while :; do
-        muster_plain=${muster_list%%[[,]*}
-        muster_first=$muster_first$muster_plain
-        muster_list=${muster_list#"$muster_plain"}
-        case $muster_list in
-        '['*)
-            muster_inside=${muster_list#'['}
-            muster_inside=${muster_inside%%']'*}
-            muster_first=$muster_first${muster_inside%%[,-]*}
-            muster_list=${muster_list#*']'}
-            ;;
-        *) return ;;
-        esac
-    done
-}
-
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
-muster_port_from_ids() {
-    muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
-}
-
-# Whether something on this host already listens on port $1.
-muster_port_is_taken() {
-    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
-    [ -n "$muster_listening" ]
-}
-
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
-muster_listening_in_tables() {
-    muster_hex=$(printf '%04X' "$1")
-    if command -v grep >/dev/null; then
-        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
-        return
-    fi
-    for muster_table in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$muster_table" ] || continue
-        while read -r _ muster_local _ muster_state _; do
-            case $muster_state:$muster_local in
-            0A:*:"$muster_hex") echo "$muster_local" && return ;;
-            esac
-        done <"$muster_table"
-    done
-}
-
-# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
-muster_choose_port() {
-    muster_first_host "$SLURM_JOB_NODELIST"
-    read -r muster_here </proc/sys/kernel/hostname
-    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
-    muster_port_from_ids "$SLURM_JOB_ID" "$$"
-    for _ in {1..64}; do
-        if ! muster_port_is_taken "$muster_port"; then
-            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
-            return
-        fi
-        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
-    done
-    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
-}
-
-# torchrun ends with 1 whatever its ranks said; its report names the first failure of each node. The earliest
-# one that was not an ending by torchrun itself (SIGTERM) is the job's. Result in $muster_status.
-muster_torchrun_status() {
-    local found
-    [ "$muster_status" -ne 0 ] || return 0
-    found=$(awk '
-        /Root Cause \(first observed failure\)/ { root = 1 }
-        root && / time +: / { when = $3 }
-        root && / exitcode +: / { print ($3 == -15), when, $3; root = 0 }
-    ' "$@" 2>/dev/null | sort | head -n 1)
-    found=${found##* }
-    case $found in
-    -*) muster_status=$((128 + ${found#-})) ;;
-    [1-9]*) muster_status=$found ;;
-    esac
-}
-
-# The hosts in rank order, and this mpirun's own words for hosts, labels and variables.
-muster_mpirun_words() {
-    local names=() kind
-    if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
-        mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-        names=("${names[@]:0:$muster_nodes}")
-        export MUSTER_NODES="${names[*]}"
-    fi
-    # Two starts in one job have the same job and, with --master-port, the same port.
-    export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
-    export MUSTER_DIRECTORY=$PWD
-    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY)
-    kind=$(mpirun --version 2>&1)
-    case $kind in
-    *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
-    *HYDRA* | *Hydra* | *'Intel(R) MPI'*) muster_hydra "${names[@]}" ;;
-    *) muster_stop "mpirun is neither Open MPI's nor MPICH's: ${kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
-    esac
-}
-
-muster_open_mpi() {
-    local name slots=${*/%/:$muster_ntasks_per_node} hosts=$* binding=(--bind-to none)
-    local ranks=(--map-by "ppr:$muster_ntasks_per_node:node") agents=(--map-by ppr:1:node)
-    # What the site says of mapping and binding replaces ours, for the ranks; an agent has the whole node.
-    muster_mpirun_agents=("${binding[@]}")
-    case " ${muster_mpirun_site[*]} " in *bind-to* | *:pe=*) binding=() ;; esac
-    case " ${muster_mpirun_site[*]} " in *map-by*) ranks=() ;; esac
-    muster_mpirun_ranks=("${binding[@]}" "${muster_mpirun_site[@]}")
-    if [ $# -gt 0 ]; then
-        muster_mpirun_ranks+=(--host "${slots// /,}" "${ranks[@]}")
-        muster_mpirun_agents+=(--host "${hosts// /,}" "${agents[@]}")
-    else
-        muster_mpirun_ranks+=(--oversubscribe)
-    fi
-    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(--tag-output)
-    for name in "${muster_carried[@]}"; do
-        [ -z "${!name+set}" ] || { muster_mpirun_ranks+=(-x "$name") && muster_mpirun_agents+=(-x "$name"); }
-    done
-}
-
-muster_hydra() {
-    local hosts=$*
-    muster_mpirun_ranks=(-genvall "${muster_mpirun_site[@]}")
-    muster_mpirun_agents=(-genvall)
-    if [ $# -gt 0 ]; then
-        muster_mpirun_ranks+=(-hosts "${hosts// /,}" -ppn "$muster_ntasks_per_node")
-        muster_mpirun_agents+=(-hosts "${hosts// /,}" -ppn 1)
-    fi
-    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(-prepend-rank)
-}
-
-# (the part unpacked)
-
-muster_main
+job

@@ -1,410 +1,67 @@
-# The first of these modules that is there, in one spelling or another; the last where none is, for `module` to say so.
-muster_first() {
-    while [ $# -gt 1 ] && ! module --terse avail "$1" 2>&1 | grep -qi "^$1\(/\|(\|$\)"; do
-        shift
-    done
-    printf '%s' "$1"
-}
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
 
-# What there is of the module $1, for the sentence when a version of it is gone. `module` speaks on either stream, and
-# marks what is loaded (seen with Lmod 8.6 and Environment Modules 5.2).
-muster_versions() {
-    local there
-    there=$(module --terse avail "$1" 2>&1 | grep -i "^$1\(/\|$\)" | cut -d ' ' -f 1 | tr '\n' ' ')
-    if [ -n "$there" ]; then
-        printf 'there are: %s' "${there% }"
-    else
-        printf 'there is no module called %s; module avail lists what is there' "$1"
-    fi
+# What the job and every started process call.
+muster_common=$(
+    cat <<'MUSTER_TEXT'
+# (the part stop)
+
+# (the part meeting)
+MUSTER_TEXT
+)
+eval "$muster_common"
+
+# (the part begin)
+
+# (the part run_directory)
+
+# (the part size_granted)
+
+# (the part go_to)
+
+# (the part other_size)
+
+# (the part modules)
+
+# (the part expect)
+
+# (the part port)
+
+# (the part mpirun)
+
+# (the part hydra_status)
+
+# (the part unpacked)
+
+# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+muster_forget() {
+    unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
+        SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
+        SLURM_MPI_TYPE SLURM_LABELIO SLURM_UNBUFFEREDIO SLURM_KILL_BAD_EXIT RANK WORLD_SIZE LOCAL_RANK \
+        LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR \
+        MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS JAX_COORDINATOR_ADDRESS \
+        OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
 }
 
 # What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
-muster_task=$(
+muster_task=$muster_common$'\n\n'$(
     cat <<'MUSTER_TEXT'
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
+# (the part rank_mpi)
 
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
-}
+# (the part cpus)
 
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
-muster_first_host() {
-    muster_first=
-    muster_list=$1
-    while :; do
-        muster_plain=${muster_list%%[[,]*}
-        muster_first=$muster_first$muster_plain
-        muster_list=${muster_list#"$muster_plain"}
-        case $muster_list in
-        '['*)
-            muster_inside=${muster_list#'['}
-            muster_inside=${muster_inside%%']'*}
-            muster_first=$muster_first${muster_inside%%[,-]*}
-            muster_list=${muster_list#*']'}
-            ;;
-        *) return ;;
-        esac
-    done
-}
+# (the part start)
 
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
-muster_port_from_ids() {
-    muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
-}
+# (the part gpus)
 
-# Whether something on this host already listens on port $1.
-muster_port_is_taken() {
-    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
-    [ -n "$muster_listening" ]
-}
+# (the part publish)
 
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
-muster_listening_in_tables() {
-    muster_hex=$(printf '%04X' "$1")
-    if command -v grep >/dev/null; then
-        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
-        return
-    fi
-    for muster_table in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$muster_table" ] || continue
-        while read -r _ muster_local _ muster_state _; do
-            case $muster_state:$muster_local in
-            0A:*:"$muster_hex") echo "$muster_local" && return ;;
-            esac
-        done <"$muster_table"
-    done
-}
+# (the part slurm_names)
 
-# Who this rank is, from Open MPI's or MPICH's variables. Slurm's are the daemon's here, not the rank's.
-if [ -n "${OMPI_COMM_WORLD_RANK:-}" ]; then
-    muster_rank=$OMPI_COMM_WORLD_RANK
-    muster_size=$OMPI_COMM_WORLD_SIZE
-    muster_local_rank=$OMPI_COMM_WORLD_LOCAL_RANK
-    muster_local_size=$OMPI_COMM_WORLD_LOCAL_SIZE
-elif [ -n "${PMI_RANK:-}" ]; then
-    muster_rank=$PMI_RANK
-    muster_size=$PMI_SIZE
-    muster_local_rank=${MPI_LOCALRANKID:-}
-    muster_local_size=${MPI_LOCALNRANKS:-}
-else
-    muster_stop 'this rank was not started by mpirun: neither OMPI_COMM_WORLD_RANK nor PMI_RANK is there' \
-        'load the MPI module whose mpirun starts the ranks, or use --launcher srun'
-fi
-# mpirun was given the nodes in this order, so the place of this host's name in it is the node's rank.
-read -r muster_here </proc/sys/kernel/hostname
-muster_nodes=0
-muster_node_rank=
-for muster_name in ${MUSTER_NODES:-$muster_here}; do
-    [ "${muster_name%%.*}" != "${muster_here%%.*}" ] || muster_node_rank=$muster_nodes
-    muster_nodes=$((muster_nodes + 1))
-done
-if [ -z "$muster_node_rank" ]; then
-    [ $((muster_size % muster_nodes)) -eq 0 ] || muster_stop \
-        "this host calls itself $muster_here, which is none of: ${MUSTER_NODES:-}" 'use --launcher srun on this site'
-    muster_node_rank=$((muster_rank / (muster_size / muster_nodes)))
-fi
-[ -n "$muster_local_rank" ] || muster_local_rank=$((muster_rank % (muster_size / muster_nodes)))
-[ -n "$muster_local_size" ] || muster_local_size=$((muster_size / muster_nodes))
-muster_first=${MUSTER_NODES%% *}
-muster_address=${MUSTER_ADDRESS:-${muster_first:-$muster_here}${MUSTER_HOST_SUFFIX:-}}
-muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
-muster_id=$muster_job.${MUSTER_STEP:-mpi}
-muster_port=${MUSTER_PORT:-}
-[ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" 0
+# (the part jax)
 
-# The CPUs that the kernel grants this rank, and its share of the physical cores among them.
+# (the part image_node)
 
-# The core of CPU $1: by the first of its hardware threads. dash and busybox read byte by byte, and newer kernels (seen
-# with 6.18) answer that with nothing for a list: then by the numbers of its package, die, cluster and core.
-# Result in $muster_core.
-muster_core_of() {
-    muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
-    muster_core=
-    [ ! -r "$muster_folder/thread_siblings_list" ] || read -r muster_core <"$muster_folder/thread_siblings_list" || :
-    muster_core=${muster_core%%[,-]*}
-    [ -z "$muster_core" ] || return 0
-    for muster_name in physical_package_id die_id cluster_id core_id; do
-        muster_number=
-        [ ! -r "$muster_folder/$muster_name" ] || read -r muster_number <"$muster_folder/$muster_name" || :
-        muster_core=$muster_core${muster_core:+.}${muster_number:--}
-    done
-    [ "$muster_core" != -.-.-.- ] || muster_core=$1
-}
-
-# CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
-muster_count_cpus() {
-    muster_cpu_count=0
-    muster_core_count=0
-    muster_cores=,
-    muster_ifs=$IFS
-    IFS=,
-    for muster_range in $1; do
-        muster_cpu=${muster_range%-*}
-        while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
-            muster_cpu_count=$((muster_cpu_count + 1))
-            muster_core_of "$muster_cpu"
-            case $muster_cores in
-            *,"$muster_core",*) ;;
-            *)
-                muster_cores=$muster_cores$muster_core,
-                muster_core_count=$((muster_core_count + 1))
-                ;;
-            esac
-            muster_cpu=$((muster_cpu + 1))
-        done
-    done
-    IFS=$muster_ifs
-}
-
-# Threads for a rank whose mask is $1, on a node with $2 of our ranks, when $3 CPUs were asked for (0: nothing asked).
-muster_threads_of_mask() {
-    muster_online=
-    [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
-    muster_count_cpus "$1"
-    # A mask wider than one rank's share is the node's: its ranks divide it between them.
-    muster_sharing=1
-    if [ "$1" = "$muster_online" ] ||
-        { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
-        { [ "$3" -eq 0 ] && [ "$muster_cpu_count" -ge "${SLURM_CPUS_ON_NODE:-1}" ]; }; then
-        muster_sharing=$2
-    fi
-    muster_threads=$((muster_core_count / muster_sharing))
-    [ "$3" -eq 0 ] || [ "$muster_threads" -le "$3" ] || muster_threads=$3
-    [ "$muster_threads" -ge 1 ] || muster_threads=1
-}
-
-# This process's mask, as the kernel writes it. Result in $muster_cpus.
-muster_own_mask() {
-    muster_cpus=
-    while read -r muster_key muster_value; do
-        [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
-    done <"${MUSTER_PROC:-/proc}/self/status"
-}
-
-# How many items a comma-separated list has. Result in $muster_count.
-muster_count_items() {
-    muster_count=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do muster_count=$((muster_count + 1)); done
-    IFS=$muster_ifs
-}
-
-# Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
-[ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
-    read -r muster_here </proc/sys/kernel/hostname
-    muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
-        'use a file system that the compute nodes see, or --chdir'
-}
-[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
-    read -r muster_here </proc/sys/kernel/hostname
-    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
-        'put the environment on a file system that the compute nodes see, or --stage-env'
-}
-
-# Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.
-[ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
-    "$MUSTER_NTASKS ranks were planned and the launcher started $muster_size" 'another launcher may stand in between: take it out of the command'
-[ "$muster_nodes" -lt 2 ] || [ -n "${MUSTER_LOCAL_NNODES:-}" ] || case $muster_address in
-'' | localhost | localhost.* | 127.*) muster_stop "the address of rank 0 is '$muster_address', which every node takes for itself" 'leave --master-addr away, or name a host' ;;
-esac
-case $muster_address in
-*:*:*) ;; # IPv6
-*:*) muster_stop "MASTER_ADDR '$muster_address' holds a port" 'give the host with --master-addr and the port with --master-port' ;;
-esac
-if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then
-    muster_visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
-    muster_count_items "$muster_visible"
-    [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] || [ "${MUSTER_VISIBILITY:-all}" = one ] ||
-        muster_stop "rank $muster_rank sees the devices '$muster_visible' and shares its node with $muster_local_size ranks" \
-            'ask for the GPUs of the node, not of the task: no --gpus-per-task, --gpu-bind or CUDA_VISIBLE_DEVICES'
-fi
-
-muster_own_mask
-muster_threads_of_mask "$muster_cpus" "$muster_local_size" "${MUSTER_CPUS:-0}"
-[ "${MUSTER_CPUS:-1}" -le 1 ] || [ "$muster_cpu_count" -ne 1 ] || muster_stop \
-    "rank $muster_rank may use one CPU (number $muster_cpus) of the $MUSTER_CPUS that were asked for" \
-    'the step was started without --cpus-per-task: let Muster write the srun line'
-[ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS="$muster_threads"
-
-if [ "$muster_rank" -eq 0 ] && [ -z "${MUSTER_PORT_CHOSEN:-}" ] && muster_port_is_taken "$muster_port"; then
-    muster_stop "port $muster_port of $muster_address is taken by another program" 'start again, or choose one with --master-port'
-fi
-
-export RANK="$muster_rank" WORLD_SIZE="$muster_size" LOCAL_RANK="$muster_local_rank" LOCAL_WORLD_SIZE="$muster_local_size"
-export GROUP_RANK="$muster_node_rank" GROUP_WORLD_SIZE="$muster_nodes" NODE_RANK="$muster_node_rank"
-export ROLE_NAME=default ROLE_RANK="$muster_rank" ROLE_WORLD_SIZE="$muster_size"
-export MASTER_ADDR="$muster_address" MASTER_PORT="$muster_port"
-export TORCHELASTIC_RUN_ID="$muster_id" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
-# An agent's store that is promised and not there makes rank 0 wait for ever.
-unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
-
-if [ "${MUSTER_VISIBILITY:-all}" = one ]; then
-    for muster_name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES; do
-        eval "muster_visible=\${$muster_name:-}"
-        muster_index=0
-        muster_ifs=$IFS
-        IFS=,
-        for muster_device in $muster_visible; do
-            [ "$muster_index" -ne "$muster_local_rank" ] || export "$muster_name=$muster_device"
-            muster_index=$((muster_index + 1))
-        done
-        IFS=$muster_ifs
-    done
-fi
-
-# Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
-# nor the daemon that started it.
-if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
-    export SLURM_JOB_ID="${SLURM_JOB_ID:-${MUSTER_JOB##*-}}"
-    export SLURM_PROCID="$RANK" SLURM_LOCALID="$LOCAL_RANK" SLURM_NODEID="$GROUP_RANK" SLURM_TASK_PID="$$"
-    export SLURM_NTASKS="$WORLD_SIZE" SLURM_NPROCS="$WORLD_SIZE" SLURM_STEP_NUM_TASKS="$WORLD_SIZE"
-    export SLURM_NNODES="$GROUP_WORLD_SIZE" SLURM_STEP_NUM_NODES="$GROUP_WORLD_SIZE"
-    muster_each=$LOCAL_WORLD_SIZE
-    [ "$GROUP_WORLD_SIZE" -lt 2 ] || muster_each="$muster_each(x$GROUP_WORLD_SIZE)"
-    export SLURM_TASKS_PER_NODE="$muster_each" SLURM_STEP_TASKS_PER_NODE="$muster_each" SLURM_NTASKS_PER_NODE="$LOCAL_WORLD_SIZE"
-    # An agent has the CPUs of all ranks of its node.
-    [ "${MUSTER_CPUS:-0}" -eq 0 ] || export SLURM_CPUS_PER_TASK="$MUSTER_CPUS"
-    unset SLURM_GTIDS
-    # mpirun's ranks are no step of Slurm's, but its daemons on the other hosts are; ranks of this machine are in none.
-    muster_list=
-    for muster_name in ${MUSTER_NODES:-}; do muster_list=$muster_list${muster_list:+,}$muster_name; done
-    [ -z "${MUSTER_LOCAL_NNODES:-}${MUSTER_SLURM_NAMES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
-    [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
-fi
-
-# What jax.distributed.initialize() needs besides its rank: the port of the meeting, or the one that an agent left free.
-if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
-    muster_jax_port=${muster_jax_port:-$MASTER_PORT}
-    case $MASTER_ADDR in
-    *:*) export JAX_COORDINATOR_ADDRESS="[$MASTER_ADDR]:$muster_jax_port" ;;
-    *) export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$muster_jax_port" ;;
-    esac
-fi
-
-# The program $1 and the image $2 are here.
-muster_image_needs() {
-    read -r muster_here </proc/sys/kernel/hostname
-    command -v "$1" >/dev/null || muster_stop "the node $muster_here has no $1" \
-        'load the module that has it with --module, or name another engine with --engine'
-    case $2 in
-    /*) [ -e "$2" ] || muster_stop "the node $muster_here does not see the image $2" \
-        'put it on a file system that the compute nodes see' ;;
-    esac
-}
-
-# Every path that is to be bound is here.
-muster_image_sees() {
-    for muster_path in "$@"; do
-        [ -e "$muster_path" ] || muster_stop "the node $muster_here has no $muster_path, which the image is to see" \
-            'give another path with --bind, or correct the site profile'
-    done
-}
-
-# The image: what it needs is on this node, and what this rank has learnt reaches it, also where a site's settings
-# clean the environment. Apptainer reads variables whose names begin with $prefix; it runs their values through a
-# shell, so what a shell would expand is escaped.
-
-# $2 with a backslash before each of the characters $1 (a pattern's bracket). Result in $muster_escaped.
-muster_escape() {
-    muster_escaped=
-    muster_rest=$2
-    while :; do
-        # shellcheck disable=SC2295  # $1 is part of the pattern
-        muster_head=${muster_rest%%[$1]*}
-        muster_escaped=$muster_escaped$muster_head
-        [ "$muster_head" != "$muster_rest" ] || return 0
-        muster_rest=${muster_rest#"$muster_head"}
-        muster_escaped=$muster_escaped\\${muster_rest%"${muster_rest#?}"}
-        muster_rest=${muster_rest#?}
-    done
-}
-
-# Where ranks are started inside, by torchrun, the image has to have sh. An image that has to be unpacked is not asked.
-muster_image_has_sh() {
-    eval "[ -z \"\${$3_UNSQUASH:-}\" ]" || return 0
-    "$1" --quiet exec "$2" sh -c : </dev/null >/dev/null 2>&1 || muster_stop \
-        "the image $2 does not start sh on $muster_here, which torchrun's ranks need" \
-        "try $1 exec $2 sh; --launcher srun needs no sh in the image"
-}
-
-# The host's libraries after $3 are bound into the image $2, whose C library must not be older than what they were
-# linked with. Asked once a node; an image that has to be unpacked, or that has no getconf, is not asked.
-muster_image_loads() {
-    eval "[ -z \"\${$3_UNSQUASH:-}\" ]" || return 0
-    [ "${muster_local_rank:-0}" -eq 0 ] || return 0
-    muster_has=$("$1" --quiet exec "$2" getconf GNU_LIBC_VERSION 2>/dev/null </dev/null)
-    case $muster_has in
-    'glibc 2.'*[!0-9]* | '') return 0 ;;
-    'glibc 2.'*) muster_has=${muster_has#glibc 2.} ;;
-    *) return 0 ;;
-    esac
-    muster_of=$2
-    shift 3
-    for muster_path in "$@"; do
-        muster_wants=$(grep -ao 'GLIBC_2\.[0-9][0-9]*' "$muster_path" 2>/dev/null | sort -t. -k2 -n | tail -n 1)
-        muster_wants=${muster_wants#GLIBC_2.}
-        [ "$muster_has" -ge "${muster_wants:-0}" ] || muster_stop \
-            "the image $muster_of has glibc 2.$muster_has, and the host's $muster_path, which is bound into it, needs 2.$muster_wants" \
-            'build the image on a newer base: the fabric of this site is reached through that library'
-    done
-}
-
-# GPUs are asked for and no profile says which: this node knows.
-muster_image_gpus() {
-    [ ! -e /dev/nvidiactl ] || export "$1_NV=1"
-    [ ! -e /dev/kfd ] || export "$1_ROCM=1"
-}
-
-# The run directory and the job's own temporary directory, where they lie under none of the paths after $1.
-muster_image_takes() {
-    muster_prefix=$1
-    shift
-    muster_more=
-    for muster_path in "${MUSTER_RUN_DIR:-}" "${TMPDIR:-}"; do
-        [ -d "$muster_path" ] || continue
-        for muster_bound in "$@"; do
-            case $muster_path/ in
-            "$muster_bound"/*) continue 2 ;;
-            esac
-        done
-        muster_escape '\\,:' "$muster_path"
-        muster_more=$muster_more${muster_more:+,}$muster_escaped
-    done
-    [ -z "$muster_more" ] || eval "export ${muster_prefix}_BIND=\"\${${muster_prefix}_BIND:+\$${muster_prefix}_BIND,}\$muster_more\""
-}
-
-# The variables after $1 that are set.
-muster_image_gets() {
-    muster_prefix=$1
-    shift
-    for muster_name in "$@"; do
-        eval "[ -n \"\${$muster_name+set}\" ]" || continue
-        eval "muster_value=\$$muster_name"
-        # shellcheck disable=SC2154  # assigned a line above
-        muster_escape '\\$`' "$muster_value"
-        export "$muster_prefix$muster_name=$muster_escaped"
-    done
-}
-
-# What the MPI outside tells its ranks, for the MPI inside: without it each would be a world of its own.
-muster_image_joins() {
-    for muster_name in $(env | sed -n 's/^\(OMPI_[A-Za-z0-9_]*\)=.*/\1/p; s/^\(PMIX\{0,1\}2\{0,1\}_[A-Za-z0-9_]*\)=.*/\1/p'); do
-        muster_image_gets "$1" "$muster_name"
-    done
-}
-
-# The folder $2 last on PYTHONPATH, told in the variable $1: behind the user's, else behind what the image has.
-muster_image_library() {
-    eval "muster_value=\${$1-}"
-    if [ -n "$muster_value" ]; then
-        export "$1=$muster_value:$2"
-    else
-        export "$1=\${PYTHONPATH:+\$PYTHONPATH:}$2"
-    fi
-}
+# (the part image)
 
 # (the part image_unpack)
 
@@ -421,150 +78,8 @@ muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROU
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
 
-# The user's command; only rank 0 reads the standard input. This shell stays, and says how a command ended that failed:
-# Open MPI's own report is lost in two of three batch jobs, and Hydra's names no rank. Open MPI ends all ranks then;
-# Hydra waits for the others for ever, unless a rank dies of a signal.
-[ "$muster_rank" -eq 0 ] || exec </dev/null
-"$@"
-muster_status=$?
-[ "$muster_status" -ne 0 ] || exit 0
-read -r muster_here </proc/sys/kernel/hostname
-printf 'muster: rank %s on %s ended with status %s\n' "$muster_rank" "${SLURMD_NODENAME:-$muster_here}" "$muster_status" >&2
-[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exit "$muster_status"
-kill -KILL "$$"
+# (the part go_mpi_rank)
 MUSTER_TEXT
 )
 
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
-
-muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
-    exit 2
-}
-
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
-muster_first_host() {
-    muster_first=
-    muster_list=$1
-    while :; do
-        muster_plain=${muster_list%%[[,]*}
-        muster_first=$muster_first$muster_plain
-        muster_list=${muster_list#"$muster_plain"}
-        case $muster_list in
-        '['*)
-            muster_inside=${muster_list#'['}
-            muster_inside=${muster_inside%%']'*}
-            muster_first=$muster_first${muster_inside%%[,-]*}
-            muster_list=${muster_list#*']'}
-            ;;
-        *) return ;;
-        esac
-    done
-}
-
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
-muster_port_from_ids() {
-    muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
-}
-
-# Whether something on this host already listens on port $1.
-muster_port_is_taken() {
-    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
-    [ -n "$muster_listening" ]
-}
-
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
-muster_listening_in_tables() {
-    muster_hex=$(printf '%04X' "$1")
-    if command -v grep >/dev/null; then
-        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
-        return
-    fi
-    for muster_table in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$muster_table" ] || continue
-        while read -r _ muster_local _ muster_state _; do
-            case $muster_state:$muster_local in
-            0A:*:"$muster_hex") echo "$muster_local" && return ;;
-            esac
-        done <"$muster_table"
-    done
-}
-
-# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
-muster_choose_port() {
-    muster_first_host "$SLURM_JOB_NODELIST"
-    read -r muster_here </proc/sys/kernel/hostname
-    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
-    muster_port_from_ids "$SLURM_JOB_ID" "$$"
-    for _ in {1..64}; do
-        if ! muster_port_is_taken "$muster_port"; then
-            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
-            return
-        fi
-        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
-    done
-    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
-}
-
-# The hosts in rank order, and this mpirun's own words for hosts, labels and variables.
-muster_mpirun_words() {
-    local names=() kind
-    if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
-        mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-        names=("${names[@]:0:$muster_nodes}")
-        export MUSTER_NODES="${names[*]}"
-    fi
-    # Two starts in one job have the same job and, with --master-port, the same port.
-    export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
-    export MUSTER_DIRECTORY=$PWD
-    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY)
-    kind=$(mpirun --version 2>&1)
-    case $kind in
-    *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
-    *HYDRA* | *Hydra* | *'Intel(R) MPI'*) muster_hydra "${names[@]}" ;;
-    *) muster_stop "mpirun is neither Open MPI's nor MPICH's: ${kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
-    esac
-}
-
-muster_open_mpi() {
-    local name slots=${*/%/:$muster_ntasks_per_node} hosts=$* binding=(--bind-to none)
-    local ranks=(--map-by "ppr:$muster_ntasks_per_node:node") agents=(--map-by ppr:1:node)
-    # What the site says of mapping and binding replaces ours, for the ranks; an agent has the whole node.
-    muster_mpirun_agents=("${binding[@]}")
-    case " ${muster_mpirun_site[*]} " in *bind-to* | *:pe=*) binding=() ;; esac
-    case " ${muster_mpirun_site[*]} " in *map-by*) ranks=() ;; esac
-    muster_mpirun_ranks=("${binding[@]}" "${muster_mpirun_site[@]}")
-    if [ $# -gt 0 ]; then
-        muster_mpirun_ranks+=(--host "${slots// /,}" "${ranks[@]}")
-        muster_mpirun_agents+=(--host "${hosts// /,}" "${agents[@]}")
-    else
-        muster_mpirun_ranks+=(--oversubscribe)
-    fi
-    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(--tag-output)
-    for name in "${muster_carried[@]}"; do
-        [ -z "${!name+set}" ] || { muster_mpirun_ranks+=(-x "$name") && muster_mpirun_agents+=(-x "$name"); }
-    done
-}
-
-muster_hydra() {
-    local hosts=$*
-    muster_mpirun_ranks=(-genvall "${muster_mpirun_site[@]}")
-    muster_mpirun_agents=(-genvall)
-    if [ $# -gt 0 ]; then
-        muster_mpirun_ranks+=(-hosts "${hosts// /,}" -ppn "$muster_ntasks_per_node")
-        muster_mpirun_agents+=(-hosts "${hosts// /,}" -ppn 1)
-    fi
-    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(-prepend-rank)
-}
-
-# Hydra has a status of its own when a rank failed; the rank has said its, in one of the files. Result in $muster_status.
-muster_hydra_status() {
-    local found=
-    [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* on [^ ]* ended with status //p' "$@" | head -n 1)
-    muster_status=${found:-$muster_status}
-}
-
-# (the part unpacked)
-
-muster_main
+job

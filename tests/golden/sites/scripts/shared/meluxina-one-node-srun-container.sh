@@ -18,6 +18,8 @@ eval "$muster_common"
 
 # (the part go_to)
 
+# (the part other_size)
+
 # (the part modules)
 
 # (the part expect)

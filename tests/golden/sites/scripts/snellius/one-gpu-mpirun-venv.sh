@@ -15,14 +15,15 @@
 
 job() {
     muster_begin /home/ada/project 1 16
-    [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes'
+    [ "$muster_nodes" -lt 2 ] || muster_other_size \
+        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 1 more variables'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
         'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    muster_load 2023
+    muster_load "$(muster_first 2025 2024 2023)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port

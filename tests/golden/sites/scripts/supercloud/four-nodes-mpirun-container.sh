@@ -19,7 +19,7 @@ job() {
         'PSM2_GPUDIRECT was decided for 2 nodes or more, and so were 2 more variables'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 PSM2_GPUDIRECT=1 NCCL_NET_GDR_LEVEL=SYS NCCL_P2P_LEVEL=SYS NCCL_NET_GDR_READ=1 \
-        RES_OPTIONS='timeout:1 attempts:1'
+        RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port

@@ -20,10 +20,12 @@ job() {
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
         'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    muster_load anaconda/2023a mpi/openmpi-4.1.5 cuda/11.6 nccl/2.11.4-cuda11.6
+    muster_load "$(muster_first anaconda/Python-ML-2025a anaconda/Python-ML-2024b anaconda/2023a)" \
+        "$(muster_first mpi/openmpi-5.0.5 mpi/openmpi-4.1.5)" "$(muster_first cuda/12.2 cuda/11.6)" \
+        "$(muster_first nccl/2.23.4-cuda12.2 nccl/2.11.4-cuda11.6)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:1'
+    export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port
@@ -35,4 +37,4 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The text below is shared: juwels-booster-one-gpu-srun-venv.sh
+# The text below is shared: jean-zay-one-gpu-srun-venv.sh

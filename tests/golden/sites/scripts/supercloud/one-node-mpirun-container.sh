@@ -18,7 +18,7 @@ job() {
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
         'PSM2_GPUDIRECT was decided for fewer than 2 nodes, and so were 2 more variables'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 NCCL_P2P_LEVEL=SYS RES_OPTIONS='timeout:1 attempts:1'
+    export PYTHONNOUSERSITE=1 NCCL_P2P_LEVEL=SYS RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
     muster_choose_port

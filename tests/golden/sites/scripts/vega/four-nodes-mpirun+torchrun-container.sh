@@ -4,22 +4,25 @@
 #SBATCH --job-name=train
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=4
-#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=32
+#SBATCH --gres=gpu:4
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
+#SBATCH --partition=gpu
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
-    muster_begin /home/ada/project 4 0
+    muster_begin /home/ada/project 4 32
     [ "$muster_nodes" -ge 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 2 more variables'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0 RDMAV_FORK_SAFE=1 UCX_TLS=self,sm,rc,ud \
-        OMPI_MCA_pml=ucx RES_OPTIONS='timeout:1 attempts:1'
-    muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000
+        OMPI_MCA_pml=ucx RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_mpirun_words 1 PYTHONNOUSERSITE NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME RDMAV_FORK_SAFE UCX_TLS OMPI_MCA_pml \
         RES_OPTIONS --

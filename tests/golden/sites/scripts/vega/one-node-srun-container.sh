@@ -4,24 +4,28 @@
 #SBATCH --job-name=train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=4
-#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=32
+#SBATCH --gres=gpu:4
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
+#SBATCH --partition=gpu
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
-    muster_begin /home/ada/project 4 0
+    muster_begin /home/ada/project 4 32
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 2 more variables'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:1'
-    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
+    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
-        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
-        --output="$muster_logs"/%N.log --input=0 \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log --hint=nomultithread --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
     muster_remove_unpacked

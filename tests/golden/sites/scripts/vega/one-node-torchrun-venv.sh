@@ -4,24 +4,30 @@
 #SBATCH --job-name=train
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=4
-#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=32
+#SBATCH --gres=gpu:4
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
+#SBATCH --partition=gpu
+#SBATCH --hint=nomultithread
 #SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
-    muster_begin /home/ada/project 4 0
+    muster_begin /home/ada/project 4 32
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 2 more variables'
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:1'
-    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
+    export RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
-        --kill-on-bad-exit=0 --export=ALL --mpi=none --output="$muster_logs"/%N.log --input=all \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \
+        --hint=nomultithread --input=all \
         sh -c "$muster_task" muster 6 /home/ada/env/bin/python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
