@@ -277,7 +277,10 @@ def _prelude(plan: Plan) -> Iterator[str]:
 
 
 def _loads_a_module(prelude: Prelude) -> bool:
-    return len(prelude.words) == 3 and prelude.words[:2] == ("module", "load") and isinstance(prelude.hint, Fragment)
+    """Return whether it loads one module that has one name: what it says of a failure is then the same for all."""
+    words = prelude.words
+    one = len(words) == 3 and words[:2] == ("module", "load") and isinstance(words[2], str)
+    return one and prelude.failure == f"module load {words[2]} failed" and isinstance(prelude.hint, Fragment)
 
 
 def _variables(variables: Iterable[Variable]) -> Iterator[str]:
