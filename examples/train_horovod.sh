@@ -8,7 +8,7 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:73814a129f03
+#SBATCH --comment=muster:a285ee19d731
 # shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
 
 job() {
@@ -17,7 +17,7 @@ job() {
         'is it on a file system that the compute nodes see?'
     export HOROVOD_CONTROLLER=mpi HOROVOD_CPU_OPERATIONS=mpi RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+horovod AGENTS=1 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000
+        PORT_COUNT=12000 PYTHON=.venv/bin/python
     muster_choose_port
     muster_mpirun_words 1 HOROVOD_CONTROLLER HOROVOD_CPU_OPERATIONS RES_OPTIONS --
     mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
@@ -28,7 +28,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 a545b9de), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 baf34b2c), explained in docs/explanation/script.md.
 
 # What the job and every started process call.
 muster_common=$(
@@ -355,6 +355,11 @@ muster_own_mask() {
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
         'use a file system that the compute nodes see, or --chdir'
 }
+[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
+    read -r muster_here </proc/sys/kernel/hostname
+    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
+        'put the environment on a file system that the compute nodes see, or --stage-env'
+}
 
 # Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.
 [ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
@@ -389,7 +394,8 @@ unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
 
 # Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
 # nor the daemon that started it.
-if [ -n "${SLURM_JOB_ID:-}" ]; then
+if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
+    export SLURM_JOB_ID="${SLURM_JOB_ID:-${MUSTER_JOB##*-}}"
     export SLURM_PROCID="$RANK" SLURM_LOCALID="$LOCAL_RANK" SLURM_NODEID="$GROUP_RANK" SLURM_TASK_PID="$$"
     export SLURM_NTASKS="$WORLD_SIZE" SLURM_NPROCS="$WORLD_SIZE" SLURM_STEP_NUM_TASKS="$WORLD_SIZE"
     export SLURM_NNODES="$GROUP_WORLD_SIZE" SLURM_STEP_NUM_NODES="$GROUP_WORLD_SIZE"
@@ -402,7 +408,7 @@ if [ -n "${SLURM_JOB_ID:-}" ]; then
     # mpirun's ranks are no step of Slurm's, but its daemons on the other hosts are; ranks of this machine are in none.
     muster_list=
     for muster_name in ${MUSTER_NODES:-}; do muster_list=$muster_list${muster_list:+,}$muster_name; done
-    [ -z "${MUSTER_LOCAL_NNODES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
+    [ -z "${MUSTER_LOCAL_NNODES:-}${MUSTER_SLURM_NAMES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
     [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
 fi
 

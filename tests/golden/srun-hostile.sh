@@ -18,7 +18,7 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3' A='$(touch canary) '"'"'x'"'"'' OUT="$muster_run_dir"/"$muster_job"
     unset LD_PRELOAD
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
-        PORT=23456
+        PORT=23456 PYTHON='/home/ada/my env/bin/python'
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
         --output="$muster_logs"/%N.log --input=0 \
@@ -385,6 +385,11 @@ muster_own_mask() {
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
         'use a file system that the compute nodes see, or --chdir'
+}
+[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
+    read -r muster_here </proc/sys/kernel/hostname
+    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
+        'put the environment on a file system that the compute nodes see, or --stage-env'
 }
 
 # Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.

@@ -38,7 +38,7 @@ job() {
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \
         --network=disable_rdzv_get --environment="$muster_run_dir"/image.toml --input=all \
-        sh -c "$muster_task" muster 6 python3 -I -S -c "$muster_keeper" label \
+        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
     muster_finish

@@ -22,9 +22,15 @@ job() {
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 12 more variables'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
         'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
-    muster_load "$(muster_first PrgEnv-gnu/8.7.0 PrgEnv-gnu)" "$(muster_first cpe/26.03 cpe)" \
-        "$(muster_first miniforge3/23.11.0-0 miniforge3)" "$(muster_first rocm/7.1.1 rocm)" rccl-net-plugin \
-        craype-accel-amd-gfx90a
+    module load "$(muster_first PrgEnv-gnu/8.7.0 PrgEnv-gnu)" || muster_stop \
+        'module load PrgEnv-gnu/8.7.0 or PrgEnv-gnu failed' "$(muster_versions PrgEnv-gnu)"
+    module load "$(muster_first cpe/26.03 cpe)" || muster_stop 'module load cpe/26.03 or cpe failed' \
+        "$(muster_versions cpe)"
+    module load "$(muster_first miniforge3/23.11.0-0 miniforge3)" || muster_stop \
+        'module load miniforge3/23.11.0-0 or miniforge3 failed' "$(muster_versions miniforge3)"
+    module load "$(muster_first rocm/7.1.1 rocm)" || muster_stop 'module load rocm/7.1.1 or rocm failed' \
+        "$(muster_versions rocm)"
+    muster_load rccl-net-plugin craype-accel-amd-gfx90a
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
     export MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
@@ -34,7 +40,7 @@ job() {
         ALL_PROXY=socks5://proxy.ccs.ornl.gov:3128/ no_proxy='localhost,127.0.0.1,::1,127.0.0.0/8,*.ccs.ornl.gov' \
         NO_PROXY='localhost,127.0.0.1,::1,127.0.0.0/8,*.ccs.ornl.gov' RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_choose_address numeric
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \

@@ -29,7 +29,7 @@ job() {
         --threads-per-core=1 --input=all \
         sh -c "$muster_task" muster 24 apptainer --quiet exec --writable-tmpfs --nv --bind /e --bind /tmp --bind \
         /dev/shm --bind /home/ada --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
-        /images/train.sif python3 -I -S -c "$muster_keeper" label \
+        /images/train.sif python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
     muster_remove_unpacked

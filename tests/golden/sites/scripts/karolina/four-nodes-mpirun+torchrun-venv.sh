@@ -20,11 +20,11 @@ job() {
         'is it on a file system that the compute nodes see?'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORT_LOW=20000 PORT_COUNT=12000
+        PORT_LOW=20000 PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_mpirun_words 1 RES_OPTIONS --
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
-        sh -c "$muster_task" muster 6 /home/ada/env/bin/python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_logs/ranks.log"

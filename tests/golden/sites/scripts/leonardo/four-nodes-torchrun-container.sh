@@ -29,7 +29,7 @@ job() {
         --input=all \
         sh -c "$muster_task" muster 25 singularity --quiet exec --nv --bind /tmp --bind /home/ada --bind /leonardo \
         --bind /leonardo_work --bind /leonardo_scratch --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd \
-        /home/ada/project /images/train.sif python3 -I -S -c "$muster_keeper" label \
+        /home/ada/project /images/train.sif python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
     muster_remove_unpacked

@@ -41,7 +41,7 @@ job() {
         sh -c "$muster_task" muster 36 singularity --quiet run --bind /tmp --bind /pfs --bind /appl --bind /flash \
         --bind /scratch --bind /project --bind /home/ada --bind /projappl --bind /opt/cray --bind /var/spool/slurmd \
         --bind /usr/lib64/libcxi.so.1 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
-        /appl/local/laifs/containers/lumi-multitorch-latest.sif python3 -I -S -c "$muster_keeper" label \
+        /appl/local/laifs/containers/lumi-multitorch-latest.sif python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
     muster_remove_unpacked

@@ -34,8 +34,8 @@ job() {
         RES_OPTIONS -- --mca pml ucx --mca mtl '^ofi' --mca btl '^ofi'
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster 23 singularity --quiet exec --nv --bind /tmp --bind /gpfs --bind /apps --bind \
-        /home/ada --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif \
-        python3 -I -S -c "$muster_keeper" plain \
+        /home/ada --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python \
+        -I -S -c "$muster_keeper" plain \
         sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_logs/ranks.log"

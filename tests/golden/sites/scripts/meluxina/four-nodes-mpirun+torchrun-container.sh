@@ -21,7 +21,9 @@ job() {
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
         'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    muster_load "$(muster_first Apptainer Apptainer/1.3.6-GCCcore-13.3.0 Apptainer/1.2.4-GCCcore-12.3.0)"
+    module load "$(muster_first Apptainer Apptainer/1.3.6-GCCcore-13.3.0 Apptainer/1.2.4-GCCcore-12.3.0)" || \
+        muster_stop 'module load Apptainer or Apptainer/1.3.6-GCCcore-13.3.0 or Apptainer/1.2.4-GCCcore-12.3.0 failed' \
+        "$(muster_versions Apptainer)"
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
@@ -31,7 +33,7 @@ job() {
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster 23 apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind /mnt/tier1 \
         --bind /mnt/tier2 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
-        /images/train.sif python3 -I -S -c "$muster_keeper" label \
+        /images/train.sif python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_logs/ranks.log"

@@ -32,7 +32,7 @@ job() {
         --input=all \
         sh -c "$muster_task" muster 15 shifter --image=docker:nersc/pytorch:25.02.01 --module=gpu,nccl-plugin \
         --volume=/opt/venv/muster:/opt/muster-ranks/muster --workdir=/home/ada/project \
-        sh -c 'export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/opt/muster-ranks; exec "$@"' muster python3 -I -S -c \
+        sh -c 'export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/opt/muster-ranks; exec "$@"' muster python -I -S -c \
         "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log

@@ -20,15 +20,21 @@ job() {
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
         'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    muster_load "$(muster_first anaconda/Python-ML-2025a anaconda/Python-ML-2024b anaconda/2023a)" \
-        "$(muster_first mpi/openmpi-5.0.5 mpi/openmpi-4.1.5)" "$(muster_first cuda/12.2 cuda/11.6)" \
-        "$(muster_first nccl/2.23.4-cuda12.2 nccl/2.11.4-cuda11.6)"
+    module load "$(muster_first anaconda/Python-ML-2025a anaconda/Python-ML-2024b anaconda/2023a)" || muster_stop \
+        'module load anaconda/Python-ML-2025a or anaconda/Python-ML-2024b or anaconda/2023a failed' \
+        "$(muster_versions anaconda)"
+    module load "$(muster_first mpi/openmpi-5.0.5 mpi/openmpi-4.1.5)" || muster_stop \
+        'module load mpi/openmpi-5.0.5 or mpi/openmpi-4.1.5 failed' "$(muster_versions mpi)"
+    module load "$(muster_first cuda/12.2 cuda/11.6)" || muster_stop 'module load cuda/12.2 or cuda/11.6 failed' \
+        "$(muster_versions cuda)"
+    module load "$(muster_first nccl/2.23.4-cuda12.2 nccl/2.11.4-cuda11.6)" || muster_stop \
+        'module load nccl/2.23.4-cuda12.2 or nccl/2.11.4-cuda11.6 failed' "$(muster_versions nccl)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
     export PSM2_GPUDIRECT=1 NCCL_NET_GDR_LEVEL=SYS NCCL_P2P_LEVEL=SYS NCCL_NET_GDR_READ=1 \
         RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_mpirun_words 1 PSM2_GPUDIRECT NCCL_NET_GDR_LEVEL NCCL_P2P_LEVEL NCCL_NET_GDR_READ RES_OPTIONS -- --bind-to \
         socket --map-by socket
