@@ -372,7 +372,7 @@ _LONGEST_LINE_BYTES = 1 << 20
 _LOOK_S = 0.1
 _REPORT_S = 1.0
 _TELL_S = 0.5
-_DRAIN_S = 0.5
+_MOST_CHUNKS = 64
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _TOLD = signal.SIGURG
 class _Out:
@@ -403,6 +403,15 @@ class _Pipe:
         if chunk:
             self._feed(chunk)
         return bool(chunk)
+    def empty(self) -> None:
+        for _ in range(_MOST_CHUNKS):
+            try:
+                chunk = os.read(self.reader, _CHUNK_BYTES)
+            except BlockingIOError:
+                return
+            if not chunk:
+                return
+            self._feed(chunk)
     def _feed(self, chunk: bytes) -> None:
         data = self._rest + chunk
         self._rest = b""
@@ -544,11 +553,8 @@ class Keeper:
             self._pass_on(_LOOK_S)
         self._signal_ranks(signal.SIGKILL)
     def _drain(self) -> None:
-        until = time.monotonic() + _DRAIN_S
-        while len(self._pipes) and time.monotonic() < until:
-            if self._pass_on(_LOOK_S):
-                until = min(time.monotonic() + _DRAIN_S, until + _LOOK_S)
         for pipe in self._pipes.values():
+            pipe.empty()
             pipe.close()
     def _status(self, status: int) -> int:
         for out in self._outs:

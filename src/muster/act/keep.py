@@ -30,6 +30,7 @@ _REPORT_BYTES = 1 << 18
 _LOOK_S = 0.5
 # A process that left its rank's group may hold our pipes for ever.
 _DRAIN_S = 0.5
+_LATE_BYTES = 1 << 22
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Where the script's shell finds what it is handed.
 _SCRIPT, _TOLD, _INPUT, _ERRORS = 3, 4, 5, 6
@@ -91,6 +92,9 @@ class Kept(msgspec.Struct, frozen=True):
     output: str = ""
     """The end of what was said on stdout."""
 
+    began: float = 0.0
+    """When the allocation was asked for, in seconds since 1970."""
+
 
 class Asked(msgspec.Struct, frozen=True):
     """How a script is kept in its allocation."""
@@ -114,6 +118,7 @@ class _Pump:
         self.target = target
         self.error: OSError | None = None
         self.open = True
+        self.bytes_read = 0
         self.end = b""
         self._kept_bytes = kept_bytes
         self._pending = memoryview(b"")
@@ -128,6 +133,7 @@ class _Pump:
             return
         chunk = os.read(self.reader, _CHUNK_BYTES)
         self.open = bool(chunk)
+        self.bytes_read += len(chunk)
         if self._kept_bytes:
             self.end = (self.end + chunk)[-self._kept_bytes :]
         self._pending = memoryview(chunk if self.error is None else b"")
@@ -139,6 +145,11 @@ class _Pump:
             return
         except OSError as error:  # the ranks go on until they are ended: what they say has no place
             self.error, self._pending = error, memoryview(b"")
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether something was read that is not written yet."""
+        return bool(self._pending)
 
     @property
     def is_done(self) -> bool:
@@ -178,21 +189,27 @@ class _Keeper:
         self.told: int | None = None
         self.patience_s = patience_s
         self.kill_at: float | None = None
+        self.bytes_at_end: int | None = None
 
     def run(self, wake: int, look: Callable[[], None] = lambda: None) -> None:
-        """Pass on until the script and its parent have ended, and a little longer."""
-        until: float | None = None
-        while until is None or time.monotonic() < until:
-            moved = self._pass_on(wake, _LOOK_S if until is None else 0.05)
+        """Pass on until the script and its parent have ended, and all that they wrote is written."""
+        quiet_since = time.monotonic()
+        while not self._is_over(quiet_since):
+            if self._pass_on(wake, _LOOK_S if self.child_status is None else 0.05) or self.child_status is None:
+                quiet_since = time.monotonic()
             self._reap()
             self._hear()
             look()
-            if self.child_status is None:
-                continue
-            if all(pump.is_done for pump in self.pumps):
-                return
-            if until is None or (moved and until - time.monotonic() < _DRAIN_S / 2):
-                until = time.monotonic() + _DRAIN_S if until is None else until + 0.05
+
+    def _is_over(self, quiet_since: float) -> bool:
+        """Whether nothing is left to pass on: a slow reader gets all; what outlives the script does not count."""
+        if self.child_status is None or any(pump.waits_for_room for pump in self.pumps):
+            return False
+        if self.bytes_at_end is None:
+            self.bytes_at_end = self.out.bytes_read + self.errors.bytes_read
+        since = self.out.bytes_read + self.errors.bytes_read - self.bytes_at_end
+        is_quiet = time.monotonic() > quiet_since + _DRAIN_S or since > _LATE_BYTES
+        return is_quiet or all(pump.is_done for pump in self.pumps)
 
     def _pass_on(self, wake: int, patience_s: float) -> bool:
         waiting = select.poll()
@@ -361,6 +378,7 @@ def keep_allocated(
 ) -> tuple[Kept, list[str]]:
     """Run the script in an allocation that `salloc` (its words) asks for; how it ended, and what else salloc said."""
     keeper = _Allocated(asked, environment)
+    began = time.time()
     reader, guard = os.pipe()
     with _listening(keeper) as wake, _handed_over(script) as memory, _open_input() as (given, terminal):
         files = {
@@ -388,7 +406,7 @@ def keep_allocated(
         os.waitpid(watcher, 0)
     killed = keeper.started and keeper.ended is None and keeper.told is None
     kept = keeper.kept(started=keeper.started, job=keeper.job, killed=killed)
-    return replace(kept, killed=killed and not keeper.revoked), keeper.refusal
+    return replace(kept, killed=killed and not keeper.revoked, began=began), keeper.refusal
 
 
 def _start_guard(reader: int, child: int, environment: Mapping[str, str]) -> int:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Member", "Outcome", "supervise"]
 
 _CHUNK_BYTES = 65536
-# All ranks have ended: what is still in their pipes is there at once.
-_DRAIN_S = 0.5
+# A pipe holds 1 MiB at most.
+_MOST_CHUNKS = 16
 # torchrun's report of a failure stands at the end of what it says.
 _KEPT_BYTES = 1 << 18
 
@@ -177,15 +177,8 @@ def _wait(
     first: _Running | None = None
     interrupted: int | None = None
     deadline: float | None = None
-    quiet_at: float | None = None
-    while any(each.status is None for each in running) or _open_streams(selector):
-        if quiet_at is None and all(each.status is not None for each in running):
-            quiet_at = time.monotonic() + _DRAIN_S
-        if quiet_at is not None and time.monotonic() >= quiet_at:
-            _close_streams(selector)  # a process that left its rank's group holds a pipe: it is not ours to wait for
-            break
-        ends = [each for each in (deadline, quiet_at) if each is not None]
-        patience = max(0.0, min(ends) - time.monotonic()) if ends else None
+    while any(each.status is None for each in running):
+        patience = None if deadline is None else max(0.0, deadline - time.monotonic())
         for key, _ in selector.select(patience):
             if isinstance(key.data, (_Stream, _Report)):
                 _drain(key, selector)
@@ -205,29 +198,33 @@ def _wait(
         if deadline is not None and time.monotonic() >= deadline:
             _end_all(running, signal.SIGKILL)
             deadline = time.monotonic() + grace_s
+    _close_streams(selector)
     if interrupted is not None:
         return Outcome(128 + interrupted, None)
     return Outcome(0, None) if first is None else Outcome(first.status or 0, first.member.rank)
 
 
-def _open_streams(selector: selectors.BaseSelector) -> bool:
-    return any(isinstance(key.data, (_Stream, _Report)) for key in selector.get_map().values())
-
-
 def _close_streams(selector: selectors.BaseSelector) -> None:
-    for key in selector.get_map().values():
+    """Pass on what is in the pipes: all ranks have ended, and what left a rank's group is not waited for."""
+    for key in list(selector.get_map().values()):
         if isinstance(key.data, (_Stream, _Report)):
-            key.data.close()
+            left = all(_drain(key, selector) for _ in range(_MOST_CHUNKS))
+            if left:
+                key.data.close()
 
 
-def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
-    descriptor = key.fd
-    chunk = os.read(descriptor, _CHUNK_BYTES)
+def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> bool:
+    """Pass on what one pipe holds; whether there may be more."""
+    try:
+        chunk = os.read(key.fd, _CHUNK_BYTES)
+    except BlockingIOError:
+        chunk = b""
     if chunk:
         key.data.feed(chunk)
-        return
+        return True
     key.data.close()
     selector.unregister(key.fileobj)
+    return False
 
 
 def _reap(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:

@@ -131,8 +131,9 @@ def _remember(plan: Plan, kept: Kept) -> None:
     from pathlib import Path
 
     from muster.act.record import Run, make_run_directory, register
-    from muster.cli.asking import state
+    from muster.cli.asking import cluster, state
     from muster.errors import MusterError
+    from muster.plan.build import digest_of
     from muster.render.explain import plan_as_json
 
     def fill(folder: Path) -> None:
@@ -140,6 +141,14 @@ def _remember(plan: Plan, kept: Kept) -> None:
 
     try:
         folder = make_run_directory(state() / "runs", plan.job_name, {"plan.json": plan_as_json(plan)}, fill=fill)
-        register(state(), Run(str(kept.job), folder, plan.job_name))
+        made = Run(
+            job=str(kept.job),
+            directory=folder,
+            name=plan.job_name,
+            cluster=cluster(),
+            submitted=int(kept.began),
+            digest=digest_of(plan),
+        )
+        register(state(), made)
     except (OSError, MusterError):
         return

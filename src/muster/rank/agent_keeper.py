@@ -24,8 +24,8 @@ _LOOK_S = 0.1
 _REPORT_S = 1.0
 # Ranks that are still there so long after the first failure may take the whole grace: the other nodes are told.
 _TELL_S = 0.5
-# A process that left its rank's group may hold a pipe for ever.
-_DRAIN_S = 0.5
+# A pipe holds 1 MiB at most: more comes from a process that left its rank's group and goes on.
+_MOST_CHUNKS = 64
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 # Of no effect where nobody asked for it: ranks do not notice that one keeper tells all others.
 _TOLD = signal.SIGURG
@@ -68,6 +68,17 @@ class _Pipe:
         if chunk:
             self._feed(chunk)
         return bool(chunk)
+
+    def empty(self) -> None:
+        """Pass on all that is there now."""
+        for _ in range(_MOST_CHUNKS):
+            try:
+                chunk = os.read(self.reader, _CHUNK_BYTES)
+            except BlockingIOError:
+                return
+            if not chunk:
+                return
+            self._feed(chunk)
 
     def _feed(self, chunk: bytes) -> None:
         data = self._rest + chunk
@@ -241,11 +252,9 @@ class Keeper:
         self._signal_ranks(signal.SIGKILL)
 
     def _drain(self) -> None:
-        until = time.monotonic() + _DRAIN_S
-        while len(self._pipes) and time.monotonic() < until:
-            if self._pass_on(_LOOK_S):
-                until = min(time.monotonic() + _DRAIN_S, until + _LOOK_S)
+        """Pass on what is in the pipes: all who wrote have ended, but for what left its rank's group."""
         for pipe in self._pipes.values():
+            pipe.empty()
             pipe.close()
 
     def _status(self, status: int) -> int:

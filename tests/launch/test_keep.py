@@ -1,0 +1,51 @@
+"""What is kept of a script's output: all of it, however slow its reader is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.rank import agent_keeper
+from muster.runner import run
+
+# A reader that takes its time, as a terminal over a slow line does: all who wrote have ended by then.
+SLOW = "{ sleep 1.5; cat; } | tail -n 1"
+WRITES = "i=0; while [ $i -lt 9000 ]; do i=$((i + 1)); echo $i of many; done"
+KEEP = (
+    "import os, sys; from muster.act.keep import keep; "
+    "os._exit(keep(sys.argv[1], dict(os.environ), patience_s=1.0).status)"
+)
+SUPERVISE = (
+    "import os, sys; from muster.act.supervise import Member, supervise; "
+    "members = [Member(0, ('sh', '-c', sys.argv[1]), dict(os.environ))]; "
+    "supervise(members, label=True, grace_s=1.0, working_directory='/')"
+)
+
+
+@pytest.mark.parametrize(("program", "label"), [(KEEP, ""), (SUPERVISE, "0: ")], ids=["keep", "supervise"])
+def test_a_slow_reader_gets_the_last_line(program: str, label: str) -> None:
+    script = f'"{sys.executable}" -c "$1" "$2" | {SLOW}'
+    result = run(["bash", "-c", script, "bash", program, WRITES])
+
+    assert result.stdout == f"{label}9000 of many\n", result.stderr
+
+
+def test_what_left_the_group_is_not_waited_for() -> None:
+    for program in (KEEP, SUPERVISE):
+        result = run([sys.executable, "-c", program, "setsid sleep 60 & echo done"], timeout_s=30)
+        assert result.stdout.endswith("done\n"), result.stderr
+
+
+def test_an_agent_that_cannot_write_ends_with_another_status_than_0(tmp_path: Path) -> None:
+    """The agent's place is taken by what says that it ended well."""
+    (tmp_path / "agent.py").write_text("print('a word')\n")
+    words = [sys.executable, str(Path(agent_keeper.__file__)), "plain", "1", "1", "-m", "agent"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
+    result = run(["sh", "-c", '"$@" >/dev/full', "sh", *words], env=environment)
+
+    assert result.status == 2
+    assert "the output cannot be written: No space left on device" in result.stderr
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("muster-agent")] == []
