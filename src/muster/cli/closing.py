@@ -148,6 +148,7 @@ def _remember(plan: Plan, kept: Kept) -> None:
             cluster=cluster(),
             submitted=int(kept.began),
             digest=digest_of(plan),
+            moved=True,  # Slurm names no file of an interactive job's that could show whose entry this is
         )
         register(state(), made)
     except (OSError, MusterError):
