@@ -217,6 +217,8 @@ def _launch(shell: Shell, command: Command) -> Launch:
     if text is None:
         return Launch(command, stages)
     body = _with_values(shell, text.value) if text.quoted == '"' or text.names else text.value
+    if text.text.startswith('"'):
+        body = body.replace("\\$", "$")  # what the outer shell makes of it
     inner = read_shell(body, line=text.place.line, column=text.place.column + len(text.quoted))
     return Launch(command, stages, inner, (text,) if not text.is_literal else ())
 

@@ -25,6 +25,7 @@ _RANK_NAMES = frozenset(
         "is_rank0",
         "ddp_rank",
         "ddp_local_rank",
+        "gpu_id",
     }
 )
 _RANK_CALLS = frozenset({"torch.distributed.get_rank", "is_main_process", "get_rank", "is_rank_zero", "is_master"})

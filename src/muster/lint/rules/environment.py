@@ -148,6 +148,7 @@ def find_blind_containers(job: Job) -> Iterator[Hit]:
         stage = launch.stage("container")
         if (
             stage is not None
+            and not launch.command.in_substitution
             and stage.name in {"apptainer", "singularity"}
             and stage.word.value
             and launch.stages[-1].kind != "container"

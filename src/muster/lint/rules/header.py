@@ -26,6 +26,9 @@ _OPTIONS = frozenset(
     tres-per-task uid use-min-nodes verbose wait wait-all-nodes wckey wrap
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
+_PLUGIN_OPTIONS = frozenset({"image", "module", "volume", "bee", "edf", "environment"})
+"""Options that containers' Slurm plugins add (Shifter, the container engine): sbatch of other sites has none of them."""
+
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
 
@@ -69,6 +72,8 @@ def find_misspelt_directives(job: Job) -> Iterator[Hit]:
         # Two or more # are how people switch a directive off.
         if match is None or line.startswith("#SBATCH") or line.lstrip().startswith("##"):
             continue
+        if re.match(r"\s*#\s+sbatch", match[0]):
+            continue  # a sentence that shows how to submit
         place = Place(number, 1, number, match.end() + 1)
         yield Hit(place, f"{match[0].strip()!r} is a comment for sbatch", edits=(Edit(place, "#SBATCH"),))
 
@@ -103,7 +108,7 @@ def find_expansions(job: Job) -> Iterator[Hit]:
 def find_unknown_options(job: Job) -> Iterator[Hit]:
     """Yield options that are near to a known one; others may be a site's plugin."""
     for each in job.directives:
-        if each.written.startswith("--") and each.name not in _OPTIONS and not _is_prefix(each.name):
+        if each.written.startswith("--") and each.name not in _OPTIONS | _PLUGIN_OPTIONS and not _is_prefix(each.name):
             hint = nearest_hint(each.name, sorted(_OPTIONS))
             if hint.startswith("did you mean"):
                 yield Hit(each.place, f"sbatch has no --{each.name}: {hint}")
@@ -184,6 +189,8 @@ def find_free_tasks(job: Job) -> Iterator[Hit]:
     tasks = job.header.get("ntasks")
     if tasks is None or tasks.value in {"1", None} or {"ntasks-per-node", "ntasks-per-gpu"} & job.header.keys():
         return
+    if str(job.nodes) == tasks.value:
+        return  # as many tasks as nodes: each node gets one
     if "nodes" not in job.header or (job.nodes is not None and job.nodes > 1):
         yield Hit(tasks.place, f"--ntasks={tasks.value} leaves open how many tasks a node gets")
 
@@ -219,6 +226,8 @@ def find_gpus_in_all(job: Job) -> Iterator[Hit]:
 )
 def find_gpus_per_task(job: Job) -> Iterator[Hit]:
     """Yield --gpus-per-task in the header or on srun, where a node has or may have several tasks."""
+    if _shares_gpus(job):
+        return
     hits: list[tuple[Place, str]] = []
     directive = job.header.get("gpus-per-task")
     if directive is not None and directive.value is not None:
@@ -233,6 +242,13 @@ def find_gpus_per_task(job: Job) -> Iterator[Hit]:
             yield Hit(
                 place, f"each task sees {value} GPU alone" if value == "1" else f"each task sees {value} GPUs alone"
             )
+
+
+def _shares_gpus(job: Job) -> bool:
+    """Tell whether the tasks of a node may use one another's GPUs."""
+    flags = [each.text("--gres-flags") for launch in job.steps if (each := launch.stage("step")) is not None]
+    header = job.header["gres-flags"].value if "gres-flags" in job.header else None
+    return any("allow-task-sharing" in (each or "") for each in [*flags, header])
 
 
 @rule(
@@ -300,6 +316,8 @@ def find_memory_twice(job: Job) -> Iterator[Hit]:
 def find_repeated_options(job: Job) -> Iterator[Hit]:
     """Yield options that a later line overrides with another value."""
     for index, each in enumerate(job.directives):
+        if each.name == "mail-type":
+            continue  # Slurm adds its values up
         later = [
             other for other in job.directives[index + 1 :] if other.name == each.name and other.value != each.value
         ]

@@ -183,7 +183,11 @@ def find_fixed_ports(job: Job) -> Iterator[Hit]:
     if not job.is_slurm:
         return
     for each in job.assignments:
-        if each.name in {"MASTER_PORT", "MAIN_PROCESS_PORT"} and each.value is not None and each.value.value.isdigit():
+        if (
+            each.name in {"MASTER_PORT", "MAIN_PROCESS_PORT", "RDZV_PORT"}
+            and each.value is not None
+            and each.value.value.isdigit()
+        ):
             yield Hit(each.place, f"the port {each.value.value} is the same in every job")
     for launch in job.all_launches:
         stage = launch.stage("agent")

@@ -229,8 +229,9 @@ def find_local_rank_arguments(program: Program) -> Iterator[Hit]:
     if (
         re.search(r"[\"']LOCAL_RANK[\"']|SLURM_LOCALID|OMPI_COMM_WORLD_LOCAL_RANK", program.text)
         or "deepspeed" in program.names.values()
+        or ".local_rank" not in program.text
     ):
-        return
+        return  # the option may be there only so that an old launcher can pass it
     for each in program.calls:
         first = each.node.args[0] if each.node.args else None
         if (

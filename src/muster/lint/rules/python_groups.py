@@ -268,7 +268,10 @@ def find_spawned_ranks(program: Program) -> Iterator[Hit]:
     if not program.called(*INITS):
         return
     for each in program.calls:
-        if each.name in {"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}:
+        if each.name not in {"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}:
+            continue
+        number = each.argument("nprocs", 2)
+        if program.starts_ranks or isinstance(number, ast.Constant):  # otherwise a program of one node
             yield Hit(each.place, "each task of a step would start all ranks again")
 
 

@@ -25,15 +25,21 @@ _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 )
 def find_syntax_errors(job: Job) -> Iterator[Hit]:
     """Yield the first place that bash itself refuses, where the grammar sees one."""
-    if job.shell.error is not None and not _is_bash(job.text):
-        yield Hit(job.shell.error, "the text is not bash from here on")
-
-
-def _is_bash(text: str) -> bool:
-    """Ask bash itself, where it is there: the grammar refuses a little that bash takes."""
+    if job.shell.error is None:
+        return
     from muster.runner import run
 
-    return run(["bash", "-n"], stdin=text, timeout_s=10).ok
+    # The grammar refuses a little that bash takes, and an open quote leads it astray: bash says whether and where.
+    asked = run(["bash", "-n"], stdin=job.text, timeout_s=10)
+    if not asked.ok:
+        yield Hit(_named_line(job, asked.stderr) or job.shell.error, "the text is not bash from here on")
+
+
+def _named_line(job: Job, message: str) -> Place | None:
+    """Return the line that bash's message names, where it is one of the file."""
+    match = re.search(r"line (\d+):", message)
+    number = int(match[1]) if match else 0
+    return Place(number, 1, number, len(job.lines[number - 1]) + 1) if 0 < number <= len(job.lines) else None
 
 
 @rule(

@@ -31,11 +31,14 @@ _OF_A_TASK = frozenset(
 _RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "GLOBAL_RANK", "PROC_ID"})
 
 
+_STARTS_RANKS = re.compile(r"(?<![\w.-])(python[\d.]*|torchrun\w*|accelerate|deepspeed)(?![\w.-])")
+
+
 def _ranks(job: Job) -> Iterator[tuple[Launch, Stage]]:
     """Yield the steps that start Python or an agent."""
     for launch in job.steps:
         stage = launch.stage("step")
-        inside = launch.inner is not None and re.search(r"\bpython|torchrun|accelerate|deepspeed", launch.inner.text)
+        inside = launch.inner is not None and _STARTS_RANKS.search(launch.inner.text)
         if stage is not None and (launch.stage("python") or launch.stage("agent") or inside):
             yield launch, stage
 
@@ -63,9 +66,17 @@ def find_missing_cpus(job: Job) -> Iterator[Hit]:
     if job.header["cpus-per-task"].value == "1":
         return
     for _, stage in _ranks(job):
+        if _binds_itself(stage):
+            continue
         if not stage.has("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact") and not _may_hide_flags(stage):
             edits = (Edit(_after(stage), ' --cpus-per-task="$SLURM_CPUS_PER_TASK"'),)
             yield Hit(stage.word.place, "this step gives each task one CPU", edits=edits)
+
+
+def _binds_itself(stage: Stage) -> bool:
+    """Tell whether the step names the CPUs of each task, or binds none: the tasks then have more than one."""
+    value = stage.text("--cpu-bind", "--cpu_bind") or ""
+    return any(word.startswith(("none", "no", "mask_cpu", "map_cpu")) for word in re.split(r"[,:=]", value))
 
 
 def _may_hide_flags(stage: Stage) -> bool:
@@ -89,9 +100,16 @@ def find_survivors(job: Job) -> Iterator[Hit]:
     if job.shell.assigned("SLURM_KILL_BAD_EXIT") or (job.nodes == 1 and job.tasks_per_node == 1):
         return
     for _, stage in _ranks(job):
+        if _has_one_task(stage) or stage.text("--wait", "-W") not in {None, "0"}:
+            continue
         if not stage.has("--kill-on-bad-exit", "-K", "-K1") and not _may_hide_flags(stage):
             edits = (Edit(_after(stage), " --kill-on-bad-exit=1"),)
             yield Hit(stage.word.place, "nothing ends the other ranks when one of this step fails", edits=edits)
+
+
+def _has_one_task(stage: Stage) -> bool:
+    """Tell whether the step is one task alone."""
+    return stage.text("--ntasks", "-n") == "1"
 
 
 @rule(
@@ -242,12 +260,20 @@ def find_competing_steps(job: Job) -> Iterator[Hit]:
             "--overlap"
         ):
             continue  # steps of parts of the job
+        if _ends_at_once(stage):
+            continue
         later = [
             each for each in job.steps[index + 1 :] if not _waited(launch.command.order, each.command.order, waits)
         ]
         later = [each for each in later if not (each.stage("step") or stage).has("--overlap")]
         if later:
             yield Hit(stage.word.place, f"the step in line {later[0].command.place.line} waits for this one")
+
+
+def _ends_at_once(stage: Stage) -> bool:
+    """Tell whether the step's program is one that ends by itself in a moment."""
+    words = stage.words
+    return bool(words) and words[0].value.rpartition("/")[2] in {"rm", "mkdir", "touch", "echo", "hostname", "true"}
 
 
 def _waited(first: int, second: int, waits: list[int]) -> bool:
@@ -368,7 +394,7 @@ def find_unset_variables(job: Job) -> Iterator[Hit]:
     if not job.directives:
         return
     own = {each.name for each in job.assignments}
-    for place, name in _expansions(job, without_default=True):
+    for place, name in _expansions(job, without_default=True, without_echo=True):
         options = _SET_BY.get(name)
         if options is not None and not options & job.header.keys() and name not in own:
             yield Hit(place, f"${name} is empty: the header has no --{min(options)}")
@@ -388,9 +414,10 @@ _SET_BY = {
 }
 
 
-def _expansions(job: Job, *, without_default: bool = False) -> Iterator[tuple[Place, str]]:
+def _expansions(job: Job, *, without_default: bool = False, without_echo: bool = False) -> Iterator[tuple[Place, str]]:
     """Yield the variables that the batch script expands, each with its word."""
-    words = [word for each in job.shell.commands for word in each.words]
+    commands = [each for each in job.shell.commands if not (without_echo and each.program in {"echo", "printf"})]
+    words = [word for each in commands for word in each.words]
     words += [each.value for each in job.shell.assignments if each.value is not None]
     for word in words:
         for name in dict.fromkeys(word.names):
@@ -459,8 +486,14 @@ def find_lone_python(job: Job) -> Iterator[Hit]:
             and not launch.stage("agent")
             and launch.script is not None
             and not launch.command.in_substitution
+            and not _starts_steps(launch)
         ):
             yield Hit(launch.command.place, f"{launch.script.value} runs on one of {job.nodes} nodes")
+
+
+def _starts_steps(launch: Launch) -> bool:
+    """Tell whether the program is told to start steps itself: launcher=slurm, --run-command srun."""
+    return any(re.search(r"(^|[=\s])(srun|slurm)$", word.value, re.IGNORECASE) for word in launch.command.words)
 
 
 @rule(

@@ -195,11 +195,21 @@ def find_unread(job: Job) -> Iterator[Hit]:
 )
 def find_visible_devices(job: Job) -> Iterator[Hit]:
     """Yield literals that name fewer devices than the job has, or devices of a node that may be shared."""
+    sizes = {job.gpus_per_node, *_gpus_of_steps(job)}
     for place, _, value in _set(job, "CUDA_VISIBLE_DEVICES"):
         listed = [each for each in value.split(",") if each]
-        whole = job.gpus_per_node is not None and len(listed) == job.gpus_per_node
-        if listed and not whole and job.is_slurm:
+        if listed and len(listed) not in sizes and job.is_slurm:
             yield Hit(place, f"it overrides the GPUs that Slurm gave the job with {value}")
+
+
+def _gpus_of_steps(job: Job) -> Iterator[int]:
+    """Yield the numbers of GPUs that steps ask for by themselves."""
+    for launch in job.steps:
+        stage = launch.stage("step")
+        text = stage.text("--gres", "--gpus-per-node") if stage is not None else None
+        number = re.search(r"(\d+)$", text or "")
+        if number:
+            yield int(number[1])
 
 
 @rule(

@@ -1,0 +1,85 @@
+"""What published scripts taught: shapes that a rule took for a fault, and faults that no rule saw."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from muster.lint.look import lint_source
+from muster.lint.read import Kind, Source
+
+_HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --time=10\n"
+_CPUS = _HEAD + "#SBATCH --cpus-per-task=8\n"
+_SPAWN = (
+    "import torch\nimport torch.multiprocessing as mp\n\n\ndef work(rank, size):\n"
+    "    torch.distributed.init_process_group('gloo', rank=rank, world_size=size)\n\n\n"
+    "mp.spawn(work, args=(2,), nprocs=torch.cuda.device_count())\n"
+)
+_OPTION = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--local_rank', type=int)\n"
+_SAVES = (
+    "import torch\ntorch.distributed.init_process_group('nccl')\n\n\nclass Trainer:\n    def keep(self):\n"
+    "        torch.save({}, 'x.pt')\n\n    def run(self):\n        if self.gpu_id == 0:\n            self.keep()\n"
+)
+
+
+def _rules(text: str, kind: Kind = Kind.BATCH) -> list[str]:
+    return [each.rule for each in lint_source(Source("job", text, kind))]
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("tasks-without-nodes", "#!/bin/bash\n#SBATCH -N 3\n#SBATCH -n 3\n#SBATCH -t 5\nsrun -K python x.py\n"),
+        ("directive-misspelt", _HEAD + "#  sbatch -N 9 this.sh\nsrun -K hostname\n"),
+        ("directive-unknown", _HEAD + "#SBATCH --image=a/b:c\nsrun -K hostname\n"),
+        ("directive-twice", _HEAD + "#SBATCH --mail-type=END\n#SBATCH --mail-type=FAIL\nsrun -K hostname\n"),
+        ("gpus-per-task", _HEAD + "#SBATCH --gpus-per-task=1\nsrun -K --gres-flags=allow-task-sharing python x.py\n"),
+        ("srun-survivors", _HEAD + "srun --wait 30 python x.py\n"),
+        ("srun-survivors", _HEAD + "srun -N 1 -n 1 python x.py\n"),
+        ("srun-survivors", _HEAD + "srun bash -c 'cp data/some-python.tar /tmp'\n"),
+        ("srun-cpus-per-task", _CPUS + "srun -K --cpu-bind=none python x.py\n"),
+        ("srun-cpus-per-task", _CPUS + "srun -K --cpu-bind=v,mask_cpu=0xf,0xf0 python x.py\n"),
+        ("srun-cpus-per-task", _CPUS + "srun -K bash -c 'cp data/some-python.tar /tmp'\n"),
+        ("container-without-gpus", _HEAD + "#SBATCH --gres=gpu:4\nV=$(apptainer exec a.sif python3 -V)\n"),
+        ("python-on-first-node", _HEAD + "python drive.py run.launcher=slurm\n"),
+        ("slurm-variable-unset", _HEAD + 'echo "CPUs: $SLURM_CPUS_PER_GPU"\nsrun -K hostname\n'),
+        ("steps-wait-for-each-other", _HEAD + "srun rm -rf /tmp/old &\nsrun -K python x.py\n"),
+        ("visible-devices-literal", _HEAD + "export CUDA_VISIBLE_DEVICES=0,1\nsrun -K --gres=gpu:2 python x.py\n"),
+        (
+            "rendezvous-id-fixed",
+            _HEAD + 'srun -K bash -c "torchrun --rdzv_id=\\$SLURM_JOB_ID --rdzv_endpoint="$A:$B" x.py"\n',
+        ),
+    ],
+)
+def test_a_right_batch_script_is_not_blamed(rule: str, text: str) -> None:
+    assert rule not in _rules(text)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [("local-rank-argument", _OPTION), ("ranks-of-its-own", _SPAWN), ("every-rank-saves", _SAVES)],
+)
+def test_a_right_program_is_not_blamed(rule: str, text: str) -> None:
+    assert rule not in _rules(text, Kind.PYTHON)
+
+
+def test_a_fixed_port_under_torchrun_s_own_name_is_found() -> None:
+    port = "export RDZV_HOST=$(hostname)\nexport RDZV_PORT=29400\n"
+    assert "port-fixed" in _rules(_HEAD + port + 'srun -K torchrun --rdzv_endpoint="$RDZV_HOST:$RDZV_PORT" x.py\n')
+
+
+def test_an_open_quote_is_found_where_it_opens() -> None:
+    text = _HEAD + "source one.sh\n\n# a line\nif [[ $A == 1 ]]; then\n  B=\"\nelse\n  B='x'\nfi\nsrun -K hostname\n"
+    finding = next(each for each in lint_source(Source("job", text, Kind.BATCH)) if each.rule == "not-bash")
+    assert finding.place.line >= 9
+
+
+def test_the_table_of_published_scripts_is_whole() -> None:
+    table = tomllib.loads((Path(__file__).parent / "public.toml").read_text())["script"]
+    assert len(table) >= 55
+    for each in table:
+        assert len(each["commit"]) == 40
+        assert each["wrong_before"] <= each["findings_before"]
+        assert each["wrong_after"] <= each["findings_after"]
