@@ -45,6 +45,7 @@ VALUES = {
     "error": "err.log",
     "chdir": "sub",
     "snapshot": None,
+    "requeue": None,
     "sbatch": "--hold",
     "srun": "--quit-on-interrupt",
     "mpi": "pmi2",

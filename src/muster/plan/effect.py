@@ -108,6 +108,8 @@ def _of_run(request: Request) -> Iterator[tuple[str, str, str]]:
             "muster run ends with its terminal, and is not run again",
             "muster submit --requeue",
         )
+    if _typed(request, "requeue"):
+        yield request.origin("requeue"), "a run is over when its job is", "muster submit --requeue"
     if _typed(request, "export") and request.export == "NONE":
         yield request.origin("export"), "muster run passes your environment on", "--unset-env NAME, or muster submit"
 
