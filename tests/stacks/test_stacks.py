@@ -114,7 +114,7 @@ def test_the_rank_that_did_not_come_is_named(lab: Lab, shared_directory: Path, l
     def is_known(done: Result) -> bool:
         assert done.ok or "may not have started" in done.stderr or "not run yet" in done.stderr, done.stderr
         assert "has ended" not in done.stderr, checked(lab.exec([MUSTER, "logs", job])).stdout
-        return done.ok and "all_reduce" in done.stdout
+        return done.ok and '"all_reduce"' in done.stdout and '"load"' in done.stdout
 
     done = _until(shown, is_known)
     answer = json.loads(done.stdout)
