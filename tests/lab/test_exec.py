@@ -128,7 +128,7 @@ def test_an_ordinary_lab_user_is_somebody_else_with_a_home_of_their_own(either_l
         (["--user", "carol", "--", "true"], "there is no user in this lab named 'carol'"),
         (["--", "no-such-program"], "the program 'no-such-program' is not on PATH in the lab"),
         ([], "exec needs a command"),
-        (["--hots", "node1", "--", "true"], "unrecognized arguments: --hots"),
+        (["--hots", "node1", "--", "true"], "there is no option --hots"),
     ],
 )
 def test_what_cannot_be_run_is_refused_with_a_hint(lab: Lab, words: list[str], complaint: str) -> None:

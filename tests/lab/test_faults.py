@@ -172,8 +172,8 @@ def test_a_daemon_that_was_killed_starts_again(faulty_lab: Lab, daemon: str) -> 
         (["stop-controller", "node1"], "stop-controller takes no host, not node1"),
         (["restore", "node1", "node2"], "restore takes [H|controller|all], not node1 node2"),
         (["restore", "login"], "there is no host in this lab named 'login'"),
-        (["melt", "node1"], "argument FAULT: invalid choice: 'melt'"),
-        ([], "the following arguments are required: FAULT"),
+        (["melt", "node1"], "there is no fault named 'melt'"),
+        ([], "fault needs the name of a fault"),
     ],
 )
 def test_what_cannot_be_broken_is_refused_with_a_hint(lab: Lab, words: list[str], complaint: str) -> None:
