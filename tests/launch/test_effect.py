@@ -36,6 +36,7 @@ VALUES = {
     "partition": "other",
     "qos": "other",
     "trial": None,
+    "requeue": None,
     "constraint": "big",
     "nodelist": "n2",
     "exclude": "n1",

@@ -22,9 +22,9 @@ from muster.slurm.reasons import reason_of
 from muster.slurm.states import state_of
 
 NOW = 1_700_000_000
-RUN = Run("2", Path("/work/muster-runs/train"), "train", "nuA", NOW, "abc")
+RUN = Run("2", Path("/scratch/muster-runs/train"), "train", "nuA", NOW, "abc")
 JOB = Job("2", "2", "train", state_of("RUNNING"), reason_of("None"), submitted=NOW, comment="muster:abc")
-INSIDE = "/work/muster-runs/train/logs/batch.log"
+INSIDE = "/scratch/muster-runs/train/logs/batch.log"
 
 
 def test_one_number_on_two_clusters_is_two_jobs(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_hostile_name_of_a_cluster_stays_in_the_registry(tmp_path: Path, name:
         (RUN, replace(JOB, stdout="/elsewhere/slurm-2.out"), False),  # queued by hand
         (
             RUN,
-            replace(JOB, stdout="/work/muster-runs/train-2/logs/batch.log"),
+            replace(JOB, stdout="/scratch/muster-runs/train-2/logs/batch.log"),
             False,
         ),  # the same launch, of another lab
         (replace(RUN, moved=True), replace(JOB, stdout="/elsewhere/out.txt"), True),
@@ -87,7 +87,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_entry_of_an_earlier_muster_is_taken_where_its_output_shows_it(state: Path) -> None:
     old = state / "jobs" / "2.json"
     old.parent.mkdir(parents=True)
-    old.write_text(json.dumps({"job": "2", "directory": "/work/muster-runs/train", "name": "train"}))
+    old.write_text(json.dumps({"job": "2", "directory": "/scratch/muster-runs/train", "name": "train"}))
 
     assert cases(["2"], Answer((replace(JOB, stdout="/elsewhere"),)))[0].run is None
     with pytest.raises(RequestError, match="there is no job 2"):

@@ -79,5 +79,5 @@ do the same with --stage DATA and --stage-env, and show the copy to the ranks un
         JSON,
         QUIET,
     ),
-    examples=("data=$(muster stage /work/me/dataset)", 'muster run -- python train.py --data "$data"'),
+    examples=("data=$(muster stage /scratch/me/dataset)", 'muster run -- python train.py --data "$data"'),
 )
