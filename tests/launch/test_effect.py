@@ -36,7 +36,6 @@ VALUES = {
     "partition": "other",
     "qos": "other",
     "trial": None,
-    "requeue": None,
     "constraint": "big",
     "nodelist": "n2",
     "exclude": "n1",
