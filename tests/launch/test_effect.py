@@ -138,6 +138,7 @@ def test_the_table_has_every_option() -> None:
         (("-p", "gpu", "-A", "phys", "-q", "normal"), None),
         (("-p", "cpu"), "this stands in job 7, whose partition is gpu"),
         (("--sbatch=--hold",), "this stands in job 7"),
+        (("-C", "nofeature"), "whose constraint is settled"),
     ],
 )
 def test_inside_an_allocation_its_own_queue_may_be_named(words: tuple[str, ...], sentence: str | None) -> None:

@@ -17,13 +17,17 @@ MoreFlags = Sequence[tuple[str, str | None, str]]
 _OF_STEPS_TOO = {
     "nodelist": "nodelist",
     "exclude": "exclude",
-    "constraint": "constraint",
     "time": "time",
     "mem": "mem",
     "job_name": "job-name",
 }
 # What a job has for good, and where its allocation says it.
-_OF_THE_JOB = {"partition": "SLURM_JOB_PARTITION", "account": "SLURM_JOB_ACCOUNT", "qos": "SLURM_JOB_QOS"}
+_OF_THE_JOB = {
+    "partition": "SLURM_JOB_PARTITION",
+    "account": "SLURM_JOB_ACCOUNT",
+    "qos": "SLURM_JOB_QOS",
+    "constraint": "SLURM_JOB_CONSTRAINTS",  # a step's srun waits for such nodes for ever
+}
 _WITHOUT_SLURM = (
     *("mem", "exclusive", "time", "account", "partition", "qos", "trial", "constraint", "nodelist", "exclude"),
     *("distribution", "sbatch", "srun", "mpi"),
@@ -73,7 +77,7 @@ def flags_within(request: Request, launcher: Launcher) -> Iterator[Flag]:
 
 def narrows(flags: Sequence[Flag]) -> bool:
     """Whether srun chooses other nodes of the allocation than its first ones."""
-    return any(str(flag.word).startswith(("--nodelist=", "--exclude=", "--constraint=")) for flag in flags)
+    return any(str(flag.word).startswith(("--nodelist=", "--exclude=")) for flag in flags)
 
 
 def _is_program(launcher: Launcher) -> bool:
@@ -108,8 +112,6 @@ def _of_run(request: Request) -> Iterator[tuple[str, str, str]]:
             "muster run ends with its terminal, and is not run again",
             "muster submit --requeue",
         )
-    if _typed(request, "requeue"):
-        yield request.origin("requeue"), "a run is over when its job is", "muster submit --requeue"
     if _typed(request, "export") and request.export == "NONE":
         yield request.origin("export"), "muster run passes your environment on", "--unset-env NAME, or muster submit"
 
