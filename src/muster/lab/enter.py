@@ -263,7 +263,7 @@ def _environment(command: Command, identity: _Identity) -> dict[str, str]:
     return environment | names
 
 
-_SESSION_FOLDERS = ("OMPI_MCA_orte_local_tmpdir_base", "PRTE_MCA_prte_local_tmpdir_base")
+_SESSION_FOLDERS = ("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
 _FOREIGN = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "PMI_", "PMIX_", "OMPI_", "XDG_RUNTIME_DIR")
 
 
