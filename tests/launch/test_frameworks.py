@@ -60,7 +60,9 @@ def test_a_frameworks_program_runs_unchanged_on_this_machine(framework: str, wor
 def test_a_program_of_mpi4pys_finds_all_ranks(lab: Lab, shared_directory: Path, words: tuple[str, ...]) -> None:
     pytest.importorskip("mpi4py")
     program = shared_directory / "sum.py"
-    program.write_text("from mpi4py import MPI\nw = MPI.COMM_WORLD\nprint(f'sum {w.allreduce(w.Get_rank() + 1)}', flush=True)\n")
+    program.write_text(
+        "from mpi4py import MPI\nw = MPI.COMM_WORLD\nprint(f'sum {w.allreduce(w.Get_rank() + 1)}', flush=True)\n"
+    )
 
     result = muster_run(lab, shared_directory, "-N2", "--ntasks-per-node=2", *words, "--", sys.executable, str(program))
 
