@@ -12,8 +12,23 @@ from muster.runner import run
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("script", ["scripts/make_reference.py", "scripts/make_example_scripts.py"])
+@pytest.mark.parametrize(
+    "script", ["scripts/make_reference.py", "scripts/make_example_scripts.py", "scripts/make_script_page.py"]
+)
 def test_the_page_is_current(script: str) -> None:
     result = run([sys.executable, str(ROOT / script), "--check"])
 
     assert result.ok, f"run {script}, and read what it changed"
+
+
+def test_every_function_of_the_script_says_what_it_does() -> None:
+    from muster.render.functions import functions_in
+
+    silent = [
+        f"{path.name}: {name}"
+        for path in sorted((ROOT / "src/muster/render/shell").glob("*.sh"))
+        for name, comment in functions_in(path.read_text())
+        if not comment
+    ]
+
+    assert silent == []

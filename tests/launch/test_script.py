@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from muster.facts import ImageFacts, StagingFacts
 from muster.model.plan import Plan
 from muster.render.explain import explain, plan_as_json, plan_as_text
-from muster.render.script import job_script
+from muster.render.functions import functions_in
+from muster.render.script import RULE, job_part, job_script, job_shown, lines_of_job
 from muster.runner import run
 from sites.golden_scripts import as_kept
 
@@ -153,6 +154,39 @@ def test_every_header_line_and_every_flag_has_its_reason(name: str) -> None:
 
 
 @each_script
+def test_the_job_stands_above_the_dashes_and_each_function_once_below(name: str) -> None:
+    script = job_script(SCRIPTS[name])
+    job, _, own = script.partition(f"{RULE}\n")
+    outside = re.sub(r"<<'MUSTER_TEXT'\n.*?\nMUSTER_TEXT\n", "", own, flags=re.DOTALL)
+    functions = [function for function, _ in functions_in(outside)]
+
+    assert job.splitlines()[-3:] == ["    muster_finish", "}", ""]
+    assert script.endswith("\njob\n")
+    assert re.match(r"# Below is Muster's own text \([^ ]+, sha256 [0-9a-f]{8}\)", own)
+    assert len(set(functions)) == len(functions)
+    assert own.count("muster_stop() {") == 1
+
+
+@each_script
+def test_on_a_terminal_the_job_is_shown_and_the_rest_is_counted(name: str) -> None:
+    script, shown = job_script(SCRIPTS[name]), job_shown(SCRIPTS[name])
+    job, _, own = script.partition(f"{RULE}\n")
+
+    assert shown.startswith(job)
+    assert f"\n# … {len(own.splitlines()) - 1} lines of Muster's own text" in shown
+    assert len(shown.splitlines()) == len(job.splitlines()) + 2
+
+
+@each_script
+def test_each_line_of_the_job_is_explained(name: str) -> None:
+    made = SCRIPTS[name]
+    explained = [text for section, text, reason in explain(made) if section == "job, line by line" and reason.text]
+
+    assert len(explained) == len(lines_of_job(made))
+    assert all(any(line.strip().startswith(text) for line in job_part(made).splitlines()) for text in explained)
+
+
+@each_script
 def test_the_plan_is_json_that_names_its_schema(name: str) -> None:
     document = json.loads(plan_as_json(SCRIPTS[name]))
 
@@ -274,7 +308,7 @@ def test_a_size_for_which_a_line_does_not_hold_stops_with_one_sentence(
         assert argv
         return
     assert (status, argv) == (2, [])
-    assert re.search(f"muster: error: {sentence}(, and so were [0-9]+ more variables)?\n\nhint: ", stderr)
+    assert re.search(f"muster: error: {sentence}(, and so (was one|were [0-9]+) more variables?)?\n\nhint: ", stderr)
     assert stderr.count("muster: error:") == 1
 
 

@@ -14,9 +14,9 @@ def main(words: Words) -> int:
     """Print the plan in one of its forms."""
     from muster.model.plan import Engine
     from muster.render.explain import plan_as_json, plan_as_text
-    from muster.render.script import job_script
+    from muster.render.script import job_script, job_shown
 
-    forms = {"script": job_script, "json": plan_as_json, "why": plan_as_text}
+    forms = {"script": job_shown if sys.stdout.isatty() else job_script, "json": plan_as_json, "why": plan_as_text}
     form = getattr(words, "as") or ("json" if words.json else "script")
     facts, request = facts_and_request(words.launch, quiet=words.quiet)
     plan = plan_for(request, facts, words.launch.typed, engine=Engine.HERE if request.here else Engine.SLURM)

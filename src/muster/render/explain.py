@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from enum import Enum
@@ -14,7 +15,9 @@ from muster.launchers import launcher_named
 from muster.model.plan import Plan, Reason
 from muster.model.words import Fragment, Hidden, Word, quote
 from muster.plan.gate import REASON
+from muster.render.functions import functions_in
 from muster.render.image import with_step_flags
+from muster.render.script import lines_of_job, own_text
 
 __all__ = ["explain", "plan_as_json", "plan_as_text"]
 
@@ -48,6 +51,20 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     yield from _staging(plan)
     for condition in plan.conditions:
         yield "condition", condition.sentence, condition.reason
+    yield from _job(plan)
+
+
+def _job(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
+    """Each line of the job: what it calls says it above itself; the others stand in a section of their own."""
+    functions = dict(functions_in(own_text(with_step_flags(plan))))
+    for section, text in lines_of_job(plan):
+        own = next((functions[name] for name in _CALLED.findall(text) if name in functions), None)
+        if own is None or section in {"environment", "condition"}:
+            own = f"the reasons stand under {section}"
+        yield "job, line by line", text.splitlines()[0].strip(" \\"), Reason(own)
+
+
+_CALLED = re.compile(r"muster_[a-z_0-9]+")
 
 
 def _shown(value: Word) -> str:

@@ -22,7 +22,17 @@ from muster.render.parts import compose, part
 from muster.slurm.directives import format_directive
 from muster.slurm.variables import CLASHING, CLASHING_WITHIN
 
-__all__ = ["RULE", "STALE", "job_part", "job_script", "own_text", "prologue_text", "told_to_tasks"]
+__all__ = [
+    "RULE",
+    "STALE",
+    "job_part",
+    "job_script",
+    "job_shown",
+    "lines_of_job",
+    "own_text",
+    "prologue_text",
+    "told_to_tasks",
+]
 
 # What another launcher, or an outer job, may have said about ranks that are not these.
 STALE = (
@@ -48,6 +58,26 @@ def job_script(asked: Plan) -> str:
         f"Below is Muster's own text ({plan.version}, sha256 {_digest(own)}), explained in docs/explanation/script.md."
     )
     return f"{job}\n{RULE}\n# {sentence}\n\n{own}\njob\n"
+
+
+def job_shown(asked: Plan) -> str:
+    """Return what a person reads of the script on a terminal: the job, and how much stands below it."""
+    plan = with_step_flags(asked)
+    count = len(own_text(plan).splitlines()) + 3
+    rest = f"{count} lines of Muster's own text; into a file or a pipe, the whole script is written"
+    return f"{job_part(plan)}\n{RULE}\n# … {rest}.\n"
+
+
+def lines_of_job(asked: Plan) -> list[tuple[str, str]]:
+    """Return the commands of the job, each with the section that holds its reasons."""
+    plan = with_step_flags(asked)
+    launcher = launcher_named(plan.launcher)
+    before = [*_begin(plan), *_environment(plan, launcher)]
+    told = [(_SECTIONS.get(each.split(maxsplit=1)[0], "prelude"), each) for each in before]
+    return [*told, *(("step", each) for each in _step(plan, launcher))]
+
+
+_SECTIONS = {"export": "environment", "unset": "environment", "[": "condition"}
 
 
 def _digest(text: str) -> str:
@@ -237,9 +267,13 @@ def _begin(plan: Plan) -> Iterator[str]:
     for condition in plan.conditions:
         told.setdefault((condition.holds, condition.hint), []).append(condition.sentence)
     for (holds, hint), (first, *others) in told.items():
-        sentence = f"{first}, and so were {len(others)} more variables" if others else first
+        sentence = f"{first}, and so {_more(len(others))}" if others else first
         stop = ("muster_other_size", sentence) if hint == OTHER_SIZE else ("muster_stop", sentence, hint)
         yield fold((Fragment(f"{holds} ||"), *stop))
+
+
+def _more(count: int) -> str:
+    return "was one more variable" if count == 1 else f"were {count} more variables"
 
 
 def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:

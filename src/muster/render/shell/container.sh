@@ -2,6 +2,7 @@
 # here, each with a line break behind it, and put into the command at the end.
 muster_container_more=
 
+# One more word.
 muster_container_adds() {
     muster_container_more=$muster_container_more$1'
 '

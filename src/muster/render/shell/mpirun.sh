@@ -33,6 +33,7 @@ muster_mpirun_words() {
     esac
 }
 
+# Open MPI's words for these hosts.
 muster_open_mpi() {
     local name slots=${*/%/:$muster_ntasks_per_node} hosts=$* binding=(--bind-to none)
     local ranks=(--map-by "ppr:$muster_ntasks_per_node:node") agents=(--map-by ppr:1:node)
@@ -53,6 +54,7 @@ muster_open_mpi() {
     done
 }
 
+# MPICH's words for these hosts.
 muster_hydra() {
     local hosts=$*
     muster_mpirun_ranks=(-genvall "${muster_mpirun_site[@]}")

@@ -36,4 +36,5 @@ muster_find_mark() {
     return 1
 }
 
+# How many words these are. Result in $muster_count.
 muster_count_words() { muster_count=$#; }

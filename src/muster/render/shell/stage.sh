@@ -29,6 +29,7 @@ muster_stage_begin() {
     muster_stage_hear start ready || muster_stage_lose "$muster_stage_trouble"
 }
 
+# Nothing is staged, because of $1: said once.
 muster_stage_lose() {
     [ "$muster_stage_alive" -eq 0 ] || muster_stage_warn "nothing is staged: $1; all ranks use the shared files"
     muster_stage_alive=0

@@ -23,6 +23,7 @@ muster_tell() {
     printf 'muster-stage\t%s\t%s\t%s\n' "$muster_host" "$1" "${2:--}"
 }
 
+# Remove these, also where a directory is closed to its owner.
 muster_remove() {
     chmod -R u+w "$@" 2>/dev/null
     rm -rf "$@"
@@ -67,6 +68,7 @@ muster_fetch() {
     muster_sender=$!
 }
 
+# A place for the copy, and the program that fills it from the chunks.
 muster_begin_unpacking() {
     mkdir -p "$muster_draft" || return 1
     if [ "$muster_kind" = file ]; then
@@ -83,6 +85,7 @@ muster_begin_unpacking() {
     exec 4>"$muster_in/pipe"
 }
 
+# Send the chunks of this node to all nodes.
 muster_send() {
     exec 4>&-
     muster_chunk=$muster_node
@@ -236,11 +239,13 @@ muster_hold() {
     fi
 }
 
+# Whether a program gets into the view that the holder has.
 muster_enters() {
     # shellcheck disable=SC2086  # root needs no user namespace, and no word for it
     "$muster_nsenter" --target="$muster_inside" --mount $muster_user --preserve-credentials true 2>>"$muster_job/said"
 }
 
+# End the holder of the view.
 muster_let_go() {
     rm -f "$muster_job/holder"
     [ -z "$muster_holder" ] || kill "$muster_holder" 2>/dev/null
@@ -283,6 +288,7 @@ muster_bring() {
     [ $# -lt "$muster_nodes" ] || rm -rf "$muster_claims"
 }
 
+# Bring what the ranks wrote, and say how much it was.
 muster_bring_all() {
     [ "$muster_out" != - ] && [ -d "$muster_job/out" ] || return 0
     if muster_bring "$muster_out" "$muster_job/out"; then
@@ -306,6 +312,7 @@ muster_beside_script() {
         muster_tell script "$1/beside-script/$muster_host"
 }
 
+# Leave nothing of this job on the node.
 muster_clean_up() {
     [ -z "${muster_draft:-}" ] || muster_drop
     muster_let_go
@@ -333,6 +340,7 @@ muster_on_signal() {
     exit 143
 }
 
+# Whether a rank of this node still runs.
 muster_ranks_run() {
     for muster_path in "$muster_job"/ranks/*; do
         kill -0 "${muster_path##*/}" 2>/dev/null && return 0

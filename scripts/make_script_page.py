@@ -1,0 +1,84 @@
+"""Write docs/explanation/script.md from the shell parts; `--check` says whether it is current."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from muster.render.functions import functions_in, opening_of
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/explanation/script.md"
+SHELL = ROOT / "src/muster/render/shell"
+
+HEAD = """\
+# The script, part by part
+
+A script of `muster plan` or `muster submit` has two parts, with a line of dashes between them. Above it stands **your
+job**: the header, and the function `job`, whose lines are what you asked for and what your site wants;
+`muster plan --as why` explains each of them. Below it stands **Muster's own text**, which is the same in every job with
+the same launcher, engine and site; its version and its digest stand in its first line. One file holds both, and
+`sbatch FILE` alone runs it.
+
+On a terminal `muster plan` shows the job and counts the rest; into a file or a pipe it writes everything.
+
+This page explains Muster's own text function by function. It is made from `src/muster/render/shell` by
+`scripts/make_script_page.py`: a script holds only the parts that it needs, and each function once."""
+
+# What stands where: the beginning of a part's name decides, the first that fits.
+SECTIONS = (
+    ("Staged copies", ("stage",)),
+    ("Images", ("image", "stack", "venv_inside", "library", "container", "definition", "unpacked")),
+    (
+        "What every started process runs before the command",
+        (
+            *("stop", "meeting", "rank_", "cpu", "start", "gpus", "publish", "one_gpu", "slurm_names", "jax", "no_mpi"),
+            *("go_agent", "go_mpi", "go_rank", "agent", "checked_agent", "torchrun_words", "worker", "horovod"),
+            "once_per_node",
+        ),
+    ),
+    ("What the job calls", ("",)),
+)
+
+
+def page() -> str:
+    """Return the whole text."""
+    return "\n".join([HEAD, *_sections(), ""])
+
+
+def _sections() -> Iterator[str]:
+    by_title: dict[str, list[Path]] = {}
+    for path in sorted(SHELL.glob("*.sh")):
+        title = next(title for title, names in SECTIONS if path.stem.startswith(names))
+        by_title.setdefault(title, []).append(path)
+    for title, _ in reversed(SECTIONS):
+        yield f"\n## {title}"
+        for path in by_title.get(title, []):
+            yield from _part(path)
+
+
+def _part(path: Path) -> Iterator[str]:
+    text = path.read_text(encoding="utf-8")
+    yield f"\n### {path.name}\n"
+    opening = opening_of(text)
+    if opening:
+        yield opening
+    functions = list(functions_in(text))
+    if opening and functions:
+        yield ""
+    for name, comment in functions:
+        yield f"- `{name}`{': ' if comment else ''}{comment}"
+
+
+def main(words: Sequence[str]) -> int:
+    """Write the page, or say whether it is current."""
+    text = page()
+    if list(words) == ["--check"]:
+        return 0 if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text else 1
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

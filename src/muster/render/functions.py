@@ -1,0 +1,27 @@
+"""The functions of Muster's own shell text, each with the comment above it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+__all__ = ["functions_in", "opening_of"]
+
+_DEFINITION = re.compile(r"^(?P<comment>(?:^#[^\n]*\n)*)(?P<name>muster_[a-z_0-9]+)\(\)", re.MULTILINE)
+
+
+def functions_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the comment of each function, in their order; what is said to a checker is no comment."""
+    for found in _DEFINITION.finditer(text):
+        yield found["name"], _sentences(found["comment"])
+
+
+def opening_of(text: str) -> str:
+    """Return the comment with which a text opens that is more than functions; empty where it is a function's."""
+    found = re.match(r"(?:#[^\n]*\n)+(?!muster_[a-z_0-9]+\(\))", text)
+    return _sentences(found[0]) if found and not _DEFINITION.match(text) else ""
+
+
+def _sentences(comment: str) -> str:
+    lines = (line.removeprefix("#").strip() for line in comment.splitlines())
+    return " ".join(line for line in lines if line and not line.startswith("shellcheck "))
