@@ -107,6 +107,9 @@ class Launcher(ABC):
     chosen_because: str = ""
     """The reason where nobody asked for it."""
 
+    labels_lines: bool = True
+    """Whether it puts the rank before each line, where that is asked for."""
+
     starts_ranks: bool = True
     """Whether it starts ranks at all: a shell is none."""
 

@@ -110,7 +110,7 @@ def make_plan(
         rendezvous=_rendezvous(request, terms, shape),
         image=image,
         output=_output(request, stream=stream),
-        label=shape.ntasks > 1 and not request.no_label,
+        label=shape.ntasks > 1 and not request.no_label and launcher.labels_lines,
         within=within,
         overlap=within and facts.environment.get("SLURM_STEP_ID", "").isdigit(),
         grace_s=request.grace,
