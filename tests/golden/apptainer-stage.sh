@@ -13,7 +13,7 @@ job() {
     muster_begin /home/ada/project 1 0
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORTS=20000-31999
     # Copies on the nodes' own disks; what cannot be staged is said, and the shared one is used.
     muster_stage_begin /tmp -
     muster_stage_thing 1 'the image /images/x.sif' /home/ada/project/muster-runs/stage/x.sif-cf81b4c4 /images/x.sif -- /images/x.sif && {
@@ -45,6 +45,7 @@ muster_common=$(
     cat <<'MUSTER_TEXT'
 # What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
 
+# End with the sentence $1 and the hint $2.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
     exit 2
@@ -143,12 +144,21 @@ muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 is not there" 'use a file system that the compute nodes see, or --chdir'
 }
 
-# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME.
+# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME, PORTS=LOW-HIGH for the range
+# from which a port is taken.
 muster_expect() {
-    local told
+    local told ports
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
     export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
-    for told in "$@"; do export "MUSTER_$told"; done
+    for told in "$@"; do
+        case $told in
+        PORTS=*)
+            ports=${told#PORTS=}
+            export MUSTER_PORT_LOW=${ports%-*} MUSTER_PORT_COUNT=$((${ports#*-} - ${ports%-*} + 1))
+            ;;
+        *) export "MUSTER_$told" ;;
+        esac
+    done
 }
 
 # A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
@@ -304,6 +314,7 @@ muster_stage_begin() {
     muster_stage_hear start ready || muster_stage_lose "$muster_stage_trouble"
 }
 
+# Nothing is staged, because of $1: said once.
 muster_stage_lose() {
     [ "$muster_stage_alive" -eq 0 ] || muster_stage_warn "nothing is staged: $1; all ranks use the shared files"
     muster_stage_alive=0
@@ -1239,6 +1250,7 @@ muster_tell() {
     printf 'muster-stage\t%s\t%s\t%s\n' "$muster_host" "$1" "${2:--}"
 }
 
+# Remove these, also where a directory is closed to its owner.
 muster_remove() {
     chmod -R u+w "$@" 2>/dev/null
     rm -rf "$@"
@@ -1283,6 +1295,7 @@ muster_fetch() {
     muster_sender=$!
 }
 
+# A place for the copy, and the program that fills it from the chunks.
 muster_begin_unpacking() {
     mkdir -p "$muster_draft" || return 1
     if [ "$muster_kind" = file ]; then
@@ -1299,6 +1312,7 @@ muster_begin_unpacking() {
     exec 4>"$muster_in/pipe"
 }
 
+# Send the chunks of this node to all nodes.
 muster_send() {
     exec 4>&-
     muster_chunk=$muster_node
@@ -1452,11 +1466,13 @@ muster_hold() {
     fi
 }
 
+# Whether a program gets into the view that the holder has.
 muster_enters() {
     # shellcheck disable=SC2086  # root needs no user namespace, and no word for it
     "$muster_nsenter" --target="$muster_inside" --mount $muster_user --preserve-credentials true 2>>"$muster_job/said"
 }
 
+# End the holder of the view.
 muster_let_go() {
     rm -f "$muster_job/holder"
     [ -z "$muster_holder" ] || kill "$muster_holder" 2>/dev/null
@@ -1499,6 +1515,7 @@ muster_bring() {
     [ $# -lt "$muster_nodes" ] || rm -rf "$muster_claims"
 }
 
+# Bring what the ranks wrote, and say how much it was.
 muster_bring_all() {
     [ "$muster_out" != - ] && [ -d "$muster_job/out" ] || return 0
     if muster_bring "$muster_out" "$muster_job/out"; then
@@ -1522,6 +1539,7 @@ muster_beside_script() {
         muster_tell script "$1/beside-script/$muster_host"
 }
 
+# Leave nothing of this job on the node.
 muster_clean_up() {
     [ -z "${muster_draft:-}" ] || muster_drop
     muster_let_go
@@ -1549,6 +1567,7 @@ muster_on_signal() {
     exit 143
 }
 
+# Whether a rank of this node still runs.
 muster_ranks_run() {
     for muster_path in "$muster_job"/ranks/*; do
         kill -0 "${muster_path##*/}" 2>/dev/null && return 0

@@ -6,7 +6,7 @@
 job() {
     muster_begin /home/ada/project 2 0 1
     export RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=local AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
+    muster_expect LAUNCHER=local AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORTS=20000-31999
     export MUSTER_PORT=${MUSTER_PORT:-20000}
     muster_pids=()
     for muster_index in {0..1}; do
@@ -31,6 +31,7 @@ muster_common=$(
     cat <<'MUSTER_TEXT'
 # What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
 
+# End with the sentence $1 and the hint $2.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
     exit 2
@@ -110,12 +111,21 @@ muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 is not there" 'use a file system that the compute nodes see, or --chdir'
 }
 
-# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME.
+# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME, PORTS=LOW-HIGH for the range
+# from which a port is taken.
 muster_expect() {
-    local told
+    local told ports
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
     export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
-    for told in "$@"; do export "MUSTER_$told"; done
+    for told in "$@"; do
+        case $told in
+        PORTS=*)
+            ports=${told#PORTS=}
+            export MUSTER_PORT_LOW=${ports%-*} MUSTER_PORT_COUNT=$((${ports#*-} - ${ports%-*} + 1))
+            ;;
+        *) export "MUSTER_$told" ;;
+        esac
+    done
 }
 
 # What an outer job, another launcher or the header left behind: the flags of the step say it better.

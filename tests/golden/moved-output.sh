@@ -15,7 +15,7 @@ job() {
     muster_begin /home/ada/project 1 0
     muster_attempt
     export RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORTS=20000-31999
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --unbuffered \
@@ -32,6 +32,7 @@ muster_common=$(
     cat <<'MUSTER_TEXT'
 # What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
 
+# End with the sentence $1 and the hint $2.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
     exit 2
@@ -150,12 +151,21 @@ muster_attempt() {
     (umask 077 && printf '%s\t%s\t%s\t%s\n' "$number" "$began" "$SLURM_JOB_NODELIST" "${lost% }" >>"$muster_run_dir/attempts")
 }
 
-# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME.
+# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME, PORTS=LOW-HIGH for the range
+# from which a port is taken.
 muster_expect() {
-    local told
+    local told ports
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
     export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
-    for told in "$@"; do export "MUSTER_$told"; done
+    for told in "$@"; do
+        case $told in
+        PORTS=*)
+            ports=${told#PORTS=}
+            export MUSTER_PORT_LOW=${ports%-*} MUSTER_PORT_COUNT=$((${ports#*-} - ${ports%-*} + 1))
+            ;;
+        *) export "MUSTER_$told" ;;
+        esac
+    done
 }
 
 # A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.

@@ -17,8 +17,8 @@ job() {
         'is it on a file system that the compute nodes see?'
     export RES_OPTIONS='timeout:1 attempts:3' A='$(touch canary) '"'"'x'"'"'' OUT="$muster_run_dir"/"$muster_job"
     unset LD_PRELOAD
-    muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
-        PORT=23456 PYTHON='/home/ada/my env/bin/python'
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT=23456 \
+        PYTHON='/home/ada/my env/bin/python' PORTS=20000-31999
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
         --output="$muster_logs"/%N.log --input=0 \
@@ -35,6 +35,7 @@ muster_common=$(
     cat <<'MUSTER_TEXT'
 # What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
 
+# End with the sentence $1 and the hint $2.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
     exit 2
@@ -133,12 +134,21 @@ muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 is not there" 'use a file system that the compute nodes see, or --chdir'
 }
 
-# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME.
+# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME, PORTS=LOW-HIGH for the range
+# from which a port is taken.
 muster_expect() {
-    local told
+    local told ports
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
     export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
-    for told in "$@"; do export "MUSTER_$told"; done
+    for told in "$@"; do
+        case $told in
+        PORTS=*)
+            ports=${told#PORTS=}
+            export MUSTER_PORT_LOW=${ports%-*} MUSTER_PORT_COUNT=$((${ports#*-} - ${ports%-*} + 1))
+            ;;
+        *) export "MUSTER_$told" ;;
+        esac
+    done
 }
 
 # srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
@@ -308,6 +318,7 @@ muster_find_mark() {
     return 1
 }
 
+# How many words these are. Result in $muster_count.
 muster_count_words() { muster_count=$#; }
 muster_node_prologue echo 'warm; up'
 

@@ -286,7 +286,9 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if not launcher.starts_ranks:
         return
     made = {contract.JOB, contract.RUN_DIRECTORY, contract.EXPECTED_TASKS, contract.TASKS_PER_NODE}
+    made |= {contract.PORT_LOW, contract.PORT_COUNT}
     told = {name.removeprefix("MUSTER_"): value for name, value in told_to_tasks(plan).items() if name not in made}
+    told["PORTS"] = f"{plan.rendezvous.port_low}-{plan.rendezvous.port_high}"
     yield fold(("muster_expect", *(Fragment(f"{name}={quote(value)}") for name, value in told.items())))
     if plan.staging is not None:
         from muster.render.staging import stage_lines

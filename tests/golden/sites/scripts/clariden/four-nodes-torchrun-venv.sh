@@ -16,14 +16,14 @@
 job() {
     muster_begin /home/ada/project 4 72
     [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'NCCL_PROTO was decided for 2 nodes or more, and so were 1 more variables'
+        'NCCL_PROTO was decided for 2 nodes or more, and so was one more variable'
     ulimit -c 0 || muster_stop 'the site'"'"'s command failed: ulimit -c 0' 'run it by hand to see why'
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
     export NCCL_PROTO='^LL128' NCCL_SOCKET_IFNAME=hsn MPICH_GPU_SUPPORT_ENABLED=0 TORCH_NCCL_ASYNC_ERROR_HANDLING=1 \
         CUDA_CACHE_DISABLE=1 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORT_LOW=20000 PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \

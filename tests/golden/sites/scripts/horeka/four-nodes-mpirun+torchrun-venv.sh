@@ -23,7 +23,7 @@ job() {
     export NCCL_SOCKET_IFNAME=ib0 NCCL_IB_TIMEOUT=20 NCCL_COLLNET_ENABLE=0 OMPI_MCA_coll_hcoll_enable=0 \
         RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORT_LOW=20000 PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
     muster_choose_port
     muster_mpirun_words 1 NCCL_SOCKET_IFNAME NCCL_IB_TIMEOUT NCCL_COLLNET_ENABLE OMPI_MCA_coll_hcoll_enable \
         RES_OPTIONS -- --mca coll_hcoll_enable 0

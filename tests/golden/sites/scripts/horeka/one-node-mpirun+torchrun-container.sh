@@ -21,7 +21,7 @@ job() {
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 OMPI_MCA_coll_hcoll_enable=0 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORT_LOW=20000 PORT_COUNT=12000
+        PORTS=20000-31999
     muster_choose_port
     muster_mpirun_words 1 PYTHONNOUSERSITE OMPI_MCA_coll_hcoll_enable RES_OPTIONS -- --mca coll_hcoll_enable 0
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \

@@ -23,7 +23,7 @@ job() {
         NCCL_IB_TIMEOUT=18 NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_2,mlx5_3 GLOO_SOCKET_FAMILY=AF_INET \
         RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORT_LOW=20000 PORT_COUNT=12000
+        PORTS=20000-31999
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \

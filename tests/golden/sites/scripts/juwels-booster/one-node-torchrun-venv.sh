@@ -31,8 +31,8 @@ job() {
     export CUDA_VISIBLE_DEVICES=0,1,2,3
     unset PYTHONPATH
     export RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORT_LOW=20000 PORT_COUNT=12000 HOST_SUFFIX=i PYTHON=/home/ada/env/bin/python
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 HOST_SUFFIX=i \
+        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \

@@ -27,8 +27,8 @@ job() {
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 OMPI_MCA_pml=ucx HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1 \
         RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000
+    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PORTS=20000-31999
     muster_choose_port
     muster_mpirun_words 0 PYTHONNOUSERSITE OMPI_MCA_pml HF_HUB_OFFLINE TRANSFORMERS_OFFLINE HF_DATASETS_OFFLINE \
         RES_OPTIONS -- --mca pml ucx --mca mtl '^ofi' --mca btl '^ofi'

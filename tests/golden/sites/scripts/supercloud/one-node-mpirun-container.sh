@@ -19,8 +19,8 @@ job() {
         'PSM2_GPUDIRECT was decided for fewer than 2 nodes, and so were 2 more variables'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 NCCL_P2P_LEVEL=SYS RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000
+    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PORTS=20000-31999
     muster_choose_port
     muster_mpirun_words 1 PYTHONNOUSERSITE NCCL_P2P_LEVEL RES_OPTIONS -- --bind-to socket --map-by socket
     mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \

@@ -22,8 +22,8 @@ job() {
         'is it on a file system that the compute nodes see?'
     export NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0 RDMAV_FORK_SAFE=1 UCX_TLS=self,sm,rc,ud OMPI_MCA_pml=ucx \
         RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
     muster_choose_port
     muster_mpirun_words 1 NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME RDMAV_FORK_SAFE UCX_TLS OMPI_MCA_pml RES_OPTIONS --
     mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
