@@ -400,5 +400,5 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if plan.image.may_be_unpacked:
         yield "muster_remove_unpacked"
     if may_run_again(plan) and hidden_names(plan):
-        yield 'rm -f "$muster_passed"  # this was the last run'
+        yield "muster_passed_on"
     yield "muster_finish"

@@ -26,3 +26,8 @@ muster_pass() {
         "this job was not given ${missing[*]}, which it passes on to its ranks: they start without" \
         'muster submit hands it over; by hand, from a shell that has it: sbatch --export=ALL FILE' >&2
 }
+
+# After the last run nobody needs the file any more. A run that Slurm ends may be one that it puts back into the queue.
+muster_passed_on() {
+    [ -n "${muster_interrupted:-}" ] || rm -f "$muster_passed"
+}
