@@ -300,7 +300,6 @@ muster_port=${MUSTER_PORT:-}
 [ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" 0
 
 # One torchrun agent on each node. Whether it hosts the meeting point is said, so no name has to be recognised.
-muster_local_size=1
 # Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname

@@ -265,6 +265,29 @@ muster_forget() {
 # What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
 muster_task=$muster_common$'\n\n'$(
     cat <<'MUSTER_TEXT'
+# How many tasks node $2 has, by Slurm's "4(x2),3". Result in $muster_tasks.
+muster_tasks_of_node() {
+    muster_tasks=
+    muster_seen=0
+    muster_ifs=$IFS
+    IFS=,
+    for muster_item in $1; do
+        case $muster_item in
+        *'(x'*)
+            muster_times=${muster_item#*'(x'}
+            muster_times=${muster_times%')'}
+            ;;
+        *) muster_times=1 ;;
+        esac
+        muster_seen=$((muster_seen + muster_times))
+        if [ "$2" -lt "$muster_seen" ]; then
+            muster_tasks=${muster_item%%'('*}
+            break
+        fi
+    done
+    IFS=$muster_ifs
+}
+
 # Who this task is, from the variables of its Slurm step: nothing is asked of anybody.
 case ${SLURM_PROCID:+p}${SLURM_LOCALID:+l}${SLURM_NODEID:+n} in
 pln) ;;
@@ -275,8 +298,9 @@ muster_size=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}}
 muster_local_rank=$SLURM_LOCALID
 muster_node_rank=$SLURM_NODEID
 muster_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}
-# Muster starts the same number on every node.
-muster_local_size=${MUSTER_NTASKS_PER_NODE:-$((muster_size / muster_nodes))}
+# Not as many as were planned: inside an allocation of salloc's, Slurm may deal them otherwise whatever the step asks for.
+muster_tasks_of_node "${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-$muster_size}}" "$muster_node_rank"
+muster_local_size=${muster_tasks:-$muster_size}
 muster_first_host "${SLURM_STEP_NODELIST:-${SLURM_JOB_NODELIST:-}}"
 muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}

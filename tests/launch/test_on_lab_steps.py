@@ -49,10 +49,10 @@ def assert_places(ranks: Mapping[int, Rank]) -> None:
 @pytest.mark.parametrize(
     "srun",
     [
-        "-N2 -n4",
-        "-N2 -n6 --distribution=block",
-        "-N2 -n6 --distribution=cyclic",
-        "-N3 -n6 --distribution=plane=2",
+        "-N2 -n5",
+        "-N2 -n5 --distribution=block",
+        "-N2 -n7 --distribution=cyclic",
+        "-N3 -n7 --distribution=plane=2",
         "-N4 -n4",
     ],
 )

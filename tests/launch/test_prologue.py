@@ -51,11 +51,16 @@ def test_a_task_of_a_step_publishes_the_whole_family(shell: tuple[str, ...]) -> 
 
 
 @each_shell
-@pytest.mark.parametrize("told_by_plan", [{"MUSTER_NTASKS_PER_NODE": "4"}, {}], ids=["planned", "counted"])
-def test_the_ranks_of_a_node_are_as_many_as_were_planned(shell: tuple[str, ...], told_by_plan: dict[str, str]) -> None:
-    seen = told(start(SLURM_RANK, step(node=1, rank=5, more=told_by_plan), shell=shell))
+@pytest.mark.parametrize(
+    ("per_node", "node", "expected"),
+    [("4(x2)", 1, "4"), ("3,1", 1, "1"), ("2(x3),7,1(x2)", 3, "7"), ("2(x3),7,1(x2)", 5, "1"), ("8", 0, "8")],
+)
+def test_uneven_tasks_per_node_give_each_node_its_own_local_size(
+    shell: tuple[str, ...], per_node: str, node: int, expected: str
+) -> None:
+    seen = told(start(SLURM_RANK, step(per_node=per_node, node=node, rank=1), shell=shell))
 
-    assert seen["LOCAL_WORLD_SIZE"] == "4"
+    assert seen["LOCAL_WORLD_SIZE"] == expected
 
 
 @each_shell
