@@ -1,0 +1,55 @@
+"""The conformance of every launcher of the registry on a real Slurm: who the ranks are, and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launch.lab_runs import muster_run
+from muster.launchers import launcher_named, launcher_names
+from muster.model.plan import Engine
+from plugins.labs import Lab
+
+pytestmark = pytest.mark.lab
+
+_SAYS = 'echo "{\\"rank\\": $RANK, \\"size\\": $WORLD_SIZE, \\"local\\": $LOCAL_RANK, \\"node\\": $GROUP_RANK}"'
+
+
+def _launchers() -> list[Any]:
+    """Those that start ranks in Slurm without a part that a lab does not have; an agent needs torch."""
+    chosen: list[Any] = []
+    for name in launcher_names():
+        launcher = launcher_named(name)
+        if launcher.starts_ranks and Engine.SLURM in launcher.engines and not launcher.needs_pmi:
+            chosen.append(pytest.param(name, marks=pytest.mark.torch) if launcher.agent else name)
+    return chosen
+
+
+def _typed(name: str) -> str:
+    return launcher_named(name).typed or name
+
+
+@pytest.mark.parametrize("name", _launchers())
+def test_four_ranks_on_two_hosts(lab: Lab, shared_directory: Path, name: str) -> None:
+    size = ("--launcher", _typed(name), "-N", "2", "--ntasks-per-node", "2")
+    result = muster_run(lab, shared_directory, *size, "--", "sh", "-c", _SAYS)
+
+    assert result.ok, result.stderr
+    lines = [line for line in result.stdout.splitlines() if '"size"' in line]
+    ranks = sorted((json.loads(line[line.index("{") :]) for line in lines), key=lambda rank: int(rank["rank"]))
+    assert [rank["rank"] for rank in ranks] == [0, 1, 2, 3]
+    assert [rank["local"] for rank in ranks] == [0, 1, 0, 1]
+    assert [rank["node"] for rank in ranks] == [0, 0, 1, 1]
+    assert {rank["size"] for rank in ranks} == {4}
+
+
+@pytest.mark.parametrize("name", _launchers())
+def test_the_status_is_that_of_the_rank_that_failed(lab: Lab, shared_directory: Path, name: str) -> None:
+    size = ("--launcher", _typed(name), "-N", "2", "--ntasks-per-node", "2", "--grace", "2")
+    command = '[ "$RANK" != 2 ] || exit 7; exec sleep 300'
+    result = muster_run(lab, shared_directory, *size, "--", "sh", "-c", command, timeout_s=120)
+
+    assert result.status == 7, result.stderr
