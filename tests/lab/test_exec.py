@@ -127,7 +127,7 @@ def test_an_ordinary_lab_user_is_somebody_else_with_a_home_of_their_own(either_l
         (["--host", "node9", "--", "true"], "there is no host in this lab named 'node9'"),
         (["--user", "carol", "--", "true"], "there is no user in this lab named 'carol'"),
         (["--", "no-such-program"], "the program 'no-such-program' is not on PATH in the lab"),
-        ([], "exec needs a command"),
+        ([], "muster lab exec needs a command"),
         (["--hots", "node1", "--", "true"], "there is no option --hots"),
     ],
 )

@@ -173,7 +173,7 @@ def test_a_daemon_that_was_killed_starts_again(faulty_lab: Lab, daemon: str) -> 
         (["restore", "node1", "node2"], "restore takes [H|controller|all], not node1 node2"),
         (["restore", "login"], "there is no host in this lab named 'login'"),
         (["melt", "node1"], "there is no fault named 'melt'"),
-        ([], "fault needs the name of a fault"),
+        ([], "muster lab fault needs the name of a fault"),
     ],
 )
 def test_what_cannot_be_broken_is_refused_with_a_hint(lab: Lab, words: list[str], complaint: str) -> None:

@@ -28,7 +28,7 @@ def planned(case: Case, folder: Path, *more: str) -> Plan:
     if isinstance(made, MusterError):
         assert made.message
         assert made.hint
-        pytest.skip(f"refused: {made.message}")
+        pytest.skip(f"by design: refused, {made.message}")
     return made
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.render.script import RULE
 from plugins.labs import Lab, Person, lab_up
 
 pytestmark = pytest.mark.lab
@@ -16,19 +17,21 @@ pytestmark = pytest.mark.lab
 SEES = ("sh", "-c", 'echo "rank $RANK of $WORLD_SIZE sees ${CUDA_VISIBLE_DEVICES-all}"')
 
 # Software that this machine has not: what a site's modules would bring.
-_MODULES = r".*(module (load|purge|use)|command -v module).*\n"
+_MODULES = r"(?m)^ *(module (load|purge|use)|command -v module|muster_load) .*\n"
 
 
 def script_of(lab: Lab, folder: Path, *words: str) -> str:
     """Return the script that Muster writes for this request today, without the site's modules."""
     done = lab.person.muster("plan", *words, "--chdir", str(folder), "--as", "script", "--", *SEES)
     assert done.ok, done.stderr
-    return re.sub(_MODULES, "", done.stdout)
+    job, rule, own = done.stdout.partition(RULE)
+    unfolded = re.sub(r" \\\n +", " ", job)
+    return re.sub(_MODULES, "", unfolded) + rule + own
 
 
 def without(script: str, line: str) -> str:
-    """Return the script as it was before: this line was not in it."""
-    older, count = re.subn(rf"(?m)^ *{re.escape(line)}\n", "", script)
+    """Return the script as it was before: this line, or this word of an export, was not in it."""
+    older, count = re.subn(rf"(?m)^ *(export )?{re.escape(line)}\n|(?<= ){re.escape(line)} ", "", script)
     assert count == 1, line
     return older
 
@@ -77,7 +80,7 @@ def test_each_task_sees_one_gpu_unless_all_are_named_before_srun(
     with lab_up(tester, f"cut-{site}", "--like", site, "-N", "1") as lab:
         words = ("--site", site, "-A", "lab", "-N", "1", "-g", "4", "-t", "5")
         today = script_of(lab, shared_directory, *words)
-        status, said = run_it(lab, shared_directory, without(today, "export CUDA_VISIBLE_DEVICES=0,1,2,3"))
+        status, said = run_it(lab, shared_directory, without(today, "CUDA_VISIBLE_DEVICES=0,1,2,3"))
         assert status != 0
         assert re.search(r"rank \d sees the devices '\d' and shares its node with 4 ranks", said), said
         status, said = run_it(lab, shared_directory, today)

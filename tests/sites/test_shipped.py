@@ -239,7 +239,7 @@ def test_alps_runs_images_by_an_edf_and_shows_all_gpus_with_the_reason(name: str
 
 
 def test_lumis_container_has_its_two_bind_modules_hsn_and_both_caches_on_the_node() -> None:
-    script = kept_of(Case("lumi", "four-nodes", "srun", "container"))
+    script = re.sub(r" \\\n +", " ", kept_of(Case("lumi", "four-nodes", "srun", "container")))
     for line in (
         "module use /appl/local/laifs/modules",
         "muster_load lumi-aif-singularity-bindings",

@@ -46,7 +46,7 @@ def project(tmp_path: Path) -> Path:
 def test_nothing_asked_for_is_nothing_in_the_plan(project: Path) -> None:
     made = planned(project, "--", "python", "train.py")
     assert made.staging is None
-    assert "stage" not in job_script(made)
+    assert "muster_stage" not in job_script(made)
 
 
 def test_an_environment_brings_its_python_and_the_scripts_folder(project: Path) -> None:

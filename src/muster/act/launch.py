@@ -103,6 +103,7 @@ def become_shell(plan: Plan, environment: Mapping[str, str], *, within: bool, ru
         before = ["salloc", "--quiet", *salloc_flags(plan)]
     memory = script_in_memory(script)
     os.dup2(memory, 3)
+    os.set_inheritable(3, True)  # dup2 does not where the memory is number 3 itself
     become([*before, "bash", "/dev/fd/3"], {**clean, **carried(plan)})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +136,9 @@ def _last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
         return []
     rank = failure.tasks[0] if failure is not None and failure.tasks else None
     lines = last_lines(output, rank=rank, count=_LINES)
-    return [line.text.decode(errors="replace").rstrip("\r") for line in lines]
+    words = [line.text.decode(errors="replace").rstrip("\r") for line in lines]
+    # The rank's shell under mpirun says this in the rank's name.
+    return [line for line in words if not re.match(r"muster: rank \d+ (on \S+ )?ended with status ", line)]
 
 
 def _shortened(line: str) -> str:

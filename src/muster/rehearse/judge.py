@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from muster.model.plan import Plan
+from muster.model.plan import Plan, Prelude
 from muster.rehearse.probe import FAILED_WITH, Seen
 
 __all__ = ["Point", "judge", "judge_exit", "stopped_at"]
@@ -32,15 +32,20 @@ def judge(plan: Plan, seen: Sequence[Seen]) -> list[Point]:
 def stopped_at(plan: Plan, said: str) -> Point | None:
     """Where the script itself stopped, by its own sentence: the module, the command or the size that it is about."""
     # A command of the script that no entry of the profile stands behind is the one that makes `module` known.
-    reasons = [(each.failure, each.reason) for each in plan.prelude]
-    reasons += [(each.sentence, each.reason) for each in plan.conditions]
-    for sentence, reason in reasons:
+    reasons = [(each.failure, each.reason, _room(each)) for each in plan.prelude]
+    reasons += [(each.sentence, each.reason, "launch") for each in plan.conditions]
+    for sentence, reason, room in reasons:
         if sentence in said:
             of_site = reason.origin.startswith("site ")
-            return Point(ok=False, text=sentence, key=reason.origin.rpartition(": ")[2] if of_site else "modules")
+            return Point(ok=False, text=sentence, key=reason.origin.rpartition(": ")[2] if of_site else room)
     if "the node prologue failed" in said:
         return Point(ok=False, text=f"`{' '.join(plan.node_prologue)}` failed on a node", key="commands")
     return None
+
+
+def _room(prelude: Prelude) -> str:
+    """Return the part of a profile that a command of the script comes from, where its reason does not name it."""
+    return "modules" if prelude.words[0] == "module" or prelude.reason.origin == "muster" else "commands"
 
 
 def judge_exit(status: int) -> Point:
