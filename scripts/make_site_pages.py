@@ -20,11 +20,11 @@ from typing import Any
 import msgspec
 
 from muster.plan.site_terms import say_trust
+from muster.policy.masks import gpu_cores, spell_cores
 from muster.sites import schema
 from muster.sites.documents import Document, documents
 from muster.sites.heads import BUNDLED, INDEX, SearchPath, heads_in
 from muster.sites.load import Site, load
-from muster.sites.masks import gpu_cores, spell_cores
 from muster.sites.schema import Node, Queue
 from muster.sites.tell import missing_keys
 from muster.sites.when import say_when

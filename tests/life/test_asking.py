@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from muster.act.record import Run
-from muster.act.scheduler import Answer
 from muster.cli.asking import JSON_KEYS, Case, as_json, cases, ended_how, job_ids, plain
 from muster.cli.command_line import read_command
 from muster.cli.logs import COMMAND
 from muster.cli.status import _details
 from muster.cli.why import _shortened, _waiting
 from muster.errors import RequestError, SchedulerSilent, UnknownName
+from muster.follow.scheduler import Answer
 from muster.slurm.jobs import Job
 from muster.slurm.reasons import reason_of
 from muster.slurm.states import state_of

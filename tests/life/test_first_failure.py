@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from muster.act.first_failure import first_failure
-from muster.act.watch import JobOutput
+from muster.follow.first_failure import first_failure
+from muster.follow.watch import JobOutput
 from muster.launchers.mpirun import mpirun_failure
 from muster.launchers.torchrun import torchrun_failure
 

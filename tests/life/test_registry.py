@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from muster.act.record import Run, find_run, forget, is_of, known_runs, register
-from muster.act.scheduler import Answer
 from muster.cli import asking
 from muster.cli.asking import cases
 from muster.errors import RequestError
+from muster.follow.scheduler import Answer
 from muster.look.cluster import UNNAMED, cluster_name
 from muster.runner import Result
 from muster.slurm.jobs import Job
@@ -80,7 +80,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory, on the cluster nuA, whose next job is number 3."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(asking, "cluster", lambda: "nuA")
-    monkeypatch.setattr("muster.act.scheduler.Scheduler.next_job_id", lambda _: 3)
+    monkeypatch.setattr("muster.follow.scheduler.Scheduler.next_job_id", lambda _: 3)
     return tmp_path / "muster"
 
 

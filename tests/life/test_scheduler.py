@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from muster.act.scheduler import Scheduler, pauses
 from muster.errors import CommandFailed, MachineLacks, NoSlurm, SchedulerSilent
+from muster.follow.scheduler import Scheduler, pauses
 from muster.runner import Result
 from muster.slurm.jobs import ask_accounting, ask_controller
 from muster.slurm.states import Phase

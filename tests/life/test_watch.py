@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.act.watch import Follower, JobOutput, LogFile, last_lines, output_of_files, output_of_run
 from muster.errors import RequestError
+from muster.follow.watch import Follower, JobOutput, LogFile, last_lines, output_of_files, output_of_run
 
 
 def run_directory(

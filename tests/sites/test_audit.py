@@ -16,8 +16,8 @@ from muster.errors import RequestError
 from muster.facts import ImageFacts
 from muster.look.image_facts import look_at_image
 from muster.model.plan import Plan
+from muster.policy.masks import bind_ranks, spell_cores
 from muster.render.script import job_script
-from muster.sites.masks import bind_ranks, spell_cores
 
 from .profiles import SIXTEEN, bundled
 from .test_terms import directive, flags, request, values

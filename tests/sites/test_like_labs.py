@@ -15,7 +15,7 @@ import pytest
 
 from muster.cli.app import main
 from muster.lab.like import job_submit_lua, lab_like
-from muster.sites.rules import Ask
+from muster.policy.rules import Ask
 from muster.units import parse_walltime_s
 from plugins.labs import Lab, Person, lab_up
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from muster.sites.masks import bind_ranks, core_list, gpu_cores, mask_of, spell_cores
+from muster.policy.masks import bind_ranks, core_list, gpu_cores, mask_of, spell_cores
 
 from .profiles import bundled
 

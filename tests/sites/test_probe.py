@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from muster.errors import MachineLacks
 from muster.facts import Facts
-from muster.look.survey import survey
 from muster.runner import Result
-from muster.sites.draft import Survey, draft, node_answers
 from muster.sites.load import Site, load
+from muster.survey.ask import survey
+from muster.survey.draft import Survey, draft, node_answers
 from plugins.labs import MUSTER, Person, lab_up
 
 # Slurm 22.05's own words, shortened.

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from muster.sites.queues import choose_queue, longest_s
-from muster.sites.rules import Ask, refusals
+from muster.policy.queues import choose_queue, longest_s
+from muster.policy.rules import Ask, refusals
 from muster.sites.when import Situation
 
 from .profiles import FILLED, bundled

@@ -16,9 +16,9 @@ import pytest
 
 import muster
 from muster.cli.app import main
+from muster.policy.masks import core_list
 from muster.runner import run
 from muster.sites.heads import BUNDLED
-from muster.sites.masks import core_list
 from muster.sites.tell import lines, missing_keys
 from muster.sites.when import Situation, holds, say_when
 from muster.units import parse_walltime_s

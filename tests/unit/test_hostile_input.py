@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import muster
-from muster.act.watch import LogFile
 from muster.bench.history import read_history
 from muster.bench.order import parse_bytes, parse_sizes
 from muster.bench.results import read_series
@@ -28,13 +27,13 @@ from muster.check.ranks.cpulist import cpu_set
 from muster.check.ranks.smi import read_nvidia_smi, read_peers, read_rocm_smi, read_xids
 from muster.cli.app import EXIT_BUG, main
 from muster.errors import MusterError
+from muster.follow.watch import LogFile
 from muster.job.request import options_of
 from muster.job.settings import merge_settings
 from muster.launchers.mpirun import mpirun_failure
 from muster.launchers.torchrun import torchrun_failure
 from muster.rank.hostlist import expand
 from muster.rank.identity import identify, tasks_per_node
-from muster.sites.draft import node_answers
 from muster.sites.heads import SearchPath
 from muster.sites.load import load
 from muster.slurm.filenames import glob_of
@@ -45,6 +44,7 @@ from muster.slurm.reasons import reason_of
 from muster.slurm.srun_messages import read_step
 from muster.slurm.states import state_of
 from muster.slurm.submit import array_indices, parse_rejection, parse_submit
+from muster.survey.draft import node_answers
 from muster.units import parse_memory_mib, parse_walltime_s
 
 # Digits that int() takes and Slurm does not, a number that int() refuses to read, a K that casefolds to k.

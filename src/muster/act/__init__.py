@@ -1,1 +1,1 @@
-"""The only part that touches the world: processes, files, the scheduler."""
+"""The part that changes the world: it starts and submits jobs, writes their records, and removes what they left."""

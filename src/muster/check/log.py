@@ -12,10 +12,10 @@ from typing import IO, Any
 
 import msgspec
 
-from muster.act.watch import LogFile
 from muster.check.nccl_log import NcclLog, Transport, judge_transports
 from muster.check.ranks.finding import BROKEN, Finding
 from muster.check.signatures import Signature, signatures
+from muster.follow.watch import LogFile
 from muster.launchers import by_agents_first
 from muster.model.failure import KILLED_HINT, KILLED_STATUS, Failure, of_agent
 from muster.slurm.srun_messages import read_step

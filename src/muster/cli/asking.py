@@ -12,8 +12,8 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from pathlib import Path
 
     from muster.act.record import Run
-    from muster.act.scheduler import Answer, Scheduler
     from muster.cli.command_line import Words
+    from muster.follow.scheduler import Answer, Scheduler
     from muster.slurm.jobs import Job
 
 __all__ = [
@@ -60,7 +60,7 @@ def job_ids(words: Words) -> tuple[str, ...]:
 
 def scheduler() -> Scheduler:
     """Slurm, as this process reaches it."""
-    from muster.act.scheduler import Scheduler
+    from muster.follow.scheduler import Scheduler
 
     return Scheduler(dict(os.environ))
 
@@ -125,7 +125,7 @@ def _comes_later(made: Run) -> bool:
 
 def earlier_runs(case: Case) -> list[str]:
     """Which run of a job this is that Slurm put back into the queue, and how those before it ended: a sentence each."""
-    from muster.act.attempts import ends_of_earlier
+    from muster.follow.attempts import ends_of_earlier
     from muster.slurm.states import Phase
 
     if case.run is None:

@@ -11,7 +11,7 @@ from muster.cli.output import print_json, say
 from muster.errors import CommandFailed, SiteError
 
 if TYPE_CHECKING:
-    from muster.act.scheduler import Scheduler
+    from muster.follow.scheduler import Scheduler
 
 
 def main(words: Words) -> int:

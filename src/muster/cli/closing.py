@@ -60,7 +60,7 @@ def _closed(plan: Plan, kept: Kept, *, quiet: bool) -> int:
         return kept.status
     if kept.status in {0, 128 + 13}:
         return kept.status
-    from muster.act.first_failure import failure_in
+    from muster.follow.first_failure import failure_in
 
     failure = failure_in(kept.report, plan.launcher)
     say(_sentence(kept, failure), quiet=quiet)

@@ -14,10 +14,10 @@ from muster.errors import RequestError, SchedulerSilent
 from muster.job.option import option
 
 if TYPE_CHECKING:
-    from muster.act.scheduler import Answer, Scheduler
-    from muster.act.watch import JobOutput, Line
+    from muster.follow.scheduler import Answer, Scheduler
+    from muster.follow.watch import JobOutput, Line
 
-# Files are looked at this often, the controller ever more seldom (act/scheduler.py).
+# Files are looked at this often, the controller ever more seldom (follow/scheduler.py).
 _LOOK_S = 0.5
 # While we follow, a controller that does not answer may not hold up the lines for longer.
 _PATIENCE_S = 5.0
@@ -26,7 +26,7 @@ _PATIENCE_S = 5.0
 def main(words: Words) -> int:
     """Print a job's output."""
     ids = job_ids(words)
-    from muster.act.watch import Follower
+    from muster.follow.watch import Follower
 
     rank, as_json = words.rank, words.json
     slurm = scheduler()
@@ -82,8 +82,8 @@ def _shown(case: Case) -> str:
 
 def _asked(slurm: Scheduler, asked: str) -> Answer:
     """What Slurm says; of a job of ours, its silence is no obstacle."""
-    from muster.act.scheduler import Answer
     from muster.errors import MachineLacks, NoSlurm
+    from muster.follow.scheduler import Answer
 
     try:
         return slurm.jobs([asked])
@@ -92,7 +92,7 @@ def _asked(slurm: Scheduler, asked: str) -> Answer:
 
 
 def _output(case: Case, attempt: int | None = None) -> JobOutput:
-    from muster.act.find_output import find_output
+    from muster.follow.find_output import find_output
 
     if case.run is not None and not case.run.directory.is_dir():
         raise RequestError(
@@ -109,7 +109,7 @@ def _output(case: Case, attempt: int | None = None) -> JobOutput:
 
 def _refuse_closed(case: Case) -> None:
     """Silence is no answer where the output may be there, and may not be read."""
-    from muster.act.find_output import closed_output
+    from muster.follow.find_output import closed_output
 
     closed = None if case.run is not None else closed_output(case.job)
     if closed is not None:
@@ -123,8 +123,8 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
     """Print what is new until the job is over; then once more, as its last words may have come in between."""
     from msgspec.structs import replace
 
-    from muster.act.scheduler import pauses
-    from muster.act.watch import Follower
+    from muster.follow.scheduler import pauses
+    from muster.follow.watch import Follower
 
     output = _output(case)
     if rank is not None:

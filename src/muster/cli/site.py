@@ -11,9 +11,9 @@ from muster.cli.output import print_json, print_table, say
 from muster.job.option import option
 
 if TYPE_CHECKING:
-    from muster.sites.draft import Survey
     from muster.sites.load import Site
-    from muster.sites.verify import Finding
+    from muster.survey.draft import Survey
+    from muster.survey.verify import Finding
 
 
 def _named(words: Words) -> str | None:
@@ -115,7 +115,7 @@ def _detect(words: Words) -> int:
 def _survey(words: Words) -> Survey:
     """Ask this cluster; an error where nothing could be asked."""
     from muster.look.probe import look
-    from muster.look.survey import survey
+    from muster.survey.ask import survey
 
     found = survey(look(), job=words.srun if words.job or words.srun else None)
     if not found.answers:
@@ -131,7 +131,7 @@ def _survey(words: Words) -> Survey:
 
 
 def _probe(words: Words) -> int:
-    from muster.sites.draft import draft
+    from muster.survey.draft import draft
 
     print(draft(_survey(words), _named(words) or "mine"), end="")
     say("keep it as ~/.config/muster/sites/NAME.toml, or give it to --site")
@@ -140,10 +140,10 @@ def _probe(words: Words) -> int:
 
 def _check(words: Words) -> int:
     from muster.look.probe import look
-    from muster.sites.draft import seen_profile
     from muster.sites.load import choose_site
     from muster.sites.tell import third_party_keys
-    from muster.sites.verify import verify
+    from muster.survey.draft import seen_profile
+    from muster.survey.verify import verify
 
     site = choose_site(_named(words), look())
     findings = verify(site, seen_profile(_survey(words)))
@@ -180,8 +180,8 @@ def _check(words: Words) -> int:
 
 def _prove(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     """What two nodes show of the profile, and what Muster's own launch over two nodes shows."""
-    from muster.look.survey import ask_two_nodes
-    from muster.sites.nodes import findings_of_nodes
+    from muster.survey.ask import ask_two_nodes
+    from muster.survey.nodes import findings_of_nodes
 
     answers, trouble = ask_two_nodes(site.profile, flags)
     if not answers:
@@ -201,7 +201,7 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     from muster.rehearse.probe import parse, probe
     from muster.render.script import job_script
     from muster.runner import run
-    from muster.sites.verify import Finding
+    from muster.survey.verify import Finding
 
     words = ["--site", name, "-N", "2", "-t", "2", *(f"--sbatch={flag}" for flag in flags), "--", "true"]
     facts, request = facts_and_request(read_launch(words))

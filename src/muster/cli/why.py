@@ -12,7 +12,7 @@ from muster.cli.output import print_json
 from muster.cli.status import headline
 
 if TYPE_CHECKING:
-    from muster.act.watch import JobOutput
+    from muster.follow.watch import JobOutput
     from muster.model.failure import Failure
     from muster.slurm.jobs import Job
 
@@ -97,7 +97,7 @@ def _ended(case: Case) -> Iterator[str]:
             yield f"    hint: {known['remedy']}"
         yield f"  all of it: muster logs {case.asked}"
         return
-    from muster.act.find_output import closed_output
+    from muster.follow.find_output import closed_output
 
     closed = None if case.run is not None else closed_output(job)
     if closed is not None:
@@ -121,8 +121,8 @@ def _killed(job: Job | None, failure: Failure | None) -> Iterator[str]:
 
 def _failure(case: Case) -> tuple[JobOutput | None, Failure | None]:
     """The job's output, and what went wrong first in it."""
-    from muster.act.find_output import find_output
-    from muster.act.first_failure import first_failure
+    from muster.follow.find_output import find_output
+    from muster.follow.first_failure import first_failure
 
     output = find_output(case.job, case.run, case.asked)
     return output, None if output is None else first_failure(output)
@@ -130,7 +130,7 @@ def _failure(case: Case) -> tuple[JobOutput | None, Failure | None]:
 
 def _last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
     """The last lines of the rank that failed first; of everything where it is not known or said nothing."""
-    from muster.act.watch import last_lines
+    from muster.follow.watch import last_lines
 
     if output is None:
         return []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.lab.spec import Account, HostGroup, LabSpec, Partition, Qos
-from muster.sites.masks import core_list, threads_counted
+from muster.policy.masks import core_list, threads_counted
 from muster.sites.schema import Node, Profile, Queue
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from muster.errors import RequestError
 from muster.lint.job import Job
 from muster.lint.values import Finding, Place, Severity
+from muster.policy.rules import Ask, refusals
 from muster.sites.load import Site
-from muster.sites.rules import Ask, refusals
 from muster.units import Memory, parse_walltime_s
 
 __all__ = ["site_findings"]

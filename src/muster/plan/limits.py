@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from muster.errors import RequestError
 from muster.job.request import Request
 from muster.model.plan import Directive, Shape
+from muster.policy.rules import Ask, Refusal, refusals
 from muster.sites.load import Site
-from muster.sites.rules import Ask, Refusal, refusals
 from muster.units import Memory
 
 __all__ = ["check_limits"]

@@ -13,9 +13,9 @@ from muster.model.words import template
 from muster.plan.secret import shown
 from muster.plan.shape import NodeShape
 from muster.plan.terms import DEFAULT_PORTS, Ports, Terms
+from muster.policy.masks import bind_ranks, core_list, threads_counted
+from muster.policy.queues import choose_queue, kind_of
 from muster.sites.load import Site
-from muster.sites.masks import bind_ranks, core_list, threads_counted
-from muster.sites.queues import choose_queue, kind_of
 from muster.sites.schema import Container, Node
 from muster.sites.schema import Variable as SiteVariable
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.watch import JobOutput, Line, LogFile
+from muster.follow.watch import JobOutput, Line, LogFile
 from muster.launchers import by_agents_first, known_launcher
 from muster.launchers.base import Launcher
 from muster.model.failure import Failure, of_agent

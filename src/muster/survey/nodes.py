@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from muster.sites.load import Site
 from muster.sites.schema import Container, Profile
-from muster.sites.verify import Finding
+from muster.survey.verify import Finding
 
 __all__ = ["Answers", "answers_of", "findings_of_nodes", "node_script"]
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from muster.errors import MachineLacks, SchedulerSilent
 from muster.facts import Facts
 from muster.runner import Runner, run
-from muster.sites.draft import JOB_SCRIPT, QUESTIONS, Survey, node_answers
-from muster.sites.nodes import Answers, answers_of, node_script
 from muster.sites.schema import Profile
 from muster.slurm.cluster import ask_accounts
+from muster.survey.draft import JOB_SCRIPT, QUESTIONS, Survey, node_answers
+from muster.survey.nodes import Answers, answers_of, node_script
 
 __all__ = ["ask_two_nodes", "survey"]
 

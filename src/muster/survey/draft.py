@@ -14,10 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from muster.errors import RequestError
+from muster.policy.masks import core_list, spell_cores
 from muster.sites.consistency import check
 from muster.sites.layers import Layer, merge
-from muster.sites.masks import core_list, spell_cores
-from muster.sites.roce import GIDS_SCRIPT, read_gids
 from muster.sites.schema import Profile
 from muster.slurm.cluster import (
     ACCOUNTS,
@@ -28,6 +27,7 @@ from muster.slurm.cluster import (
     QOS_LIMITS,
     NodeGroup,
 )
+from muster.survey.roce import GIDS_SCRIPT, read_gids
 from muster.units import format_walltime, parse_walltime_s
 
 __all__ = ["JOB_SCRIPT", "QUESTIONS", "Survey", "draft", "seen_profile"]

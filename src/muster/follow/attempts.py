@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.first_failure import first_failure
 from muster.act.record import Run
-from muster.act.watch import output_of_run
+from muster.follow.first_failure import first_failure
+from muster.follow.watch import output_of_run
 
 __all__ = ["Attempt", "ends_of_earlier", "read_attempts"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from muster.policy.masks import core_list
 from muster.sites.load import Origin, Site
-from muster.sites.masks import core_list
 from muster.sites.schema import Node, Profile, Queue
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
 

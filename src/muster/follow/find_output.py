@@ -9,7 +9,7 @@ from glob import glob
 from pathlib import Path
 
 from muster.act.record import Run
-from muster.act.watch import JobOutput, output_of_files, output_of_run
+from muster.follow.watch import JobOutput, output_of_files, output_of_run
 from muster.slurm.filenames import glob_of
 from muster.slurm.jobs import Job
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from muster.errors import nearest_hint
-from muster.sites.masks import core_list, threads_counted
-from muster.sites.queues import kind_of, kind_of_constraint, longest_s
+from muster.policy.masks import core_list, threads_counted
+from muster.policy.queues import kind_of, kind_of_constraint, longest_s
 from muster.sites.schema import Node, Profile, Queue
 from muster.units import Memory, format_walltime, parse_memory_mib
 
