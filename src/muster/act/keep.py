@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from muster.errors import MachineLacks
 from muster.runner import spawn
+from muster.slurm.allocation import cancel_softly
 
 __all__ = ["Asked", "Kept", "keep", "keep_allocated", "script_in_memory"]
 
@@ -353,8 +354,7 @@ class _Allocated(_Keeper):
     def _send(self, number: int) -> None:
         if number == signal.SIGTERM and self.started and self.job is not None and self._asked.steps_of_slurm:
             with _nothing() as nothing, suppress(MachineLacks):
-                words = ["scancel", "--quiet", "--signal=TERM", self.job]
-                spawn(words, self._environment, files=dict.fromkeys(range(3), nothing))
+                spawn(cancel_softly(self.job), self._environment, files=dict.fromkeys(range(3), nothing))
         else:
             super()._send(number)
 

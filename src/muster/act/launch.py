@@ -21,15 +21,13 @@ from muster.rank import contract
 from muster.render.image import step_words
 from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
 from muster.runner import Runner, become, run
+from muster.slurm.allocation import hold_nodes
 
 if TYPE_CHECKING:
     from muster.act.keep import Kept
     from muster.act.supervise import Outcome
 
-__all__ = ["become_shell", "run_allocated", "run_here", "run_within", "salloc_flags"]
-
-_NOT_FOR_SALLOC = frozenset({"export", "output", "error", "open-mode", "requeue", "no-requeue", "array"})
-
+__all__ = ["become_shell", "run_allocated", "run_here", "run_within"]
 
 # Beyond the grace time that the ranks have, for launchers to report.
 _REPORT_S = 3.0
@@ -59,7 +57,7 @@ def run_allocated(
 
     clean, script = _asked_before(plan, environment, runner)
     kept, refusal = keep_allocated(
-        ["salloc", *salloc_flags(plan)],
+        hold_nodes(plan.directives),
         script,
         {**clean, **carried(plan)},
         Asked(
@@ -83,10 +81,11 @@ def _asked_before(plan: Plan, environment: Mapping[str, str], runner: Runner) ->
     from functools import partial
 
     from muster.act.submit import accepted, misfit_of
+    from muster.slurm.submit import ask_whether_taken
 
     clean = scheduler_environment(environment)
     script = job_script(plan)
-    answer = runner(["sbatch", "--test-only"], env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30)
+    answer = runner(ask_whether_taken().argv, env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30)
     accepted(answer, partial(misfit_of, plan, runner, clean))
     return clean, script
 
@@ -100,7 +99,7 @@ def become_shell(plan: Plan, environment: Mapping[str, str], *, within: bool, ru
         clean, script, before = dict(environment), job_script(plan), []
     else:
         clean, script = _asked_before(plan, environment, runner)
-        before = ["salloc", "--quiet", *salloc_flags(plan)]
+        before = hold_nodes(plan.directives, quiet=True)
     memory = script_in_memory(script)
     os.dup2(memory, 3)
     os.set_inheritable(3, True)  # dup2 does not where the memory is number 3 itself
@@ -120,15 +119,6 @@ def _append_errors() -> None:
             fcntl.fcntl(2, fcntl.F_SETFL, fcntl.fcntl(2, fcntl.F_GETFL) | os.O_APPEND)
     except OSError:  # it is closed, or of a kind that knows no flags
         return
-
-
-def salloc_flags(plan: Plan) -> list[str]:
-    """The header of the job in salloc's words."""
-    return [
-        f"--{each.name}" if each.value is None else f"--{each.name}={each.value}"
-        for each in plan.directives
-        if each.name not in _NOT_FOR_SALLOC
-    ]
 
 
 def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from muster.look.first_word import notes_on_command
 from muster.look.programs import on_path
 from muster.model.plan import Engine, Note, Plan
 from muster.runner import Runner, run
-from muster.slurm.cluster import MPI_TYPES
+from muster.slurm.cluster import MPI_TYPES, mpi_offered
 
 __all__ = ["LAB_FOLDERS", "check_before_start"]
 
@@ -23,9 +22,6 @@ LAB_FOLDERS = "MUSTER_LAB_FOLDERS"
 
 # Directories that every host has for itself: what lies there is not there on another node.
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108  # named, not used
-
-_MPI_TYPE = r"(?m)^\s*(?:srun: )?([a-z0-9_]+)\s*$"
-_MPI_VERSIONS = r"versions available: (\S+)"
 
 
 def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runner = run) -> list[Note]:
@@ -51,13 +47,9 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
 def _check_mpi(asked: str, runner: Runner) -> None:
     """Only what this Slurm was built with; it would say so after the wait in the queue. None is of Slurm itself."""
     done = runner(MPI_TYPES.argv)
-    said = done.stdout + done.stderr  # 22.05 speaks on stderr
-    versions = re.findall(_MPI_VERSIONS, said)
-    offered = [*re.findall(_MPI_TYPE, said), *(name for line in versions for name in line.split(","))]
+    offered = mpi_offered(done.stdout + done.stderr)  # 22.05 writes to stderr
     if done.ok and offered and asked not in {*offered, "none"}:
-        raise RequestError(
-            f"this Slurm offers no --mpi {asked}", hint=f"it has {', '.join(dict.fromkeys(offered))}: srun --mpi=list"
-        )
+        raise RequestError(f"this Slurm offers no --mpi {asked}", hint=f"it has {', '.join(offered)}: srun --mpi=list")
 
 
 def _check_command(words: list[str], directory: Path, plan: Plan, environment: Mapping[str, str]) -> None:

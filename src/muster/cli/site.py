@@ -192,7 +192,6 @@ def _prove(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
 
 def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     """A job of two nodes as Muster plans it, with a probe in the place of the command."""
-    from muster.act.launch import salloc_flags
     from muster.cli.launching import facts_and_request, plan_for
     from muster.look.place import scheduler_environment
     from muster.plan.secret import carried
@@ -201,6 +200,7 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     from muster.rehearse.probe import parse, probe
     from muster.render.script import job_script
     from muster.runner import run
+    from muster.slurm.allocation import hold_nodes
     from muster.survey.verify import Finding
 
     words = ["--site", name, "-N", "2", "-t", "2", *(f"--sbatch={flag}" for flag in flags), "--", "true"]
@@ -208,7 +208,7 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     plan = plan_for(request, facts, words, stream=True)
     names = [each.name for each in plan.variables if not each.name.endswith("*")]
     made = with_command(plan, probe(("true",), names=names, files=()))
-    argv = ["salloc", "--quiet", *salloc_flags(made), "bash", "-c", job_script(made)]
+    argv = hold_nodes(made.directives, "bash", "-c", job_script(made), quiet=True)
     told = run(
         argv,
         env={**scheduler_environment(facts.environment), **carried(made)},

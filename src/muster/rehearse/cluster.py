@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from muster.act.launch import salloc_flags
 from muster.lab import labs
 from muster.lab.spec import LabSpec
 from muster.look.place import scheduler_environment
@@ -19,6 +18,8 @@ from muster.model.plan import Plan
 from muster.plan.secret import carried
 from muster.render.script import job_script
 from muster.runner import Result, run, start
+from muster.slurm.allocation import hold_nodes
+from muster.slurm.submit import ask_whether_taken
 
 if TYPE_CHECKING:
     from muster.runner import Process
@@ -44,7 +45,7 @@ class Stage(msgspec.Struct, frozen=True):
 
     def accepts(self, script: str) -> Result:
         """What the lab's sbatch says to the script of an ordinary user: root is bound by no rule."""
-        words = self._inside("sbatch", "--test-only", user=_ORDINARY_USER)
+        words = self._inside(*ask_whether_taken().argv, user=_ORDINARY_USER)
         return run(words, env=self.environment, cwd="/", stdin=script, timeout_s=60)
 
     def probe(self, plan: Plan) -> Result:
@@ -63,7 +64,7 @@ class Stage(msgspec.Struct, frozen=True):
         return [Written(str(each["path"]), each["size"]) for each in labs.written(self.name, self.environment)]
 
     def _job(self, plan: Plan, whole: Plan) -> list[str]:
-        return self._inside("salloc", "--quiet", *salloc_flags(whole), "bash", "-c", job_script(plan))
+        return self._inside(*hold_nodes(whole.directives, "bash", "-c", job_script(plan), quiet=True))
 
     def _inside(self, *argv: str, user: str | None = None) -> list[str]:
         place = ["--user", user] if user else []

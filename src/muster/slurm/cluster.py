@@ -21,6 +21,7 @@ __all__ = [
     "QosLimit",
     "ask_accounts",
     "ask_gpus_of",
+    "mpi_offered",
 ]
 
 
@@ -61,6 +62,13 @@ def _read_default(stdout: str) -> frozenset[str]:
 
 def _read_mpi_types(stdout: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in stdout.splitlines() if re.fullmatch(r"\s*\w+\s*", line))
+
+
+def mpi_offered(text: str) -> tuple[str, ...]:
+    """Return every value that --mpi takes here, versions of a plug-in too, from both streams of MPI_TYPES."""
+    lines = re.findall(r"(?m)^\s*(?:srun: )?([a-z0-9_]+)\s*$", text)
+    versions = re.findall(r"versions available: (\S+)", text)
+    return tuple(dict.fromkeys([*lines, *(name for line in versions for name in line.split(","))]))
 
 
 def _read_accounts(stdout: str) -> tuple[str, ...]:

@@ -54,9 +54,9 @@ def ask_to_queue(script: str, *, output: str | None) -> Question[JobId]:
     return Question(("sbatch", "--parsable", *([f"--output={output}"] if output else []), script), parse_submit)
 
 
-def ask_whether_taken(script: str) -> Question[Rejection]:
-    """Ask whether `script` would be taken; queues nothing. What is said of a refusal stands on stderr."""
-    return Question(("sbatch", "--test-only", script), parse_rejection)
+def ask_whether_taken(*script: str) -> Question[Rejection]:
+    """Ask whether `script`, or standard input, would be taken; nothing is queued. A refusal is on stderr."""
+    return Question(("sbatch", "--test-only", *script), parse_rejection)
 
 
 def parse_submit(stdout: str) -> JobId:

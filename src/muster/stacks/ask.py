@@ -11,6 +11,7 @@ from pathlib import Path
 from muster.errors import CommandFailed, MusterError, RequestError
 from muster.look.place import scheduler_environment
 from muster.runner import Runner, run
+from muster.slurm.allocation import step_of_job
 from muster.stacks.read import sort_by_task
 
 __all__ = ["ask_here", "ask_job", "find_spy", "jobs_here"]
@@ -38,26 +39,8 @@ def ask_job(
     runner: Runner = run,
 ) -> str:
     """Return what the nodes of a running Slurm job answer."""
-    step = [
-        "srun",
-        f"--jobid={job}",
-        "--overlap",
-        f"--nodes={nodes}",
-        f"--ntasks={nodes}",
-        "--ntasks-per-node=1",
-        "--cpus-per-task=1",
-        "--mem=0",
-        "--gres=none",
-        "--mpi=none",
-        "--input=none",
-        "--label",
-        "--quiet",
-        "--export=NONE",
-        "--chdir=/",
-    ]
-    done = runner(
-        [*step, *_words(job, spy, rank, options)], env=scheduler_environment(environment), timeout_s=_PATIENCE_S
-    )
+    words = [*step_of_job(job, nodes), *_words(job, spy, rank, options)]
+    done = runner(words, env=scheduler_environment(environment), timeout_s=_PATIENCE_S)
     if not done.ok and "@rank" not in done.stdout:
         raise _refused(done.stderr, done.status, job)
     return sort_by_task(done.stdout)

@@ -14,6 +14,7 @@ from muster.model.plan import Staged as Thing
 from muster.render.parts import part
 from muster.render.staging import node_text, thing_lines
 from muster.runner import Runner, run
+from muster.slurm.allocation import ask_nodes_of
 from muster.slurm.variables import CLASHING
 
 __all__ = ["Staged", "clean", "need_allocation", "stage"]
@@ -64,10 +65,9 @@ def clean(folder: Path, days: int, environment: Mapping[str, str], runner: Runne
     text = f'find "{top}" -mindepth 1 -maxdepth 1 {old} -exec rm -rf {{}} + 2>/dev/null; echo cleaned'
     count = environment.get("SLURM_JOB_NUM_NODES", "1")
     kept = {name: value for name, value in environment.items() if name not in CLASHING}
-    words = ["srun", "--overlap", f"--nodes={count}", f"--ntasks={count}", "--mpi=none", "--quiet", "--input=none"]
-    done = runner([*words, "sh", "-c", text], env=kept, timeout_s=600)
+    done = runner(ask_nodes_of(count, text).argv, env=kept, timeout_s=600)
     if not done.ok:
-        raise CommandFailed(words[:1], done.status, done.stderr, hint="srun -N1 hostname shows the same")
+        raise CommandFailed(["srun"], done.status, done.stderr, hint="srun -N1 hostname shows the same")
     return done.stdout.count("cleaned")
 
 

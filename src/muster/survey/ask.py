@@ -9,6 +9,7 @@ from muster.errors import MachineLacks, SchedulerSilent
 from muster.facts import Facts
 from muster.runner import Runner, run
 from muster.sites.schema import Profile
+from muster.slurm.allocation import ask_new_nodes
 from muster.slurm.cluster import ask_accounts
 from muster.survey.draft import JOB_SCRIPT, QUESTIONS, Survey, node_answers
 from muster.survey.nodes import Answers, answers_of, node_script
@@ -31,9 +32,7 @@ def survey(facts: Facts, *, job: Sequence[str] | None = None, runner: Runner = r
             refused[name] = trouble
     node = {}
     if job is not None:
-        said, _ = _ask(
-            ["srun", "--nodes=1", "--ntasks=1", "--time=1", *job, "sh", "-c", JOB_SCRIPT], runner, _QUEUE_PATIENCE_S
-        )
+        said, _ = _ask(ask_new_nodes(1, job, JOB_SCRIPT).argv, runner, _QUEUE_PATIENCE_S)
         node = node_answers(said)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     return Survey(today, facts.hostname, facts.user, answers, refused, node)
@@ -41,8 +40,7 @@ def survey(facts: Facts, *, job: Sequence[str] | None = None, runner: Runner = r
 
 def ask_two_nodes(profile: Profile, flags: Sequence[str], runner: Runner = run) -> tuple[Answers, str]:
     """What two compute nodes show of the profile, in a step of a minute; and what was complained of."""
-    argv = ["srun", "--nodes=2", "--ntasks-per-node=1", "--time=1", *flags, "sh", "-c", node_script(profile)]
-    said, trouble = _ask(argv, runner, _QUEUE_PATIENCE_S)
+    said, trouble = _ask(ask_new_nodes(2, flags, node_script(profile)).argv, runner, _QUEUE_PATIENCE_S)
     return answers_of(said), trouble if not said else ""
 
 

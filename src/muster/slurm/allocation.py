@@ -1,0 +1,60 @@
+"""Words for salloc, and for steps of srun that run Muster's own text on nodes. Nothing here starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from muster.model.plan import Directive
+from muster.slurm.question import Question
+
+__all__ = ["ask_new_nodes", "ask_nodes_of", "cancel_softly", "hold_nodes", "step_of_job"]
+
+_ONLY_OF_SBATCH = frozenset({"export", "output", "error", "open-mode", "requeue", "no-requeue", "array"})
+
+
+def hold_nodes(directives: Iterable[Directive], *command: str, quiet: bool = False) -> list[str]:
+    """Return the words of a salloc that asks for what the header of a script asks for, and then runs `command`."""
+    flags = [
+        f"--{each.name}" if each.value is None else f"--{each.name}={each.value}"
+        for each in directives
+        if each.name not in _ONLY_OF_SBATCH
+    ]
+    return ["salloc", *(["--quiet"] if quiet else []), *flags, *command]
+
+
+def ask_new_nodes(nodes: int, flags: Sequence[str], script: str) -> Question[str]:
+    """Ask new nodes, in a job of one minute with one task on each: what `script`, of sh, prints there."""
+    place = ["--nodes=1", "--ntasks=1"] if nodes == 1 else [f"--nodes={nodes}", "--ntasks-per-node=1"]
+    return Question(("srun", *place, "--time=1", *flags, "sh", "-c", script), str)
+
+
+def ask_nodes_of(count: str, script: str) -> Question[str]:
+    """Ask the nodes of the job around this process, one task on each: what `script`, of sh, prints there."""
+    words = ("srun", "--overlap", f"--nodes={count}", f"--ntasks={count}", "--mpi=none", "--quiet", "--input=none")
+    return Question((*words, "sh", "-c", script), str)
+
+
+def step_of_job(job: str, nodes: int) -> list[str]:
+    """Return the words of a step in a running job, one task on each node, that takes nothing from its ranks."""
+    return [
+        "srun",
+        f"--jobid={job}",
+        "--overlap",
+        f"--nodes={nodes}",
+        f"--ntasks={nodes}",
+        "--ntasks-per-node=1",
+        "--cpus-per-task=1",
+        "--mem=0",
+        "--gres=none",
+        "--mpi=none",
+        "--input=none",
+        "--label",
+        "--quiet",
+        "--export=NONE",
+        "--chdir=/",
+    ]
+
+
+def cancel_softly(job: str) -> list[str]:
+    """Return the words that ask the steps of a job to end, and leave its script alone."""
+    return ["scancel", "--quiet", "--signal=TERM", job]
