@@ -219,11 +219,19 @@ def _labs() -> Iterator[Candidate]:
         yield Candidate(entry.name, "a lab that is up")
 
 
+def _pages() -> Iterator[Candidate]:
+    from muster.cli.docs import documents_folder, find_pages
+
+    for page in find_pages(documents_folder()):
+        yield Candidate(page.name, page.title)
+
+
 _PATIENCE_S = 2.0
 _KINDS: Mapping[str, Callable[[], Iterable[Candidate]]] = {
     "SITE": _sites,
     "JOB": _jobs,
     "LAB": _labs,
+    "PAGE": _pages,
     "SHELL": lambda: (Candidate(each) for each in _SCRIPTS),
 }
 

@@ -44,5 +44,6 @@ VERBS = (
     Verb("stage", "muster.cli.stage", "data or an environment onto the nodes' own disks"),
     Verb("build", "muster.cli.build", "make an environment: image, virtual environment, lock"),
     Verb("lab", "muster.cli.lab", "a private, real Slurm cluster of virtual hosts on this machine"),
+    Verb("docs", "muster.cli.docs", "these pages in the terminal: tutorial, how-tos, reference, sites"),
     Verb("completion", "muster.cli.completion", "what your shell reads so that TAB knows all this"),
 )
