@@ -170,7 +170,7 @@ def test_an_image_needs_no_sh(lab: Lab, images: Images, folder: Path) -> None:
 def test_torchrun_in_an_image_without_sh_is_a_sentence(lab: Lab, images: Images, folder: Path) -> None:
     for packing, sentence in (
         ("gzip", "has no sh, and torchrun starts its ranks in the image"),
-        ("zstd", "does not start sh on node1, which torchrun's ranks need"),
+        ("zstd", "cannot start sh on node1, but the ranks of torchrun need sh"),
     ):
         closed = folder / f"{packing}.sif"
         packed = ("--mksquashfs-args", f"-comp {packing}", str(closed), str(images.without_sh))
@@ -258,7 +258,7 @@ def test_a_bind_that_the_node_lacks_is_a_sentence(lab: Lab, images: Images, fold
     result = run_in(lab, images, folder, "--bind", "/no-such-place/data", "--", "hostname")
 
     assert result.status == 2
-    assert "the node node1 has no /no-such-place/data, which the image is to see" in result.stderr
+    assert "the node node1 has no /no-such-place/data, but the image has to see it" in result.stderr
     assert "hint: " in result.stderr
 
 

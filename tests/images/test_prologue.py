@@ -63,7 +63,7 @@ def test_what_the_node_lacks_is_a_sentence(shell: tuple[str, ...], tmp_path: Pat
     for line, sentence in (
         ("muster_image_needs no-such-engine /x", "has no no-such-engine"),
         ("muster_image_needs sh /no/such/image.sif", "does not see the image /no/such/image.sif"),
-        (f"muster_image_sees {tmp_path} /no/such/path", "has no /no/such/path, which the image is to see"),
+        (f"muster_image_sees {tmp_path} /no/such/path", "has no /no/such/path, but the image has to see it"),
     ):
         result = after(shell, line, {})
         assert result.status == 2
@@ -101,7 +101,7 @@ def test_a_library_that_the_image_cannot_load_is_a_sentence(shell: tuple[str, ..
 
     refused = started("glibc 2.31")
     assert refused.status == 2
-    assert f"the image /x.sif has glibc 2.31, and the host's {library}" in refused.stderr
+    assert f"the image /x.sif has glibc 2.31, but {library} of the host" in refused.stderr
     assert "needs 2.34" in refused.stderr
     assert "\nhint: " in refused.stderr
     for says in ("glibc 2.34", "glibc 2.100", "", "musl", "glibc 2.x"):
@@ -215,8 +215,8 @@ def test_the_kind_of_torch_is_the_same_for_sh_and_for_python(tmp_path: Path, kin
 @pytest.mark.parametrize(
     ("node", "torch", "says"),
     [
-        ("cuda", "rocm", "is built for rocm, and this node has cuda GPUs"),
-        ("rocm", "cuda", "is built for cuda, and this node has rocm GPUs"),
+        ("cuda", "rocm", "is built for rocm, but this node has cuda GPUs"),
+        ("rocm", "cuda", "is built for cuda, but this node has rocm GPUs"),
         ("cuda", "cuda", ""),
         ("cuda", "several", ""),
         ("cuda", "", ""),
@@ -254,7 +254,7 @@ def test_what_runs_inside_looks_there_itself(shell: tuple[str, ...], tmp_path: P
     refused = run([*shell, "-c", f"{text}\nmuster_local_rank=0\nmuster_stack_here x.sqsh rocm"])
 
     assert refused.status == 2
-    assert "the torch in the image x.sqsh is built for cuda, and this node has rocm GPUs" in refused.stderr
+    assert "the torch in the image x.sqsh is built for cuda, but this node has rocm GPUs" in refused.stderr
     assert run([*shell, "-c", f"{text}\nmuster_local_rank=1\nmuster_stack_here x.sqsh rocm"]).ok, "one rank looks"
 
 
@@ -289,4 +289,4 @@ def test_a_virtual_environment_that_the_image_does_not_run_is_a_sentence(
     for says, how in (("echo 3.11", "its python is 3.11"), ("exit 127", "its python does not start")):
         refused = started(says)
         assert refused.status == 2
-        assert f"the virtual environment /v is of Python 3.12, and in the image /x.sif {how}" in refused.stderr
+        assert f"the virtual environment /v was made with Python 3.12, but in the image /x.sif {how}" in refused.stderr

@@ -242,7 +242,7 @@ def test_a_device_for_each_task_is_found_before_the_command_starts(lab: Lab, wit
     result = muster_run(lab, witness.folder, "-N", "1", "-g", "4", flag, "--", *witness.command())
 
     assert result.status == 2, result.stderr
-    assert "hint: ask for the GPUs of the node, not of the task" in result.stderr or "gpus-per-task" in result.stderr
+    assert "hint: ask for GPUs per node, not per task" in result.stderr or "gpus-per-task" in result.stderr
     assert witness.ranks() == {}
 
 

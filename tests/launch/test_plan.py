@@ -75,7 +75,7 @@ def test_a_shape_is_consistent_or_refused_with_its_equation(
         (("--env", "RANK=3", "x"), "every rank has its own RANK", "leave it away"),
         (("--env", "MASTER_PORT=3", "x"), "overwritten by the wire-up", "--master-port 3"),
         (("--env", "NOT_SET_ANYWHERE", "x"), "your environment has no", "=VALUE"),
-        (("-m", "arbitrary", "x"), "nobody knows the host of rank 0", "block"),
+        (("-m", "arbitrary", "x"), "the host of rank 0 is not known", "block"),
         (("--launcher", "local", "x"), "on this machine only", "--here"),
         (
             ("torchrun", "--nproc_per_node=4", "train.py"),

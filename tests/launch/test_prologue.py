@@ -108,13 +108,13 @@ def test_the_exit_status_is_the_commands_and_nothing_stays_around_it(shell: tupl
     ("environment", "sentence", "hint"),
     [
         ({}, "not started by srun", "srun"),
-        (step(more={"MUSTER_NTASKS": "16"}), "16 ranks were planned and the launcher started 8", "launcher"),
+        (step(more={"MUSTER_NTASKS": "16"}), "16 ranks were planned, but the launcher started 8", "launcher"),
         (step(size=1, per_node="1", node_count=1, more={"MUSTER_NTASKS": "8"}), "8 ranks were planned", "launcher"),
-        (step(more={"MUSTER_ADDRESS": "localhost"}), "every node takes for itself", "--master-addr"),
+        (step(more={"MUSTER_ADDRESS": "localhost"}), "which means another host on every node", "--master-addr"),
         (step(more={"MUSTER_ADDRESS": "node1:29500"}), "holds a port", "--master-port"),
-        (step(more={"SLURM_DISTRIBUTION": "arbitrary"}), "nobody knows the host of rank 0", "block"),
+        (step(more={"SLURM_DISTRIBUTION": "arbitrary"}), "the host of rank 0 is not known", "block"),
         (step(more={"OMPI_COMM_WORLD_RANK": "3"}), "two launchers name this rank", "OMPI_"),
-        (step(more={"MUSTER_GPUS": "4", "CUDA_VISIBLE_DEVICES": "2"}), "sees the devices '2'", "--gpus-per-task"),
+        (step(more={"MUSTER_GPUS": "4", "CUDA_VISIBLE_DEVICES": "2"}), "sees only the devices '2'", "--gpus-per-task"),
     ],
     ids=lambda value: value[:24] if isinstance(value, str) else "",
 )
@@ -241,7 +241,7 @@ def test_a_rank_on_one_cpu_of_the_many_that_were_asked_for_is_refused(tmp_path: 
     result = start(SLURM_RANK, step(more={"MUSTER_CPUS": "8", **fake_topology(tmp_path, EIGHT_CORES, "3")}))
 
     assert result.status == 2
-    assert "may use one CPU (number 3) of the 8" in result.stderr
+    assert "may use only one CPU (number 3) of the 8" in result.stderr
 
 
 @each_shell

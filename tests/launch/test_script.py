@@ -322,7 +322,7 @@ def test_a_missing_working_directory_is_a_sentence(tmp_path: Path) -> None:
     status, argv, _, stderr = execute(plan("--chdir", "/not/there", "--", "x"), tmp_path)
 
     assert (status, argv) == (2, [])
-    assert "muster: error: the working directory /not/there is not there" in stderr
+    assert "muster: error: the working directory /not/there does not exist" in stderr
     assert "\n\nhint: " in stderr
 
 

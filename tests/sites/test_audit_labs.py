@@ -82,7 +82,7 @@ def test_each_task_sees_one_gpu_unless_all_are_named_before_srun(
         today = script_of(lab, shared_directory, *words)
         status, said = run_it(lab, shared_directory, without(today, "CUDA_VISIBLE_DEVICES=0,1,2,3"))
         assert status != 0
-        assert re.search(r"rank \d sees the devices '\d' and shares its node with 4 ranks", said), said
+        assert re.search(r"rank \d sees only the devices '\d', but its node has 4 ranks", said), said
         status, said = run_it(lab, shared_directory, today)
         assert status == 0, said
         assert "rank 3 of 4 sees 0,1,2,3" in said

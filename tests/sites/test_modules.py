@@ -65,7 +65,7 @@ def test_where_none_is_there_the_sentence_names_what_is(tmp_path: Path) -> None:
 
     assert not done.ok
     assert "module load cuda/13 or cuda/11 failed" in done.stderr
-    assert "there are: cuda/12.4 cuda/12.6" in done.stderr
+    assert "these versions exist: cuda/12.4 cuda/12.6" in done.stderr
 
 
 def execute(made: Plan, folder: Path, *, loaded: str = "") -> tuple[Result, list[str]]:
@@ -104,14 +104,14 @@ def test_a_version_that_is_gone_is_named_with_those_that_are_there(tmp_path: Pat
 
     assert done.status == 2
     assert f"muster: error: module load {name} failed" in done.stderr
-    assert "hint: there are: cuda/12.4 cuda/12.6(default)\n" in done.stderr
+    assert "hint: these versions exist: cuda/12.4 cuda/12.6(default)\n" in done.stderr
 
 
 def test_a_module_of_which_there_is_no_version_is_said(tmp_path: Path) -> None:
     done, _ = execute(asked(tmp_path, "--module", "julia/1.9"), tmp_path)
 
     assert done.status == 2
-    assert "hint: there is no module called julia" in done.stderr
+    assert "hint: no module is called julia" in done.stderr
 
 
 def test_a_name_that_a_shell_would_read_is_a_name(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_script_alone_finds_what_submit_packed_unless_it_has_changed(lab: Lab,
     alone = ["sbatch", "--wait", "--output=out.txt", "job.sh"]
     lab.exec(alone, cwd=project)
     said = (project / "out.txt").read_text()
-    assert "data is not staged: it is not packed yet, which muster submit and muster run do" in said
+    assert "data is not staged: it is not packed yet (muster submit and muster run pack it)" in said
     launched(lab, project, "--stage", "data", "--", "true")
     lab.exec(alone, cwd=project)
     assert "muster: data: on 1 nodes" in (project / "out.txt").read_text()
@@ -136,7 +136,7 @@ def test_a_script_that_writes_beside_itself_loses_nothing(roomy: Lab, project: P
     done = launched(roomy, project, "--venv", str(project / "env"), "--stage-env", "--", "python", "train.py")
     assert done.ok, done.stderr
     assert (project / "kept/file").read_text() == "1"
-    assert "the script wrote beside itself on node" in done.stderr
+    assert "the script wrote files into its own folder on node" in done.stderr
     (new,) = project.glob("muster-runs/*/beside-script/*/new")
     assert new.read_text() == "2"
 
@@ -183,7 +183,7 @@ def test_where_nobody_may_mount_only_what_works_elsewhere_is_used(
     words = ["--venv", str(project / "env"), "--stage-env", "--stage", "data", "--", "python", "train.py"]
     done = launched(closed, project, *words)
     assert done.ok, done.stderr
-    assert "lets nobody mount (unshare failed: Operation not permitted)" in done.stderr
+    assert "does not let users mount (unshare failed: Operation not permitted)" in done.stderr
     place = f"/tmp/muster-stage-{os.getuid()}" if relocatable else f"{project}/env"
     assert place in done.stdout
     assert ("it is not relocatable" in done.stderr) is not relocatable

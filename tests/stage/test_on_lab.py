@@ -84,7 +84,7 @@ def test_a_copy_that_is_broken_on_its_way_is_not_used(lab: Lab, data: Path) -> N
         each.write_bytes(content)
     told, said = staged(lab, data, nodes=2)
     assert told["path"] == str(data)
-    assert "got a copy that is not what was packed" in told["trouble"][0], said
+    assert "differs from what was packed" in told["trouble"][0], said
     left = inside(lab, data.parent, f"srun --nodes=2 sh -c 'ls -A {FOLDER}'", 2)
     assert left.stdout == ""
 
@@ -96,7 +96,7 @@ def test_nodes_without_zstd_use_the_shared_copy(lab: Lab, data: Path) -> None:
     finally:
         lab.exec(["umount", "/usr/bin/zstd"], host="node1")
     assert not told["local"]
-    assert "node1 has no zstd to unpack it with" in told["trouble"][0]
+    assert "node1 has no zstd to unpack it" in told["trouble"][0]
 
 
 def test_a_full_disk_falls_back_to_the_shared_copy_and_leaves_nothing(new_lab: Callable[..., Lab], data: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_full_disk_falls_back_to_the_shared_copy_and_leaves_nothing(new_lab: C
     lab.exec(["rm", "-rf", FOLDER], host="node1")
     lab.exec(["mkdir", FOLDER], host="node1", user="alice")
     told, _ = staged(lab, data, nodes=2)
-    assert f"{FOLDER} of node1 belongs to somebody else" in told["trouble"][0]
+    assert f"{FOLDER} on node1 belongs to another user" in told["trouble"][0]
     lab.exec(["rmdir", FOLDER], host="node1")
     # A job that ends while a slow link still carries the copy.
     (data / "large").write_bytes(os.urandom(40 << 20))

@@ -255,7 +255,7 @@ def _step_flags(request: Request, terms: Terms) -> tuple[Flag, ...]:
         how = request.distribution
         if "arbitrary" in how:
             raise RequestError(
-                "with --distribution=arbitrary nobody knows the host of rank 0", hint="use block, cyclic or plane=N"
+                "with --distribution=arbitrary the host of rank 0 is not known", hint="use block, cyclic or plane=N"
             )
         # Not in the header: 24.11 and 26.05 refuse plane=N for a job of nodes and tasks per node.
         flags.append(Flag(f"--distribution={how}", Reason("set by you", request.origin("distribution"))))

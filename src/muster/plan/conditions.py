@@ -15,7 +15,7 @@ from muster.sites.when import Situation, applies
 
 __all__ = ["OTHER_SIZE", "make_conditions"]
 
-OTHER_SIZE = "write the script anew for this size: muster plan"
+OTHER_SIZE = "write a new script for this size with muster plan"
 
 
 def make_conditions(site: Site, request: Request, shape: Shape, terms: Terms, job: Situation) -> tuple[Condition, ...]:

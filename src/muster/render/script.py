@@ -96,7 +96,7 @@ def job_part(plan: Plan) -> str:
         f"# Written by muster {plan.version} for the site '{plan.site}'. It runs with {runs_with} alone.",
         *wrap(f"muster {verb} {typed}", WIDTH, initial_indent="#   ", subsequent_indent="#     ", **_UNBROKEN),
         *(_directive(each) for each in plan.directives),
-        "# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are",
+        "# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged",
         "",
         "job() {",
         *(f"    {each}" if each else "" for each in _main(plan, launcher)),
@@ -138,13 +138,13 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if not prologues:
         yield part("stop")
     else:
-        yield "# What the job and every started process call."
+        yield "# Functions that the job and every started process call."
         yield _kept("muster_common", compose(prologues[0].common))
         yield 'eval "$muster_common"\n'
     yield from map(part, _parts_of_the_job(plan, launcher))
     yield _forget(plan)
     if prologues:
-        yield "# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody."
+        yield "# What every started process runs before the command: POSIX sh, without Python and without a question to a daemon."
     for prologue in prologues:
         yield _kept(prologue.variable, prologue_text(plan, prologue), compose(prologue.common))
     if prologues:
@@ -202,7 +202,7 @@ def _forget(plan: Plan) -> str:
         # GPUs of a node are in the step's own words, if there are any.
         names += [*CLASHING_WITHIN, *(() if plan.shape.gpus_per_node else ("SLURM_GPUS_PER_NODE",))]
     return (
-        "# What an outer job, another launcher or the header left behind: the flags of the step say it better.\n"
+        "# Unsets variables of an outer job, another launcher or the header: they would change what the step's flags say.\n"
         f"muster_forget() {{\n    {fold(('unset', *names, *STALE))}\n}}\n"
     )
 
@@ -231,7 +231,7 @@ def _before_the_command(plan: Plan, prologue: Prologue) -> Iterator[str]:
     if plan.staging is not None:
         texts.append(part("stage_rank"))
     if prologue.counted and any(texts):
-        yield "# The first word is a number.\nmuster_counted=1\n"
+        yield "# The first word of the command is a number.\nmuster_counted=1\n"
     yield from texts
 
 

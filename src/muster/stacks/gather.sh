@@ -1,11 +1,13 @@
-# Every rank of job $1 on this node, or rank $3 of them alone: who it is and where it stands, told by py-spy ($2; -: it is
-# not there). $4 and what follows are options of py-spy. A rank is the first Python among the processes with its RANK.
+# Reports every rank of job $1 on this node, or only rank $3: its identity, and its stack by py-spy ($2; -: this node
+# has no py-spy). $4 and the words after it are options of py-spy. A rank is the first Python among the processes with
+# its RANK.
 export PATH="${PATH:+$PATH:}/usr/bin:/bin"
 muster_job=$1 muster_spy=$2 muster_only=$3
 shift 3
 read -r muster_host </proc/sys/kernel/hostname
 
-# "PID PARENT RANK WORLD_SIZE 1": one line for each process of the job that has a rank; 1 where it is Python.
+# Prints one line for each process of the job that has a rank: "PID PARENT RANK WORLD_SIZE 1", with 1 for Python, else
+# 0.
 muster_processes() {
     for muster_process in /proc/[0-9]*; do
         [ -O "$muster_process" ] || continue
@@ -41,7 +43,8 @@ muster_processes | awk '
     if [ "$muster_spy" = - ]; then
         printf 'py-spy is not there\n'
     else
-        # A process that is stopped, or stuck in the kernel, answers no tracer: its memory is read as it stands.
+        # A process that is stopped, or stuck in the kernel, does not answer a tracer: its memory is read without
+        # stopping it.
         case $muster_state in [TtD]) muster_how=--nonblocking ;; *) muster_how= ;; esac
         # shellcheck disable=SC2086  # nothing, or one option
         timeout 20 "$muster_spy" dump --json $muster_how "$@" --pid "$muster_pid" 2>&1 </dev/null

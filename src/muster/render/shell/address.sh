@@ -1,4 +1,5 @@
-# The address of rank 0's host where its name alone does not do: `numeric` its number, `interface NAME` that network's.
+# Sets MUSTER_ADDRESS, where the name of rank 0's host is not enough. $1: `numeric` (its IP address) or `interface`
+# (its address on the interface $2).
 muster_choose_address() {
     local name
     muster_first_host "$SLURM_JOB_NODELIST"
@@ -10,6 +11,6 @@ muster_choose_address() {
             ip -o -4 address show dev "$2" | awk '{ sub("/.*", "", $4); print $4; exit }')
         ;;
     esac
-    [ -n "$MUSTER_ADDRESS" ] || muster_stop "the host of rank 0, $name, has no address (${*})" 'give one with --master-addr'
+    [ -n "$MUSTER_ADDRESS" ] || muster_stop "the host of rank 0, $name, has no address (${*})" 'give an address with --master-addr'
     export MUSTER_ADDRESS
 }

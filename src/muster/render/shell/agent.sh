@@ -1,5 +1,5 @@
-# One torchrun agent on each node. Whether it hosts the meeting point is said, so no name has to be recognised.
-# Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
+# One torchrun agent runs on each node. The agent is told whether it hosts the meeting point, so it compares no names.
+# If the node does not have the working directory, Slurm starts the task in /tmp.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
@@ -15,8 +15,8 @@ muster_host=0
 [ "$muster_node_rank" -ne 0 ] || muster_host=1
 [ "$muster_host" -eq 0 ] || ! muster_port_is_taken "$muster_port" || muster_stop \
     "port $muster_port of $muster_address is taken by another program" 'start again, or choose one with --master-port'
-# A variable, not an option: a torch that is too old to know it passes over it.
+# This is a variable, not an option: a torch that is too old for it ignores the variable.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${MUSTER_GRACE:-10}"
-# torchrun would set 1 when the variable is missing; each rank finds its own share.
+# torchrun sets 1 when the variable is missing. Each rank then replaces this 1 with its own share.
 [ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS=1 MUSTER_OMP=own
 export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="\${rank}: "

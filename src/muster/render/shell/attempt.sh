@@ -1,6 +1,6 @@
-# A job that is put back into the queue runs again: each run has its own logs, and one line in RUN/attempts: its number,
-# when it began, its nodes, and those of the run before that are lost.
-# shellcheck disable=SC2034,SC2154  # of the script, and for it
+# Slurm may put the job back into the queue and run it again. Each attempt has its own logs and one line in
+# RUN/attempts: its number, its start time, its nodes, and the nodes of the attempt before that are down now.
+# shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
 muster_attempt() {
     local number=$((${SLURM_RESTART_COUNT:-0} + 1)) nodes='' lost='' began
     printf -v began '%(%s)T' -1

@@ -1,11 +1,11 @@
-# The job's beginning: its id, its directory, its size, and nothing of what stood here before. $1: where it works; $2, $3:
-# ranks of a node and CPUs of a rank (0: not asked for), as they were planned.
+# Begins the job: finds its id, its directory and its size, and unsets what other jobs and launchers left. $1: the
+# working directory. $2 and $3: the planned ranks per node and CPUs per rank (0: not asked for).
 muster_begin() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
+    # Ctrl-C, SIGTERM and SIGHUP end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT
     trap 'muster_interrupted=143' TERM
     trap 'muster_interrupted=129' HUP
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'submit this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
     muster_find_run_directory
     muster_go_to "$1"
@@ -13,5 +13,5 @@ muster_begin() {
     muster_forget
 }
 
-# The job's end, as its ranks ended.
+# Ends the job with the exit status of its ranks.
 muster_finish() { exit "${muster_interrupted:-$muster_status}"; }

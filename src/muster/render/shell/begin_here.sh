@@ -1,6 +1,6 @@
-# The beginning of a run on this machine. $1: where it works; $2, $3: ranks of a node and CPUs of a rank; $4: nodes.
+# Begins a run on this machine. $1: the working directory. $2, $3: ranks per node and CPUs per rank. $4: nodes.
 muster_begin() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
+    # Ctrl-C, SIGTERM and SIGHUP end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT
     trap 'muster_interrupted=143' TERM
     trap 'muster_interrupted=129' HUP
@@ -12,5 +12,5 @@ muster_begin() {
     muster_forget
 }
 
-# The run's end, as its ranks ended.
+# Ends the run with the exit status of its ranks.
 muster_finish() { exit "${muster_interrupted:-$muster_status}"; }

@@ -1,21 +1,21 @@
-# A container of `PROGRAM run` gets nothing of the host's unless it is named: the words that follow `run` are collected
-# here, each with a line break behind it, and put into the command at the end.
+# A container that `PROGRAM run` starts sees nothing of the host that is not named. These functions collect the words
+# for `run`, one on each line. The end of the prologue puts them into the command.
 muster_container_more=
 
-# One more word.
+# Adds the word $1.
 muster_container_adds() {
     muster_container_more=$muster_container_more$1'
 '
 }
 
-# The variables of these names that are set; a value with a line break in it arrives, as only its name is a word.
+# Passes on the variables with these names that are set. The word holds only the name, so a value may hold a line break.
 muster_container_gets() {
     for muster_name in "$@"; do
         eval "[ -z \"\${$muster_name+set}\" ]" || muster_container_adds "--env=$muster_name"
     done
 }
 
-# The run directory and the job's own temporary directory, where they lie under none of these paths.
+# Binds the run directory and the job's temporary directory, unless one of the paths $@ already holds them.
 muster_container_binds() {
     for muster_path in "${MUSTER_RUN_DIR:-}" "${TMPDIR:-}"; do
         [ -d "$muster_path" ] || continue
@@ -28,19 +28,20 @@ muster_container_binds() {
     done
 }
 
-# What the MPI outside tells its ranks, for the MPI inside.
+# Passes on the variables by which the MPI of the host identifies its ranks, for the MPI in the container.
 muster_container_joins() {
     for muster_name in $(env | sed -n 's/^\(OMPI_[A-Za-z0-9_]*\)=.*/\1/p; s/^\(PMIX\{0,1\}2\{0,1\}_[A-Za-z0-9_]*\)=.*/\1/p'); do
         muster_container_gets "$muster_name"
     done
 }
 
-# Files that the ranks write belong to who started them.
+# Makes the files that the ranks write belong to the user who started them.
 muster_container_user() {
     muster_container_adds "--user=$(id -u):$(id -g)"
 }
 
-# GPUs are asked for and no profile says which: this node knows. $1: the words for CUDA's, $2: for ROCm's.
+# Adds the words for this node's GPUs, where the site profile does not name their kind. $1: words for CUDA, $2: for
+# ROCm.
 muster_container_gpus() {
     muster_flags=
     [ ! -e /dev/nvidiactl ] || muster_flags=$1
@@ -48,8 +49,8 @@ muster_container_gpus() {
     for muster_word in $muster_flags; do muster_container_adds "$muster_word"; done
 }
 
-# The command with these words behind its `run`. An agent's command begins with the number of words that start Python.
-# shellcheck disable=SC2016,SC2034  # the prologue runs it, where its own words are
+# Puts the collected words behind `run`. The command of an agent begins with the number of words that start Python.
+# shellcheck disable=SC2016,SC2034  # the prologue runs this text with the words of its command
 muster_container_words='
 muster_counted_words=
 if [ -n "${muster_counted:-}" ]; then

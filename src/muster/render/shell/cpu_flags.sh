@@ -1,4 +1,5 @@
-# What was compiled into the environment uses these of a CPU ($@); one rank of a node looks.
+# Warns if this node's CPU lacks one of the features $@, which the compiled parts of the environment use. One rank of
+# each node looks.
 muster_cpu_has() {
     [ "${muster_local_rank:-0}" -eq 0 ] || return 0
     while read -r muster_line; do
@@ -9,8 +10,8 @@ muster_cpu_has() {
         case "$muster_line " in
         *" $muster_flag "*) ;;
         *)
-            printf 'muster: warning: the virtual environment was compiled on a CPU with %s, and that of %s has none: %s\n' \
-                "$muster_flag" "$muster_here" 'what was compiled may end with an illegal instruction; build it there, with --job' >&2
+            printf 'muster: warning: the virtual environment was compiled on a CPU with %s, but the CPU of %s does not have it: %s\n' \
+                "$muster_flag" "$muster_here" 'compiled code may end with an illegal instruction; build the environment on such a node, with --job' >&2
             return 0
             ;;
         esac

@@ -1,7 +1,7 @@
-# The CPUs that the kernel grants this rank, and its share of the physical cores among them.
+# Which CPUs the kernel grants this rank, and how many of the physical cores are its share.
 
-# The core of CPU $1: by the first of its hardware threads. dash and busybox read byte by byte, and newer kernels (seen
-# with 6.18) answer that with nothing for a list: then by the numbers of its package, die, cluster and core.
+# Finds the core of CPU $1, named by its first hardware thread. dash and busybox read byte by byte, and newer kernels
+# (seen with 6.18) then return an empty list. In that case the numbers of package, die, cluster and core name the core.
 # Result in $muster_core.
 muster_core_of() {
     muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
@@ -17,7 +17,7 @@ muster_core_of() {
     [ "$muster_core" != -.-.-.- ] || muster_core=$1
 }
 
-# CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
+# Counts the CPUs of the list $1, such as 0-3,8 ($muster_cpu_count), and their cores ($muster_core_count).
 muster_count_cpus() {
     muster_cpu_count=0
     muster_core_count=0
@@ -42,12 +42,13 @@ muster_count_cpus() {
     IFS=$muster_ifs
 }
 
-# Threads for a rank whose mask is $1, on a node with $2 of our ranks, when $3 CPUs were asked for (0: nothing asked).
+# Computes the number of threads of a rank. $1: its CPU mask, $2: the ranks of its node, $3: the CPUs asked for (0:
+# none).
 muster_threads_of_mask() {
     muster_online=
     [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
     muster_count_cpus "$1"
-    # A mask wider than one rank's share is the node's: its ranks divide it between them.
+    # A mask that is wider than one rank's share belongs to the whole node: the ranks of the node divide it.
     muster_sharing=1
     if [ "$1" = "$muster_online" ] ||
         { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
@@ -59,7 +60,7 @@ muster_threads_of_mask() {
     [ "$muster_threads" -ge 1 ] || muster_threads=1
 }
 
-# This process's mask, as the kernel writes it. Result in $muster_cpus.
+# Reads the CPU mask of this process, as the kernel writes it. Result in $muster_cpus.
 muster_own_mask() {
     muster_cpus=
     while read -r muster_key muster_value; do

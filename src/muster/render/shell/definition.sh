@@ -1,5 +1,6 @@
-# The container sees the run directory; its definition, a line in each word, lies there.
-# shellcheck disable=SC2119,SC2120  # where an engine has no definition, the directory alone is made
+# Makes the run directory, which the container sees, and writes the container's definition there, one line for each
+# word.
+# shellcheck disable=SC2119,SC2120  # an engine without a definition needs only the directory
 muster_define() {
     (umask 077 && mkdir -p "$muster_run_dir") || muster_stop "the directory $muster_run_dir cannot be made" \
         'submit from a directory that the compute nodes can write'

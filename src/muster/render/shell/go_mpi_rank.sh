@@ -1,6 +1,6 @@
-# The user's command; only rank 0 reads the standard input. This shell stays, and says how a command ended that failed:
-# Open MPI's own report is lost in two of three batch jobs, and Hydra's names no rank. Open MPI ends all ranks then;
-# Hydra waits for the others for ever, unless a rank dies of a signal.
+# Runs the user's command. Only rank 0 reads the standard input. This shell stays and reports a failed command: Open
+# MPI's own report is lost in two of three batch jobs, and Hydra's report names no rank. After a failure Open MPI ends
+# all ranks. Hydra waits for the other ranks for ever, unless a rank dies of a signal.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
 "$@"
 muster_status=$?

@@ -1,5 +1,5 @@
-# GPUs are asked for, and each rank picks its own: it has to see those of all ranks of its node.
-# How many items a comma-separated list has. Result in $muster_count.
+# Each rank picks its own GPU by its local rank, so each rank has to see the GPUs of all ranks of its node.
+# Counts the items of the comma-separated list $1. Result in $muster_count.
 muster_count_items() {
     muster_count=0
     muster_ifs=$IFS
@@ -12,6 +12,6 @@ if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then
     muster_visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
     muster_count_items "$muster_visible"
     [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] ||
-        muster_stop "rank $muster_rank sees the devices '$muster_visible' and shares its node with $muster_local_size ranks" \
-            'ask for the GPUs of the node, not of the task: no --gpus-per-task, --gpu-bind or CUDA_VISIBLE_DEVICES'
+        muster_stop "rank $muster_rank sees only the devices '$muster_visible', but its node has $muster_local_size ranks" \
+            'ask for GPUs per node, not per task: remove --gpus-per-task, --gpu-bind and CUDA_VISIBLE_DEVICES'
 fi

@@ -1,8 +1,9 @@
-# The image: what it needs is on this node, and what this rank has learnt reaches it, also where a site's settings
-# clean the environment. Apptainer reads variables whose names begin with $prefix; it runs their values through a
-# shell, so what a shell would expand is escaped.
+# Carries this rank's variables and directories into the image, also where a site's settings clean the environment.
+# Apptainer reads variables that begin with its prefix and runs their values through a shell. Characters that a shell
+# would expand are therefore escaped.
 
-# $2 with a backslash before each of the characters $1 (a pattern's bracket). Result in $muster_escaped.
+# Puts a backslash before each character of $2 that is in $1 (characters of a bracket pattern). Result in
+# $muster_escaped.
 muster_escape() {
     muster_escaped=
     muster_rest=$2
@@ -17,16 +18,17 @@ muster_escape() {
     done
 }
 
-# Where ranks are started inside, by torchrun, the image has to have sh. An image that has to be unpacked is not asked.
+# Checks that the image $2 starts sh: torchrun starts its ranks inside. An image that has to be unpacked is not checked.
 muster_image_has_sh() {
     eval "[ -z \"\${$3_UNSQUASH:-}\" ]" || return 0
     "$1" --quiet exec "$2" sh -c : </dev/null >/dev/null 2>&1 || muster_stop \
-        "the image $2 does not start sh on $muster_here, which torchrun's ranks need" \
-        "try $1 exec $2 sh; --launcher srun needs no sh in the image"
+        "the image $2 cannot start sh on $muster_here, but the ranks of torchrun need sh" \
+        "try $1 exec $2 sh; with --launcher srun the image does not need sh"
 }
 
-# The host's libraries after $3 are bound into the image $2, whose C library must not be older than what they were
-# linked with. Asked once a node; an image that has to be unpacked, or that has no getconf, is not asked.
+# Checks that the C library of the image $2 is not older than the one that the host's libraries after $3 need: they are
+# bound into the image. One rank of each node checks. An image that has to be unpacked, or has no getconf, is not
+# checked.
 muster_image_loads() {
     eval "[ -z \"\${$3_UNSQUASH:-}\" ]" || return 0
     [ "${muster_local_rank:-0}" -eq 0 ] || return 0
@@ -42,18 +44,18 @@ muster_image_loads() {
         muster_wants=$(grep -ao 'GLIBC_2\.[0-9][0-9]*' "$muster_path" 2>/dev/null | sort -t. -k2 -n | tail -n 1)
         muster_wants=${muster_wants#GLIBC_2.}
         [ "$muster_has" -ge "${muster_wants:-0}" ] || muster_stop \
-            "the image $muster_of has glibc 2.$muster_has, and the host's $muster_path, which is bound into it, needs 2.$muster_wants" \
-            'build the image on a newer base: the fabric of this site is reached through that library'
+            "the image $muster_of has glibc 2.$muster_has, but $muster_path of the host, which is bound into the image, needs 2.$muster_wants" \
+            'build the image on a newer base: the ranks reach the fabric of this site through that library'
     done
 }
 
-# GPUs are asked for and no profile says which: this node knows.
+# Turns on the engine's support for this node's GPUs, where the site profile does not name their kind.
 muster_image_gpus() {
     [ ! -e /dev/nvidiactl ] || export "$1_NV=1"
     [ ! -e /dev/kfd ] || export "$1_ROCM=1"
 }
 
-# The run directory and the job's own temporary directory, where they lie under none of the paths after $1.
+# Binds the run directory and the job's temporary directory, unless one of the paths after $1 already holds them.
 muster_image_takes() {
     muster_prefix=$1
     shift
@@ -71,7 +73,7 @@ muster_image_takes() {
     [ -z "$muster_more" ] || eval "export ${muster_prefix}_BIND=\"\${${muster_prefix}_BIND:+\$${muster_prefix}_BIND,}\$muster_more\""
 }
 
-# The variables after $1 that are set.
+# Passes on the variables after $1 that are set.
 muster_image_gets() {
     muster_prefix=$1
     shift
@@ -84,14 +86,15 @@ muster_image_gets() {
     done
 }
 
-# What the MPI outside tells its ranks, for the MPI inside: without it each would be a world of its own.
+# Passes on the variables by which the MPI of the host identifies its ranks. Without them each rank in the image would
+# be alone.
 muster_image_joins() {
     for muster_name in $(env | sed -n 's/^\(OMPI_[A-Za-z0-9_]*\)=.*/\1/p; s/^\(PMIX\{0,1\}2\{0,1\}_[A-Za-z0-9_]*\)=.*/\1/p'); do
         muster_image_gets "$1" "$muster_name"
     done
 }
 
-# The folder $2 last on PYTHONPATH, told in the variable $1: behind the user's, else behind what the image has.
+# Puts the folder $2 last on PYTHONPATH, by the variable $1: after the user's value, else after the image's value.
 muster_image_library() {
     eval "muster_value=\${$1-}"
     if [ -n "$muster_value" ]; then

@@ -1,5 +1,6 @@
-# A file, the image $3, is mounted by a setuid helper or by FUSE. Where users have neither, the engine unpacks it for
-# every rank (--unsquash); of several ranks on a node, or with an engine that cannot, one unpacks it for all of them.
+# The image $3 is a file, which a setuid helper or FUSE mounts. Where users have neither, the engine unpacks the image
+# for every rank (--unsquash). If a node has several ranks, or the engine has no --unsquash, one rank unpacks it for
+# all.
 muster_image_opens() {
     [ ! -w /dev/fuse ] || return 0
     muster_program=$(command -v "$1")
@@ -15,12 +16,13 @@ muster_image_opens() {
         muster_image_unpack "$1" "$2" "$3"
         muster_how="every node unpacks the image once, to $muster_unpacked, until the end of the job"
     fi
-    # shellcheck disable=SC2154  # of the part that tells who this is
-    [ "$muster_rank" -ne 0 ] || printf 'muster: /dev/fuse is closed to users on %s: %s\n' "$muster_here" "$muster_how" >&2
+    # shellcheck disable=SC2154  # another part of the prologue sets it
+    [ "$muster_rank" -ne 0 ] || printf 'muster: users may not open /dev/fuse on %s: %s\n' "$muster_here" "$muster_how" >&2
 }
 
-# The image $3 as a directory of this node's own; the first rank here makes it, the others wait for its end. What a
-# killed job of ours left here goes first. Rank 0 tells the script, which removes it.
+# Unpacks the image $3 into a directory of this node. The first rank of the node unpacks, the other ranks wait for it.
+# What this user's killed jobs left on the node is removed first. Rank 0 leaves a mark for the script, which removes the
+# directory.
 muster_image_unpack() {
     muster_name=.muster-image-${MUSTER_JOB:-0}
     muster_place=${TMPDIR:-/tmp}/$muster_name.$muster_port.$muster_here
@@ -31,17 +33,17 @@ muster_image_unpack() {
                 muster_image_remove "${muster_path%/owner}"
         done
         (umask 077 && mkdir "$muster_place") || muster_stop "the directory $muster_place cannot be made on $muster_here" \
-            'name another with TMPDIR'
+            'name another place with TMPDIR'
         echo "$$" >"$muster_place/owner"
         eval "export $2_TMPDIR=\$muster_place"
         muster_said=$("$1" build --sandbox "$muster_place/image" "$3" </dev/null 2>&1)
         muster_status=$?
         unset "$2_TMPDIR"
-        # On a disk that is full nothing can be told before there is room again.
+        # On a full disk the status can only be written after the image is removed.
         [ "$muster_status" -eq 0 ] || muster_image_remove "$muster_place/image"
         echo "$muster_status" >"$muster_place/status.new" && mv "$muster_place/status.new" "$muster_place/status"
     else
-        # What somebody else has made under this name is not waited for: the first rank cannot make its own.
+        # A directory of another user under this name is ignored: the first rank stops with an error of its own then.
         until [ -O "$muster_place" ] && [ ! -L "$muster_place" ] && [ -e "$muster_place/status" ]; do sleep 0.1 2>/dev/null || sleep 1; done
         read -r muster_status <"$muster_place/status"
     fi
@@ -49,28 +51,28 @@ muster_image_unpack() {
         [ "${muster_local_rank:-0}" -eq 0 ] || exit 2
         muster_image_remove "$muster_place"
         muster_stop "the image $3 cannot be unpacked on $muster_here: $(muster_image_complaint "$muster_said")" \
-            "there has to be room for it in ${TMPDIR:-/tmp}; TMPDIR names another place, and a sandbox directory needs no unpacking"
+            "make room in ${TMPDIR:-/tmp}, name another place with TMPDIR, or use a sandbox directory, which needs no unpacking"
     fi
-    # shellcheck disable=SC2034  # of the words below
+    # shellcheck disable=SC2034  # muster_image_words uses it
     muster_packed=$3
-    export "$2_UNSQUASH=1" # so that nobody asks the file
+    export "$2_UNSQUASH=1" # no later check runs the packed file
     muster_unpacked=$muster_place/image
 }
 
-# The line in what an engine said that tells what is wrong, else its last.
+# Prints the line of an engine's output $1 that names the cause, else its last line.
 muster_image_complaint() {
     muster_line=$(printf '%s\n' "$1" | grep -i -e FATAL -e 'no space' | tail -n 1)
     printf '%s' "${muster_line:-$(printf '%s\n' "$1" | tail -n 1)}"
 }
 
-# A tree may hold directories that are closed to their owner.
+# Removes the tree $1, which may hold directories that their owner may not enter.
 muster_image_remove() {
     chmod -R u+rwX "$1" 2>/dev/null
     rm -rf "$1"
 }
 
-# The command, with the directory in the place of the file: the word behind --pwd and its value.
-# shellcheck disable=SC2016,SC2034  # the prologue runs it, where its own words are
+# Replaces the image file in the command with the directory: it is the word after --pwd and its value.
+# shellcheck disable=SC2016,SC2034  # the prologue runs this text with the words of its command
 muster_image_words='
 if [ -n "${muster_unpacked:-}" ]; then
     unset APPTAINER_UNSQUASH SINGULARITY_UNSQUASH

@@ -1,4 +1,5 @@
-# What jax.distributed.initialize() needs besides its rank: the port of the meeting, or the one that an agent left free.
+# Sets the address for jax.distributed.initialize(), with the port of the meeting point, or a port that the agent leaves
+# free.
 if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
     muster_jax_port=${muster_jax_port:-$MASTER_PORT}
     case $MASTER_ADDR in

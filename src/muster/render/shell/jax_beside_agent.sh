@@ -1,3 +1,4 @@
-# The agent's store holds the port of the meeting: JAX takes the next one, and the one before where a firewall's range ends.
+# The agent's store uses the port of the meeting point. JAX takes the next port, or the port before at the end of the
+# range.
 muster_jax_port=$((MASTER_PORT + 1))
 [ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))

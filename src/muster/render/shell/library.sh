@@ -1,4 +1,5 @@
-# The rank library comes last: an environment's own `muster`, and everything else, is found first.
+# Puts the rank library last on PYTHONPATH: Python finds everything else first, also another `muster` in the
+# environment.
 muster_add_library() {
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$1"
 }

@@ -1,4 +1,4 @@
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
+# Finds the first name of the Slurm node list $1: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
 muster_first_host() {
     muster_first=
     muster_list=$1
@@ -18,19 +18,20 @@ muster_first_host() {
     done
 }
 
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
+# Computes a port from the ids of job $1 and step $2. Jobs that follow each other get different ports, all of them below
+# the ephemeral range. Result in $muster_port.
 muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
 }
 
-# Whether something on this host already listens on port $1.
+# Succeeds if a program on this host already listens on port $1.
 muster_port_is_taken() {
     muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
     [ -n "$muster_listening" ]
 }
 
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
+# Finds listeners on port $1 in the kernel's tables (0A: listening), for hosts without ss. With 4,000 open sockets grep
+# takes 3 ms; a shell, which reads line by line, takes 0.8 s (dash) or 24 s (bash).
 muster_listening_in_tables() {
     muster_hex=$(printf '%04X' "$1")
     if command -v grep >/dev/null; then

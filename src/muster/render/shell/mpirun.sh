@@ -1,5 +1,5 @@
-# The hosts in rank order, and this mpirun's own words for hosts, labels and variables. $1: whether lines are labelled;
-# then the variables that the job sets, and behind -- the site's own words.
+# Builds the flags of this mpirun for hosts (in rank order), labels and variables. $1: 1 if each line gets a label; then
+# the variables that the job sets; after -- the site's own flags.
 muster_mpirun_words() {
     local names=() kind
     muster_label=$1
@@ -21,7 +21,7 @@ muster_mpirun_words() {
         names=("${names[@]:0:$muster_nodes}")
         export MUSTER_NODES="${names[*]}"
     fi
-    # Two starts in one job have the same job and, with --master-port, the same port.
+    # Two runs in one job have the same job id and, with --master-port, the same port. This name tells them apart.
     export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
     export MUSTER_DIRECTORY=$PWD
     muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY)
@@ -29,15 +29,15 @@ muster_mpirun_words() {
     case $kind in
     *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
     *HYDRA* | *Hydra* | *'Intel(R) MPI'*) muster_hydra "${names[@]}" ;;
-    *) muster_stop "mpirun is neither Open MPI's nor MPICH's: ${kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
+    *) muster_stop "this mpirun belongs neither to Open MPI nor to MPICH: ${kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
     esac
 }
 
-# Open MPI's words for these hosts.
+# Builds the flags of Open MPI for the hosts $@.
 muster_open_mpi() {
     local name slots=${*/%/:$muster_ntasks_per_node} hosts=$* binding=(--bind-to none)
     local ranks=(--map-by "ppr:$muster_ntasks_per_node:node") agents=(--map-by ppr:1:node)
-    # What the site says of mapping and binding replaces ours, for the ranks; an agent has the whole node.
+    # The site's flags for mapping and binding replace Muster's, for the ranks. An agent always has the whole node.
     muster_mpirun_agents=("${binding[@]}")
     case " ${muster_mpirun_site[*]} " in *bind-to* | *:pe=*) binding=() ;; esac
     case " ${muster_mpirun_site[*]} " in *map-by*) ranks=() ;; esac
@@ -54,7 +54,7 @@ muster_open_mpi() {
     done
 }
 
-# MPICH's words for these hosts.
+# Builds the flags of MPICH (Hydra) for the hosts $@.
 muster_hydra() {
     local hosts=$*
     muster_mpirun_ranks=(-genvall "${muster_mpirun_site[@]}")

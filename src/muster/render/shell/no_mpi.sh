@@ -1,8 +1,9 @@
-# A program that finds its MPI's numbers takes them for its own. A rank of torchrun's is no rank of MPI.
+# Unsets the variables of MPI: they describe the agent. A rank of torchrun is not a rank of MPI, but a program that
+# finds them takes them for its own.
 while read -r muster_word muster_name; do
     case $muster_word in
     export) ;;
-    declare) muster_name=${muster_name#-* } ;; # bash, where it is not asked to be POSIX's
+    declare) muster_name=${muster_name#-* } ;; # bash that is not in POSIX mode
     *) continue ;;
     esac
     muster_name=${muster_name%%=*}

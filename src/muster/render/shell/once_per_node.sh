@@ -1,6 +1,6 @@
-# Once on every node before its ranks: the first local rank runs it, the others wait for its end, not for a sleep. The
-# mark of the end lies in a directory that the first rank made: what belongs to anybody else is no mark. The rank that
-# reads it last removes it.
+# Runs the node prologue $@ once on every node, before the ranks. The first local rank runs it and then makes a mark;
+# the other ranks wait for the mark. The mark lies in a directory that the first rank made, and counts only if this user
+# owns it. The rank that reads it last removes it.
 muster_node_prologue() {
     muster_marks=/tmp/.muster-$muster_id-$muster_port
     if [ "$muster_local_rank" -eq 0 ]; then
@@ -18,17 +18,17 @@ muster_node_prologue() {
     fi
 }
 
-# A new directory, whatever others have made in /tmp, with the status $1 in it.
+# Makes the mark: a new directory in /tmp with the status $1 in it. Directories of other users are left alone.
 muster_make_mark() {
     muster_try=0
     until (umask 077 && mkdir "$muster_marks.$muster_try") 2>/dev/null; do
         muster_try=$((muster_try + 1))
-        [ "$muster_try" -lt 100 ] || muster_stop "no directory $muster_marks.0 can be made, nor $muster_marks.99" 'is /tmp full?'
+        [ "$muster_try" -lt 100 ] || muster_stop "neither the directory $muster_marks.0 nor any up to $muster_marks.99 can be made" 'is /tmp full?'
     done
     (umask 077 && echo "$1" >"$muster_marks.$muster_try/new" && mv -f "$muster_marks.$muster_try/new" "$muster_marks.$muster_try/status")
 }
 
-# The directory in which this user's mark lies. Result in $muster_mark.
+# Finds the directory of this user's mark. Result in $muster_mark.
 muster_find_mark() {
     for muster_mark in "$muster_marks".*; do
         [ -L "$muster_mark" ] || [ ! -O "$muster_mark" ] || [ ! -f "$muster_mark/status" ] || return 0
@@ -36,5 +36,5 @@ muster_find_mark() {
     return 1
 }
 
-# How many words these are. Result in $muster_count.
+# Counts the words $@. Result in $muster_count.
 muster_count_words() { muster_count=$#; }

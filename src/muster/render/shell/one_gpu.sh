@@ -1,4 +1,4 @@
-# Every rank sees its own GPU alone.
+# Every rank sees only its own GPU.
 for muster_name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES; do
     eval "muster_visible=\${$muster_name:-}"
     muster_index=0

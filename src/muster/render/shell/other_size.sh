@@ -1,4 +1,4 @@
-# A line of the job was decided for another size.
+# Ends a job that runs with another size than it was planned for, with the sentence $1.
 muster_other_size() {
-    muster_stop "$1" 'write the script anew for this size: muster plan'
+    muster_stop "$1" 'write a new script for this size with muster plan'
 }

@@ -1,8 +1,9 @@
-# Values that are passed on by name stand in no script: `muster run` brings them in its environment, `muster submit` in
-# a file that its owner alone can read and that goes as soon as it has been read; else they are this job's own.
+# Sets the variables $@, which are passed on by name: their values are not in the script. `muster run` hands them over
+# in its environment, `muster submit` in a file that only its owner can read and that the job removes after reading.
+# Without either, the values of this job's own environment are used.
 muster_pass() {
     local name entry place file missing=()
-    # shellcheck disable=SC2154  # of the script
+    # shellcheck disable=SC2154  # the script sets it
     file=$muster_run_dir/passed
     if [ ! -f "$file" ] && [ -n "${SLURM_JOB_ID:-}" ] && ! compgen -v MUSTER_PASSED_ >/dev/null; then
         place=$(scontrol show job "$SLURM_JOB_ID" 2>/dev/null | sed -n 's/^ *Command=\(.*\)\/job\.sh$/\1/p' | head -n 1)
@@ -23,11 +24,12 @@ muster_pass() {
         fi
     done
     [ "${#missing[@]}" -eq 0 ] || printf 'muster: warning: %s\n\nhint: %s\n' \
-        "this job was not given ${missing[*]}, which it passes on to its ranks: they start without" \
-        'muster submit hands it over; by hand, from a shell that has it: sbatch --export=ALL FILE' >&2
+        "the job passes ${missing[*]} on to its ranks, but nothing handed over a value: the ranks start without" \
+        'muster submit hands values over; by hand: sbatch --export=ALL FILE, in a shell where the variable is set' >&2
 }
 
-# After the last run nobody needs the file any more. A run that Slurm ends may be one that it puts back into the queue.
+# Removes the file after the last attempt. An attempt that Slurm ended may be put back into the queue, so its file
+# stays.
 muster_passed_on() {
     [ -n "${muster_interrupted:-}" ] || rm -f "$muster_passed"
 }

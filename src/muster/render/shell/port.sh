@@ -1,4 +1,5 @@
-# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
+# Chooses a free port for the meeting point, if the job's script runs on the host of rank 0: jobs that start side by
+# side then take different ports.
 muster_choose_port() {
     muster_first_host "$SLURM_JOB_NODELIST"
     read -r muster_here </proc/sys/kernel/hostname

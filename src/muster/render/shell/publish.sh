@@ -1,8 +1,8 @@
-# The threads of a rank, and the variables of torch.
+# Sets the threads of the rank and the variables that torch reads.
 muster_own_mask
 muster_threads_of_mask "$muster_cpus" "$muster_local_size" "${MUSTER_CPUS:-0}"
 [ "${MUSTER_CPUS:-1}" -le 1 ] || [ "$muster_cpu_count" -ne 1 ] || muster_stop \
-    "rank $muster_rank may use one CPU (number $muster_cpus) of the $MUSTER_CPUS that were asked for" \
+    "rank $muster_rank may use only one CPU (number $muster_cpus) of the $MUSTER_CPUS that were asked for" \
     'the step was started without --cpus-per-task: let Muster write the srun line'
 [ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS="$muster_threads"
 
@@ -15,5 +15,5 @@ export GROUP_RANK="$muster_node_rank" GROUP_WORLD_SIZE="$muster_nodes" NODE_RANK
 export ROLE_NAME=default ROLE_RANK="$muster_rank" ROLE_WORLD_SIZE="$muster_size"
 export MASTER_ADDR="$muster_address" MASTER_PORT="$muster_port"
 export TORCHELASTIC_RUN_ID="$muster_id" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
-# An agent's store that is promised and not there makes rank 0 wait for ever.
+# With this variable, rank 0 would wait for ever for an agent's store that does not exist.
 unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE

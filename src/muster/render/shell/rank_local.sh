@@ -1,4 +1,4 @@
-# Who this rank is: the supervisor on this machine has said it.
+# Who this rank is, from the variables of Muster's supervisor on this machine.
 muster_rank=$MUSTER_LOCAL_PROCID
 muster_size=$MUSTER_NTASKS
 muster_local_rank=$MUSTER_LOCAL_LOCALID

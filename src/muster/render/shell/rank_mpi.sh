@@ -1,4 +1,4 @@
-# Who this rank is, from Open MPI's or MPICH's variables. Slurm's are the daemon's here, not the rank's.
+# Who this rank is, from the variables of Open MPI or MPICH. Slurm's variables describe MPI's daemon here, not the rank.
 if [ -n "${OMPI_COMM_WORLD_RANK:-}" ]; then
     muster_rank=$OMPI_COMM_WORLD_RANK
     muster_size=$OMPI_COMM_WORLD_SIZE
@@ -10,10 +10,10 @@ elif [ -n "${PMI_RANK:-}" ]; then
     muster_local_rank=${MPI_LOCALRANKID:-}
     muster_local_size=${MPI_LOCALNRANKS:-}
 else
-    muster_stop 'this rank was not started by mpirun: neither OMPI_COMM_WORLD_RANK nor PMI_RANK is there' \
+    muster_stop 'this rank was not started by mpirun: neither OMPI_COMM_WORLD_RANK nor PMI_RANK is set' \
         'load the MPI module whose mpirun starts the ranks, or use --launcher srun'
 fi
-# mpirun was given the nodes in this order, so the place of this host's name in it is the node's rank.
+# mpirun got the nodes in this order, so the position of this host's name in the list is the rank of the node.
 read -r muster_here </proc/sys/kernel/hostname
 muster_nodes=0
 muster_node_rank=
@@ -23,7 +23,7 @@ for muster_name in ${MUSTER_NODES:-$muster_here}; do
 done
 if [ -z "$muster_node_rank" ]; then
     [ $((muster_size % muster_nodes)) -eq 0 ] || muster_stop \
-        "this host calls itself $muster_here, which is none of: ${MUSTER_NODES:-}" 'use --launcher srun on this site'
+        "the name of this host, $muster_here, is not in the list of nodes: ${MUSTER_NODES:-}" 'use --launcher srun on this site'
     muster_node_rank=$((muster_rank / (muster_size / muster_nodes)))
 fi
 [ -n "$muster_local_rank" ] || muster_local_rank=$((muster_rank % (muster_size / muster_nodes)))

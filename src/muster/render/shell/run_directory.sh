@@ -1,4 +1,4 @@
-# submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
+# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log. Without that, the directory is made.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_output%/logs/batch.log}

@@ -1,4 +1,5 @@
-# The output goes to where the run was typed: the directory is made by what writes into it.
+# Names the run directory. The output goes to the terminal, so the directory is only made when something is written
+# there.
 muster_find_run_directory() {
     muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
 }

@@ -1,4 +1,5 @@
-# The size that was granted, so that `sbatch -N 8 FILE` scales; the planned one where Slurm does not say it.
+# Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works with another number of nodes. Where Slurm does not
+# name it, the planned size is used.
 muster_take_size() {
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$1}

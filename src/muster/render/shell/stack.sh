@@ -1,6 +1,6 @@
-# What kind of GPUs the torch of an image is built for: cuda, rocm or cpu; nothing where there is none, or of several kinds.
-# Runs inside, in any sh, with builtins only.
-# shellcheck disable=SC2016,SC2034  # it runs elsewhere
+# Prints which GPUs the torch of an image is built for: cuda, rocm or cpu; several if its torches differ; nothing
+# without torch. It runs inside the image, in any sh, with builtins only.
+# shellcheck disable=SC2016,SC2034  # it runs in another shell
 muster_stack_text='
 muster_stack=
 for muster_file in /usr/lib/python3*/*-packages /usr/lib64/python3*/*-packages /usr/local/lib*/python3*/*-packages \
@@ -21,7 +21,7 @@ for muster_file in /usr/lib/python3*/*-packages /usr/lib64/python3*/*-packages /
 done
 echo "stack=$muster_stack"'
 
-# The image $1, whose torch is for $3, on a node of the GPUs $2 (node: those that it has).
+# Checks the image $1, whose torch is built for $3, against the GPUs $2 of the node (node: the GPUs that it has).
 muster_stack_fits() {
     muster_kind=$2
     if [ "$muster_kind" = node ]; then
@@ -31,11 +31,11 @@ muster_stack_fits() {
     fi
     case $muster_kind/$3 in
     cuda/rocm | rocm/cuda)
-        muster_stop "the torch in the image $1 is built for $3, and this node has $muster_kind GPUs" \
-            "an image with torch for $muster_kind, or -g 0 to run without GPUs"
+        muster_stop "the torch in the image $1 is built for $3, but this node has $muster_kind GPUs" \
+            "use an image with torch for $muster_kind, or -g 0 to run without GPUs"
         ;;
     */cpu)
-        [ "${muster_rank:-1}" -ne 0 ] || printf 'muster: warning: the torch in the image %s is built for CPUs, and GPUs are asked for\n' "$1" >&2
+        [ "${muster_rank:-1}" -ne 0 ] || printf 'muster: warning: the torch in the image %s is built for CPUs, but GPUs are asked for\n' "$1" >&2
         ;;
     esac
 }

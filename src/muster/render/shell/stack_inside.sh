@@ -1,4 +1,4 @@
-# Where the prologue itself runs in the image $1: it looks here. $2: as above.
+# Checks the torch of the image $1 from inside, where the prologue itself runs in the image. $2: the GPUs of the node.
 muster_stack_here() {
     [ "${muster_local_rank:-0}" -eq 0 ] || return 0
     muster_stack=$(eval "$muster_stack_text")

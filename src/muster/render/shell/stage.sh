@@ -1,23 +1,23 @@
-# Staging: copies on the nodes' own disks, the same on all of them or on none. What cannot be staged is said, and the
-# shared one is used: the job goes on.
+# Staging: copies on the nodes' own disks, on all nodes or on none. If a thing cannot be staged, a warning names it and
+# the ranks use the shared one.
 muster_stage_warn() { printf 'muster: warning: %s\n' "$*" >&2; }
 
-# Starts the helper of every node of the job. $1: the folder of the nodes, $2: where what ranks write is brought, or -.
+# Starts a helper on every node of the job. $1: the folder on the nodes, $2: where to bring what the ranks write (or -).
 muster_stage_begin() {
     muster_stage_top=$1/muster-stage-$UID
     muster_stage_out=$2
-    [ "$2" = - ] || mkdir -p "$2" || muster_stop "the directory $2, where what is written is to be brought, cannot be made" \
-        'give another with --stage-out'
+    [ "$2" = - ] || mkdir -p "$2" || muster_stop "the directory $2, for the files that the ranks write, cannot be made" \
+        'give another one with --stage-out'
     muster_stage_nodes=$SLURM_JOB_NUM_NODES
     muster_stage_mounts=()
     muster_stage_trouble=
     muster_stage_alive=1
-    # Helpers that have ended are found out by what they do not say.
+    # A helper that has ended is noticed by its missing answers.
     trap '' PIPE
-    # Beside the ranks, and beyond Ctrl-C: what they wrote is still to be brought.
+    # The helpers run beside the ranks and ignore Ctrl-C: they still have to bring what the ranks wrote.
     coproc muster_stage_step {
         trap '' INT
-        # shellcheck disable=SC2016,SC2154  # the nodes fill it in; the text stands above
+        # shellcheck disable=SC2016,SC2154  # the shell on the nodes expands it; another part sets the text
         exec srun --overlap --nodes="$muster_stage_nodes" --ntasks="$muster_stage_nodes" --ntasks-per-node=1 \
             --mpi=none --export=ALL --kill-on-bad-exit=0 --quiet --input=all --job-name=muster-stage \
             sh -c 'exec sh -c "$1" muster-stage "$2" "$3" "$4" "$SLURM_NODEID" "$5"' muster-stage \
@@ -29,7 +29,7 @@ muster_stage_begin() {
     muster_stage_hear start ready || muster_stage_lose "$muster_stage_trouble"
 }
 
-# Nothing is staged, because of $1: said once.
+# Gives up staging because of $1, with one warning.
 muster_stage_lose() {
     [ "$muster_stage_alive" -eq 0 ] || muster_stage_warn "nothing is staged: $1; all ranks use the shared files"
     muster_stage_alive=0
@@ -38,7 +38,7 @@ muster_stage_lose() {
     kill "$muster_stage_pid" 2>/dev/null
 }
 
-# An answer about $1 from every node; true where all of them say $2. Chunks that one node has sent are announced to all.
+# Reads an answer about $1 from every node. Succeeds if all answers are $2. If a node has sent a chunk, all are told.
 muster_stage_hear() {
     local word host about answer count=0 said=()
     muster_stage_answers=()
@@ -56,7 +56,7 @@ muster_stage_hear() {
         case $answer in
         'sent '*) printf 'chunk\t%s\n' "${answer#sent }" >&"$muster_stage_to" ;;
         'unsent '*)
-            muster_stage_trouble="${answer#unsent } does not take the copy: its disk may be full"
+            muster_stage_trouble="${answer#unsent } does not accept the copy: its disk may be full"
             return 1
             ;;
         *)
@@ -64,12 +64,12 @@ muster_stage_hear() {
             muster_stage_answers+=("$answer")
             case $answer in
             "$2" | need) ;;
-            full) muster_stage_trouble="$host has no room for it in $muster_stage_top" ;;
-            foreign) muster_stage_trouble="$muster_stage_top of $host belongs to somebody else" ;;
-            damaged) muster_stage_trouble="$host got a copy that is not what was packed" ;;
-            no-zstd) muster_stage_trouble="$host has no zstd to unpack it with" ;;
-            closed*) muster_stage_trouble="$host lets nobody mount (${answer#closed })" ;;
-            *) muster_stage_trouble="$host says: $answer" ;;
+            full) muster_stage_trouble="$muster_stage_top on $host has no room for it" ;;
+            foreign) muster_stage_trouble="$muster_stage_top on $host belongs to another user" ;;
+            damaged) muster_stage_trouble="the copy on $host differs from what was packed" ;;
+            no-zstd) muster_stage_trouble="$host has no zstd to unpack it" ;;
+            closed*) muster_stage_trouble="$host does not let users mount (${answer#closed })" ;;
+            *) muster_stage_trouble="$host answered: $answer" ;;
             esac
             ;;
         esac
@@ -77,9 +77,9 @@ muster_stage_hear() {
     [ -z "$muster_stage_trouble" ]
 }
 
-# $1: its number, $2: what it is in words, $3: the folder in which it was packed; then the paths that are in it, and
-# after -- those whose change shows that it is packed no more as it is. Where the copy lies: $muster_stage_place.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Stages one thing. $1: its number, $2: its name in words, $3: the folder with its packed form; then the paths in it;
+# after -- the paths whose change makes the packed form old. The path of the copy is in $muster_stage_place.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_thing() {
     local number=$1 what=$2 packed=$3 key kind count digest when file=- path paths=() began=$SECONDS
     shift 3
@@ -92,7 +92,7 @@ muster_stage_thing() {
     muster_stage_trouble=
     [ "$muster_stage_alive" -eq 1 ] || return 1
     if ! IFS=$'\t' read -r key kind count digest when 2>/dev/null <"$packed/latest"; then
-        muster_stage_trouble='it is not packed yet, which muster submit and muster run do'
+        muster_stage_trouble='it is not packed yet (muster submit and muster run pack it)'
     else
         for path in "$@"; do
             [ ! "$path" -nt "$packed/latest" ] ||
@@ -121,8 +121,8 @@ muster_stage_thing() {
     printf 'muster: %s: on %s nodes (%s s), as of %s\n' "$what" "$muster_stage_nodes" "$((SECONDS - began))" "$when" >&2
 }
 
-# Every path lies under $muster_stage_place, and is seen at its own name.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Notes the paths $@, which lie under $muster_stage_place: the ranks will see each one under its own name.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_over() {
     local path
     for path in "$@"; do
@@ -130,8 +130,8 @@ muster_stage_over() {
     done
 }
 
-# The folder of the script $1, without what lies in it: Python looks there for everything that it imports.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Copies the folder of the script $1, without its subfolders: Python looks there for each module that it imports.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_script() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     muster_stage_trouble=
@@ -143,45 +143,45 @@ muster_stage_script() {
     fi
 }
 
-# The environment, its Python and what else is packed with it.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Uses the copy of the environment $1, its Python and all other paths that are packed with it.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_environment() {
     muster_stage_environment_at=$muster_stage_place
     printf 'settle\t%s\t%s\n' "$muster_stage_place" "$1" >&"$muster_stage_to"
     muster_stage_over "$@"
-    # Under this name it is started: the folders above it are then the node's own, too.
+    # The environment is started under this name: the folders above it are then on the node's disk, too.
     export MUSTER_STAGE_ENV=$1 MUSTER_STAGE_ENV_HERE=$muster_stage_place$1
 }
 
-# The path $1 was left out of its archive: it stays the shared one.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Keeps the shared path $1, which is not in the archive.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_except() {
     muster_stage_mounts+=("$1"$'\t'"$muster_stage_place$1")
 }
 
-# The word $1 of the command is the image $2: its own copy is started.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Starts the copy of the image $2, which the command names as $1.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_image() {
     export MUSTER_STAGE_IMAGE=$1 MUSTER_STAGE_IMAGE_HERE=$muster_stage_place$2
 }
 
-# What the ranks find, and what they write.
+# Names the node's folder for the ranks: what they find there, and where they write.
 muster_stage_ready() {
     [ "$muster_stage_alive" -eq 1 ] || return 1
     export MUSTER_STAGE=$muster_stage_top/job-$SLURM_JOB_ID
     [ "$muster_stage_out" = - ] || muster_stage_mounts+=("$MUSTER_STAGE/out"$'\t'"$muster_stage_out")
 }
 
-# The folder $1 of the rank library.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Stages the folder $1 of the rank library.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_library() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     printf 'library\t%s\n' "$1" >&"$muster_stage_to"
     export MUSTER_STAGE_LIBRARY=$1
 }
 
-# The copies take the places of the shared ones, in a view of the files that the ranks of each node enter.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Mounts the copies over the shared paths, in a mount namespace that the ranks of each node enter.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_mount() {
     muster_stage_ready || return 0
     if [ "${#muster_stage_mounts[@]}" -eq 0 ]; then
@@ -198,14 +198,15 @@ muster_stage_mount() {
     return 1
 }
 
-# Nobody may mount. An environment that works under another name ($1; else -) is used under that of its copy.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Decides what to use where users may not mount. An environment that works under another path ($1; else -) is used under
+# the path of its copy.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_closed() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     if [ "$1" != - ] && [ -n "${muster_stage_environment_at:-}" ]; then
-        muster_stage_warn "$muster_stage_trouble: the environment is used as $MUSTER_STAGE_ENV_HERE, all else where it is shared"
+        muster_stage_warn "$muster_stage_trouble: the ranks use the environment as $MUSTER_STAGE_ENV_HERE and all other shared files"
     elif [ -n "${muster_stage_environment_at:-}" ]; then
-        muster_stage_warn "$muster_stage_trouble, and the environment holds its own path (it is not relocatable): all ranks use the shared files"
+        muster_stage_warn "$muster_stage_trouble, and the environment contains its own path (it is not relocatable): all ranks use the shared files"
         unset MUSTER_STAGE_ENV
     else
         muster_stage_warn "$muster_stage_trouble: all ranks use the shared files"
@@ -213,8 +214,8 @@ muster_stage_closed() {
     muster_stage_out=-
 }
 
-# The image sees the copies under the names of the shared ones, by its engine's variable $1.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Binds the copies into the image under the shared paths, by its engine's variable $1.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_bind() {
     muster_stage_ready || return 0
     trap - PIPE
@@ -228,12 +229,12 @@ muster_stage_bind() {
     [ -z "$binds" ] || export MUSTER_STAGE_BINDS="$1 $binds"
 }
 
-# The ranks have ended: what they wrote is brought home, and the helpers end.
+# Brings what the ranks wrote, and ends the helpers.
 muster_stage_end() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     local word host about answer seen=0
     trap '' PIPE
-    # shellcheck disable=SC2154  # of the script around
+    # shellcheck disable=SC2154  # the script sets it around
     printf 'end\t%s\n' "$muster_run_dir" >&"$muster_stage_to"
     while IFS=$'\t' read -r -t 900 -u "$muster_stage_from" word host about answer; do
         [ "$word" = muster-stage ] || continue
@@ -242,11 +243,11 @@ muster_stage_end() {
             seen=$((seen + 1))
             [ "${answer#brought }" -eq 0 ] || printf 'muster: %s: %s files to %s\n' "$host" "${answer#brought }" "$muster_stage_out" >&2
             ;;
-        out:kept*) muster_stage_warn "what the ranks wrote on $host could not be brought to $muster_stage_out: it stays there in ${answer#kept }" ;;
-        script:*) muster_stage_warn "the script wrote beside itself on $host: that is now in $answer" ;;
+        out:kept*) muster_stage_warn "what the ranks wrote on $host could not be brought to $muster_stage_out: it stays on $host in ${answer#kept }" ;;
+        script:*) muster_stage_warn "the script wrote files into its own folder on $host: they are now in $answer" ;;
         end:*) ;;
         esac
     done
     [ "$muster_stage_out" = - ] || [ "$seen" -eq "$muster_stage_nodes" ] ||
-        muster_stage_warn "$seen of $muster_stage_nodes nodes said that what was written is in $muster_stage_out; else it is there in $muster_stage_top"
+        muster_stage_warn "only $seen of $muster_stage_nodes nodes report that their files are in $muster_stage_out; the others keep them in $muster_stage_top"
 }

@@ -1,9 +1,9 @@
-# On one node of a job, beside its ranks, for as long as they run: takes what is staged, puts it in the place of the
-# shared copy, and brings back what was written. $1: the node's folder, $2: the job, $3: how many nodes there are,
-# $4: this node's number, $5: where what was written is to be brought (or -). It is told what to do line by line, and
-# answers in lines that begin with muster-stage. Nothing under a key is ever half a copy: it was renamed to that name.
+# The helper of one node, which runs as long as the ranks of the job. It receives the copies, mounts them over the
+# shared files, and brings back what the ranks wrote. $1: the node's folder, $2: the job, $3: the number of nodes, $4:
+# this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, and answers in lines
+# that begin with muster-stage. A copy gets its name only when it is complete.
 umask 077
-# The node's own programs first: an environment that leads on PATH is not to be looked into for each of them.
+# The node's own programs come first: otherwise the shell would search a shared environment for each of them.
 PATH=/usr/bin:/bin:$PATH
 read -r muster_host </proc/sys/kernel/hostname
 muster_host=${SLURMD_NODENAME:-$muster_host}
@@ -18,19 +18,19 @@ muster_sender=
 muster_holder=
 muster_next=0
 
-# Lines of several processes: each is written at once.
+# Answers in one write, since several processes write lines.
 muster_tell() {
     printf 'muster-stage\t%s\t%s\t%s\n' "$muster_host" "$1" "${2:--}"
 }
 
-# Remove these, also where a directory is closed to its owner.
+# Removes the trees $@, which may hold directories that their owner may not change.
 muster_remove() {
     chmod -R u+w "$@" 2>/dev/null
     rm -rf "$@"
 }
 
-# Is the copy that is asked for here? $1: its number, $2: key, $3: tree.zst, tree or file, $4: chunks, $5: digest of
-# the list of them, $6: the folder they lie in, $7: the path of the one file.
+# Answers whether this node has the copy. $1: its number, $2: its key, $3: tree.zst, tree or file, $4: the number of
+# chunks, $5: the digest of their list, $6: the folder of the chunks, $7: the path of a single file.
 muster_look() {
     muster_number=$1
     muster_key=$2
@@ -44,7 +44,7 @@ muster_look() {
     muster_trouble=
     muster_next=0
     if [ -e "$muster_place/.muster-$muster_digest" ]; then
-        touch "$muster_place" # used today: not to be cleaned
+        touch "$muster_place" # a copy that was used today is not removed
         muster_tell "$1" have
     elif [ "$muster_kind" = tree.zst ] && ! command -v zstd >/dev/null; then
         muster_tell "$1" no-zstd
@@ -55,7 +55,7 @@ muster_look() {
     fi
 }
 
-# The copy comes: every node sends its share of the chunks to all, so that no single link carries everything.
+# Fetches the copy: every node sends its share of the chunks to all nodes, so that no single link carries everything.
 muster_fetch() {
     mkdir -p "$muster_in" && cp "$muster_from/chunks" "$muster_in/chunks" 2>/dev/null || muster_trouble=full
     [ "$(sha256sum <"$muster_in/chunks" 2>/dev/null)" = "$muster_digest  -" ] || muster_trouble=${muster_trouble:-damaged}
@@ -68,7 +68,7 @@ muster_fetch() {
     muster_sender=$!
 }
 
-# A place for the copy, and the program that fills it from the chunks.
+# Makes the draft of the copy, and starts the program that fills it from the chunks.
 muster_begin_unpacking() {
     mkdir -p "$muster_draft" || return 1
     if [ "$muster_kind" = file ]; then
@@ -85,7 +85,7 @@ muster_begin_unpacking() {
     exec 4>"$muster_in/pipe"
 }
 
-# Send the chunks of this node to all nodes.
+# Sends the chunks of this node to all nodes.
 muster_send() {
     exec 4>&-
     muster_chunk=$muster_node
@@ -102,7 +102,7 @@ muster_send() {
     done
 }
 
-# Chunk $1 lies on every node. Each is verified before anything is made of it; they are taken in their order.
+# Takes the chunk $1, which is now on every node. The chunks are verified and unpacked in their order.
 muster_take() {
     : >"$muster_in/$(printf '%06d' "$1").here"
     while [ "$muster_next" -lt "$muster_count" ]; do
@@ -124,7 +124,7 @@ muster_take() {
     muster_finish
 }
 
-# All chunks are taken: the copy gets its name, or there is none.
+# Gives the copy its name after the last chunk, or removes it.
 muster_finish() {
     if [ -n "$muster_draft" ]; then
         if [ "$muster_kind" != file ] && [ -p "$muster_in/pipe" ]; then
@@ -132,7 +132,7 @@ muster_finish() {
             wait "$muster_unpacker" || muster_trouble=${muster_trouble:-full}
         fi
         if [ -z "$muster_trouble" ] && : >"$muster_draft/.muster-$muster_digest"; then
-            # Another job may have been faster: then its copy stays.
+            # If another job was faster, its copy stays.
             mv -T "$muster_draft" "$muster_place" 2>/dev/null || [ -e "$muster_place/.muster-$muster_digest" ] ||
                 muster_trouble=full
         fi
@@ -143,7 +143,7 @@ muster_finish() {
     muster_tell "$muster_number" "${muster_trouble:-have}"
 }
 
-# What is not used after all leaves nothing.
+# Removes a copy that will not be used.
 muster_drop() {
     [ -z "$muster_sender" ] || kill "$muster_sender" 2>/dev/null
     exec 4>&-
@@ -152,8 +152,7 @@ muster_drop() {
     muster_remove "$muster_in"
 }
 
-# A virtual environment in the copy $1 that was made at $2, with the Python it was made from: it names both by where
-# they lie here, so that nothing is looked for in the shared folders above them.
+# Corrects the paths in the copy $1 of the virtual environment $2, so that Python searches no shared folder.
 muster_settle() {
     muster_configuration=$1$2/pyvenv.cfg
     [ -e "$muster_configuration" ] || return 0
@@ -161,7 +160,7 @@ muster_settle() {
     case $muster_python in
     "$1"/*) return 0 ;;
     esac
-    [ -e "$1$muster_python" ] || return 0 # the node's own, which was not brought
+    [ -e "$1$muster_python" ] || return 0 # the node's own Python, which is not in the copy
     for muster_path in "$1$2"/bin/python*; do
         case $(readlink "$muster_path") in
         /*) ln -s "$1$muster_python" "$muster_path.$muster_id" && mv -T "$muster_path.$muster_id" "$muster_path" ;;
@@ -171,13 +170,13 @@ muster_settle() {
         mv "$muster_configuration.$muster_id" "$muster_configuration"
 }
 
-# The rank library $1: its folder stands on PYTHONPATH and is looked into for everything that is imported.
+# Links the rank library $1 into a folder of this node: Python searches the folder for every import.
 muster_library() {
     mkdir -p "$muster_job/library" && ln -s "$1/muster" "$muster_job/library/muster"
 }
 
-# The folder that the script is started from: itself a copy, everything beside it a link to the shared original, so
-# that what a script writes into folders beside itself goes where it always did.
+# Makes the folder from which the script $1 is started: Python files are copies, everything else is a link to the shared
+# original. What the script writes into the folders beside it therefore reaches the shared ones.
 muster_script() {
     muster_beside=$muster_job/script
     mkdir -p "$muster_beside" || return 1
@@ -187,11 +186,11 @@ muster_script() {
     : >"$muster_job/script-is-made"
 }
 
-# A process that holds the mounts: the ranks of this node all enter its namespaces, so that they share memory and GPU
-# handles as they would without. Without root a user namespace may mount, and a second one in it is the user again.
+# Starts a process that holds the mounts. All ranks of this node enter its namespaces, so that they still share memory
+# and GPU handles. Users other than root mount in a user namespace; a second one in it gives them their own id again.
 muster_hold() {
     rm -f "$muster_job/holder"
-    # shellcheck disable=SC2016  # the inner shell fills it in
+    # shellcheck disable=SC2016  # the inner shell expands it
     muster_text='
         while IFS=$(printf "\t") read -r local shared; do
             [ -e "$shared" ] || mkdir -p "$shared"
@@ -229,7 +228,7 @@ muster_hold() {
     done
     muster_inside=
     [ ! -e "$muster_job/holder" ] || read -r muster_inside muster_nsenter muster_user <"$muster_job/holder"
-    # Only what can be entered is of use.
+    # The namespace counts only if a program can enter it.
     if [ -n "$muster_inside" ] && muster_enters; then
         muster_tell mount mounted
     else
@@ -239,21 +238,21 @@ muster_hold() {
     fi
 }
 
-# Whether a program gets into the view that the holder has.
+# Succeeds if a program can enter the namespaces of the holder.
 muster_enters() {
-    # shellcheck disable=SC2086  # root needs no user namespace, and no word for it
+    # shellcheck disable=SC2086  # for root the word is empty
     "$muster_nsenter" --target="$muster_inside" --mount $muster_user --preserve-credentials true 2>>"$muster_job/said"
 }
 
-# End the holder of the view.
+# Ends the process that holds the mounts.
 muster_let_go() {
     rm -f "$muster_job/holder"
     [ -z "$muster_holder" ] || kill "$muster_holder" 2>/dev/null
     muster_holder=
 }
 
-# What the ranks wrote, to $1 on the shared file system: whole copies first, beside their names, then each renamed.
-# Of two nodes' files with one name both are kept.
+# Brings what the ranks wrote in $2 to $1 on the shared file system: first as complete copies under other names, which
+# are then renamed. If two nodes wrote files with one name, both are kept.
 muster_bring() {
     muster_claims=$1/.muster-$muster_id
     muster_part=$muster_claims/$muster_host.part
@@ -283,12 +282,12 @@ muster_bring() {
     else
         return 1
     fi
-    # The last one takes the scaffold away.
+    # The last node removes the temporary folder.
     set -- "$muster_claims"/ended/*
     [ $# -lt "$muster_nodes" ] || rm -rf "$muster_claims"
 }
 
-# Bring what the ranks wrote, and say how much it was.
+# Brings what the ranks wrote, and reports how many files.
 muster_bring_all() {
     [ "$muster_out" != - ] && [ -d "$muster_job/out" ] || return 0
     if muster_bring "$muster_out" "$muster_job/out"; then
@@ -300,7 +299,7 @@ muster_bring_all() {
     fi
 }
 
-# A script that wrote beside itself did so here: it is brought beside the run.
+# Brings what the script wrote into its own folder, to a folder beside the run.
 muster_beside_script() {
     [ -d "$muster_job/script" ] || return 0
     muster_new=$(find "$muster_job/script" -mindepth 1 -maxdepth 1 ! -type l ! -name '*.py' ! -name __pycache__ \
@@ -312,7 +311,7 @@ muster_beside_script() {
         muster_tell script "$1/beside-script/$muster_host"
 }
 
-# Leave nothing of this job on the node.
+# Removes everything of this job from the node.
 muster_clean_up() {
     [ -z "${muster_draft:-}" ] || muster_drop
     muster_let_go
@@ -322,8 +321,9 @@ muster_clean_up() {
     [ ! -e "$muster_job" ] || { sleep 1 && muster_remove "$muster_job"; }
 }
 
-# The job is being ended: its ranks are told at the same moment and may write until they have ended, then it is
-# brought home in what is left of the cluster's KillWait. Ranks that go on, because the signal came early, are waited for.
+# Handles SIGTERM: Slurm ends the job and signals its ranks at the same moment. They may write until they have ended;
+# then their files are brought, in what is left of the cluster's KillWait. If the ranks go on, the helper waits for
+# them.
 muster_on_signal() {
     trap '' TERM
     muster_tries=0
@@ -340,7 +340,7 @@ muster_on_signal() {
     exit 143
 }
 
-# Whether a rank of this node still runs.
+# Succeeds if a rank of this node still runs.
 muster_ranks_run() {
     for muster_path in "$muster_job"/ranks/*; do
         kill -0 "${muster_path##*/}" 2>/dev/null && return 0
@@ -348,8 +348,8 @@ muster_ranks_run() {
     return 1
 }
 
-# What helpers that were killed have left, unless ranks' files are in it that nobody has brought; and copies that no
-# job has used for two weeks, where no other job is on this node: it may have been reading its own for longer.
+# Removes what killed helpers left, except files of ranks that were not brought yet. Removes copies that no job has used
+# for two weeks, unless another job is on this node: it may have been reading its copy for longer.
 muster_sweep() {
     muster_alone=1
     for muster_path in "$muster_top"/job-*; do
@@ -366,7 +366,7 @@ muster_sweep() {
 }
 
 trap muster_on_signal TERM
-# A folder that somebody else has made: nothing in it is ours to trust.
+# A folder that another user made is not trusted.
 mkdir -p "${muster_top%/*}" && mkdir "$muster_top" 2>/dev/null
 if [ -e "$muster_top" ] && { [ ! -O "$muster_top" ] || [ -L "$muster_top" ]; }; then
     muster_tell start foreign

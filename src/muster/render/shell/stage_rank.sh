@@ -1,11 +1,11 @@
-# The staged copies in the place of the shared ones: the words of the command that name what lies elsewhere now, then
-# the view that the helper of this node holds.
+# Uses the staged copies instead of the shared files: first it replaces their paths in the command, then it enters the
+# mount namespace that the helper of this node holds.
 if [ -n "${MUSTER_STAGE:-}" ]; then
     if [ -d "$MUSTER_STAGE/ranks" ]; then
         : >"$MUSTER_STAGE/ranks/$$"
     else
         read -r muster_here </proc/sys/kernel/hostname
-        printf 'muster: warning: nothing is staged on %s: its ranks use the shared files\n' "$muster_here" >&2
+        printf 'muster: warning: no copy is staged on %s: its ranks use the shared files\n' "$muster_here" >&2
         unset MUSTER_STAGE_SCRIPT MUSTER_STAGE_IMAGE MUSTER_STAGE_ENV MUSTER_STAGE_LIBRARY MUSTER_STAGE_BINDS
     fi
     muster_rest=$#
@@ -38,14 +38,15 @@ if [ -n "${MUSTER_STAGE:-}" ]; then
     fi
     if [ -r "$MUSTER_STAGE/holder" ]; then
         read -r muster_holder muster_nsenter muster_user <"$MUSTER_STAGE/holder"
-        # torchrun's prologue begins with the number of words that start Python: these stand before them.
+        # The command of torchrun begins with the number of words that start Python. The words of nsenter come before
+        # them.
         muster_count=
         if [ -n "${muster_counted:-}" ]; then
             muster_count=$1
             shift
         fi
         muster_rest=$#
-        # shellcheck disable=SC2016,SC2086  # the inner shell fills it in; root needs no user namespace and no word for it
+        # shellcheck disable=SC2016,SC2086  # the inner shell expands it; for root the word is empty
         set -- "$muster_nsenter" --target="$muster_holder" --mount $muster_user --preserve-credentials \
             /bin/sh -c 'cd "$0" && exec "$@"' "$PWD" "$@"
         [ -z "$muster_count" ] || set -- "$((muster_count + $# - muster_rest))" "$@"

@@ -1,4 +1,4 @@
-# Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
+# If the node does not have the working directory, Slurm starts the task in /tmp.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
@@ -10,11 +10,11 @@
         'put the environment on a file system that the compute nodes see, or --stage-env'
 }
 
-# Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.
+# Compares the start with the plan: a rank that runs alone, or all ranks on one core, is reported now.
 [ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
-    "$MUSTER_NTASKS ranks were planned and the launcher started $muster_size" 'another launcher may stand in between: take it out of the command'
+    "$MUSTER_NTASKS ranks were planned, but the launcher started $muster_size" 'the command may start another launcher: remove it from the command'
 [ "$muster_nodes" -lt 2 ] || [ -n "${MUSTER_LOCAL_NNODES:-}" ] || case $muster_address in
-'' | localhost | localhost.* | 127.*) muster_stop "the address of rank 0 is '$muster_address', which every node takes for itself" 'leave --master-addr away, or name a host' ;;
+'' | localhost | localhost.* | 127.*) muster_stop "the address of rank 0 is '$muster_address', which means another host on every node" 'omit --master-addr, or name a host' ;;
 esac
 case $muster_address in
 *:*:*) ;; # IPv6

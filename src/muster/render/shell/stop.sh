@@ -1,6 +1,6 @@
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
+# These functions are shared by all prologues: POSIX sh with builtins only, since an image may hold no other program.
 
-# End with the sentence $1 and the hint $2.
+# Stops with the sentence $1 and the hint $2.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
     exit 2

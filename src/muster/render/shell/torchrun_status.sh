@@ -1,5 +1,6 @@
-# torchrun ends with 1 whatever its ranks said; its report names the first failure of each node. The earliest
-# one that was not an ending by torchrun itself (SIGTERM) is the job's. Result in $muster_status.
+# Finds the exit status of the first rank that failed, in the reports $@: torchrun itself always ends with 1. Each node
+# reports its first failure. The earliest one that torchrun did not cause itself (SIGTERM) is the job's. Result in
+# $muster_status.
 muster_torchrun_status() {
     local found
     [ "$muster_status" -ne 0 ] || return 0

@@ -1,4 +1,4 @@
-# $1 with each $ doubled: torchrun reads $$ and ${local_rank} in every word as its own. Result in $muster_word.
+# Doubles each $ of $1: torchrun replaces $$ and ${local_rank} in every word. Result in $muster_word.
 muster_doubled() {
     muster_word=
     muster_tail=$1
@@ -14,7 +14,7 @@ muster_doubled() {
     muster_word=$muster_word$muster_tail
 }
 
-# torchrun itself, under its keeper. The first $1 words start that in Python, in its image if there is one.
+# Builds the command of torchrun under its keeper. The first $1 words start Python, in the image if there is one.
 muster_words=$1
 shift
 muster_rest=$(($# - muster_words))

@@ -1,10 +1,10 @@
-# An image that the ranks had to unpack is removed from every node: a step of its own, and only where rank 0 said so.
-# What another step of this job still uses stays for its own end.
+# Removes the unpacked image from every node, in a step of its own, if rank 0 left its mark. An image that another step
+# of this job still uses stays; that step removes it.
 muster_remove_unpacked() {
-    # shellcheck disable=SC2154  # of the script
+    # shellcheck disable=SC2154  # the script sets it
     local name=.muster-image-$muster_job mark=$muster_run_dir/.muster-image-$muster_job
     [ -e "$mark" ] || return 0
-    # shellcheck disable=SC2016  # for the nodes
+    # shellcheck disable=SC2016  # the shell on the nodes expands it
     local words=(sh -c 'for place in "${TMPDIR:-/tmp}/$1".*; do
         [ -d "$place" ] && [ -O "$place" ] && [ ! -L "$place" ] || continue
         read -r owner <"$place/owner" && kill -0 "$owner" 2>/dev/null && exit 1

@@ -1,7 +1,7 @@
-# srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
-# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
-# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
-# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
+# Reads srun's messages, passes every line on, and prints the exit status of the first rank that failed: srun's own
+# status is that of the ended step (143, 137). After the first failure the other ranks get SIGTERM, and SIGKILL $1
+# seconds later. srun's --kill-on-bad-exit would send SIGKILL only after the cluster's KillWait, and blocks other
+# signals until then. Nothing sleeps here, since a reader of this output would have to wait for it.
 muster_watch() {
     trap '' INT TERM HUP
     local line part='' status='' seen='' pid='' deadline='' more=1
@@ -25,12 +25,12 @@ muster_watch() {
         muster_status_in "$line"
         [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
     done
-    # srun itself was killed: nobody else ends its ranks.
+    # srun itself was killed, so its ranks have to be ended here.
     [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
     printf '%s\n' "${seen:-$status}"
 }
 
-# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
+# Sends the signal $1 to the step of the srun with the pid $2. If the controller does not answer, srun gets SIGTERM.
 muster_end_step() {
     (
         step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
@@ -41,7 +41,7 @@ muster_end_step() {
     ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
 }
 
-# The status in one line of srun's, if it tells of a task's end. Result in $seen.
+# Reads the exit status from one line of srun, if the line reports the end of a task. Result in $seen.
 muster_status_in() {
     local what
     case $1 in
@@ -71,7 +71,7 @@ muster_status_in() {
     esac
 }
 
-# Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
+# Runs the srun command $@. Result in $muster_status. Only srun's own messages pass through here, not the ranks' output.
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
     muster_status=$(
@@ -82,5 +82,5 @@ muster_step() {
             } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
         }
     )
-    : "${muster_status:=143}" # a signal to all of us ended even those who read it
+    : "${muster_status:=143}" # a signal to the whole group also ended the reader of the messages
 } 8>&1 9>&2

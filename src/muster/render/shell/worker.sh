@@ -1,4 +1,4 @@
-# A rank of torchrun's: the agent has said who it is; its threads and its standard input are set here.
+# A rank of torchrun. The agent has set who this rank is; its threads and its standard input are set here.
 if [ "${MUSTER_OMP:-}" = own ]; then
     muster_own_mask
     muster_threads_of_mask "$muster_cpus" "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
@@ -6,7 +6,8 @@ if [ "${MUSTER_OMP:-}" = own ]; then
 fi
 export NODE_RANK="$GROUP_RANK"
 [ "$RANK" -eq 0 ] || exec </dev/null
-# Into the keeper's pipes, which get to know whose they are. Where they cannot be opened, the agent's own streams do.
+# The output goes into the keeper's pipes, after a line that names the rank. If the pipes cannot be opened, it goes to
+# the agent's own streams.
 muster_pipe=$((LOCAL_RANK * 2 + 400))
 if [ -n "${MUSTER_PIPES:-}" ] && { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
     exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
