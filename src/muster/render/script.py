@@ -144,7 +144,7 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from map(part, _parts_of_the_job(plan, launcher))
     yield _forget(plan)
     if prologues:
-        yield "# What every started process runs before the command: POSIX sh, without Python and without a question to a daemon."
+        yield "# What every started process runs before the command: POSIX sh, without Python."
     for prologue in prologues:
         yield _kept(prologue.variable, prologue_text(plan, prologue), compose(prologue.common))
     if prologues:
@@ -202,7 +202,7 @@ def _forget(plan: Plan) -> str:
         # GPUs of a node are in the step's own words, if there are any.
         names += [*CLASHING_WITHIN, *(() if plan.shape.gpus_per_node else ("SLURM_GPUS_PER_NODE",))]
     return (
-        "# Unsets variables of an outer job, another launcher or the header: they would change what the step's flags say.\n"
+        "# Unsets variables of outer jobs, launchers and the header that would change the step.\n"
         f"muster_forget() {{\n    {fold(('unset', *names, *STALE))}\n}}\n"
     )
 

@@ -30,7 +30,7 @@ eval "$muster_common"
 
 # (the part unpacked)
 
-# Unsets variables of an outer job, another launcher or the header: they would change what the step's flags say.
+# Unsets variables of outer jobs, launchers and the header that would change the step.
 muster_forget() {
     unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
         SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
@@ -40,7 +40,7 @@ muster_forget() {
         OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
 }
 
-# What every started process runs before the command: POSIX sh, without Python and without a question to a daemon.
+# What every started process runs before the command: POSIX sh, without Python.
 muster_task=$muster_common$'\n\n'$(
     cat <<'MUSTER_TEXT'
 # (the part rank_slurm)
