@@ -194,9 +194,11 @@ def test_ctrl_c_reaches_the_command_once(lab: Lab) -> None:
 def test_ctrl_c_ends_srun(lab: Lab) -> None:
     terminal = Terminal(lab.argv(["srun", "-N2", "sh", "-c", "echo up; sleep 1000"]), lab.person.environment())
     assert terminal.shows("up")
-    time.sleep(0.3)
-    terminal.type("\x03\x03")
-    assert terminal.status() != 0
+    terminal.type("\x03")
+    # Two typed at once may arrive as one signal: srun wants a second one after its question.
+    assert terminal.shows("one more within 1 sec to abort")
+    terminal.type("\x03")
+    assert terminal.status() > 0
 
 
 def test_srun_can_give_a_task_a_terminal(either_lab: Lab) -> None:
