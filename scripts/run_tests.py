@@ -127,4 +127,6 @@ def counts_in(text: str) -> Counter[str]:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, end_all)
+    # A parent may have told us to ignore Ctrl-C; the tests' own programs would inherit that and be deaf to theirs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))
