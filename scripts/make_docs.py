@@ -1,0 +1,130 @@
+"""`make docs`: the documents as pages for a browser, in dist/docs; every link is checked, and nothing is fetched.
+
+Zensical (of the authors of Material for MkDocs, which is no longer maintained) makes the pages. The site can be read
+and searched from a folder, without a server and without a network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from muster.cli.docs import KINDS, find_pages
+from muster.runner import run
+
+ROOT = Path(__file__).resolve().parent.parent
+LOOK = ROOT / "scripts" / "docs-site"
+SHIM = "worker-in-a-frame.js"
+# What Zensical would fetch so that the search works from a folder; ours stands in its place.
+FETCHED_SHIM = "https://unpkg.com/iframe-worker/shim"
+TABS = {
+    "tutorial": "Tutorial",
+    "guides": "How-to",
+    "reference": "Reference",
+    "explanation": "Explanation",
+    "sites": "Sites",
+    "by-hand": "By hand",
+    "contributing": "Contributing",
+}
+
+
+def main(words: Sequence[str]) -> int:
+    """Make the site in the folder that is named; returns 1 where a link leads nowhere."""
+    site = Path(words[0]).resolve() if words else ROOT / "dist" / "docs"
+    made = make(site, work=ROOT / ".cache" / "docs-source")
+    if made:
+        print(made, file=sys.stderr)
+        return 1
+    wrong = list(faults(site))
+    print("\n".join(wrong) if wrong else f"{len(list(site.rglob('*.html')))} pages: {site / 'index.html'}")
+    return 1 if wrong else 0
+
+
+def make(site: Path, *, work: Path) -> str:
+    """Make the pages; returns what Zensical said where it found something wrong."""
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", work / "docs")
+    shutil.copy(LOOK / SHIM, work / "docs" / SHIM)
+    nav = json.dumps(navigation(work / "docs"), ensure_ascii=False).replace('": ', '" = ')
+    text = (LOOK / "zensical.toml").read_text(encoding="utf-8")
+    (work / "zensical.toml").write_text(text.replace("[project]\n", f"[project]\nnav = {nav}\n", 1), encoding="utf-8")
+    program = str(Path(sys.executable).with_name("zensical"))
+    done = run([program, "build", "--strict", "--clean"], cwd=work, timeout_s=120)
+    if not done.ok:
+        return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout) or done.stderr
+    for page in (work / "site").rglob("*.html"):
+        ours = os.path.relpath(work / "site" / SHIM, page.parent)
+        page.write_text(page.read_text(encoding="utf-8").replace(FETCHED_SHIM, ours), encoding="utf-8")
+    shutil.rmtree(site, ignore_errors=True)
+    shutil.copytree(work / "site", site)
+    return ""
+
+
+def navigation(docs: Path) -> list[object]:
+    """Return the order of the pages: the tabs are the kinds, and each begins with its entrance."""
+    pages = find_pages(docs)
+    kinds = [kind for kind in KINDS if any(page.kind == kind for page in pages)]
+    return [
+        {"Muster": "index.md"},
+        *({TABS[kind]: [str(page.path.relative_to(docs)) for page in pages if page.kind == kind]} for kind in kinds),
+    ]
+
+
+class Page(HTMLParser):
+    """What a page links, what it loads by itself, and the places in it that can be linked."""
+
+    LOADED = ("script", "img", "iframe", "source", "object", "embed", "audio", "video", "use")
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.places: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep its links and its name."""
+        values = {name: value for name, value in attrs if value is not None}
+        self.places |= {values[name] for name in ("id", "name") if name in values}
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        elif tag == "link" and "canonical" not in values.get("rel", ""):
+            self.loads.append(values.get("href", ""))
+        elif tag in self.LOADED:
+            self.loads += [values[name] for name in ("src", "data", "href") if name in values]
+
+
+def faults(site: Path) -> Iterator[str]:
+    """Yield each link of the site that leads nowhere, and each thing that would be fetched from elsewhere."""
+    pages = {path: Page(path) for path in sorted(site.rglob("*.html"))}
+    for path, page in pages.items():
+        here = path.relative_to(site)
+        for link in page.loads:
+            target = urlsplit(link)
+            if target.scheme == "data":
+                continue
+            if target.scheme or target.netloc:
+                yield f"{here} fetches {link}"
+            elif path.name != "404.html" and not (path.parent / unquote(target.path)).exists():
+                yield f"{here} loads {link}, which is not there"
+        for link in page.links:
+            target = urlsplit(link)
+            if target.scheme or target.netloc or path.name == "404.html":
+                continue
+            file = (path.parent / unquote(target.path)).resolve() if target.path else path
+            file = file / "index.html" if file.is_dir() else file
+            if not file.exists():
+                yield f"{here} links to {link}, which is not there"
+            elif target.fragment and file in pages and unquote(target.fragment) not in pages[file].places:
+                yield f"{here} links to {link}, which has no such heading"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
