@@ -132,6 +132,9 @@ class ScriptFacts(msgspec.Struct, frozen=True):
     never_joins: bool = False
     """It computes with torch, and nothing in it could know of another rank."""
 
+    may_be_alone: bool = False
+    """It computes with torch, or with what may do so, and does not show whether its ranks meet."""
+
     spawns: str | None = None
     """The place where it starts ranks of its own: "train.py, line 12"."""
 

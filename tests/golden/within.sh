@@ -99,13 +99,19 @@ muster_begin() {
 }
 
 # Ends the job with the exit status of its ranks.
-muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
+muster_finish() {
+    muster_leave_run_directory
+    exit "${muster_interrupted:-$muster_status}"
+}
 
 # Names the run directory. The output goes to the terminal, so the directory is only made when something is written
 # there.
 muster_find_run_directory() {
     muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
 }
+
+# Does nothing: the output of this run is in no file.
+muster_leave_run_directory() { :; }
 
 # Sets the size that was asked for, inside an allocation that may be larger.
 muster_take_size() {

@@ -199,6 +199,22 @@ def test_what_another_launch_left_behind_is_named(
     assert all(text.startswith(said or "") and warned == warning for text, warned in notes)
 
 
+def test_what_a_queued_job_has_not_and_a_run_has_is_named_in_one_line() -> None:
+    shell = {"PYTHONPATH": "/lib", "HF_HOME": "/hf", "CONDA_PREFIX": "/conda", "LANG": "C", "NCCL_DEBUG": "INFO"}
+    facts = msgspec.structs.replace(FACTS, environment=shell)
+
+    def behind(*words: str, stream: bool = False) -> list[str]:
+        notes = plan("-N2", *words, "--", "python", "x.py", facts=facts, stream=stream).notes
+        return [note.text for note in notes if "queued job" in note.text]
+
+    variables, conda = behind("--env", "NCCL_DEBUG")
+    assert variables.startswith("a queued job starts without these of your shell")
+    assert "HF_HOME, PYTHONPATH (--env HF_HOME --env PYTHONPATH passes on, --export ALL everything)" in variables
+    assert "the conda environment /conda is not activated in a queued job (--conda /conda does it)" in conda
+    assert behind("--export", "ALL") == []
+    assert behind(stream=True) == []
+
+
 def test_a_range_of_ports_that_was_asked_for_is_set_by_you() -> None:
     made = plan("--port-range", "25000-25010", "x")
 

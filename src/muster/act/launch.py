@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
@@ -138,6 +139,7 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     argv = tuple(texts[word] if isinstance(word, Fragment) else str(word) for word in step_words(plan))
     members = [Member(index, argv, {**shared, **_place_of(index, plan, count)}) for index in range(count)]
     agents = bool(launcher.agent)
+    meeting = int(members[0].environment[contract.PORT])
     outcome = supervise(
         members,
         label=launcher.labels_here(plan),
@@ -145,7 +147,25 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
         working_directory=plan.working_directory,
         report=agents,
     )
+    if plan.may_be_alone and outcome.status == 0 and not somebody_met(meeting):
+        return replace(outcome, unmet=f"127.0.0.1:{meeting}")
     return _of_ranks(launcher, outcome) if agents and outcome.first_failed is not None else outcome
+
+
+_LISTENS = "0A"
+
+
+def somebody_met(port: int, tables: Iterable[Path] = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))) -> bool:
+    """Return whether there is, or was within the last minute, a connection to `port` of this machine; True: unknown."""
+    ending = f":{port:04X}"
+    for table in tables:
+        try:
+            rows = [line.split() for line in table.read_text().splitlines()[1:]]
+        except OSError:
+            return True
+        if any(ending in (row[1][-5:], row[2][-5:]) and row[3] != _LISTENS for row in rows):
+            return True
+    return False
 
 
 def _of_ranks(launcher: Launcher, outcome: Outcome) -> Outcome:

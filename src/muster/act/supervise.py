@@ -45,6 +45,9 @@ class Outcome(msgspec.Struct, frozen=True):
     first_failed: int | None
     """The rank that failed by itself, before anybody was asked to end."""
 
+    unmet: str | None = None
+    """The address at which ranks that ended well never met, where that was looked at."""
+
     reports: tuple[str, ...] = ()
     """The end of what each member said on its stderr, where that was asked for."""
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from muster.model.failure import Failure
     from muster.model.plan import Plan
 
-__all__ = ["close", "wait_words"]
+__all__ = ["close", "say_alone", "wait_words"]
 
 _LINES = 15
 
@@ -44,6 +44,16 @@ def close(plan: Plan, kept: Kept, *, quiet: bool) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def say_alone(plan: Plan, address: str) -> None:
+    """Say of ranks of this machine what rank 0's shell says elsewhere (render/shell/look.sh)."""
+    say(
+        f"warning: the {plan.shape.ntasks} ranks have ended, and not one connection to {address} was made: each may "
+        "have done the whole work alone, and overwritten what the others wrote\n\nhint: the script has to join its "
+        "ranks: torch.distributed.init_process_group(), with muster.world(), or what its framework has for it; "
+        "--wireup dummy, if each is to work for itself"
+    )
 
 
 def _closed(plan: Plan, kept: Kept, *, quiet: bool) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _LINES = 15
 _SHOWN = 400
+_WARNING = "muster: warning: "
 
 
 def main(words: Words) -> int:
@@ -77,10 +78,12 @@ def _ended(case: Case) -> Iterator[str]:
 
     job = case.job
     if job is not None and job.state.phase is Phase.ENDED_WELL:
+        yield from (f"  {plain(text)}" for text in _warnings(_output(case)))
         return
     if job is not None and job.reason.is_known and job.reason.code not in {"None", "NonZeroExitCode", "RaisedSignal"}:
         yield f"  {job.reason.code}: {job.reason.sentence}"
     output, failure = _failure(case)
+    yield from (f"  {plain(text)}" for text in _warnings(output))
     if failure is not None:
         yield f"  first: {failure.sentence}"
     elif job is not None and job.node_list:
@@ -121,11 +124,33 @@ def _killed(job: Job | None, failure: Failure | None) -> Iterator[str]:
 
 def _failure(case: Case) -> tuple[JobOutput | None, Failure | None]:
     """The job's output, and what went wrong first in it."""
-    from muster.follow.find_output import find_output
     from muster.follow.first_failure import first_failure
 
-    output = find_output(case.job, case.run, case.asked)
+    output = _output(case)
     return output, None if output is None else first_failure(output)
+
+
+def _output(case: Case) -> JobOutput | None:
+    from muster.follow.find_output import find_output
+
+    return find_output(case.job, case.run, case.asked)
+
+
+def _warnings(output: JobOutput | None) -> list[str]:
+    """What Muster's own shell warned of at the job's end, in rank 0's name or in the script's, each with its hint."""
+    from muster.follow.watch import last_lines
+
+    if output is None:
+        return []
+    lines = [line for rank in (0, None) for line in last_lines(output, rank=rank, count=_LINES)]
+    texts = [line.text.decode(errors="replace") for line in lines if line.rank in {0, None}]
+    found: dict[str, None] = {}
+    for text, _, after in zip(texts, [*texts[1:], ""], [*texts[2:], "", ""], strict=True):
+        if text.startswith(_WARNING):
+            found[text.removeprefix("muster: ")] = None
+            if after.startswith("hint: "):
+                found[f"  {after}"] = None
+    return list(found)
 
 
 def _last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
@@ -169,6 +194,7 @@ def _as_json(case: Case) -> dict[str, Any]:
         "first_failure": None,
         "last_lines": [],
         "known_error": None,
+        "warnings": [],
     }
     if job is not None and job.state.phase is Phase.WAITING:
         reason = job.reason
@@ -185,6 +211,9 @@ def _as_json(case: Case) -> dict[str, Any]:
         found["first_failure"] = failure and failure.as_json()
         found["last_lines"] = _last_words(output, failure)
         found["known_error"] = _known(found["last_lines"])
+        found["warnings"] = _warnings(output)
+    elif job.state.phase is Phase.ENDED_WELL:
+        found["warnings"] = _warnings(_output(case))
     return found
 
 

@@ -75,12 +75,19 @@ class Prologue(msgspec.Struct, frozen=True):
     """The first word after the text is a number: how many words start Python, behind which the part puts its own."""
 
 
-def rank_prologue(plan: Plan, identity: Part, *, after: tuple[Part, ...] = (), last: Part = "go_rank") -> Prologue:
-    """Return the prologue of a process that is a rank and learns who it is by `identity`; `after`: its other names."""
+def rank_prologue(
+    plan: Plan, identity: Part, *, after: tuple[Part, ...] = (), last: Part = "go_rank", looks: bool = False
+) -> Prologue:
+    """Return the prologue of a process that is a rank and learns who it is by `identity`; `after`: its other names.
+
+    `looks`: where the source does not show whether the ranks meet, rank 0 looks at its end.
+    """
     shared = plan.shape.gpus_per_node > 0 and plan.visibility != "one"
     gpus: tuple[Part, ...] = ("gpus",) if shared else ()
     own: tuple[Part, ...] = ("one_gpu",) if plan.visibility == "one" else ()
-    return Prologue(RANK, ("stop", "meeting"), (identity,), ("cpus", "start", *gpus, "publish", *own, *after), (last,))
+    look: tuple[Part, ...] = ("look",) if looks and plan.may_be_alone else ()
+    start = ("cpus", "start", *gpus, "publish", *own, *after, *look)
+    return Prologue(RANK, ("stop", "meeting"), (identity,), start, (last,))
 
 
 class Launcher(ABC):

@@ -86,7 +86,8 @@ class Srun(Launcher):
     chosen_because = "the fewest parts: no agent, no second start of Python"
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        return (rank_prologue(plan, identity_part(plan), after=("jax",)),)
+        last = "go_looking_rank" if plan.may_be_alone else "go_rank"
+        return (rank_prologue(plan, identity_part(plan), after=("jax",), last=last, looks=True),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         cpus = '"$muster_cpus_per_task"' if plan.shape.cpus_per_task else None

@@ -32,6 +32,8 @@ _IDENTITY = frozenset(
 )  # fmt: skip
 # What else may bring ranks together, and cannot be followed.
 _OPAQUE = frozenset({"subprocess", "runpy", "importlib", "ctypes", "socket", "multiprocessing", "concurrent"})
+# They meet by MPI, or at an address of their own.
+_MEET_ELSEWHERE = frozenset({"mpi4py", "horovod", "ray", "jax", "dask", "torchft", "monarch"})
 _SPAWN = frozenset({"spawn", "start_processes"})
 
 
@@ -92,6 +94,7 @@ def _of_python(file: Path, shown: str, words: Sequence[str]) -> ScriptFacts | No
         shown,
         modules=modules,
         never_joins=_never_joins(file, trees, modules),
+        may_be_alone=_may_be_alone(file, trees, modules),
         spawns=spawns[0] if spawns and not any(_reads_identity(tree) for _, tree in trees) else None,
         needs_mpi=any(_needs_mpi(tree) for _, tree in trees),
         waits_for_store=_waits_for_store(trees, modules),
@@ -106,6 +109,19 @@ def _never_joins(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: f
     strangers = tops - _INERT - sys.stdlib_module_names - _beside(file, tops)
     known = not strangers and not tops & _OPAQUE and not any(m.startswith("torch.distributed") for m in modules)
     return "torch" in tops and known and not any(_knows_of_ranks(tree) for _, tree in trees)
+
+
+def _may_be_alone(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
+    """Whether nobody can tell from its source: it may join under a condition, or leave that to a framework."""
+    tops = {module.partition(".")[0] for module in modules}
+    strangers = tops - _INERT - sys.stdlib_module_names - _beside(file, tops)
+    if not (strangers or "torch" in tops) or tops & _MEET_ELSEWHERE or _calls(trees, "destroy_process_group"):
+        return False
+    if "muster" in tops and _calls(trees, "world"):
+        return False
+    # One that divides its work by its rank need not meet anybody.
+    meets = any(module.startswith("torch.distributed") for module in modules) or _calls(trees, "init_process_group")
+    return meets or not any(_reads_identity(tree) for _, tree in trees)
 
 
 def _beside(file: Path, names: set[str]) -> set[str]:

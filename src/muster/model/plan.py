@@ -303,5 +303,8 @@ class Plan(msgspec.Struct, frozen=True):
     staging: Staging | None = None
     notes: tuple[Note, ...] = ()
 
+    may_be_alone: bool = False
+    """The source does not show whether the ranks meet: it is looked at when they have ended."""
+
     cpu_flags: tuple[str, ...] = ()
     """What a CPU has to be able to do for what was compiled into the virtual environment, as /proc/cpuinfo says it."""

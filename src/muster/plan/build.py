@@ -18,7 +18,7 @@ from muster.model.words import Word
 from muster.plan.command import agent_python, pin_python, resolve_command
 from muster.plan.conditions import make_conditions
 from muster.plan.effect import flags_within, narrows, refuse_idle_options, refuse_wireup
-from muster.plan.environment import brings_torch, left_over, make_prelude, make_variables
+from muster.plan.environment import brings_torch, left_over, make_prelude, make_variables, stays_behind
 from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.launcher import choose_launcher, pmi_of
@@ -76,6 +76,7 @@ def make_plan(
     notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
     notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
     notes += left_over(request, facts)
+    notes += stays_behind(request, facts, variables) if queued else ()
     notes += script_notes(facts.script, request, shape, launcher, mpi)
     if request.snapshot and not queued:
         notes.append(Note("--snapshot is for jobs that wait: this one starts now, from the files as they are"))
@@ -121,6 +122,7 @@ def make_plan(
         agent=agent_python(command, python or "python3") if launcher.agent else (),
         gate=gate_words(python or "python3", directory, expected_at(site, shape, engine)) if request.check else (),
         staging=staging,
+        may_be_alone=_may_be_alone(request, facts, shape, launcher),
         notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, site, shape, launcher, node, engine)),
     )
     _refuse_unknown_address(plan)
@@ -154,6 +156,12 @@ def digest_of(plan: Plan) -> str:
 
     bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
     return hashlib.sha256(repr(bare).encode()).hexdigest()[:12]
+
+
+def _may_be_alone(request: Request, facts: Facts, shape: Shape, launcher: Launcher) -> bool:
+    """Whether it is to be looked at the end whether the ranks have met; agents meet whatever their ranks do."""
+    several = shape.ntasks > 1 and launcher.starts_ranks and not launcher.agent
+    return several and request.wireup != "dummy" and facts.script is not None and facts.script.may_be_alone
 
 
 def _image(request: Request, site: Site, facts: Facts, job: Situation, launcher: Launcher, engine: Engine) -> ImageUse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from muster.errors import RequestError
 from muster.facts import Facts
@@ -15,11 +15,25 @@ from muster.plan.site_terms import node_kind, reason_for
 from muster.plan.terms import Terms
 from muster.sites.load import Site
 
-__all__ = ["brings_torch", "left_over", "make_prelude", "make_variables"]
+__all__ = ["brings_torch", "left_over", "make_prelude", "make_variables", "stays_behind"]
 
 _LEFT_OVER = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"),
     *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"),
+)
+# What changes a training, and people set in their shell.
+_FELT = (
+    *(
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYENV_VERSION",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "OMP_NUM_THREADS",
+        "XDG_CACHE_HOME",
+    ),
+    *("HF_", "TRANSFORMERS_", "TOKENIZERS_", "WANDB_", "MLFLOW_", "COMET_", "TORCH_", "PYTORCH_", "TRITON_"),
+    *("NCCL_", "RCCL_", "MIOPEN_", "UCX_", "FI_", "OMPI_MCA_", "GLOO_"),
 )
 _OURS = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK"})
 
@@ -71,6 +85,27 @@ def left_over(request: Request, facts: Facts) -> Iterator[Note]:
         )
     else:
         yield Note(f"MASTER_ADDR={address} in your environment is not used (--master-addr {address} asks for it)")
+
+
+def stays_behind(request: Request, facts: Facts, variables: Iterable[Variable]) -> Iterator[Note]:
+    """What a run has and a queued job has not: its ranks get what the plan shows, and nothing of the typing shell."""
+    if request.export != "NONE":
+        return
+    known = {each.name for each in variables}
+    names = sorted(name for name, value in facts.environment.items() if value and name not in known and _is_felt(name))
+    if names:
+        passed = " ".join(f"--env {name}" for name in names)
+        yield Note(
+            f"a queued job starts without these of your shell, unless your login files set them: {', '.join(names)} "
+            f"({passed} passes on, --export ALL everything)"
+        )
+    conda = facts.environment.get("CONDA_PREFIX")
+    if conda and "CONDA_PREFIX" not in known and not (request.conda or request.venv or request.image):
+        yield Note(f"the conda environment {conda} is not activated in a queued job (--conda {quote(conda)} does it)")
+
+
+def _is_felt(name: str) -> bool:
+    return any(name == each or (each.endswith("_") and name.startswith(each)) for each in _FELT)
 
 
 def _resolver() -> Iterator[tuple[str, Variable]]:

@@ -14,4 +14,7 @@ muster_begin() {
 }
 
 # Ends the job with the exit status of its ranks.
-muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
+muster_finish() {
+    muster_leave_run_directory
+    exit "${muster_interrupted:-$muster_status}"
+}
