@@ -7,7 +7,7 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:a2edb7dc1052
+#SBATCH --comment=muster:12bd4f602954
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -26,7 +26,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 72280310), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 7aac67ee), explained in docs/explanation/script.md.
 
 # Functions that the job and every started process call.
 muster_common=$(
@@ -108,7 +108,10 @@ muster_begin() {
 }
 
 # Ends the job with the exit status of its ranks.
-muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
+muster_finish() {
+    muster_leave_run_directory
+    exit "${muster_interrupted:-$muster_status}"
+}
 
 # Finds the run directory: `muster submit` points the output to RUN/logs/batch.log. Without that, the directory is made.
 muster_find_run_directory() {
@@ -118,6 +121,18 @@ muster_find_run_directory() {
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
         'submit from a directory that the compute nodes can write'
     muster_logs=$muster_run_dir/logs
+    # Space that the warning of muster_leave_run_directory needs when the disk is full.
+    muster_room=$muster_logs/.room
+    { printf '%16384s' '' >"$muster_room"; } 2>/dev/null || :
+}
+
+# Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
+muster_leave_run_directory() {
+    { printf '%16384s' '' >>"$muster_room"; } 2>/dev/null
+    local has_room=$?
+    rm -f "$muster_room"
+    [ "$has_room" -eq 0 ] || printf 'muster: warning: the disk of %s takes no more (full, or over its quota): %s\n' \
+        "$muster_logs" 'the end of the output may be missing' >&2
 }
 
 # Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works with another number of nodes. Where Slurm does not
