@@ -58,7 +58,7 @@ def make(site: Path, *, work: Path) -> str:
     program = str(Path(sys.executable).with_name("zensical"))
     done = run([program, "build", "--strict", "--clean"], cwd=work, timeout_s=120)
     if not done.ok:
-        return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout) or done.stderr
+        return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
     for page in (work / "site").rglob("*.html"):
         ours = os.path.relpath(work / "site" / SHIM, page.parent)
         page.write_text(page.read_text(encoding="utf-8").replace(FETCHED_SHIM, ours), encoding="utf-8")
