@@ -70,7 +70,7 @@ def _pids(job: str) -> list[int]:
 
 
 def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
-    from muster.stacks.ask import ask_here, find_spy, jobs_here
+    from muster.stacks.ask import Question, ask_here, find_spy, jobs_here
     from muster.stacks.fold import fold
     from muster.stacks.read import read_answers
 
@@ -79,7 +79,7 @@ def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
 
         def groups() -> list[tuple[str, int, str]]:
             jobs = set(jobs_here()) - before
-            stacks = [each for job in jobs for each in read_answers(ask_here(job, spy=find_spy(os.environ)))]
+            stacks = [each for job in jobs for each in read_answers(ask_here(job, Question(find_spy(os.environ))))]
             return [(group.what, len(group.ranks), group.where.name if group.where else "") for group in fold(stacks)]
 
         while groups() != [("wait", 3, "sleep.py")]:
@@ -130,3 +130,19 @@ def test_a_job_that_has_ended_is_a_sentence(lab: Lab, shared_directory: Path) ->
     done = _until(lambda: lab.exec([MUSTER, "stacks", job]), lambda done: "has ended" in done.stderr)
     assert done.status == 3
     assert f"hint: muster why {job}" in done.stderr
+
+
+@pytest.mark.lab
+@pytest.mark.torch
+def test_why_says_whom_a_running_job_waits_for(lab: Lab, shared_directory: Path) -> None:
+    (shared_directory / "hang.py").write_text(_HANG)
+    path = {"PATH": f"{Path(MUSTER).parent}:{os.environ['PATH']}"}
+    asked = ["submit", "-N", "2", "--ntasks-per-node", "1", "--", "python", "hang.py"]
+    job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory, env=path)).stdout.strip()
+    sentence = "rank 1 on node2 sleeps at hang.py:10 (load); 1 rank waits in all_reduce at hang.py:15 (<module>)"
+    done = _until(lambda: lab.exec([MUSTER, "why", job]), lambda done: sentence in done.stdout)
+    assert "hang.py:10 | time.sleep(600)" in done.stdout
+    (answer,) = json.loads(checked(lab.exec([MUSTER, "why", job, "--json"])).stdout)
+    checked(lab.exec(["scancel", job]))
+    running = answer["running"]
+    assert (running["kind"], running["ranks"], running["host"], running["line"]) == ("sleep", [1], "node2", 10)

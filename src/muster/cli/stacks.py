@@ -50,30 +50,29 @@ def _rank(text: str) -> int:
 
 
 def _ask_here(rank: int | None, options: Sequence[str]) -> str:
-    from muster.stacks.ask import ask_here, find_spy, jobs_here
+    from muster.stacks.ask import Question, ask_here, find_spy, jobs_here
 
     jobs = jobs_here()
     if not jobs:
         raise RequestError(
             "nothing that muster run has started runs on this machine", hint="muster stacks JOB asks Slurm"
         )
-    spy = find_spy(os.environ)
-    return "".join(ask_here(job, spy=spy, rank=rank, options=options) for job in jobs)
+    question = Question(find_spy(os.environ), rank, options=tuple(options))
+    return "".join(ask_here(job, question) for job in jobs)
 
 
 def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> str:
     if not ids:
         raise RequestError("muster stacks needs a job id, or --here", hint="muster jobs lists yours")
-    from muster.stacks.ask import ask_job, find_spy
+    from muster.stacks.ask import Question, ask_job, find_spy
 
     (case,) = cases(ids, scheduler().jobs(ids))
     if case.job is None or case.job.state.phase.is_over:
         raise SiteError(f"job {ids[0]} has ended", hint=f"muster why {ids[0]}")
     if case.job.state.name != "RUNNING":
         raise SiteError(f"job {ids[0]} does not run yet: {case.job.state.name}", hint=f"muster why {ids[0]}")
-    return ask_job(
-        case.job.id, case.job.nodes or 1, dict(os.environ), spy=find_spy(os.environ), rank=rank, options=options
-    )
+    question = Question(find_spy(os.environ), rank, options=tuple(options))
+    return ask_job(case.job.id, case.job.nodes or 1, dict(os.environ), question)
 
 
 def _warn(stacks: Sequence[RankStack]) -> None:

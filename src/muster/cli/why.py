@@ -1,4 +1,4 @@
-"""muster why: why a job waits and what would start it sooner, or how it ended and what the first failing rank said."""
+"""muster why: why a job waits, what a running one does, or how it ended and what the first failing rank said."""
 
 from __future__ import annotations
 
@@ -42,6 +42,9 @@ def _explain(case: Case) -> Iterator[str]:
         yield from _neighbours(case)
     elif case.job is not None and case.job.state.phase is Phase.RUNNING:
         yield f"  since {when(case.job.started)} on {case.job.node_list or 'nodes unknown'}"
+        from muster.cli.why_running import explain_running
+
+        yield from explain_running(case)
         yield f"  what it says: muster logs -f {case.asked}"
     else:
         yield from _ended(case)
@@ -191,6 +194,7 @@ def _as_json(case: Case) -> dict[str, Any]:
         **as_json(case),
         "explanation": headline(case),
         "waiting": None,
+        "running": None,
         "first_failure": None,
         "last_lines": [],
         "known_error": None,
@@ -206,6 +210,10 @@ def _as_json(case: Case) -> dict[str, Any]:
             "clears": reason.clears.value,
             "dependency": job.dependency,
         }
+    if job is not None and job.state.phase is Phase.RUNNING:
+        from muster.cli.why_running import as_json as running
+
+        found["running"] = running(case)
     if job is None or job.state.phase in {Phase.ENDED_BADLY, Phase.UNKNOWN}:
         output, failure = _failure(case)
         found["first_failure"] = failure and failure.as_json()
@@ -221,8 +229,9 @@ COMMAND = Command(
     name="why",
     start=main,
     summary="""\
-Say why a job waits, what would start it sooner and when it is expected to start; or how it ended: state, exit
-status or signal, node, and the last lines of the rank that failed first.""",
+Say why a job waits, what would start it sooner and when it is expected to start; what a running one does: it works, it
+waits for one rank, it hangs, where; or how it ended: state, exit status or signal, node, and the last lines of the rank
+that failed first.""",
     options=(JSON,),
     operands="JOB…",
     least=1,

@@ -5,19 +5,47 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from muster.errors import CommandFailed, MusterError, RequestError
+import msgspec
+
+from muster.errors import CommandFailed, MusterError, RequestError, SchedulerSilent, SiteError
 from muster.look.place import scheduler_environment
-from muster.runner import Runner, run
+from muster.runner import Runner, end_group, run, start
 from muster.slurm.allocation import step_of_job
 from muster.stacks.read import sort_by_task
 
-__all__ = ["ask_here", "ask_job", "find_spy", "jobs_here"]
+if TYPE_CHECKING:
+    from muster.runner import Process
+
+__all__ = ["Question", "ask_here", "ask_job", "find_spy", "jobs_here"]
 
 _PATIENCE_S = 60
+_LOOK_S = 0.03
+# A node that answers so much later than the first does not answer.
+_LATE_S = 4.0
 _SCRIPT = Path(__file__).with_name("gather.sh")
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is asked of the nodes."""
+
+    spy: str | None = None
+    """py-spy's path; None: no stacks."""
+
+    rank: int | None = None
+    """This rank alone."""
+
+    rounds: int = 1
+    gap_s: float = 0.0
+    """The time between two rounds."""
+
+    options: tuple[str, ...] = ()
+    """Of py-spy."""
 
 
 def find_spy(environment: Mapping[str, str]) -> str | None:
@@ -28,34 +56,62 @@ def find_spy(environment: Mapping[str, str]) -> str | None:
     return shutil.which("py-spy", path=environment.get("PATH"))
 
 
-def ask_job(
-    job: str,
-    nodes: int,
-    environment: Mapping[str, str],
-    *,
-    spy: str | None,
-    rank: int | None = None,
-    options: Sequence[str] = (),
-    runner: Runner = run,
-) -> str:
-    """Return what the nodes of a running Slurm job answer."""
-    words = [*step_of_job(job, nodes), *_words(job, spy, rank, options)]
-    done = runner(words, env=scheduler_environment(environment), timeout_s=_PATIENCE_S)
-    if not done.ok and "@rank" not in done.stdout:
-        raise _refused(done.stderr, done.status, job)
-    return sort_by_task(done.stdout)
+def ask_job(job: str, nodes: int, environment: Mapping[str, str], question: Question) -> str:
+    """Return what the nodes of a running Slurm job answer; a node that does not answer is not waited for long."""
+    words = [*step_of_job(job, nodes), *_words(job, question)]
+    status, text, said = _hear(words, scheduler_environment(environment), nodes, question)
+    if status and "@node" not in text:
+        raise _refused(said, status, job)
+    if status is None and "@node" not in text:
+        message = f"no node of job {job} answered within {_PATIENCE_S} s"
+        raise SchedulerSilent(message, hint=f"srun --jobid={job} --overlap hostname shows the same")
+    return sort_by_task(text)
 
 
-def ask_here(
-    job: str, *, spy: str | None, rank: int | None = None, options: Sequence[str] = (), runner: Runner = run
-) -> str:
+def ask_here(job: str, question: Question, runner: Runner = run) -> str:
     """Return what the ranks of a run on this machine answer."""
-    return runner(_words(job, spy, rank, options), timeout_s=_PATIENCE_S).stdout
+    return runner(_words(job, question), timeout_s=_PATIENCE_S + question.rounds * question.gap_s).stdout
 
 
-def _words(job: str, spy: str | None, rank: int | None, options: Sequence[str]) -> list[str]:
+def _words(job: str, question: Question) -> list[str]:
     text = _SCRIPT.read_text(encoding="utf-8")
-    return ["/bin/sh", "-c", text, "muster", job, spy or "-", "-" if rank is None else str(rank), *options]
+    rank = "-" if question.rank is None else str(question.rank)
+    asked = (question.spy or "-", rank, str(question.rounds), f"{question.gap_s:g}")
+    return ["/bin/sh", "-c", text, "muster", job, *asked, *question.options]
+
+
+def _hear(
+    argv: Sequence[str], environment: Mapping[str, str], nodes: int, question: Question
+) -> tuple[int | None, str, str]:
+    """Return the status, the output and the errors of the step; None for the status of one that was not waited for."""
+    with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as errors:
+        process = start(argv, env=environment, stdout=answers, stderr=errors, own_group=True)
+        try:
+            status = _wait(process, answers.fileno(), nodes, question)
+        finally:
+            end_group(process, grace_s=1.0)
+        return status, _text_of(answers.fileno()), _text_of(errors.fileno())
+
+
+def _wait(process: Process, answers: int, nodes: int, question: Question) -> int | None:
+    """Wait until the step has ended, or all nodes have answered, or the others have long done so."""
+    began = time.monotonic()
+    pause = (question.rounds - 1) * question.gap_s
+    deadline = began + _PATIENCE_S + pause
+    late = None
+    while (status := process.poll()) is None and time.monotonic() < min(deadline, late or deadline):
+        time.sleep(_LOOK_S)
+        done = _text_of(answers).count("@done ")
+        if done >= nodes * question.rounds:
+            return 0
+        if done >= question.rounds and late is None:
+            taken = time.monotonic() - began
+            late = time.monotonic() + max(_LATE_S, taken - pause)
+    return status
+
+
+def _text_of(descriptor: int) -> str:
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
 
 def jobs_here() -> list[str]:
@@ -76,7 +132,7 @@ def _refused(text: str, status: int, job: str) -> MusterError:
     if "access/permission denied" in lowered or "invalid user" in lowered:
         return RequestError(f"job {job} belongs to another user", hint="only its owner can look into its processes")
     if "invalid job id" in lowered or "already completed" in lowered or "expired" in lowered:
-        return RequestError(f"job {job} has no processes: it has ended", hint=f"muster why {job}")
+        return SiteError(f"job {job} has no processes: it has ended", hint=f"muster why {job}")
     if "overlap" in lowered or "disabled" in lowered or "busy" in lowered:
         message = f"job {job} takes no further step: its resources are busy, and this Slurm lets no step share them"
         return RequestError(message, hint=f"ssh to a node, where the site allows it, and: muster stacks --here {job}")

@@ -9,7 +9,17 @@ import msgspec
 
 from muster.stacks.read import Frame, RankStack
 
-__all__ = ["Group", "culprits", "fold", "lines_of", "ranks_in_words"]
+__all__ = [
+    "Group",
+    "collective_of",
+    "culprits",
+    "fold",
+    "is_implicit",
+    "is_user_file",
+    "lines_of",
+    "ranks_in_words",
+    "user_frame",
+]
 
 _LIBRARY = re.compile(r"/(site|dist)-packages/|/lib(64)?/python3[^/]*/|^<|\.pyx$|\.so")
 _COLLECTIVES = frozenset(
@@ -19,6 +29,15 @@ _COLLECTIVES = frozenset(
     batch_isend_irecv wait init_process_group synchronize allreduce
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
+# Where a library's own collectives run, and no call of one stands on Python's stack.
+_IMPLICIT = (
+    ("_engine_run_backward", "torch/autograd/"),
+    ("_sync_module_states", "torch/distributed/"),
+    ("_verify_param_shape_across_processes", "torch/distributed/"),
+    ("_pre_forward", "torch/nn/parallel/distributed"),
+    ("destroy_process_group", "torch/distributed/"),
+)
+_SHOWN_AS = {"_engine_run_backward": "backward", "_pre_forward": "forward"}
 _STATES = {"T": "is stopped", "t": "is held by a debugger", "D": "waits for a file system", "Z": "has ended"}
 
 
@@ -65,13 +84,37 @@ def _group(ranks: Sequence[RankStack]) -> Group:
     return Group(what, where, tuple(ranks), in_collective=_is_collective(first) and state is None)
 
 
+def is_user_file(file: str) -> bool:
+    """Tell whether a file of a stack is the user's own, and not of a library."""
+    return not _LIBRARY.search(file)
+
+
+def user_frame(stack: RankStack) -> Frame | None:
+    """Return the innermost frame of the user's own files, else the innermost."""
+    own = (frame for frame in stack.frames if is_user_file(frame.file))
+    return next(own, stack.frames[0] if stack.frames else None)
+
+
+def collective_of(stack: RankStack) -> str:
+    """Return the outermost collective of torch on the stack; empty where there is none."""
+    name = next((frame.function for frame in reversed(stack.frames) if _belongs(frame)), "")
+    return _SHOWN_AS.get(name, name)
+
+
+def is_implicit(stack: RankStack) -> bool:
+    """Tell whether the rank may compute or wait: its library does both in one call."""
+    return not any(frame.function in _COLLECTIVES and "torch/distributed/" in frame.file for frame in stack.frames)
+
+
 def _call(stack: RankStack) -> tuple[str, Frame | None]:
     """Return the library's function that the user's innermost line calls, and that line."""
     for index, frame in enumerate(stack.frames):
         if not _LIBRARY.search(frame.file):
             inner = stack.frames[:index]
             collective = next((each.function for each in reversed(inner) if _belongs(each)), None)
-            return collective or (inner[-1].function if inner else frame.function), frame
+            return _SHOWN_AS.get(collective or "", collective) or (
+                inner[-1].function if inner else frame.function
+            ), frame
     return (stack.frames[0].function, stack.frames[0]) if stack.frames else ("", None)
 
 
@@ -81,7 +124,9 @@ def _is_collective(stack: RankStack) -> bool:
 
 
 def _belongs(frame: Frame) -> bool:
-    return frame.function in _COLLECTIVES and "torch/distributed/" in frame.file
+    if frame.function in _COLLECTIVES and "torch/distributed/" in frame.file:
+        return True
+    return any(frame.function == name and part in frame.file for name, part in _IMPLICIT)
 
 
 def culprits(groups: Sequence[Group], size: int) -> str | None:

@@ -1,53 +1,111 @@
-# Reports every rank of job $1 on this node, or only rank $3: its identity, and its stack by py-spy ($2; -: this node
-# has no py-spy). $4 and the words after it are options of py-spy. A rank is the first Python among the processes with
-# its RANK.
+# Reports every rank of job $1 on this node, or only rank $3: its identity, what the kernel counts of it, and its stack by
+# py-spy ($2; -: this node has no py-spy). Reports $4 times, $5 seconds apart. $6 and the words after it are options of
+# py-spy. A rank is the first Python among the processes with its RANK.
 export PATH="${PATH:+$PATH:}/usr/bin:/bin"
-muster_job=$1 muster_spy=$2 muster_only=$3
-shift 3
+muster_job=$1 muster_spy=$2 muster_only=$3 muster_rounds=$4 muster_gap=$5
+shift 5
 read -r muster_host </proc/sys/kernel/hostname
 
 # Prints one line for each process of the job that has a rank: "PID PARENT RANK WORLD_SIZE 1", with 1 for Python, else
 # 0.
 muster_processes() {
-    for muster_process in /proc/[0-9]*; do
-        [ -O "$muster_process" ] || continue
-        muster_found=$(tr '\0' '\n' <"$muster_process/environ" 2>/dev/null | awk -F= -v job="$muster_job" '
-            $1 == "SLURM_JOB_ID" || $1 == "MUSTER_JOB" { if ($2 == job) ours = 1 }
-            $1 == "RANK" { rank = $2 }
-            $1 == "WORLD_SIZE" { size = $2 }
-            END { if (ours && rank != "") print rank, size + 0 }')
-        [ -n "$muster_found" ] || continue
-        muster_program=$(readlink "$muster_process/exe" 2>/dev/null)
-        case ${muster_program##*/} in python* | pypy*) muster_python=1 ;; *) muster_python=0 ;; esac
-        muster_parent=$(awk '$1 == "PPid:" { print $2 }' "$muster_process/status" 2>/dev/null)
-        printf '%s %s %s %s\n' "${muster_process#/proc/}" "${muster_parent:-0}" "$muster_found" "$muster_python"
-    done
+    grep -ls "RANK=" $(grep -ls -e "SLURM_JOB_ID=$muster_job" -e "MUSTER_JOB=$muster_job" /proc/[0-9]*/environ) /dev/null |
+        while IFS=/ read -r _ _ muster_pid _; do
+            [ -O "/proc/$muster_pid" ] || continue
+            muster_program=$(readlink "/proc/$muster_pid/exe" 2>/dev/null)
+            case ${muster_program##*/} in python* | pypy*) muster_python=1 ;; *) muster_python=0 ;; esac
+            tr '\0' '\n' <"/proc/$muster_pid/environ" 2>/dev/null |
+                awk -F= -v job="$muster_job" -v pid="$muster_pid" -v python="$muster_python" '
+                $1 == "SLURM_JOB_ID" || $1 == "MUSTER_JOB" { if ($2 == job) ours = 1 }
+                $1 == "RANK" { rank = $2 }
+                $1 == "WORLD_SIZE" { size = $2 }
+                END {
+                    if (!ours || rank == "") exit
+                    while ((getline text < ("/proc/" pid "/status")) > 0)
+                        if (text ~ /^PPid:/) { sub(/^PPid:[ \t]*/, "", text); parent = text }
+                    print pid, parent + 0, rank, size + 0, python
+                }'
+        done
 }
 
-muster_processes | awk '
-    { parent[$1] = $2; rank[$1] = $3; size[$1] = $4; python[$1] = $5; order[++count] = $1 }
+# Prints one line for each rank: "PID RANK WORLD_SIZE STATE CPU_TICKS IO_BYTES RSS_KIB THREADS CHILDREN". The numbers are
+# of the rank and of the processes it has started.
+muster_ranks() {
+    awk -v page="$(getconf PAGESIZE 2>/dev/null || echo 4096)" '
+    function count(pid,    text, fields, file) {
+        file = "/proc/" pid "/stat"
+        text = ""
+        getline text < file
+        close(file)
+        name[pid] = text
+        sub(/^[^(]*\(/, "", name[pid])
+        sub(/\)[^)]*$/, "", name[pid])
+        gsub(/[ ,]/, "_", name[pid])
+        sub(/^.*\) /, "", text)
+        split(text, fields, " ")
+        state[pid] = fields[1]
+        cpu[pid] = fields[12] + fields[13] + fields[14] + fields[15]
+        threads[pid] = fields[18]
+        rss[pid] = fields[22]
+        file = "/proc/" pid "/io"
+        while ((getline text < file) > 0)
+            if (text ~ /^(rchar|wchar|read_bytes):/) { split(text, fields, " "); io[pid] += fields[2] }
+        close(file)
+    }
+    { parent[$1] = $2; rank[$1] = $3; size[$1] = $4; python[$1] = $5; order[++many] = $1 }
     END {
-        for (i = 1; i <= count; i++) {
+        for (i = 1; i <= many; i++) {
             pid = order[i]
+            count(pid)
             if (!python[pid]) continue
             above = parent[pid]
             while (above in rank && !(python[above] && rank[above] == rank[pid])) above = parent[above]
-            if (!(above in rank)) print pid, rank[pid], size[pid]
+            if (!(above in rank)) is_rank[pid] = 1
         }
-    }' | while read -r muster_pid muster_rank muster_size; do
-    [ "$muster_only" = - ] || [ "$muster_only" = "$muster_rank" ] || continue
-    muster_state=$(awk '$1 == "State:" { print $2 }' "/proc/$muster_pid/status" 2>/dev/null)
-    muster_waits=$(cat "/proc/$muster_pid/wchan" 2>/dev/null)
-    printf '@rank %s %s %s %s %s %s\n' \
-        "$muster_rank" "$muster_size" "$muster_host" "$muster_pid" "${muster_state:-?}" "${muster_waits:-0}"
-    if [ "$muster_spy" = - ]; then
-        printf 'py-spy is not there\n'
-    else
-        # A process that is stopped, or stuck in the kernel, does not answer a tracer: its memory is read without
-        # stopping it.
-        case $muster_state in [TtD]) muster_how=--nonblocking ;; *) muster_how= ;; esac
-        # shellcheck disable=SC2086  # nothing, or one option
-        timeout 20 "$muster_spy" dump --json $muster_how "$@" --pid "$muster_pid" 2>&1 </dev/null
-    fi
-    printf '\n@end\n'
+        for (i = 1; i <= many; i++) {
+            owner = pid = order[i]
+            while (!(owner in is_rank) && (owner in parent)) owner = parent[owner]
+            if (!(owner in is_rank)) continue
+            all_cpu[owner] += cpu[pid]
+            all_io[owner] += io[pid]
+            all_rss[owner] += rss[pid]
+            if (pid != owner && state[pid] != "Z") children[owner] = children[owner] "," name[pid] ":" state[pid]
+        }
+        for (pid in is_rank)
+            printf "%s %s %s %s %.0f %.0f %.0f %d %s\n", pid, rank[pid], size[pid], state[pid] == "" ? "?" : state[pid],
+                all_cpu[pid], all_io[pid], all_rss[pid] * page / 1024, threads[pid], children[pid] == "" ? "-" : substr(children[pid], 2)
+    }'
+}
+
+# Prints the open file that the system call of process $1 is about, where the first word of the call is one.
+muster_file_of() {
+    read -r _ muster_word _ <"/proc/$1/syscall" || return 0
+    case $muster_word in 0x? | 0x?? | 0x???) readlink "/proc/$1/fd/$((muster_word))" ;; esac
+} 2>/dev/null
+
+muster_round=0
+while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
+    [ "$muster_round" -eq 1 ] || sleep "$muster_gap"
+    read -r muster_now _ </proc/uptime
+    printf '@node %s %s %s %s\n' "${SLURM_NODEID:-0}" "$muster_host" "$muster_round" "$muster_now"
+    muster_processes | muster_ranks |
+        while read -r muster_pid muster_rank muster_size muster_state muster_counts; do
+            [ "$muster_only" = - ] || [ "$muster_only" = "$muster_rank" ] || continue
+            muster_waits=$(cat "/proc/$muster_pid/wchan" 2>/dev/null)
+            printf '@rank %s %s %s %s %s %s\n' \
+                "$muster_rank" "$muster_size" "$muster_host" "$muster_pid" "${muster_state:-?}" "${muster_waits:-0}"
+            muster_gpu=$(ls -l "/proc/$muster_pid/fd" 2>/dev/null | grep -c -e '-> /dev/nvidia[0-9]' -e '-> /dev/kfd')
+            printf '@signs %s %s %s\n' "$muster_counts" "$muster_gpu" "$(muster_file_of "$muster_pid")"
+            if [ "$muster_spy" = - ]; then
+                printf 'py-spy is not there\n'
+            else
+                # A process that is stopped, or stuck in the kernel, does not answer a tracer: its memory is read without
+                # stopping it.
+                case $muster_state in [TtD]) muster_how=--nonblocking ;; *) muster_how= ;; esac
+                # shellcheck disable=SC2086  # nothing, or one option
+                timeout 10 "$muster_spy" dump --json $muster_how "$@" --pid "$muster_pid" 2>&1 </dev/null
+            fi
+            printf '\n@end\n'
+        done
+    printf '@done %s\n' "${SLURM_NODEID:-0}"
 done

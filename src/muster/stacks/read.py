@@ -9,9 +9,15 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Frame", "RankStack", "read_answers", "sort_by_task"]
+__all__ = ["Frame", "RankStack", "Round", "Signs", "read_answers", "read_rounds", "sort_by_task"]
 
 _HEAD = re.compile(r"^@rank (?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<pid>\d+) (?P<state>\S+) (?P<waits>\S*)$")
+_SIGNS = re.compile(
+    r"^@signs (?P<cpu>\d+) (?P<io>\d+) (?P<rss>\d+) (?P<threads>\d+) (?P<children>\S+) (?P<gpu>\d+) ?(?P<file>.*)$"
+)
+_NODE = re.compile(r"^@node (?P<node>\d+) (?P<host>\S+) (?P<round>\d+) (?P<now>[\d.]+)$")
+_TICKS_PER_S = 100
+_KIB_PER_MIB = 1024
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -25,6 +31,26 @@ class Frame(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """Return the file's own name."""
         return self.file.rpartition("/")[2]
+
+
+class Signs(msgspec.Struct, frozen=True):
+    """What the kernel counts of a rank and of what it has started."""
+
+    cpu_s: float = 0.0
+    io_bytes: int = 0
+    memory_mib: int = 0
+    threads: int = 0
+    children: tuple[tuple[str, str], ...] = ()
+    """Each child's program and its state's letter."""
+
+    waits: str = ""
+    """The kernel's function in which the main thread sleeps."""
+
+    file: str = ""
+    """What the main thread's system call is about, if its first word is an open file."""
+
+    has_gpu: bool = False
+    """Whether it holds a GPU: it then waits in a collective at full speed."""
 
 
 class RankStack(msgspec.Struct, frozen=True):
@@ -44,14 +70,54 @@ class RankStack(msgspec.Struct, frozen=True):
     trouble: str | None = None
     """Why there is no stack."""
 
+    signs: Signs = Signs()
+    owns_gil: bool = False
+    """Whether the main thread runs Python itself, and no library's code."""
+
+
+class Round(msgspec.Struct, frozen=True):
+    """One look at every rank."""
+
+    stacks: tuple[RankStack, ...]
+    nodes: frozenset[int]
+    """The nodes that answered to the end, by their number in the job."""
+
+    at_s: float = 0.0
+    """When: the first node's seconds since its start."""
+
 
 def read_answers(text: str) -> tuple[RankStack, ...]:
-    """Return the stacks in what the nodes wrote, by rank."""
-    return tuple(sorted(_stacks(text), key=lambda stack: (stack.rank, stack.host, stack.pid)))
+    """Return the stacks of all ranks by their number, of the first look; what is not an answer is passed over."""
+    rounds = read_rounds(text)
+    return rounds[0].stacks if rounds else ()
+
+
+def read_rounds(text: str) -> tuple[Round, ...]:
+    """Return each look at the ranks; a look that no node finished is the last."""
+    stacks: dict[int, list[RankStack]] = {}
+    nodes: dict[int, set[int]] = {}
+    began: dict[int, float] = {}
+    number = 1
+    for item in _items(text):
+        if isinstance(item, RankStack):
+            stacks.setdefault(number, []).append(item)
+        elif isinstance(item, int):
+            nodes.setdefault(number, set()).add(item)
+        else:
+            number = int(item["round"])
+            began.setdefault(number, float(item["now"]))
+    return tuple(
+        Round(
+            tuple(sorted(stacks.get(each, ()), key=lambda stack: stack.rank)),
+            frozenset(nodes.get(each, ())),
+            began.get(each, 0.0),
+        )
+        for each in sorted(stacks.keys() | nodes.keys())
+    )
 
 
 def sort_by_task(text: str) -> str:
-    """Return the lines of `srun --label`, task after task: nodes answer at the same time, line by line."""
+    """Return what srun --label mixed, task by task and without its labels; a line that was cut in two stays so."""
     by_task: dict[str, list[str]] = {}
     for line in text.splitlines():
         task, colon, rest = line.partition(": ")
@@ -62,31 +128,64 @@ def sort_by_task(text: str) -> str:
     return "".join(f"{line}\n" for lines in by_task.values() for line in lines)
 
 
-def _stacks(text: str) -> Iterator[RankStack]:
+def _items(text: str) -> Iterator[RankStack | int | re.Match[str]]:
+    """Yield the beginning of a look at a node, each rank in it, and the node's number at its end."""
     head: re.Match[str] | None = None
     body: list[str] = []
     for line in text.splitlines():
-        if match := _HEAD.match(line):
+        if match := _NODE.match(line):
+            yield match
+        elif line.startswith("@done ") and line[6:].strip().isdigit():
+            yield int(line[6:])
+        elif match := _HEAD.match(line):
             head, body = match, []
         elif line == "@end" and head is not None:
-            yield _stack(head, "\n".join(body))
+            yield _stack(head, body)
             head = None
         else:
             body.append(line)
 
 
-def _stack(head: re.Match[str], body: str) -> RankStack:
-    bare = RankStack(int(head["rank"]), int(head["size"]), head["host"], int(head["pid"]), head["state"])
+def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
+    counted = _SIGNS.match(lines[0]) if lines else None
+    body = "\n".join(lines if counted is None else lines[1:])
+    bare = RankStack(
+        int(head["rank"]),
+        int(head["size"]),
+        head["host"],
+        int(head["pid"]),
+        head["state"],
+        signs=Signs() if counted is None else _signs(counted, head["waits"]),
+    )
     begin = body.find("[")
     try:
         document = json.loads(body[begin:]) if begin >= 0 else None
     except json.JSONDecodeError:
         document = None
+    if document == []:
+        return msgspec.structs.replace(bare, trouble="no Python frame yet: the process starts")
     if not isinstance(document, list) or not document:
         return msgspec.structs.replace(bare, trouble=_trouble(body))
     threads = [(str(thread.get("thread_name") or "thread"), _frames(thread)) for thread in document]
-    main = next((frames for name, frames in threads if name == "MainThread"), threads[0][1])
-    return msgspec.structs.replace(bare, frames=main, threads=tuple(threads))
+    number = next((index for index, (name, _) in enumerate(threads) if name == "MainThread"), 0)
+    owns = bool(document[number].get("owns_gil"))
+    return msgspec.structs.replace(bare, frames=threads[number][1], threads=tuple(threads), owns_gil=owns)
+
+
+def _signs(found: re.Match[str], waits: str) -> Signs:
+    children = tuple(
+        (name, state) for name, _, state in (each.rpartition(":") for each in found["children"].split(",")) if name
+    )
+    return Signs(
+        int(found["cpu"]) / _TICKS_PER_S,
+        int(found["io"]),
+        int(found["rss"]) // _KIB_PER_MIB,
+        int(found["threads"]),
+        children,
+        waits if waits != "0" else "",
+        found["file"].strip(),
+        int(found["gpu"]) > 0,
+    )
 
 
 def _frames(thread: dict[str, Any]) -> tuple[Frame, ...]:
@@ -100,4 +199,4 @@ def _trouble(body: str) -> str:
     lines = [line.strip() for line in body.splitlines() if line.strip()]
     if "Operation not permitted" in body or "Permission denied" in body or "EPERM" in body:
         return "the kernel forbids to look into the process"
-    return lines[-1] if lines else "py-spy did not answer within 20 s"
+    return lines[-1] if lines else "py-spy did not answer within 10 s"

@@ -1,0 +1,113 @@
+"""What a running job does now: it works, it waits for one rank, or it hangs, and where. Two looks at its ranks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from muster.cli.asking import Case, plain
+from muster.errors import MusterError
+
+if TYPE_CHECKING:
+    from muster.stacks.judge import Verdict
+
+__all__ = ["as_json", "explain_running"]
+
+_GAP_S = 0.7
+_LONGEST_LINE = 120
+
+
+def explain_running(case: Case) -> Iterator[str]:
+    """Yield what the ranks do, and what they wrote last."""
+    yield from (f"  {plain(text)}" for text in _reported(case))
+    try:
+        verdict = look(case)
+    except MusterError as error:
+        yield f"  its ranks cannot be looked at: {error}"
+        return
+    yield f"  {plain(verdict.sentence)}"
+    if verdict.where is not None:
+        import linecache
+
+        text = linecache.getline(verdict.where.file, verdict.where.line).strip()
+        yield f"    {plain(verdict.where.file)}:{verdict.where.line}" + (f" | {plain(text)}" if text else "")
+    yield from (f"  {text}" for text in _last_output(case))
+    if verdict.is_hang:
+        yield f"  every rank: muster stacks {case.asked}"
+
+
+def look(case: Case) -> Verdict:
+    """Return what the ranks of a running job do, from two looks at all of them."""
+    from muster.rank.hostlist import expand
+    from muster.stacks.ask import Question, ask_job, find_spy
+    from muster.stacks.judge import judge
+    from muster.stacks.read import read_rounds
+
+    job = case.job
+    assert job is not None  # noqa: S101  # of a running job
+    nodes = job.nodes or 1
+    question = Question(find_spy(os.environ), rounds=3, gap_s=_GAP_S / 2)
+    rounds = read_rounds(ask_job(job.id, nodes, dict(os.environ), question))
+    names = expand(job.node_list or "")
+    answered = rounds[-1].nodes if rounds else frozenset()
+    silent = [number for number in range(nodes) if number not in answered]
+    stacks = rounds[0].stacks if rounds else ()
+    size = max((stack.size for stack in stacks), default=0)
+    silent_names = [names[number] if number < len(names) else f"node {number}" for number in silent]
+    missing = sorted(set(range(size)) - {stack.rank for stack in stacks}) if silent else []
+    return judge(rounds, size, silent_nodes=silent_names, silent_ranks=missing)
+
+
+def _reported(case: Case) -> Iterator[str]:
+    """Yield what the job's own watcher has found, if it has."""
+    if case.run is None:
+        return
+    try:
+        text = (case.run.directory / "hang").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    yield from text.splitlines()[-1:]
+
+
+def _last_output(case: Case) -> Iterator[str]:
+    """Yield when the job wrote last, and its last line."""
+    import time
+
+    from muster.act.find_output import find_output
+    from muster.act.watch import last_lines
+
+    output = find_output(case.job, case.run, case.asked)
+    files = [] if output is None else output.files()
+    times = [file.path.stat().st_mtime for file in files if file.path.is_file() and file.path.stat().st_size]
+    if output is None or not times:
+        yield "nothing was written yet"
+        return
+    age = max(time.time() - max(times), 0)
+    lines = last_lines(output, rank=None, count=1)
+    text = plain(lines[-1].merged().decode(errors="replace"))[:_LONGEST_LINE] if lines else ""
+    yield f"last output {_age(age)} ago: {text}"
+
+
+def _age(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def as_json(case: Case) -> dict[str, Any] | None:
+    """Return the verdict for --json; None where the ranks cannot be looked at."""
+    try:
+        verdict = look(case)
+    except MusterError:
+        return None
+    where = verdict.where
+    return {
+        "kind": verdict.kind.name.lower(),
+        "stands": verdict.is_hang,
+        "sentence": verdict.sentence,
+        "ranks": list(verdict.ranks),
+        "host": verdict.host or None,
+        "file": where.file if where else None,
+        "line": where.line if where else None,
+    }

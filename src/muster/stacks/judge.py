@@ -1,0 +1,350 @@
+"""Two looks at every rank → what the job does: it works, it waits for one rank, or it hangs, and where. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from muster.stacks.fold import Group, collective_of, fold, is_implicit, is_user_file, ranks_in_words, user_frame
+from muster.stacks.read import Frame, RankStack, Round
+
+__all__ = ["Doing", "Kind", "Movement", "Verdict", "judge", "movements", "standing"]
+
+# What a rank at rest uses: its watchdogs and heartbeats.
+_REST_CPU = 0.02
+_REST_BYTES_PER_S = 2048
+_BUSY_CPU = 0.5
+
+
+class Kind(StrEnum):
+    """What the job does, or how it hangs."""
+
+    WORKS = "works"
+    COMPILES = "compiles"
+    STARTS = "starts"
+    NODE = "its node does not answer"
+    GONE = "has no process"
+    STOPPED = "is stopped"
+    DEBUGGER = "is in a debugger"
+    FILE_SYSTEM = "waits for a file system"
+    LOADER = "waits for its data loader"
+    CHILD = "waits for a child process"
+    LOCK = "waits for a lock"
+    FILE_LOCK = "waits for the lock of a file"
+    SLEEP = "sleeps"
+    PIPE = "waits at a pipe"
+    NETWORK = "waits for the network"
+    LOOP = "runs at one line"
+    ORDER = "is in another collective"
+    COLLECTIVE = "is in a collective that does not end"
+    STANDS = "does not go on"
+
+    @property
+    def is_hang(self) -> bool:
+        """Whether nothing goes on."""
+        return self not in {Kind.WORKS, Kind.COMPILES, Kind.STARTS}
+
+
+class Doing(StrEnum):
+    """What one rank did between two looks."""
+
+    MOVES = "moves"
+    COMPILES = "compiles"
+    READS = "reads or writes"
+    SPINS = "runs at one line"
+    WAITS = "waits in a collective"
+    RESTS = "rests"
+
+
+class Movement(msgspec.Struct, frozen=True):
+    """What one rank did between two looks, and where it stood at the last."""
+
+    stack: RankStack
+    doing: Doing
+    cpu: float
+    """Cores that it used, itself and its children."""
+
+    bytes_per_s: float
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether this is progress."""
+        return self.doing in {Doing.MOVES, Doing.COMPILES, Doing.READS}
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a person is told."""
+
+    kind: Kind
+    sentence: str
+    ranks: tuple[int, ...] = ()
+    """Whom the others wait for."""
+
+    host: str = ""
+    where: Frame | None = None
+
+    @property
+    def is_hang(self) -> bool:
+        """Whether nothing goes on."""
+        return self.kind.is_hang
+
+
+_COMPILERS = re.compile(
+    r"^(cc1(plus)?|nvcc|cicc|ptxas|fatbinary|ninja|gcc|g\+\+|c\+\+|clang(\+\+)?(-\d+)?|ld|as|hipcc|lld)$"
+)
+_COMPILING = re.compile(
+    r"/torch/(_dynamo|_inductor|_functorch|utils/cpp_extension)|/triton/|/jaxlib?/.*compil|/numba/core/"
+)
+_DEBUGGERS = re.compile(r"/(pdb|bdb|ipdb|pudb|debugpy|rpdb|web_pdb)[/.]|/debugpy/")
+_LOADERS = re.compile(r"/torch/utils/data/|/multiprocessing/(pool|queues)\.py|/concurrent/futures/process\.py")
+# The kernel's function in which a process sleeps → what it waits for.
+_WAITS = (
+    (re.compile(r"^(fuse_|request_wait_answer|__fuse|nfs|rpc_|ll_|cl_|osc_|lustre|gpfs|cxi|ceph|beegfs|"
+                r"folio_wait|io_schedule|wait_on_page|filemap|d_alloc_parallel|lookup_slow|blkdev|jbd2|xfs_|ext4_)"),
+     Kind.FILE_SYSTEM),
+    (re.compile(r"lock_(inode_wait|lease)|flock|posix_lock|fcntl_setlk|locks_"), Kind.FILE_LOCK),
+    (re.compile(r"pipe|fifo|wait_for_partner"), Kind.PIPE),
+    (re.compile(r"^(kernel_)?(do_wait|wait4|waitid)|vfork"), Kind.CHILD),
+    (re.compile(r"nanosleep"), Kind.SLEEP),
+    (re.compile(r"sk_|skb_|tcp_|inet_|unix_|accept"), Kind.NETWORK),
+    (re.compile(r"futex"), Kind.LOCK),
+)  # fmt: skip
+
+
+def judge(
+    rounds: Sequence[Round], size: int, *, silent_nodes: Sequence[str] = (), silent_ranks: Sequence[int] = ()
+) -> Verdict:
+    """Return what the job does between the first look and the last."""
+    moved = movements(rounds)
+    if silent_nodes:
+        return _silent(silent_nodes, silent_ranks, moved)
+    if not moved:
+        return Verdict(Kind.STARTS, "no rank has started: no Python process of the job has a RANK")
+    busy = [each for each in moved if each.goes_on]
+    return _working(moved, busy) if busy else _hanging(moved, size)
+
+
+def movements(rounds: Sequence[Round]) -> tuple[Movement, ...]:
+    """Return what each rank of the last look has done since the first."""
+    first, last = rounds[0], rounds[-1]
+    before = {(stack.rank, stack.host, stack.pid): stack for stack in first.stacks}
+    seconds = max(last.at_s - first.at_s, 0.05)
+    return tuple(_movement(stack, before, rounds, seconds) for stack in last.stacks)
+
+
+def _movement(
+    stack: RankStack, before: dict[tuple[int, str, int], RankStack], rounds: Sequence[Round], seconds: float
+) -> Movement:
+    key = (stack.rank, stack.host, stack.pid)
+    old = before.get(key)
+    if old is None or len(rounds) == 1:  # a process that was not there has begun in between
+        return Movement(stack, Doing.RESTS if len(rounds) == 1 else Doing.MOVES, 0.0, 0.0)
+    cpu = max(stack.signs.cpu_s - old.signs.cpu_s, 0.0) / seconds
+    rate = max(stack.signs.io_bytes - old.signs.io_bytes, 0) / seconds
+    seen = [each for look in rounds for each in look.stacks if (each.rank, each.host, each.pid) == key]
+    return Movement(stack, _doing(seen, cpu, rate), cpu, rate)
+
+
+def _doing(seen: Sequence[RankStack], cpu: float, rate: float) -> Doing:
+    last = seen[-1]
+    if last.state in {"T", "t"}:
+        return Doing.RESTS
+    if cpu > _REST_CPU and any(_is_compiling(each) for each in seen):
+        return Doing.COMPILES
+    in_collective = all(collective_of(each) for each in seen)
+    if in_collective and len({_place(each) for each in seen}) == 1:
+        # Of NCCL a rank waits at full speed, and its watchdogs write; of gloo it rests.
+        moves = not last.signs.has_gpu and cpu > _REST_CPU and (is_implicit(last) or rate > _REST_BYTES_PER_S)
+        return Doing.MOVES if moves else Doing.WAITS
+    if rate > _REST_BYTES_PER_S:
+        return Doing.READS
+    if cpu <= _REST_CPU:
+        return Doing.RESTS
+    if cpu >= _BUSY_CPU and _is_loop(seen):
+        return Doing.SPINS
+    return Doing.MOVES
+
+
+def _is_compiling(stack: RankStack) -> bool:
+    return any(_COMPILERS.match(name) and state != "S" for name, state in stack.signs.children) or any(
+        _COMPILING.search(frame.file) for frame in stack.frames
+    )
+
+
+def _is_loop(seen: Sequence[RankStack]) -> bool:
+    """Whether Python itself ran in one function of the user's each time, and no library."""
+    if any(not stack.frames or not is_user_file(stack.frames[0].file) or not stack.owns_gil for stack in seen):
+        return False
+    inner = {(stack.frames[0].file, stack.frames[0].function) for stack in seen}
+    lines = {stack.frames[0].line for stack in seen}
+    outer = {stack.frames[1:] for stack in seen}
+    return len(inner) == 1 and len(outer) == 1 and max(lines) - min(lines) <= 3  # a loop of few lines
+
+
+def _place(stack: RankStack) -> tuple[str, Frame | None]:
+    return collective_of(stack), user_frame(stack)
+
+
+def _working(moved: Sequence[Movement], busy: Sequence[Movement]) -> Verdict:
+    waiting = [each for each in moved if each.doing is Doing.WAITS]
+    compiling = [each for each in busy if each.doing is Doing.COMPILES]
+    numbers = tuple(sorted(each.stack.rank for each in busy))
+    kind = Kind.COMPILES if compiling else Kind.WORKS
+    share = "" if len(busy) == len(moved) else f" of {len(moved)}"
+    what = _what(busy)
+    if waiting and len(busy) < len(moved):
+        doing = "compiles" if compiling else "works"
+        first = busy[0].stack
+        subject = _who([each.stack for each in busy])
+        verb = doing if len(busy) == 1 else doing.removesuffix("s")
+        waits = "wait" if len(waiting) > 1 else "waits"
+        wait = f"{_count(len(waiting), 'rank')} {waits} in {collective_of(waiting[0].stack)}"
+        sentence = f"{subject} {verb}{_at(user_frame(first), ' at ')} ({what}); {wait} meanwhile"
+        return Verdict(kind, sentence, numbers, first.host, user_frame(first))
+    verb = "it compiles" if compiling else "it works"
+    return Verdict(kind, f"{verb}: {_count(len(busy), 'rank')}{share} {what}")
+
+
+def _what(busy: Sequence[Movement]) -> str:
+    cpu = sum(each.cpu for each in busy) / len(busy)
+    rate = sum(each.bytes_per_s for each in busy)
+    parts = [f"use{'s' if len(busy) == 1 else ''} {cpu:.0%} of a core{' each' if len(busy) > 1 else ''}"]
+    if rate > _REST_BYTES_PER_S:
+        parts.append(f"{_size(rate)}/s read or written")
+    return ", ".join(parts)
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} GB"
+
+
+def _silent(nodes: Sequence[str], ranks: Sequence[int], moved: Sequence[Movement]) -> Verdict:
+    verb = "does" if len(nodes) == 1 else "do"
+    whose = f" ({ranks_in_words(ranks)})" if ranks else ""
+    waiting = [each for each in moved if each.doing is Doing.WAITS]
+    wait = "" if not waiting else (
+        f"; {_count(len(waiting), 'rank')} {'wait' if len(waiting) > 1 else 'waits'} "
+        f"in {collective_of(waiting[0].stack)}{_at(user_frame(waiting[0].stack), ' at ')}"
+    )  # fmt: skip
+    return Verdict(Kind.NODE, f"{', '.join(nodes)}{whose} {verb} not answer{wait}", tuple(ranks), nodes[0])
+
+
+def _hanging(moved: Sequence[Movement], size: int) -> Verdict:
+    groups = fold([each.stack for each in moved])
+    waiting = [group for group in groups if group.in_collective]
+    others = [group for group in groups if not group.in_collective]
+    missing = sorted(set(range(size)) - {each.stack.rank for each in moved})
+    spinning = {each.stack.rank for each in moved if each.doing is Doing.SPINS}
+    if missing and (waiting or not others):
+        return _for_the_missing(waiting, missing)
+    if others:
+        late = _latest(others, waiting, size)
+        return _for_the_late(late, waiting, others, missing, spins=late.numbers[0] in spinning)
+    return _all_wait(waiting)
+
+
+def _for_the_missing(waiting: Sequence[Group], missing: Sequence[int]) -> Verdict:
+    who = ranks_in_words(missing)
+    has = "has" if len(missing) == 1 else "have"
+    where = waiting[0].where if waiting else None
+    wait = f"; {_waiting(waiting)}" if waiting else ""
+    return Verdict(Kind.GONE, f"{who} {has} no process{wait}", tuple(missing), "", where)
+
+
+def _latest(others: Sequence[Group], waiting: Sequence[Group], size: int) -> Group:
+    """Return the class that keeps the others waiting: the smallest; of two as large, the one that waits for nobody."""
+    if waiting or len(others) == 1:
+        return min(others, key=lambda group: (len(group.ranks), group.numbers))
+    passive = {Kind.NETWORK, Kind.STANDS}
+    return min(
+        others, key=lambda group: (len(group.ranks) > size // 2, standing(group.ranks[0]) in passive, len(group.ranks))
+    )
+
+
+def _for_the_late(
+    late: Group, waiting: Sequence[Group], others: Sequence[Group], missing: Sequence[int], *, spins: bool
+) -> Verdict:
+    stack = late.ranks[0]
+    kind = Kind.LOOP if spins else standing(stack)
+    who = _who(late.ranks)
+    verb = kind.value if len(late.ranks) == 1 else _plural(kind.value)
+    rest = [group for group in others if group is not late]
+    tail = f"; {_waiting(waiting)}" if waiting else "".join(f"; {_standing_too(group)}" for group in rest[:2])
+    gone = f"; {ranks_in_words(missing)} {'has' if len(missing) == 1 else 'have'} no process" if missing else ""
+    about = f" ({stack.signs.file})" if stack.signs.file and kind in _ABOUT_A_FILE else ""
+    sentence = f"{who} {verb}{about}{_at(late.where, ' at ')}{tail}{gone}"
+    return Verdict(kind, sentence, late.numbers, stack.host, late.where)
+
+
+_ABOUT_A_FILE = frozenset({Kind.FILE_SYSTEM, Kind.FILE_LOCK, Kind.PIPE})
+
+
+def _all_wait(waiting: Sequence[Group]) -> Verdict:
+    if len({(group.what, group.where) for group in waiting}) > 1:
+        few = min(waiting, key=lambda group: (len(group.ranks), tuple(-number for number in group.numbers)))
+        rest = [group for group in waiting if group is not few]
+        verb = "is" if len(few.ranks) == 1 else "are"
+        sentence = f"{_who(few.ranks)} {verb} in {few.what}{_at(few.where, ' at ')}; {_waiting(rest)}"
+        return Verdict(Kind.ORDER, sentence, few.numbers, few.ranks[0].host, few.where)
+    (group,) = waiting
+    number = len(group.ranks)
+    all_of = f"all {number} ranks wait" if number > 1 else "the rank waits"
+    sentence = (
+        f"{all_of} in {group.what}{_at(group.where, ' at ')}, and it does not end: the network, or calls that differ"
+    )
+    return Verdict(Kind.COLLECTIVE, sentence, group.numbers, group.ranks[0].host, group.where)
+
+
+def standing(stack: RankStack) -> Kind:
+    """Return how a rank that does not go on stands."""
+    if stack.state == "T":
+        return Kind.STOPPED
+    if stack.state == "t":
+        return Kind.DEBUGGER
+    if any(_DEBUGGERS.search(frame.file) for frame in stack.frames):
+        return Kind.DEBUGGER
+    if stack.state == "D" and "vfork" not in stack.signs.waits:
+        return Kind.FILE_SYSTEM
+    if any(_LOADERS.search(frame.file) for frame in stack.frames):
+        return Kind.LOADER
+    return next((kind for pattern, kind in _WAITS if pattern.search(stack.signs.waits)), Kind.STANDS)
+
+
+def _waiting(groups: Sequence[Group]) -> str:
+    return "; ".join(_wait_of(group) for group in groups[:2])
+
+
+def _wait_of(group: Group) -> str:
+    number = len(group.ranks)
+    return f"{_count(number, 'rank')} {'wait' if number > 1 else 'waits'} in {group.what}{_at(group.where, ' at ')}"
+
+
+def _standing_too(group: Group) -> str:
+    kind = standing(group.ranks[0]).value
+    return f"{_who(group.ranks)} {kind if len(group.ranks) == 1 else _plural(kind)}{_at(group.where, ' at ')}"
+
+
+def _plural(verb: str) -> str:
+    first, space, rest = verb.partition(" ")
+    return {"is": "are", "has": "have", "does": "do"}.get(first, first.removesuffix("s")) + space + rest
+
+
+def _who(stacks: Sequence[RankStack]) -> str:
+    hosts = sorted({stack.host for stack in stacks})
+    on = f" on {hosts[0]}" if len(hosts) == 1 else f" on {len(hosts)} hosts"
+    return ranks_in_words([stack.rank for stack in stacks]) + on
+
+
+def _at(frame: Frame | None, before: str) -> str:
+    return f"{before}{frame.name}:{frame.line} ({frame.function})" if frame else ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number > 1 else ''}"

@@ -1,0 +1,131 @@
+"""Two looks at every rank → what the job does, and whom it waits for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from muster.stacks.judge import Kind, judge
+from muster.stacks.read import read_rounds
+
+_TORCH = "/env/lib/python3.11/site-packages/torch"
+_REDUCE = (("all_reduce", f"{_TORCH}/distributed/distributed_c10d.py", 3000), ("train", "/home/a/train.py", 120))
+_BARRIER = (("barrier", f"{_TORCH}/distributed/distributed_c10d.py", 4000), ("save", "/home/a/train.py", 77))
+_BACKWARD = (("_engine_run_backward", f"{_TORCH}/autograd/graph.py", 800), ("step", "/home/a/train.py", 12))
+_OWN = (("load", "/home/a/data.py", 44),)
+_NEXT = (("load", "/home/a/data.py", 45),)
+_LOADER = (("_try_get_data", f"{_TORCH}/utils/data/dataloader.py", 1200), ("epoch", "/home/a/train.py", 30))
+_PDB = (("readline", "/usr/lib/python3.11/pdb.py", 300), ("step", "/home/a/train.py", 9))
+_COMPILE = (("compile_fx", f"{_TORCH}/_inductor/compile_fx.py", 9), ("step", "/home/a/train.py", 12))
+
+
+class _Rank:
+    """One rank as gather.sh tells of it, at two looks that are a second apart."""
+
+    def __init__(self, *stacks: tuple[tuple[str, str, int], ...], **more: object) -> None:
+        self.stacks = stacks if len(stacks) > 1 else (*stacks, *stacks)
+        self.more = {"state": "S", "waits": "0", "cpu": 0, "io": 0, "children": "-", "gpu": 0, "gil": False} | more
+
+    def answer(self, rank: int, size: int, look: int) -> str:
+        more = self.more
+        frames = [{"name": name, "filename": file, "line": line} for name, file, line in self.stacks[look]]
+        threads = [{"thread_name": "MainThread", "owns_gil": more["gil"], "frames": frames}]
+        cpu, io = (1000 + look * int(str(more[name])) for name in ("cpu", "io"))
+        head = f"@rank {rank} {size} node{rank + 1} {100 + rank} {more['state']} {more['waits']}"
+        signs = f"@signs {cpu} {io} 2048 4 {more['children']} {more['gpu']} /data/x"
+        return f"{head}\n{signs}\n{json.dumps(threads)}\n@end\n"
+
+
+def _judge(*ranks: _Rank | None) -> tuple[Kind, tuple[int, ...], str]:
+    text = ""
+    for look in (0, 1):
+        text += f"@node 0 node1 {look + 1} {100 + look}.0\n"
+        text += "".join(rank.answer(number, len(ranks), look) for number, rank in enumerate(ranks) if rank)
+        text += "@done 0\n"
+    found = judge(read_rounds(text), len(ranks))
+    return found.kind, found.ranks, found.sentence
+
+
+@pytest.mark.parametrize(
+    ("late", "kind"),
+    [
+        (_Rank(_OWN, waits="hrtimer_nanosleep"), Kind.SLEEP),
+        (_Rank(_OWN, waits="futex_do_wait"), Kind.LOCK),
+        (_Rank(_OWN, waits="pipe_read"), Kind.PIPE),
+        (_Rank(_OWN, waits="do_wait"), Kind.CHILD),
+        (_Rank(_OWN, waits="wait_for_vfork_done", state="D"), Kind.CHILD),
+        (_Rank(_OWN, waits="request_wait_answer"), Kind.FILE_SYSTEM),
+        (_Rank(_OWN, waits="locks_lock_inode_wait"), Kind.FILE_LOCK),
+        (_Rank(_OWN, waits="inet_csk_accept"), Kind.NETWORK),
+        (_Rank(_OWN, state="D"), Kind.FILE_SYSTEM),
+        (_Rank(_OWN, state="T"), Kind.STOPPED),
+        (_Rank(_OWN, state="t"), Kind.DEBUGGER),
+        (_Rank(_PDB, waits="pipe_read"), Kind.DEBUGGER),
+        (_Rank(_LOADER, waits="poll"), Kind.LOADER),
+        (_Rank(_OWN, state="R", cpu=100, gil=True), Kind.LOOP),
+        (_Rank(_OWN), Kind.STANDS),
+    ],
+)
+def test_the_rank_that_stands_is_named_and_how(late: _Rank, kind: Kind) -> None:
+    for waiting in (_REDUCE, _BACKWARD):
+        assert _judge(_Rank(waiting), _Rank(waiting), late, _Rank(waiting))[:2] == (kind, (2,))
+        assert _judge(_Rank(waiting), late)[:2] == (kind, (1,))
+
+
+def test_the_sentence_names_rank_host_line_and_who_waits() -> None:
+    _, _, sentence = _judge(_Rank(_REDUCE), _Rank(_OWN, waits="hrtimer_nanosleep"), _Rank(_REDUCE))
+    assert sentence == "rank 1 on node2 sleeps at data.py:44 (load); 2 ranks wait in all_reduce at train.py:120 (train)"
+    _, _, sentence = _judge(_Rank(_REDUCE), _Rank(_OWN, waits="request_wait_answer"))
+    assert "waits for a file system (/data/x) at data.py:44" in sentence
+
+
+@pytest.mark.parametrize(
+    "rank",
+    [
+        _Rank(_OWN, _NEXT, cpu=50, state="R"),
+        _Rank(_OWN, io=100_000),
+        _Rank(_OWN, cpu=100, state="R"),  # a library computes: Python's lock is free
+        _Rank(_BACKWARD, cpu=80, state="R"),
+        _Rank(_REDUCE, cpu=20, io=1_000_000),  # many collectives of gloo at one line
+        _Rank(_REDUCE, _BARRIER, cpu=20),
+    ],
+)
+def test_a_rank_that_goes_on_is_no_hang(rank: _Rank) -> None:
+    kind, ranks, sentence = _judge(rank, _Rank(_BARRIER))
+    assert (kind, ranks) == (Kind.WORKS, (0,))
+    assert sentence.endswith("1 rank waits in barrier meanwhile")
+    assert _judge(rank, rank)[0] is Kind.WORKS
+
+
+@pytest.mark.parametrize(
+    "rank",
+    [
+        _Rank(_COMPILE, cpu=100, state="R", gil=True),
+        _Rank(_OWN, cpu=90, children="cc1plus:R,ninja:S"),
+    ],
+)
+def test_a_compiler_is_no_hang(rank: _Rank) -> None:
+    assert _judge(rank, _Rank(_BARRIER))[:2] == (Kind.COMPILES, (0,))
+
+
+def test_a_gpu_s_rank_waits_at_full_speed() -> None:
+    late = _Rank(_OWN, waits="hrtimer_nanosleep")
+    assert _judge(_Rank(_REDUCE, cpu=100, state="R", gpu=2), late)[:2] == (Kind.SLEEP, (1,))
+
+
+def test_other_hangs() -> None:
+    assert _judge(_Rank(_REDUCE), None)[:2] == (Kind.GONE, (1,))
+    assert _judge(_Rank(_REDUCE), _Rank(_REDUCE), _Rank(_BARRIER))[:2] == (Kind.ORDER, (2,))
+    assert _judge(_Rank(_REDUCE), _Rank(_REDUCE))[:2] == (Kind.COLLECTIVE, (0, 1))
+    assert _judge(_Rank(_LOADER), _Rank(_LOADER))[:2] == (Kind.LOADER, (0, 1))
+    assert judge(read_rounds("@node 0 a 1 1.0\n@done 0\n"), 0).kind is Kind.STARTS
+
+
+def test_a_node_that_does_not_answer_is_named() -> None:
+    text = "".join(
+        f"@node 0 node1 {look + 1} {look}.0\n{_Rank(_REDUCE).answer(0, 2, look)}@done 0\n" for look in (0, 1)
+    )
+    found = judge(read_rounds(text), 2, silent_nodes=["node2"], silent_ranks=[1])
+    assert (found.kind, found.host) == (Kind.NODE, "node2")
+    assert found.sentence == "node2 (rank 1) does not answer; 1 rank waits in all_reduce at train.py:120 (train)"
