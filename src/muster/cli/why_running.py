@@ -74,8 +74,8 @@ def _last_output(case: Case) -> Iterator[str]:
     """Yield when the job wrote last, and its last line."""
     import time
 
-    from muster.act.find_output import find_output
-    from muster.act.watch import last_lines
+    from muster.follow.find_output import find_output
+    from muster.follow.watch import last_lines
 
     output = find_output(case.job, case.run, case.asked)
     files = [] if output is None else output.files()
