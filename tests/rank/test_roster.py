@@ -11,9 +11,9 @@ from muster.rank.errors import WireupError
 from muster.rank.identity import Identity
 from muster.rank.roster import Place, absent, seats, split
 
-CPU = Torch("2.13.0+cpu", "", 0, nccl=False, mpi=False)
-BLIND = Torch("2.13.0+cu128", "CUDA 12.8", 0, nccl=True, mpi=False)
-FOUR = Torch("2.13.0+cu128", "CUDA 12.8", 4, nccl=True, mpi=False)
+CPU = Torch("2.13.0+cpu", "", 0, collectives=False, mpi=False)
+BLIND = Torch("2.13.0+cu128", "CUDA 12.8", 0, collectives=True, mpi=False)
+FOUR = Torch("2.13.0+cu128", "CUDA 12.8", 4, collectives=True, mpi=False)
 
 
 def places(*hosts: str, node: list[int | None] | None = None, local: list[int | None] | None = None) -> list[Place]:
@@ -129,7 +129,7 @@ def test_gpus_that_were_asked_for_and_are_not_seen_stop_the_start(
 
 def test_gpus_without_nccl_stop_the_start() -> None:
     with pytest.raises(WireupError, match="has no NCCL"):
-        choose_backend(None, {}, FOUR._replace(nccl=False))
+        choose_backend(None, {}, FOUR._replace(collectives=False))
 
 
 def test_each_rank_takes_its_own_gpu() -> None:

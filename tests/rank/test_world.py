@@ -361,7 +361,7 @@ def test_a_gpu_that_two_ranks_have_is_named_on_every_rank() -> None:
         from muster.rank.devices import Torch
 
         names: Any = join
-        names.this_torch = lambda: Torch("2.13.0+cu126", "CUDA 12.6", 2, nccl=True, mpi=False)
+        names.this_torch = lambda: Torch("2.13.0+cu126", "CUDA 12.6", 2, collectives=True, mpi=False)
         names._device = lambda chosen, seat, gpus: seat.local_rank % 2
         names.name_of = lambda device: f"GPU-{device}"
         with pytest.raises(muster.WireupError) as refused, muster.world(timeout=20):

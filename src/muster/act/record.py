@@ -50,7 +50,21 @@ __all__ = [
 ]
 
 # Values of these may be kept: they say how the job runs. What looks like a secret (SLURM_JWT) is not kept.
-_KEPT_PREFIXES = ("NCCL_", "RCCL_", "FI_", "OMP_", "OMPI_", "UCX_", "SLURM_", "SBATCH_", "CUDA_", "ROCR_", "HIP_")
+_KEPT_PREFIXES = (
+    "NCCL_",
+    "RCCL_",
+    "FI_",
+    "OMP_",
+    "OMPI_",
+    "UCX_",
+    "SLURM_",
+    "SBATCH_",
+    "CUDA_",
+    "ROCR_",
+    "HIP_",
+    "ZE_",
+    "CCL_",
+)
 _KEPT_NAMES = frozenset({"HOSTNAME", "VIRTUAL_ENV", "CONDA_PREFIX", "LOADEDMODULES", "PATH", "LD_LIBRARY_PATH", "USER"})
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from muster.build.pins import Pin
+from muster.rank.vendors import VENDORS
 
 __all__ = ["CondaNames", "conda_has", "conda_names"]
 
@@ -40,6 +41,10 @@ def conda_has(pins: Iterable[Pin]) -> Iterator[tuple[Pin, str]]:
     """
     known = conda_names()
     for pin in pins:
-        name = known.of(pin.name) if pin.from_pip and "rocm" not in pin.words else None
+        name = known.of(pin.name) if pin.from_pip and not _only_of_pip(pin.words) else None
         if name is not None:
             yield pin, name
+
+
+def _only_of_pip(words: str) -> bool:
+    return any(vendor.kind in words for vendor in VENDORS if not vendor.on_package_index)

@@ -13,6 +13,7 @@ from muster.build.conda_names import conda_has, conda_names
 from muster.build.pins import Pin, for_other_gpus, of_no_kind, pins_of_conda, pins_of_requirements
 from muster.build.pip import offline_words, pip
 from muster.errors import RequestError
+from muster.rank.vendors import vendor_of
 from muster.runner import Runner, run
 
 __all__ = ["LockOrder", "build_lock", "look_at_pins", "notes_on", "read_pins"]
@@ -60,9 +61,12 @@ def _check_kind(pins: list[Pin], text: str, kind: str) -> None:
     hint = f"name the build for {kind}: examples/environments has one"
     if wrong := for_other_gpus(pins, kind):
         raise RequestError(f"{_shown(wrong)}: made for other GPUs than {kind}", hint=hint)
-    if kind == "rocm" and (silent := of_no_kind(pins, text, kind)):
+    vendor = vendor_of(kind)
+    if vendor is not None and not vendor.on_package_index and (silent := of_no_kind(pins, text, kind)):
         raise RequestError(
-            f"{_shown(silent)}: no build for ROCm is named, and without one the package index gives another", hint=hint
+            f"{_shown(silent)}: no build for {vendor.software} is named, "
+            "and without one the package index gives another",
+            hint=hint,
         )
 
 

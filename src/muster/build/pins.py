@@ -7,16 +7,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from muster.rank.vendors import VENDORS
+
 __all__ = ["Pin", "for_other_gpus", "of_no_kind", "pins_of_conda", "pins_of_requirements"]
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
 # A comment of YAML's begins behind a blank: in an address, # stands before a hash.
 _LIST_ITEM = re.compile(r"^(\s*)-\s+['\"]?([^'\"]+?)['\"]?\s*(?:\s#.*)?$")
 _OF_GPUS = {
-    "cuda": re.compile(
-        r"(\+|%2B)cu\d|=cuda\d|^nvidia-(?!ml-py)|^cupy-cuda|^cudatoolkit|^cuda-|^(py|lib)?torch-(cuda|gpu)|^nccl\b|/whl/cu\d"
-    ),
-    "rocm": re.compile(r"(\+|%2B)rocm|^cupy-rocm|^pytorch-triton-rocm|/whl/rocm"),
+    **{vendor.kind: re.compile(vendor.packages) for vendor in VENDORS},
     "cpu": re.compile(r"(\+|%2B)cpu\b|=cpu_|^cpuonly\b|^pytorch-cpu|/whl/cpu"),
 }
 # Packages of which there is one build for each kind of GPU.
@@ -76,7 +75,7 @@ def pins_of_conda(text: str) -> Iterator[Pin]:
 
 
 def for_other_gpus(pins: Iterable[Pin], kind: str) -> list[Pin]:
-    """Packages made for other GPUs than those of the target (cuda, rocm or cpu)."""
+    """Packages made for other GPUs than those of the target (or cpu)."""
     others = [pattern for name, pattern in _OF_GPUS.items() if name not in {kind, "cpu"}]
     if kind != "cpu":
         others.append(_OF_GPUS["cpu"])
@@ -86,7 +85,7 @@ def for_other_gpus(pins: Iterable[Pin], kind: str) -> list[Pin]:
 def of_no_kind(pins: Iterable[Pin], text: str, kind: str) -> list[Pin]:
     """Packages that are built once for each kind of GPU, of which neither they nor the file's index say which.
 
-    For ROCm that is an error: what PyPI has of them is built for CUDA or for CPUs.
+    That is an error where the usual index has no builds for that kind: it would give one for CUDA or for CPUs.
     """
     said = any(_OF_GPUS[kind].search(line) for line in text.splitlines() if "index-url" in line or "find-links" in line)
     return [

@@ -47,6 +47,7 @@ found |= {"python": platform.python_version(), "arch": platform.machine(), "glib
 try:
     import torch
     found.update(torch=torch.__version__, cuda=torch.version.cuda, hip=torch.version.hip)
+    found.update(xpu=getattr(torch.version, "xpu", None))
     found["nccl"] = ".".join(map(str, torch.cuda.nccl.version())) if torch.version.cuda else None
 except ImportError:
     pass

@@ -14,7 +14,14 @@ from muster.errors import RequestError
 __all__ = ["packed", "place_check"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_PARTS = ("check/__init__.py", "check/ranks/*.py", "rank/__init__.py", "rank/errors.py", "rank/hostlist.py")
+_PARTS = (
+    "check/__init__.py",
+    "check/ranks/*.py",
+    "rank/__init__.py",
+    "rank/errors.py",
+    "rank/hostlist.py",
+    "rank/vendors.py",
+)
 _START = "import sys\n\nfrom muster.check.ranks.gate import run\n\nrun(sys.argv[1:])\n"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 

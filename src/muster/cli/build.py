@@ -14,6 +14,7 @@ from muster.cli.command_line import JSON, QUIET, Command, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SiteError
 from muster.job.option import option
+from muster.rank.vendors import KINDS
 
 if TYPE_CHECKING:
     from muster.build.cotainr import CondaOrder
@@ -288,7 +289,8 @@ _WHEELHOUSE = option(
     "--wheelhouse", metavar="DIR", parse=Path, group="output", help="wheels that build lock has fetched"
 )
 _OFFLINE = option("--offline", group="output", help="take packages from the wheelhouse only")
-_GPU_KINDS = ("cpu", "cuda", "rocm")
+_GPU_KINDS = ("cpu", *KINDS)
+_SAID_KINDS = f"{', '.join(_GPU_KINDS[:-1])} or {_GPU_KINDS[-1]}"
 _BUILDING = (
     option("--cache", metavar="DIR", parse=Path, group="output", help="where what is fetched is kept"),
     option("--replace", group="output", help="replace what is there with the new one, once it is proved"),
@@ -353,7 +355,7 @@ _IMAGE = Command(
             metavar="KIND",
             choices=_GPU_KINDS,
             group="output",
-            help="with --conda: cpu, cuda or rocm; packages for others are refused",
+            help=f"with --conda: {_SAID_KINDS}; packages for others are refused",
         ),
         option(
             "--accept-licenses",
@@ -405,7 +407,7 @@ _VENV = Command(
             metavar="KIND",
             choices=_GPU_KINDS,
             group="output",
-            help="cpu, cuda or rocm, if not the site's; packages for others are refused",
+            help=f"{_SAID_KINDS}, if not the site's; packages for others are refused",
         ),
         option(
             "--site",
@@ -455,7 +457,7 @@ _LOCK = Command(
             metavar="KIND",
             choices=_GPU_KINDS,
             group="output",
-            help="its GPUs: cpu, cuda or rocm; packages for others are refused",
+            help=f"its GPUs: {_SAID_KINDS}; packages for others are refused",
         ),
         option(
             "--conda-prefix",

@@ -23,6 +23,10 @@ class Apptainer(ImageEngine):
     prefix = "APPTAINER"
     runs = frozenset({"sif", "sandbox", "squashfs", "registry"})
     gpu_flags: ClassVar[Mapping[str, tuple[str, ...]]] = {"cuda": ("--nv",), "rocm": ("--rocm",)}
+    """By kind; it shows all of /dev by itself, which is what Intel's need."""
+
+    gpu_variables: ClassVar[Mapping[str, str]] = {"cuda": "NV", "rocm": "ROCM"}
+    """The same as variables: their ends, by kind."""
 
     @property
     def bind_variable(self) -> str:
@@ -35,6 +39,8 @@ class Apptainer(ImageEngine):
         image = plan.image
         wanted = (
             ("image_unpack", image.may_be_unpacked),
+            ("gpu_kind", image.compare_gpus or image.asks_for_gpus),
+            ("image_gpus", image.asks_for_gpus),
             ("stack", image.compare_gpus),
             ("image_asks", image.compare_gpus or image.venv),
         )
@@ -58,7 +64,9 @@ class Apptainer(ImageEngine):
         if image.compare_gpus:
             lines.append(("muster_image_made_for", image.program, image.image or "", self.prefix, image.compare_gpus))
         if image.asks_for_gpus:
-            lines.append(("muster_image_gpus", self.prefix))
+            lines.append(
+                ("muster_image_gpus", self.prefix, *(f"{kind}={end}" for kind, end in self.gpu_variables.items()))
+            )
         lines += [
             ("muster_image_sees", *(mount.source for mount in image.mounts)),
             ("muster_image_takes", self.prefix, *(each.target for each in image.mounts if each.source == each.target)),

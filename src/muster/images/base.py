@@ -8,6 +8,7 @@ from typing import ClassVar
 from muster.model.plan import Flag, Plan
 from muster.model.words import Word
 from muster.rank import contract
+from muster.rank.vendors import VISIBLE
 
 __all__ = ["ImageEngine", "activated", "carried", "lines_inside", "names_set", "parts_inside"]
 
@@ -17,7 +18,7 @@ _LEARNT = (
     *(contract.NODE_RANK, contract.OMP_NUM_THREADS, contract.JOB, contract.RUN_DIRECTORY, contract.LAUNCHER),
     *(contract.AGENTS, contract.LOCAL_NNODES, contract.PORT_LOW, contract.PORT_COUNT),
     *(contract.NODES, contract.METHOD, contract.GRACE, contract.EXPECTED_CPUS, "MUSTER_OMP"),
-    *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    *VISIBLE,
     *("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
 )
 
@@ -113,7 +114,8 @@ def carried(plan: Plan) -> tuple[str, ...]:
 def parts_inside(plan: Plan) -> tuple[str, ...]:
     """The parts that `lines_inside` calls."""
     image = plan.image
-    wanted = (("stack", image.compare_gpus), ("stack_inside", image.compare_gpus), ("venv_inside", image.venv))
+    compare = image.compare_gpus
+    wanted = (("gpu_kind", compare), ("stack", compare), ("stack_inside", compare), ("venv_inside", image.venv))
     return (*(name for name, why in wanted if why), "library")
 
 

@@ -28,6 +28,7 @@ class Podman(ImageEngine):
     gpu_flags: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "cuda": ("--device=nvidia.com/gpu=all",),
         "rocm": ("--device=/dev/kfd", "--device=/dev/dri", "--group-add=keep-groups"),
+        "xpu": ("--device=/dev/dri", "--group-add=keep-groups"),
     }
     # Ranks of a node reach each other over its network and its shared memory, as without a container.
     own_flags: tuple[str, ...] = ("--rm", "--interactive", "--network=host", "--ipc=host")
@@ -35,8 +36,8 @@ class Podman(ImageEngine):
     keeps_user: ClassVar[bool] = True
 
     def parts(self, plan: Plan) -> tuple[str, ...]:
-        del plan
-        return ("image_node", "container")
+        gpus = ("gpu_kind", "container_gpus") if plan.image.asks_for_gpus else ()
+        return ("image_node", "container", *gpus)
 
     def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
         image = plan.image
@@ -61,9 +62,8 @@ class Podman(ImageEngine):
         if not self.keeps_user:
             lines.append(("muster_container_user",))
         if image.asks_for_gpus:
-            lines.append(
-                ("muster_container_gpus", shlex.join(self.gpu_flags["cuda"]), shlex.join(self.gpu_flags["rocm"]))
-            )
+            words = (f"{kind}={shlex.join(flags)}" for kind, flags in self.gpu_flags.items())
+            lines.append(("muster_container_gpus", *words))
         return (*lines, ("eval", 'eval "$muster_container_words"'))
 
 
@@ -72,7 +72,7 @@ class PodmanHpc(Podman):
 
     name = "podman-hpc"
     program = "podman-hpc"
-    gpu_flags: ClassVar[Mapping[str, tuple[str, ...]]] = {"cuda": ("--gpu",), "rocm": Podman.gpu_flags["rocm"]}
+    gpu_flags: ClassVar[Mapping[str, tuple[str, ...]]] = {**Podman.gpu_flags, "cuda": ("--gpu",)}
 
 
 class Docker(Podman):
@@ -83,6 +83,7 @@ class Docker(Podman):
     gpu_flags: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "cuda": ("--gpus=all",),
         "rocm": ("--device=/dev/kfd", "--device=/dev/dri", "--group-add=video"),
+        "xpu": ("--device=/dev/dri", "--group-add=video"),
     }
     keeps_user = False
 

@@ -20,6 +20,7 @@ from muster.plan.image_engine import reference_of
 from muster.plan.image_paths import absolute_paths
 from muster.plan.mounts import without_tilde
 from muster.plan.python_environment import venv_in_image
+from muster.rank.vendors import VENDORS, kind_of_version, vendor_here
 from muster.sites.load import Site
 
 __all__ = ["gpu_kind_here", "kind_of_torch", "look_at_image", "look_at_path"]
@@ -169,9 +170,7 @@ _PACKAGES = (
     *("opt/*/lib/python3*/site-packages", "opt/*/envs/*/lib/python3*/site-packages"),
     *("*/.venv/lib/python3*/site-packages", "*venv/lib/python3*/site-packages"),
 )
-# Where the makers of GPUs put their software.
-_STACKS = {"cuda": "usr/local/cuda*", "rocm": "opt/rocm*"}
-_TORCH_SAYS = re.compile(rb"^(cuda|hip)\b[^=\n]*=[ \t]*['\"]", re.MULTILINE)
+_TORCH_SAYS = re.compile(rb"^(\w+)\b[^=\n]*=[ \t]*['\"]", re.MULTILINE)
 _GLIBC_SAYS = re.compile(rb"GNU C Library [^\n]*version (\d+)\.(\d+)")
 _GLIBC_WANTS = re.compile(rb"GLIBC_(\d+)\.(\d+)")
 
@@ -191,19 +190,18 @@ def _packages(tree: Tree) -> Iterator[str]:
 
 
 def _made_for(tree: Tree) -> str | None:
-    """The kind that its torch was built for: cuda, rocm or cpu; without torch, the one whose software it holds.
+    """The kind that its torch was built for, or cpu; without torch, the one whose software it holds.
 
     None: there is no sign of any, or of several.
     """
     said = {kind_of_torch(text) for each in _packages(tree) if (text := tree.read(f"{each}/torch/version.py"))}
-    found = said or {kind for kind, places in _STACKS.items() if any(tree.glob(places))}
+    found = said or {vendor.kind for vendor in VENDORS if any(tree.glob(vendor.software_places))}
     return found.pop() if len(found) == 1 else None
 
 
 def kind_of_torch(version: bytes) -> str:
-    """By its version.py: which of CUDA's and HIP's versions is not None."""
-    said = {match[1] for match in _TORCH_SAYS.finditer(version)}
-    return "cuda" if b"cuda" in said else "rocm" if b"hip" in said else "cpu"
+    """Return the kind whose name has a value in this version.py of torch; cpu: none has."""
+    return kind_of_version({match[1].decode(): True for match in _TORCH_SAYS.finditer(version)}) or "cpu"
 
 
 def _glibc_of(tree: Tree) -> tuple[int, int] | None:
@@ -422,6 +420,5 @@ def _engine_programs() -> tuple[str, ...]:
 
 def gpu_kind_here() -> str | None:
     """Of this machine, by the files of its driver."""
-    if Path("/dev/nvidiactl").exists():
-        return "cuda"
-    return "rocm" if Path("/dev/kfd").exists() else None
+    vendor = vendor_here()
+    return vendor.kind if vendor else None

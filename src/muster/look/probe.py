@@ -11,6 +11,7 @@ import re
 import sys
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -40,7 +41,7 @@ def look(environment: Mapping[str, str] | None = None) -> Facts:
         user=account.pw_name,
         python=python,
         logical_cpus=len(os.sched_getaffinity(0)),
-        gpus=_count_gpus(Path("/dev"), Path("/sys/class/kfd/kfd/topology/nodes")),
+        gpus=_count_gpus(Path("/dev"), Path("/sys/class/kfd/kfd/topology/nodes"), Path("/sys/class/drm")),
         hostname=os.uname().nodename,
         rank_library=None if _is_own(python) else _rank_library(variables, home),
     )
@@ -78,15 +79,28 @@ def _active_python(variables: Mapping[str, str]) -> str | None:
     return on_path("python", variables) or on_path("python3", variables)
 
 
-def _count_gpus(devices: Path, kfd_nodes: Path) -> int:
-    """Logical GPUs of this host: NVIDIA's device files, else the nodes of the ROCm driver that have compute units."""
+def _count_gpus(devices: Path, kfd_nodes: Path, drm: Path) -> int:
+    """Logical GPUs of this host: NVIDIA's device files, Intel's cards, or ROCm's nodes that have compute units."""
     nvidia = [each for each in devices.glob("nvidia*") if re.fullmatch(r"nvidia[0-9]+", each.name)]
     if nvidia:
         return len(nvidia)
+    cards = _intel_cards(drm)
+    if cards:
+        return cards
     found = 0
     for properties in kfd_nodes.glob("*/properties"):
         text = properties.read_text(errors="replace")
         found += bool(re.search(r"^simd_count [1-9]", text, re.MULTILINE))
+    return found
+
+
+def _intel_cards(drm: Path) -> int:
+    """Return how many cards Intel's driver has, without the processor's own graphics, which is on bus 00."""
+    found = 0
+    for node in drm.glob("renderD*"):
+        device = (node / "device").resolve()
+        with suppress(OSError):
+            found += (device / "vendor").read_text().strip() == "0x8086" and not device.name[5:].startswith("00:")
     return found
 
 

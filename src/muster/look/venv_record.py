@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from muster.look.nccl import nccl_of_environment
+from muster.rank.vendors import VENDORS, kind_of_version
 
 __all__ = ["RunsOn", "cpu_flags_needed", "differences", "version_of_venv"]
 
@@ -52,7 +53,7 @@ def differences(venv: Path, node: RunsOn) -> Iterator[str]:
             yield f"{venv} was built with NCCL {record['nccl']}, and has {nccl} now: build it again"
 
 
-_GPU_NAMES = {"cuda": "CUDA", "rocm": "ROCm", "cpu": "CPUs"}
+_GPU_NAMES = {**{vendor.kind: vendor.software for vendor in VENDORS}, "cpu": "CPUs"}
 
 
 def _of_kinds(venv: Path, record: Mapping[str, Any], node: RunsOn) -> Iterator[str]:
@@ -60,7 +61,7 @@ def _of_kinds(venv: Path, record: Mapping[str, Any], node: RunsOn) -> Iterator[s
         yield f"{venv} was built for {record['arch']}, and the nodes are {node.arch}: build it there, with --job"
     if not record.get("torch") or not node.gpus or node.gpu_kind is None:
         return
-    built_for = "cuda" if record.get("cuda") else "rocm" if record.get("hip") else "cpu"
+    built_for = kind_of_version(record) or "cpu"
     if built_for != node.gpu_kind:
         yield (
             f"the torch in {venv} is built for {_GPU_NAMES[built_for]}, "

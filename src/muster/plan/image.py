@@ -16,6 +16,7 @@ from muster.plan.image_engine import Reference, choose_engine, find_image, refer
 from muster.plan.mounts import LIBRARY, covered, make_mounts
 from muster.plan.python_environment import venv_in_image
 from muster.plan.site_terms import node_kind, reason_for
+from muster.rank.vendors import VENDORS
 from muster.sites.load import Site
 from muster.sites.schema import Container
 from muster.sites.when import Situation
@@ -180,7 +181,7 @@ def _check_machine(
         )
 
 
-_GPU_NAMES = {"cuda": "CUDA", "rocm": "ROCm"}
+_GPU_NAMES = {vendor.kind: vendor.software for vendor in VENDORS}
 
 
 def _check_gpus(use: ImageUse, seen: ImageFacts, reference: Reference, gpu_kind: str | None, job: Situation) -> None:

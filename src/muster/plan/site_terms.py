@@ -15,6 +15,7 @@ from muster.plan.shape import NodeShape
 from muster.plan.terms import DEFAULT_PORTS, Ports, Terms
 from muster.policy.masks import bind_ranks, core_list, threads_counted
 from muster.policy.queues import choose_queue, kind_of
+from muster.rank.vendors import VENDORS, vendor_of
 from muster.sites.load import Site
 from muster.sites.schema import Container, Node
 from muster.sites.schema import Variable as SiteVariable
@@ -313,9 +314,6 @@ def _trust(site: Site) -> Iterator[Note]:
         yield Note(words, warning=True)
 
 
-_LIBRARIES = {"cuda": "NCCL", "rocm": "RCCL"}
-
-
 def _without_plugin(site: Site, request: Request, job: Situation) -> Iterator[Note]:
     """A fabric that the collectives reach through a plugin only, and nothing of the job that brings it."""
     fabric = site.profile.fabric
@@ -326,7 +324,7 @@ def _without_plugin(site: Site, request: Request, job: Situation) -> Iterator[No
     names = {each.partition("/")[0] for name in modules for each in name.split("|")}
     if job.stack in fabric.plugin_stacks or names & set(fabric.plugin_modules):
         return
-    library = _LIBRARIES.get(node_kind(site, request)[1].gpu_kind or "", "NCCL")
+    library = (vendor_of(node_kind(site, request)[1].gpu_kind) or VENDORS[0]).library
     text = f"nothing of this job brings the plugin for the fabric of {site.name}"
     yield Note(f"{text}: {library} would go over TCP, many times slower ({fabric.plugin})", warning=True)
 

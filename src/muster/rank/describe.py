@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
 
 from .hostlist import compress
+from .vendors import VISIBLE
 
 if TYPE_CHECKING:
     from .world import World
@@ -15,8 +16,9 @@ __all__ = ["describe", "differing", "logger", "ranks_in_words", "variables_in_fo
 # What changes how ranks speak to each other; of everything else not even the name is shown.
 _PREFIXES = (
     *("CXI_", "FI_", "GLOO_", "HSA_", "MASTER_", "MPICH_", "NCCL_", "OMP_", "OMPI_", "RCCL_", "TORCH_", "UCX_"),
+    *("CCL_", "ZE_"),
 )
-_NAMES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "RES_OPTIONS")
+_NAMES = (*VISIBLE, "RES_OPTIONS")
 # Open MPI's own wiring, made anew for each start, and what differs between its ranks by nature: the seats tell that.
 _WIRING = (
     *("OMPI_MCA_ess_", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir", "OMPI_ARGV", "OMPI_COMMAND"),
@@ -84,9 +86,11 @@ def _software(world: "World") -> Dict[str, str]:
     import torch
 
     facts = {"python": platform.python_version(), "executable": sys.executable, "torch": str(torch.__version__)}
-    if world.device.type == "cuda":
-        facts["gpu"] = torch.cuda.get_device_name(world.device)
-        facts["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    if world.device.type != "cpu":
+        module = getattr(torch, world.device.type)
+        facts["gpu"] = module.get_device_name(world.device)
+        if hasattr(module, "nccl"):
+            facts["nccl"] = ".".join(map(str, module.nccl.version()))
     return facts
 
 

@@ -5,24 +5,31 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from . import contract
 from .errors import WireupError
+from .vendors import VENDORS, VISIBLE, Vendor, kind_of_version, vendor_of
 
 __all__ = ["Backend", "Torch", "choose_backend", "eager_is_safe", "gpu_index", "gpus_asked_for", "refuse_shared"]
 
 # No GPU, in the words of CUDA, of Slurm (gres/gpu) and of the NVIDIA container runtime.
 _NO_GPU = ("", "-1", "NoDevFiles", "none", "void")
 
-_VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _GRANTED = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 
 
+_OF_GPUS = tuple({vendor.backend for vendor in VENDORS})
+
+
 class Torch(NamedTuple):
-    """What this torch is and sees. `built_for` is "CUDA 12.4", "ROCm 6.2" or empty."""
+    """What this torch is and sees. `built_for` is "CUDA 12.4", "ROCm 6.2", "Intel XPU 20250101" or empty."""
 
     version: str
     built_for: str
     gpus: int
-    nccl: bool
+    collectives: bool
+    """Whether it has the backend of its GPUs."""
+
     mpi: bool
+    vendor: Vendor = VENDORS[0]
+    """The makers of the GPUs that it is built for."""
 
 
 class Backend(NamedTuple):
@@ -37,15 +44,16 @@ def this_torch() -> Torch:
     """The facts of the torch in this process. No GPU is initialised."""
     import torch
 
-    version = torch.version
-    built_for = f"CUDA {version.cuda}" if version.cuda else f"ROCm {version.hip}" if version.hip else ""
     distributed = torch.distributed
+    vendor = vendor_of(kind_of_version(vars(torch.version)))
+    has_backend = getattr(distributed, f"is_{vendor.backend}_available", None) if vendor else None
     return Torch(
         version=str(torch.__version__),
-        built_for=built_for,
-        gpus=torch.cuda.device_count() if built_for else 0,
-        nccl=distributed.is_nccl_available(),
+        built_for=f"{vendor.software} {getattr(torch.version, vendor.torch_version)}" if vendor else "",
+        gpus=getattr(torch, vendor.device).device_count() if vendor else 0,
+        collectives=bool(has_backend and has_backend()),
         mpi=distributed.is_mpi_available(),
+        vendor=vendor or VENDORS[0],
     )
 
 
@@ -54,7 +62,7 @@ def gpus_asked_for(environment: Mapping[str, str]) -> Tuple[Optional[bool], str]
     expected = environment.get(contract.EXPECTED_GPUS, "")
     if expected.isdigit():
         return int(expected) > 0, f"{contract.EXPECTED_GPUS}={expected}"
-    for name in (*_VISIBLE, *_GRANTED):
+    for name in (*VISIBLE, *_GRANTED):
         if name in environment:
             return environment[name].strip() not in _NO_GPU, f"{name}={environment[name]}"
     return None, ""
@@ -73,16 +81,20 @@ def choose_backend(wanted: Optional[str], environment: Mapping[str, str], torch:
                 "use method='nccl-mpi', which takes ranks from MPI, or a torch that was built against MPI",
             )
         return Backend("mpi", "cpu")
-    if wanted not in (None, "nccl"):
+    if wanted is not None and wanted not in _OF_GPUS:
         return Backend(str(wanted), "cpu")
     if asked and not torch.gpus:
         raise WireupError(f"GPUs were asked for ({evidence}), but {_why_none(torch)}", _mend_none(torch))
     if torch.gpus and asked is not False:
-        if not torch.nccl:
-            raise WireupError(f"there are GPUs, but this torch ({torch.version}) has no NCCL", "backend='gloo' is slow")
-        return Backend("nccl", "cuda")
+        vendor = torch.vendor
+        if not torch.collectives:
+            raise WireupError(
+                f"there are GPUs, but this torch ({torch.version}) has no {vendor.library}", "backend='gloo' is slow"
+            )
+        instead = f"this torch is built for {vendor.software}: {vendor.backend} takes the place of {wanted}"
+        return Backend(vendor.backend, vendor.device, None if wanted in (None, vendor.backend) else instead)
     because = "no GPU was asked for" if asked is None else f"no GPU was asked for ({evidence})"
-    notice = f"{because}: gloo takes the place of nccl" if wanted == "nccl" else None
+    notice = f"{because}: gloo takes the place of {wanted}" if wanted else None
     return Backend("gloo", "cpu", notice)
 
 
@@ -92,12 +104,16 @@ def _why_none(torch: Torch) -> str:
     return f"this torch ({torch.version}, {torch.built_for}) sees none on this host"
 
 
+_SOFTWARE = ", ".join(vendor.software for vendor in VENDORS[:-1]) + f" or {VENDORS[-1].software}"
+
+
 def _mend_none(torch: Torch) -> str:
     if not torch.built_for:
-        return "install a torch for CUDA or ROCm; to run without GPUs, do not ask for any (MUSTER_GPUS=0)"
+        return f"install a torch for {_SOFTWARE}; to run without GPUs, do not ask for any (MUSTER_GPUS=0)"
     return (
-        "is the driver's module loaded, was the container started with --nv or --rocm, and does nvidia-smi or "
-        "rocm-smi show GPUs on this host? To run without, do not ask for any (MUSTER_GPUS=0)"
+        "is the driver's module loaded, was the container started with access to GPUs (--nv, --rocm, /dev/dri), and "
+        f"does {next(iter(torch.vendor.tools))} show GPUs on this host? To run without, do not ask for any "
+        "(MUSTER_GPUS=0)"
     )
 
 
@@ -139,5 +155,5 @@ def name_of(device: Any) -> str:
     """A name of the physical device, the same in every process: its UUID where this torch tells it."""
     import torch
 
-    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+    uuid = getattr(getattr(torch, device.type).get_device_properties(device), "uuid", None)
     return str(uuid or device)

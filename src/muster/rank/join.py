@@ -18,6 +18,7 @@ from .rendezvous import prefixed, rendezvous
 from .roster import Place, Seat, absent, seats, split
 from .store import MissingRanks, Store, exchange, files_only, linger, numeric
 from .torch_range import refuse_old_torch
+from .vendors import vendor_of_device
 from .watch import Watch, started_at
 
 __all__ = ["Joined", "abort", "first_line", "join", "leave"]
@@ -74,7 +75,7 @@ def join(
     watch = None if for_watch is None else Watch(for_watch, everyone, identity.rank)
     try:
         device = _device(chosen, everyone[identity.rank], torch.gpus)
-        if chosen.device_type == "cuda":
+        if chosen.device_type != "cpu":
             names = _exchange(store, "gpu", name_of(device), identity, wait_s)
             refuse_shared([(one.host, name) for one, name in zip(everyone, names)])
         if chosen.name == "gloo":
@@ -170,8 +171,8 @@ def _device(chosen: Backend, seat: Seat, gpus: int) -> Any:
 
     if chosen.device_type == "cpu":
         return torch.device("cpu")
-    device = torch.device("cuda", gpu_index(seat.local_rank, gpus, seat.host))
-    torch.cuda.set_device(device)
+    device = torch.device(chosen.device_type, gpu_index(seat.local_rank, gpus, seat.host))
+    getattr(torch, chosen.device_type).set_device(device)
     return device
 
 
@@ -179,7 +180,8 @@ def _make_process_group(chosen: Backend, *, store: Store, rank: int, size: int, 
     import torch
     import torch.distributed as dist
 
-    if chosen.name == "nccl" and eager_is_safe(str(torch.__version__)):
+    vendor = vendor_of_device(chosen.device_type)
+    if vendor is not None and vendor.eager and eager_is_safe(str(torch.__version__)):
         options["device_id"] = device
     try:
         dist.init_process_group(chosen.name, store=store, rank=rank, world_size=size, **options)

@@ -120,7 +120,7 @@ def loader(world: "World", dataset: Any, batch_size: int, train: bool, **options
         "batch_size": batch_size,
         "sampler": sampler(world, dataset, train, options.pop("seed", 0)),
         "num_workers": workers(world.local_size) if number is None else number,
-        "pin_memory": world.device.type == "cuda",
+        "pin_memory": world.device.type != "cpu",
     }
     if settings["num_workers"]:
         method = start_method(os.environ)

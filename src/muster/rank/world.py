@@ -109,7 +109,7 @@ class World:
             return
         import torch.distributed as dist
 
-        dist.barrier(**({"device_ids": [self.device.index]} if self.backend == "nccl" else {}))
+        dist.barrier(**({} if self.device.type == "cpu" else {"device_ids": [self.device.index]}))
 
     def group(self, size: int, stride: int = 1) -> Any:
         """The process group of `size` ranks that this rank belongs to; every rank must ask for it.

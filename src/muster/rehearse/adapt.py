@@ -11,14 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.model.plan import Flag, Output, Plan, Prelude, Shape
+from muster.rank.vendors import VISIBLE
 from muster.sites.schema import Profile
 
 __all__ = ["Rehearsed", "few_ranks", "for_lab", "not_shown", "with_command"]
 
 HasProgram = Callable[[str], bool]
 HasPath = Callable[[str], bool]
-
-_HIDDEN = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
 class Rehearsed(msgspec.Struct, frozen=True):
@@ -98,7 +97,7 @@ def few_ranks(plan: Plan, most: int) -> Plan:
     nodes = min(plan.shape.nodes, most)
     per_node = min(plan.shape.ntasks_per_node, max(1, most // nodes))
     flags = [flag for flag in plan.step_flags if not str(flag.word).startswith(("--cpu-bind=", "--gpu-bind="))]
-    hidden = (f"{name}=" for name in _HIDDEN)  # where srun itself sets them, only the rank can take them away
+    hidden = (f"{name}=" for name in VISIBLE)  # where srun itself sets them, only the rank can take them away
     return replace(
         plan,
         within=True,

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from muster.launchers.base import Part
+from muster.rank.vendors import VENDORS, VISIBLE
 
 __all__ = ["compose", "part"]
 
@@ -24,7 +25,22 @@ def part(name: Part) -> str:
         return name.read_text(encoding="utf-8")
     if name.endswith(".py"):
         return _NO_CODE.sub("", (here.parents[1] / "rank" / name).read_text(encoding="utf-8"))
-    return here.with_name("shell").joinpath(f"{name}.sh").read_text(encoding="utf-8")
+    return with_vendors(here.with_name("shell").joinpath(f"{name}.sh").read_text(encoding="utf-8"))
+
+
+def with_vendors(text: str) -> str:
+    """Return a text with the words of the table of vendors in place of @VISIBLE@ and the like."""
+    return _PLACE.sub(lambda place: _WORDS[place[1]], text)
+
+
+_WORDS = {
+    "VISIBLE": " ".join(VISIBLE),
+    "ANY_VISIBLE": "".join(f"${{{name}:-" for name in VISIBLE) + "}" * len(VISIBLE),
+    "VISIBLE_FIRST": " ".join(vendor.visible[0] for vendor in VENDORS),
+    "SIGNS": " ".join(word for vendor in VENDORS for word in (vendor.kind, *vendor.signs)),
+    "TORCH_VERSIONS": "\n".join(f"        {row.torch_version}*=*) muster_found={row.kind} ;;" for row in VENDORS),
+}
+_PLACE = re.compile(f"@({'|'.join(_WORDS)})@")
 
 
 def compose(names: Iterable[Part]) -> str:

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, field
 
 from muster.images import engine_names
 from muster.launchers import names_in_profiles
+from muster.rank.vendors import KINDS
 from muster.sites.text import SCHEMA_VERSION
 
 __all__ = [
@@ -78,9 +79,11 @@ Text = Annotated[str, Meta(min_length=1, description="a sentence")]
 if TYPE_CHECKING:
     Launcher = str
     ImageEngine = str
+    GpuKind = str
 else:  # the registries say which there are
     Launcher = Literal[names_in_profiles()]
     ImageEngine = Literal[engine_names()]
+    GpuKind = Literal[(*KINDS, "none")]
 Trust = Literal["own", "mixed", "users", "old"]
 Wireup = Literal[
     "auto", "env", "nccl-openmpi", "nccl-slurm", "nccl-slurm-pmi", "nccl-mpi", "nccl-file", "mpi", "gloo", "dummy"
@@ -186,7 +189,7 @@ class Node(_Part, frozen=True, kw_only=True):
 
     arch: Literal["x86_64", "aarch64"] | None = None
     gpu: Text | None = None
-    gpu_kind: Literal["cuda", "rocm", "none"] | None = None
+    gpu_kind: GpuKind | None = None
     gpus: Number | None = None
     """Logical GPUs: what Slurm counts and what a rank gets."""
 

@@ -15,6 +15,7 @@ import msgspec
 
 from muster.errors import RequestError
 from muster.policy.masks import core_list, spell_cores
+from muster.rank.vendors import VENDORS
 from muster.sites.consistency import check
 from muster.sites.layers import Layer, merge
 from muster.sites.schema import Profile
@@ -58,9 +59,7 @@ _OF_USE = re.compile(
 JOB_SCRIPT = """\
 ask() { echo "@@ $1"; shift; "$@" 2>/dev/null; }
 ask lscpu lscpu -p=CPU,CORE,SOCKET,NODE
-ask nvidia nvidia-smi --query-gpu=index,name,memory.total --format=csv,noheader,nounits
-ask topology nvidia-smi topo -m
-ask rocm rocm-smi --showtoponuma
+@GPUS@
 ask interfaces ls /sys/class/net
 ask hcas ls /sys/class/infiniband
 ask link_layers sh -c 'cat /sys/class/infiniband/*/ports/1/link_layer'
@@ -68,7 +67,10 @@ ask link_layers sh -c 'cat /sys/class/infiniband/*/ports/1/link_layer'
 ask tmp sh -c 'df -PT /tmp | tail -n 1'
 ask arch uname -m
 ask end true
-""".replace("@GIDS@\n", f"ask gids sh -c {shlex.quote(GIDS_SCRIPT)}\n")
+""".replace(
+    "@GPUS@",
+    "\n".join(f"ask {name} {shlex.join(words)}" for vendor in VENDORS for name, words in vendor.survey.items()),
+).replace("@GIDS@\n", f"ask gids sh -c {shlex.quote(GIDS_SCRIPT)}\n")
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -209,11 +211,13 @@ def _seen_on_a_node(survey: Survey, cores: int) -> Iterator[str]:
     node = survey.node
     if node.get("arch") in {"x86_64", "aarch64"}:
         yield f"arch = {_text(node['arch'])}"
-    if "nvidia" in node:
-        names = [line.split(",")[1].strip() for line in node["nvidia"].splitlines() if line.count(",") == 2]
-        yield from ('gpu_kind = "cuda"', *([f"gpu = {_text(names[0])}"] if names else []))
-    elif "rocm" in node:
-        yield 'gpu_kind = "rocm"'
+    vendor = next((vendor for vendor in VENDORS if vendor.survey.keys() & node.keys()), None)
+    if vendor is not None:
+        yield f"gpu_kind = {_text(vendor.kind)}"
+    names = [line.split(",")[1].strip() for line in node.get("nvidia", "").splitlines() if line.count(",") == 2]
+    names += re.findall(r'"device_name": *"([^"]+)"', node.get("xpu", ""))
+    if names:
+        yield f"gpu = {_text(names[0])}"
     numa = _numa(node.get("lscpu", ""))
     if sum(len(core_list(domain)) for domain in numa) != cores:
         yield "# not learned: NUMA domains: what lscpu shows are not the cores that Slurm counts"

@@ -47,8 +47,8 @@ def _times(run: Callable[[], Any], finish: Callable[[], None], least_s: float = 
 def _finisher(device: Any) -> Callable[[], None]:
     import torch
 
-    if device.type == "cuda":
-        return lambda: torch.cuda.synchronize(device)
+    if device.type != "cpu":
+        return lambda: getattr(torch, device.type).synchronize(device)
     return lambda: None
 
 
@@ -59,7 +59,7 @@ def gemm(device: Any, _: str) -> List[float]:
     """
     import torch
 
-    side, dtype = (8192, torch.bfloat16) if device.type == "cuda" else (768, torch.float32)
+    side, dtype = (8192, torch.bfloat16) if device.type != "cpu" else (768, torch.float32)
     left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
     out = torch.empty(side, side, device=device, dtype=dtype)
     seconds = _times(lambda: torch.mm(left, right, out=out), _finisher(device))
@@ -70,7 +70,7 @@ def memory_copy(device: Any, _: str) -> List[float]:
     """GB/s of a copy within the device's memory, what is read and what is written counted."""
     import torch
 
-    size = (1024 if device.type == "cuda" else 64) * _MIB
+    size = (1024 if device.type != "cpu" else 64) * _MIB
     source = torch.ones(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     return [2 * size / each / 1e9 for each in _times(lambda: target.copy_(source), _finisher(device))]
@@ -79,7 +79,7 @@ def memory_copy(device: Any, _: str) -> List[float]:
 def _across(device: Any, to_device: bool) -> List[float]:
     import torch
 
-    if device.type != "cuda":
+    if device.type == "cpu":
         raise NotHere("this rank has no GPU")
     size = 256 * _MIB
     host = torch.ones(size, dtype=torch.uint8).pin_memory()

@@ -12,10 +12,10 @@ _USABLE = 0.8
 
 def free_bytes(device: Any, ranks_on_host: int) -> int:
     """Bytes that this rank may allocate on `device`: on a host its share of what is free."""
-    if device.type == "cuda":
+    if device.type != "cpu":
         import torch
 
-        return int(torch.cuda.mem_get_info(device)[0] * _USABLE)
+        return int(getattr(torch, device.type).mem_get_info(device)[0] * _USABLE)
     free = _available()
     limit, used = _number(_LIMIT), _number(_USED)
     if limit is not None and used is not None:

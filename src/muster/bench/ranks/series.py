@@ -21,7 +21,21 @@ from .values import Wrong, fill, row, wrong_elements
 __all__ = ["main"]
 
 _RUN_DIRECTORY = "MUSTER_RUN_DIR"
-_TOLD = ("NCCL_", "RCCL_", "FI_", "GLOO_", "TORCH_", "UCX_", "MPICH_", "OMP_", "CUDA_VISIBLE", "ROCR_VISIBLE", "HSA_")
+_TOLD = (
+    "NCCL_",
+    "RCCL_",
+    "FI_",
+    "GLOO_",
+    "TORCH_",
+    "UCX_",
+    "MPICH_",
+    "OMP_",
+    "CUDA_VISIBLE",
+    "ROCR_VISIBLE",
+    "HSA_",
+    "CCL_",
+    "ZE_",
+)
 _TRIAL_S = 0.05
 _MOST_ON_CPU = 64 << 20
 _EVERY = 4
@@ -53,7 +67,9 @@ class Session:
         self.device = world.device
         self.free = self.least(free_bytes(world.device, world.local_size))
         self.finish: Callable[[], None] = (
-            (lambda: torch.cuda.synchronize(world.device)) if world.device.type == "cuda" else (lambda: None)
+            (lambda: None)
+            if world.device.type == "cpu"
+            else (lambda: getattr(torch, world.device.type).synchronize(world.device))
         )
 
     def start(self) -> None:
@@ -116,13 +132,13 @@ def main(words: Sequence[str]) -> int:
 def _tell_start(session: Session, torch: Any) -> None:
     """Who measures, with what: everything by which two results can be compared."""
     world = session.world
-    on_gpu = session.device.type == "cuda"
+    module = None if session.device.type == "cpu" else getattr(torch, session.device.type)
     mine = {
         "host": world.hosts[world.node_rank],
         "node": world.node_rank,
-        "device": torch.cuda.get_device_name(session.device) if on_gpu else "cpu",
+        "device": module.get_device_name(session.device) if module else "cpu",
         "torch": str(torch.__version__),
-        "nccl": ".".join(str(each) for each in torch.cuda.nccl.version()) if on_gpu else "",
+        "nccl": ".".join(str(each) for each in module.nccl.version()) if module and hasattr(module, "nccl") else "",
         "variables": {name: value for name, value in os.environ.items() if name.startswith(_TOLD)},
     }
     every = world.gather(mine)

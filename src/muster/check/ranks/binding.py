@@ -5,6 +5,8 @@ A mask as wide as the node binds nothing and is no finding by itself: ranks that
 
 from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Sized, Tuple
 
+from muster.rank.vendors import VENDORS, VISIBLE
+
 from .cpulist import cpu_list, cpu_set, whole_number
 from .facts import Cpus, Gpu, Node, Rank, World
 from .finding import BROKEN, WARNING, Finding
@@ -48,13 +50,13 @@ def seats_of(node: Node, ranks: Sequence[Rank]) -> List[Seat]:
     return seats
 
 
+_OUTER = next(vendor.visible[0] for vendor in VENDORS if len(vendor.visible) > 1)
+
+
 def visible_of(environment: Mapping[str, str]) -> Optional[List[str]]:
     """The devices that a rank sees, in its order; None: all of them. HIP's filter counts within that of ROCR."""
-    outer = _listed(environment.get("ROCR_VISIBLE_DEVICES"))
-    inner = next(
-        (_listed(environment[name]) for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if name in environment),
-        None,
-    )
+    outer = _listed(environment.get(_OUTER))
+    inner = next((_listed(environment[name]) for name in VISIBLE if name != _OUTER and name in environment), None)
     if outer is None or inner is None:
         return outer if inner is None else inner
     numbers = [whole_number(each) for each in inner]

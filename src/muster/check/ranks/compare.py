@@ -2,6 +2,8 @@
 
 from typing import Dict, Iterator, List, Optional
 
+from muster.rank.vendors import VENDORS
+
 from .facts import Node, World
 from .finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words, odd_hosts
 
@@ -9,12 +11,10 @@ __all__ = ["judge_login", "judge_software"]
 
 # What ranks on different nodes must share; the rest may differ.
 _MUST_AGREE = {
-    "NVIDIA driver": BROKEN,
-    "AMD driver": BROKEN,
+    **{f"{vendor.maker} driver": BROKEN for vendor in VENDORS},
     "machine": BROKEN,
     "torch": BROKEN,
-    "nccl": BROKEN,
-    "rccl": BROKEN,
+    **{vendor.library.lower(): BROKEN for vendor in VENDORS},
     "python": WARNING,
     "glibc": WARNING,
     "numpy": WARNING,
@@ -81,7 +81,7 @@ def _numbers(version: str) -> List[int]:
 
 
 def _python(login: Node, node: Node) -> Optional[Finding]:
-    for name in ("python", "torch", "nccl"):
+    for name in ("python", "torch", *(vendor.library.lower() for vendor in VENDORS)):
         here, there = _of(login, name), _of(node, name)
         if here and there and here != there:
             return _differs(

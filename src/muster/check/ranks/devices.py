@@ -5,7 +5,7 @@ from typing import Dict, Iterator, Optional, Sequence, Tuple
 from .binding import device_of, visible_of
 from .facts import Gpu, Node, Rank, World
 from .finding import BROKEN, WARNING, Finding, hosts_in_words
-from .smi import Health, read_nvidia_smi, read_peers, read_rocm_smi, read_xids
+from .smi import READERS, Health, read_peers, read_xids
 
 __all__ = ["XIDS", "judge_health", "judge_own_device", "judge_peers", "judge_present"]
 
@@ -104,8 +104,9 @@ def judge_health(world: World) -> Iterator[Finding]:
         for name, text in smi.items():
             if text.startswith("failed: ") and name.endswith("-smi") and node.get("gpus"):
                 yield _of_node(node, WARNING, f"{name} does not answer: {text[8:].strip()}", _SUPPORT)
-        for health in [*read_nvidia_smi(smi.get("nvidia-smi", "")), *read_rocm_smi(smi.get("rocm-smi", ""))]:
-            yield from _ill(node, health)
+        for name, read in READERS.items():
+            for health in read(smi.get(name, "")):
+                yield from _ill(node, health)
         seen = read_xids(smi.get("dmesg", ""))
         for place, number in seen:
             if number in XIDS:
@@ -140,6 +141,8 @@ def _ill(node: Node, health: Health) -> Iterator[Finding]:
         yield _of_node(node, BROKEN, f"{where}: a bad row of its memory could not be remapped", _SUPPORT)
     elif health.remap_pending:
         yield _of_node(node, WARNING, f"{where}: a bad row of its memory waits for a reset to be remapped", _SUPPORT)
+    for trouble in health.troubles:
+        yield _of_node(node, BROKEN, f"{where}: {trouble}", _SUPPORT)
     if health.slowed_by:
         yield _of_node(node, BROKEN, f"{where}: its clock is held down ({', '.join(health.slowed_by)})", _SUPPORT)
     if health.processes:

@@ -17,6 +17,7 @@ from typing import Dict, Iterable, List, Mapping, NoReturn, Optional, Sequence
 
 from muster.rank.errors import HostlistError
 from muster.rank.hostlist import expand
+from muster.rank.vendors import vendor_of
 
 from .exchange import STOP, Clock, MeetingPoint, meet
 from .facts import Expected, Node, Rank, world_of
@@ -40,15 +41,6 @@ _RANK_0_WAITS_S = 9.0
 _EACH_RANK_S = 0.001
 _MOST_S = 16.0
 _SMI_S = 5.0
-
-_SMI = {
-    "cuda": {
-        "nvidia-smi": ["nvidia-smi", "-q", "-d", "ECC,ROW_REMAPPER,PERFORMANCE,PIDS,COMPUTE"],
-        "peers": ["nvidia-smi", "topo", "-p2p", "r"],
-        "dmesg": ["dmesg", "--level=emerg,alert,crit,err,warn"],
-    },
-    "rocm": {"rocm-smi": ["rocm-smi", "--showrasinfo", "all", "--showpids", "--showbus"]},
-}
 
 
 def main(words: Sequence[str]) -> int:
@@ -153,7 +145,8 @@ def _complete(rank: Rank, environment: Mapping[str, str]) -> None:
 def _ask_smi(node: Node) -> None:
     found: Dict[str, str] = {}
     for kind in sorted({gpu.get("kind", "") for gpu in node.get("gpus", [])}):
-        for name, argv in _SMI.get(kind, {}).items():
+        vendor = vendor_of(kind)
+        for name, argv in vendor.tools.items() if vendor else ():
             try:
                 done = subprocess.run(argv, capture_output=True, timeout=_SMI_S, check=False)
             except (OSError, subprocess.TimeoutExpired) as error:

@@ -9,6 +9,8 @@ import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
+from muster.rank.vendors import VENDORS, VISIBLE
+
 from .cpulist import cpu_list
 from .facts import Cpus, Device, Gpu, Interface, Node, Space
 
@@ -25,12 +27,12 @@ __all__ = [
 
 _PREFIXES = (
     *("CXI_", "FI_", "GLOO_", "HSA_", "MASTER_", "MPICH_", "NCCL_", "OMP_", "OMPI_MCA_", "RCCL_", "TORCH_", "UCX_"),
+    *("CCL_", "ZE_"),
 )
 _NAMES = frozenset(
     (
-        "CUDA_VISIBLE_DEVICES",
+        *VISIBLE,
         "GPU_DEVICE_ORDINAL",
-        "HIP_VISIBLE_DEVICES",
         "LD_LIBRARY_PATH",
         "LD_PRELOAD",
         "LOADEDMODULES",
@@ -40,7 +42,6 @@ _NAMES = frozenset(
         "PYTHONPATH",
         "RANK",
         "RES_OPTIONS",
-        "ROCR_VISIBLE_DEVICES",
         "SLURM_CPU_BIND",
         "TMPDIR",
         "WORLD_SIZE",
@@ -148,7 +149,7 @@ def own_reach(root: str = "/") -> List[int]:
 
 def gpus_of(root: str = "/") -> List[Gpu]:
     """The logical GPUs in the order of their addresses, which is the drivers' order."""
-    found = sorted([*_nvidia(root), *_amd(root)], key=lambda gpu: gpu["bus"])
+    found = sorted([*_nvidia(root), *_amd(root), *_intel(root)], key=lambda gpu: gpu["bus"])
     for gpu in found:
         place = os.path.join(root, "sys/bus/pci/devices", gpu["bus"])
         gpu["numa"] = _numa(place)
@@ -178,6 +179,19 @@ def _amd(root: str) -> Iterator[Gpu]:
         bus = f"{domain:04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7}"
         name = _read(os.path.join(folder, str(number), "name"))
         yield Gpu(bus=bus, name=name, uuid=told.get("unique_id", ""), kind="rocm")
+
+
+def _intel(root: str) -> Iterator[Gpu]:
+    """Cards: by default Level Zero counts each of a card's tiles as a device of its own."""
+    folder = os.path.join(root, "sys/class/drm")
+    for name in _names(folder):
+        place = os.path.join(folder, name, "device")
+        if not re.match(r"renderD[0-9]+$", name) or _read(os.path.join(place, "vendor")) != "0x8086":
+            continue
+        told = dict(line.split("=", 1) for line in _read(os.path.join(place, "uevent")).splitlines() if "=" in line)
+        bus = told.get("PCI_SLOT_NAME", "").lower()
+        if bus and not bus[5:].startswith("00:"):  # bus 00: the processor's own graphics
+            yield Gpu(bus=bus, name=f"Intel {told.get('PCI_ID', '')}".strip(), uuid="", kind="xpu")
 
 
 def devices_of(root: str = "/") -> List[Device]:
@@ -271,11 +285,14 @@ def _software(root: str) -> Dict[str, str]:
         "machine": system.machine,
         "system": release.group(1) if release else "",
         "python": ".".join(map(str, sys.version_info[:3])),
-        "NVIDIA driver": _read(os.path.join(root, "sys/module/nvidia/version")),
-        "AMD driver": _read(os.path.join(root, "sys/module/amdgpu/version")),
+        **{f"{vendor.maker} driver": _driver(root, vendor.driver_version) for vendor in VENDORS},
         **_packages(),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _driver(root: str, places: Tuple[str, ...]) -> str:
+    return next((text for text in (_read(os.path.join(root, place)) for place in places) if text), "")
 
 
 def _has_glibc() -> bool:
@@ -285,7 +302,7 @@ def _has_glibc() -> bool:
 def _packages() -> Dict[str, str]:
     """The versions of what ranks must agree on, from the names of folders: nothing is imported."""
     found: Dict[str, str] = {}
-    wanted = re.compile(r"(torch|nvidia_nccl_cu\d+|rccl|mpi4py|numpy)-([0-9][^-]*)\.dist-info$")
+    wanted = re.compile(r"(torch|nvidia_nccl_cu\d+|rccl|oneccl|mpi4py|numpy)-([0-9][^-]*)\.dist-info$")
     for folder in sys.path:
         if not folder.endswith(("site-packages", "dist-packages")):
             continue

@@ -1,11 +1,21 @@
-"""What nvidia-smi and rocm-smi print of the health of GPUs. Text in, values out; pure."""
+"""What nvidia-smi, rocm-smi and xpu-smi print of the health of GPUs. Text in, values out; pure."""
 
+import json
 import re
-from typing import Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
 
 from muster.check.ranks.cpulist import whole_number
 
-__all__ = ["Health", "Process", "read_nvidia_smi", "read_peers", "read_rocm_smi", "read_xids"]
+__all__ = [
+    "READERS",
+    "Health",
+    "Process",
+    "read_nvidia_smi",
+    "read_peers",
+    "read_rocm_smi",
+    "read_xids",
+    "read_xpu_smi",
+]
 
 
 class Process(NamedTuple):
@@ -32,6 +42,8 @@ class Health(NamedTuple):
 
     processes: Tuple[Process, ...] = ()
     exclusive: bool = False
+    troubles: Tuple[str, ...] = ()
+    """What the tool itself calls broken, in words."""
 
 
 # "Clocks Throttle Reasons" before driver 535, "Clocks Event Reasons" since. A power cap is how a full GPU works.
@@ -121,6 +133,23 @@ def read_rocm_smi(text: str) -> List[Health]:
     return found
 
 
+def read_xpu_smi(text: str) -> List[Health]:
+    """The GPUs of `xpu-smi health -l -j`: a part whose status is critical is broken."""
+    try:
+        told = json.loads(text) if text.strip() else {}
+    except ValueError:
+        return []
+    rows = told.get("device_list", []) if isinstance(told, dict) else []
+    return [_intel(row) for row in rows if isinstance(row, dict)]
+
+
+def _intel(row: Dict[str, Any]) -> Health:
+    parts = [(name, part) for name, part in row.items() if isinstance(part, dict)]
+    critical = [(name, part) for name, part in parts if str(part.get("status", "")).lower() == "critical"]
+    troubles = [f"its {name.replace('_', ' ')} is critical: {part.get('description', '')}" for name, part in critical]
+    return Health(place=str(row.get("device_id", "?")), troubles=tuple(text.rstrip(": ") for text in troubles))
+
+
 def _blocks(text: str, heading: str) -> Iterator[Tuple[str, str]]:
     pieces = re.split(heading, text, flags=re.MULTILINE)
     return zip(pieces[1::2], pieces[2::2])
@@ -132,3 +161,11 @@ _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): ([0-9]{1,9}),?\s*(.
 def read_xids(text: str) -> Dict[Tuple[str, int], str]:
     """(GPU, number of the event) → what the kernel said of it last."""
     return {(place, int(number)): said.strip() for place, number, said in _XID.findall(text)}
+
+
+READERS: Dict[str, Callable[[str], List[Health]]] = {
+    "nvidia-smi": read_nvidia_smi,
+    "rocm-smi": read_rocm_smi,
+    "xpu-smi": read_xpu_smi,
+}
+"""The name of a vendor's tool → the reader of what it prints."""

@@ -6,6 +6,8 @@ A rule looks at one rank's variables; what it says is said once for all ranks th
 import re
 from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from muster.rank.vendors import VENDORS
+
 from .cpulist import whole_number
 from .facts import Node, Rank, World, one_of_each_node
 from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
@@ -187,6 +189,10 @@ def _provider_of_another_fabric(environment: Environment, place: Place) -> Optio
     )
 
 
+# The vendor whose library is NCCL itself: the version that is known to be wrong is NCCL's.
+_NCCL_OWN = next(vendor.kind for vendor in VENDORS if vendor.library == "NCCL")
+
+
 def _ll128_on_slingshot(environment: Environment, place: Place) -> Optional[Said]:
     """Over Slingshot LL128 gives wrong sums: on GH200 from NCCL 2.27.3 on by itself, asked for by name anywhere."""
     protocols = environment.get("NCCL_PROTO", "").upper()
@@ -196,7 +202,7 @@ def _ll128_on_slingshot(environment: Environment, place: Place) -> Optional[Said
     version = place.node.get("software", {}).get("nccl", "")
     affected = not protocols and version != "" and _numbers(version) >= (2, 27, 3)
     gpus = {gpu.get("kind") for gpu in place.node.get("gpus", [])}
-    if not asked and not (affected and "cuda" in gpus):
+    if not asked and not (affected and _NCCL_OWN in gpus):
         return None
     how = f"NCCL_PROTO={protocols} asks for LL128" if asked else f"NCCL {version} may choose LL128"
     return Said(BROKEN, f"{how}: over Slingshot it gives wrong sums, without an error", "NCCL_PROTO=^LL128")

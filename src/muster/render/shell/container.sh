@@ -40,15 +40,6 @@ muster_container_user() {
     muster_container_adds "--user=$(id -u):$(id -g)"
 }
 
-# Adds the words for this node's GPUs, where the site profile does not name their kind. $1: words for CUDA, $2: for
-# ROCm.
-muster_container_gpus() {
-    muster_flags=
-    [ ! -e /dev/nvidiactl ] || muster_flags=$1
-    [ ! -e /dev/kfd ] || muster_flags=$2
-    for muster_word in $muster_flags; do muster_container_adds "$muster_word"; done
-}
-
 # Puts the collected words behind `run`. The command of an agent begins with the number of words that start Python.
 # shellcheck disable=SC2016,SC2034  # the prologue runs this text with the words of its command
 muster_container_words='

@@ -9,9 +9,9 @@ muster_count_items() {
 }
 
 if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then
-    muster_visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
+    muster_visible=@ANY_VISIBLE@
     muster_count_items "$muster_visible"
     [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] ||
         muster_stop "rank $muster_rank sees only the devices '$muster_visible', but its node has $muster_local_size ranks" \
-            'ask for GPUs per node, not per task: remove --gpus-per-task, --gpu-bind and CUDA_VISIBLE_DEVICES'
+            'ask for GPUs per node, not per task: remove --gpus-per-task, --gpu-bind and the variables that hide GPUs'
 fi

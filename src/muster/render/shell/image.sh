@@ -49,12 +49,6 @@ muster_image_loads() {
     done
 }
 
-# Turns on the engine's support for this node's GPUs, where the site profile does not name their kind.
-muster_image_gpus() {
-    [ ! -e /dev/nvidiactl ] || export "$1_NV=1"
-    [ ! -e /dev/kfd ] || export "$1_ROCM=1"
-}
-
 # Binds the run directory and the job's temporary directory, unless one of the paths after $1 already holds them.
 muster_image_takes() {
     muster_prefix=$1

@@ -1,5 +1,5 @@
 # Every rank sees only its own GPU.
-for muster_name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES; do
+for muster_name in @VISIBLE_FIRST@; do
     eval "muster_visible=\${$muster_name:-}"
     muster_index=0
     muster_ifs=$IFS

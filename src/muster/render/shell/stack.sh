@@ -1,4 +1,4 @@
-# Prints which GPUs the torch of an image is built for: cuda, rocm or cpu; several if its torches differ; nothing
+# Prints which GPUs the torch of an image is built for, or cpu; several if its torches differ; nothing
 # without torch. It runs inside the image, in any sh, with builtins only.
 # shellcheck disable=SC2016,SC2034  # it runs in another shell
 muster_stack_text='
@@ -9,9 +9,8 @@ for muster_file in /usr/lib/python3*/*-packages /usr/lib64/python3*/*-packages /
     muster_found=cpu
     while read -r muster_line; do
         case $muster_line in
-        cuda*=*None* | hip*=*None*) ;;
-        cuda*=*) muster_found=cuda ;;
-        hip*=*) muster_found=rocm ;;
+        *=*None*) ;;
+@TORCH_VERSIONS@
         esac
     done <"$muster_file/torch/version.py"
     case $muster_stack in
@@ -24,18 +23,15 @@ echo "stack=$muster_stack"'
 # Checks the image $1, whose torch is built for $3, against the GPUs $2 of the node (node: the GPUs that it has).
 muster_stack_fits() {
     muster_kind=$2
-    if [ "$muster_kind" = node ]; then
-        muster_kind=
-        [ ! -e /dev/kfd ] || muster_kind=rocm
-        [ ! -e /dev/nvidiactl ] || muster_kind=cuda
-    fi
+    [ "$muster_kind" != node ] || muster_gpu_kind
     case $muster_kind/$3 in
-    cuda/rocm | rocm/cuda)
-        muster_stop "the torch in the image $1 is built for $3, but this node has $muster_kind GPUs" \
-            "use an image with torch for $muster_kind, or -g 0 to run without GPUs"
-        ;;
     */cpu)
         [ "${muster_rank:-1}" -ne 0 ] || printf 'muster: warning: the torch in the image %s is built for CPUs, but GPUs are asked for\n' "$1" >&2
+        ;;
+    /* | */ | */several | "$3/$3") ;;
+    *)
+        muster_stop "the torch in the image $1 is built for $3, but this node has $muster_kind GPUs" \
+            "use an image with torch for $muster_kind, or -g 0 to run without GPUs"
         ;;
     esac
 }

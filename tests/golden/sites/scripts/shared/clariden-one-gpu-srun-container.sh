@@ -53,6 +53,8 @@ muster_task=$muster_common$'\n\n'$(
 
 # (the part jax)
 
+# (the part gpu_kind)
+
 # (the part stack)
 
 # (the part stack_inside)

@@ -50,6 +50,8 @@ muster_task=$muster_common$'\n\n'$(
 # The first word of the command is a number.
 muster_counted=1
 
+# (the part gpu_kind)
+
 # (the part stack)
 
 # (the part stack_inside)

@@ -1,0 +1,76 @@
+"""No file outside the table decides by a vendor's word; those that may have a reason here."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from muster.rank.vendors import VENDORS
+
+from .paths import PACKAGE
+
+TABLE = "rank/vendors.py"
+MAY: dict[str, str] = {
+    "lint/": "the rules read what other people's scripts say",
+    "rehearse/judge.py": "a lab's Slurm declares all GPUs as NVIDIA's",
+    "rehearse/probe.py": "a lab's Slurm declares all GPUs as NVIDIA's",
+    "rehearse/source.py": "it reads what a user's script asks of torch",
+    "rank/methods.py": "the methods have the names of the training codes that made them known",
+    "images/apptainer.py": "an engine's own flags, by kind",
+    "images/oci.py": "an engine's own flags, by kind",
+    "build/horovod.py": "Horovod's build knows CUDA and ROCm only",
+    "build/venv.py": "what torch says of the NCCL in it, which only CUDA's has",
+    "check/ranks/gather.py": "each kernel driver shows its GPUs in its own way: one reader each",
+    "check/ranks/smi.py": "each tool prints in its own way: one reader each",
+    "check/ranks/variables.py": "contradictions of AMD's two filters; NCCL's version",
+    "look/venv_record.py": "the version of NCCL that a record holds",
+    "survey/draft.py": "each tool prints in its own way: one reader each",
+    "bench/ranks/series.py": "the version of NCCL, where torch has one",
+    "rank/describe.py": "the version of NCCL, where torch has one",
+}
+
+
+def vendor_words() -> set[str]:
+    """Return what the table says, as code would write it in a comparison."""
+    words: set[str] = set()
+    for vendor in VENDORS:
+        words |= {vendor.kind, vendor.device, vendor.backend, vendor.torch_version, *vendor.visible, *vendor.signs}
+        words |= {word for argv in (*vendor.tools.values(), *vendor.survey.values()) for word in argv[:1]}
+    return words - {"dmesg"}
+
+
+def literals(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the strings of a file that are exactly a vendor's word, with their lines."""
+    words = vendor_words()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in words:
+            yield node.lineno, node.value
+
+
+def files() -> list[str]:
+    """Return the sources that are not excused, by their paths below the package."""
+    names = (str(path.relative_to(PACKAGE)) for path in sorted(PACKAGE.rglob("*.py")))
+    return [name for name in names if name != TABLE and not name.startswith(tuple(MAY))]
+
+
+@pytest.mark.parametrize("name", files())
+def test_only_the_table_names_a_vendor(name: str) -> None:
+    assert list(literals(PACKAGE / name)) == []
+
+
+def test_the_shell_parts_take_the_words_from_the_table() -> None:
+    words = {word for word in vendor_words() if word.startswith("/") or word.isupper()}
+    texts = {path.name: path.read_text() for path in sorted((PACKAGE / "render/shell").glob("*.sh"))}
+    assert {(name, word) for name, text in texts.items() for word in words if word in text} == set()
+
+
+def test_every_excuse_is_needed() -> None:
+    needed = set()
+    for path in PACKAGE.rglob("*.py"):
+        name = str(path.relative_to(PACKAGE))
+        if name != TABLE and any(literals(path)):
+            needed |= {excuse for excuse in MAY if name.startswith(excuse)}
+    assert set(MAY) - needed == set()
