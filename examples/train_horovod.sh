@@ -28,7 +28,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 1b4baae2), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 6fc077bb), explained in docs/explanation/script.md.
 
 # Functions that the job and every started process call.
 muster_common=$(
@@ -202,7 +202,7 @@ muster_mpirun_words() {
     muster_mpirun_site=("$@")
     muster_carried+=(MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE
         MUSTER_STAGE_ENV MUSTER_STAGE_ENV_HERE MUSTER_STAGE_BINDS MUSTER_STAGE_LIBRARY
-        PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES OMP_NUM_THREADS)
+        PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK OMP_NUM_THREADS)
     if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
         mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
         names=("${names[@]:0:$muster_nodes}")

@@ -7,7 +7,7 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --comment=muster:DIGEST
-# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 0
@@ -40,18 +40,18 @@ job() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
 
-# What the job and every started process call.
+# Functions that the job and every started process call.
 muster_common=$(
     cat <<'MUSTER_TEXT'
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
+# These functions are shared by all prologues: POSIX sh with builtins only, since an image may hold no other program.
 
-# End with the sentence $1 and the hint $2.
+# Stops with the sentence $1 and the hint $2.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
     exit 2
 }
 
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
+# Finds the first name of the Slurm node list $1: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
 muster_first_host() {
     muster_first=
     muster_list=$1
@@ -71,19 +71,20 @@ muster_first_host() {
     done
 }
 
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
+# Computes a port from the ids of job $1 and step $2. Jobs that follow each other get different ports, all of them below
+# the ephemeral range. Result in $muster_port.
 muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
 }
 
-# Whether something on this host already listens on port $1.
+# Succeeds if a program on this host already listens on port $1.
 muster_port_is_taken() {
     muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
     [ -n "$muster_listening" ]
 }
 
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
+# Finds listeners on port $1 in the kernel's tables (0A: listening), for hosts without ss. With 4,000 open sockets grep
+# takes 3 ms; a shell, which reads line by line, takes 0.8 s (dash) or 24 s (bash).
 muster_listening_in_tables() {
     muster_hex=$(printf '%04X' "$1")
     if command -v grep >/dev/null; then
@@ -103,14 +104,14 @@ MUSTER_TEXT
 )
 eval "$muster_common"
 
-# The job's beginning: its id, its directory, its size, and nothing of what stood here before. $1: where it works; $2, $3:
-# ranks of a node and CPUs of a rank (0: not asked for), as they were planned.
+# Begins the job: finds its id, its directory and its size, and unsets what other jobs and launchers left. $1: the
+# working directory. $2 and $3: the planned ranks per node and CPUs per rank (0: not asked for).
 muster_begin() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
+    # Ctrl-C, SIGTERM and SIGHUP end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT
     trap 'muster_interrupted=143' TERM
     trap 'muster_interrupted=129' HUP
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'submit this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
     muster_find_run_directory
     muster_go_to "$1"
@@ -118,10 +119,13 @@ muster_begin() {
     muster_forget
 }
 
-# The job's end, as its ranks ended.
-muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
+# Ends the job with the exit status of its ranks.
+muster_finish() {
+    muster_leave_run_directory
+    exit "${muster_interrupted:-$muster_status}"
+}
 
-# submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
+# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log. Without that, the directory is made.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_output%/logs/batch.log}
@@ -129,9 +133,22 @@ muster_find_run_directory() {
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
         'submit from a directory that the compute nodes can write'
     muster_logs=$muster_run_dir/logs
+    # Space that the warning of muster_leave_run_directory needs when the disk is full.
+    muster_room=$muster_logs/.room
+    { printf '%16384s' '' >"$muster_room"; } 2>/dev/null || :
 }
 
-# The size that was granted, so that `sbatch -N 8 FILE` scales; the planned one where Slurm does not say it.
+# Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
+muster_leave_run_directory() {
+    { printf '%16384s' '' >>"$muster_room"; } 2>/dev/null
+    local has_room=$?
+    rm -f "$muster_room"
+    [ "$has_room" -eq 0 ] || printf 'muster: warning: the disk of %s takes no more (full, or over its quota): %s\n' \
+        "$muster_logs" 'the end of the output may be missing' >&2
+}
+
+# Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works with another number of nodes. Where Slurm does not
+# name it, the planned size is used.
 muster_take_size() {
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$1}
@@ -139,29 +156,30 @@ muster_take_size() {
     muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-$2}
 }
 
-# The working directory of the ranks.
+# Changes to the working directory of the ranks.
 muster_go_to() {
-    cd "$1" || muster_stop "the working directory $1 is not there" 'use a file system that the compute nodes see, or --chdir'
+    cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
 }
 
-# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME, PORTS=LOW-HIGH for the range
-# from which a port is taken.
+# Exports what was planned, for the prologue of every rank to compare with what it finds. NAME=VALUE becomes
+# MUSTER_NAME; PORTS=LOW-HIGH is the range of ports.
 muster_expect() {
-    local told ports
+    local expectation ports
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
     export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
-    for told in "$@"; do
-        case $told in
+    for expectation in "$@"; do
+        case $expectation in
         PORTS=*)
-            ports=${told#PORTS=}
+            ports=${expectation#PORTS=}
             export MUSTER_PORT_LOW=${ports%-*} MUSTER_PORT_COUNT=$((${ports#*-} - ${ports%-*} + 1))
             ;;
-        *) export "MUSTER_$told" ;;
+        *) export "MUSTER_$expectation" ;;
         esac
     done
 }
 
-# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
+# Chooses a free port for the meeting point, if the job's script runs on the host of rank 0: jobs that start side by
+# side then take different ports.
 muster_choose_port() {
     muster_first_host "$SLURM_JOB_NODELIST"
     read -r muster_here </proc/sys/kernel/hostname
@@ -177,10 +195,10 @@ muster_choose_port() {
     muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
 }
 
-# srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
-# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
-# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
-# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
+# Reads srun's messages, passes every line on, and prints the exit status of the first rank that failed: srun's own
+# status is that of the ended step (143, 137). After the first failure the other ranks get SIGTERM, and SIGKILL $1
+# seconds later. srun's --kill-on-bad-exit would send SIGKILL only after the cluster's KillWait, and blocks other
+# signals until then. Nothing sleeps here, since a reader of this output would have to wait for it.
 muster_watch() {
     trap '' INT TERM HUP
     local line part='' status='' seen='' pid='' deadline='' more=1
@@ -204,12 +222,12 @@ muster_watch() {
         muster_status_in "$line"
         [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
     done
-    # srun itself was killed: nobody else ends its ranks.
+    # srun itself was killed, so its ranks have to be ended here.
     [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
     printf '%s\n' "${seen:-$status}"
 }
 
-# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
+# Sends the signal $1 to the step of the srun with the pid $2. If the controller does not answer, srun gets SIGTERM.
 muster_end_step() {
     (
         step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
@@ -220,7 +238,7 @@ muster_end_step() {
     ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
 }
 
-# The status in one line of srun's, if it tells of a task's end. Result in $seen.
+# Reads the exit status from one line of srun, if the line reports the end of a task. Result in $seen.
 muster_status_in() {
     local what
     case $1 in
@@ -250,7 +268,7 @@ muster_status_in() {
     esac
 }
 
-# Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
+# Runs the srun command $@. Result in $muster_status. Only srun's own messages pass through here, not the ranks' output.
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
     muster_status=$(
@@ -261,11 +279,12 @@ muster_step() {
             } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
         }
     )
-    : "${muster_status:=143}" # a signal to all of us ended even those who read it
+    : "${muster_status:=143}" # a signal to the whole group also ended the reader of the messages
 } 8>&1 9>&2
 
-# torchrun ends with 1 whatever its ranks said; its report names the first failure of each node. The earliest
-# one that was not an ending by torchrun itself (SIGTERM) is the job's. Result in $muster_status.
+# Finds the exit status of the first rank that failed, in the reports $@: torchrun itself always ends with 1. Each node
+# reports its first failure. The earliest one that torchrun did not cause itself (SIGTERM) is the job's. Result in
+# $muster_status.
 muster_torchrun_status() {
     local found
     [ "$muster_status" -ne 0 ] || return 0
@@ -283,26 +302,26 @@ muster_torchrun_status() {
 
 # (the part unpacked)
 
-# Staging: copies on the nodes' own disks, the same on all of them or on none. What cannot be staged is said, and the
-# shared one is used: the job goes on.
+# Staging: copies on the nodes' own disks, on all nodes or on none. If a thing cannot be staged, a warning names it and
+# the ranks use the shared one.
 muster_stage_warn() { printf 'muster: warning: %s\n' "$*" >&2; }
 
-# Starts the helper of every node of the job. $1: the folder of the nodes, $2: where what ranks write is brought, or -.
+# Starts a helper on every node of the job. $1: the folder on the nodes, $2: where to bring what the ranks write (or -).
 muster_stage_begin() {
     muster_stage_top=$1/muster-stage-$UID
     muster_stage_out=$2
-    [ "$2" = - ] || mkdir -p "$2" || muster_stop "the directory $2, where what is written is to be brought, cannot be made" \
-        'give another with --stage-out'
+    [ "$2" = - ] || mkdir -p "$2" || muster_stop "the directory $2, for the files that the ranks write, cannot be made" \
+        'give another one with --stage-out'
     muster_stage_nodes=$SLURM_JOB_NUM_NODES
     muster_stage_mounts=()
     muster_stage_trouble=
     muster_stage_alive=1
-    # Helpers that have ended are found out by what they do not say.
+    # A helper that has ended is noticed by its missing answers.
     trap '' PIPE
-    # Beside the ranks, and beyond Ctrl-C: what they wrote is still to be brought.
+    # The helpers run beside the ranks and ignore Ctrl-C: they still have to bring what the ranks wrote.
     coproc muster_stage_step {
         trap '' INT
-        # shellcheck disable=SC2016,SC2154  # the nodes fill it in; the text stands above
+        # shellcheck disable=SC2016,SC2154  # the shell on the nodes expands it; another part sets the text
         exec srun --overlap --nodes="$muster_stage_nodes" --ntasks="$muster_stage_nodes" --ntasks-per-node=1 \
             --mpi=none --export=ALL --kill-on-bad-exit=0 --quiet --input=all --job-name=muster-stage \
             sh -c 'exec sh -c "$1" muster-stage "$2" "$3" "$4" "$SLURM_NODEID" "$5"' muster-stage \
@@ -314,7 +333,7 @@ muster_stage_begin() {
     muster_stage_hear start ready || muster_stage_lose "$muster_stage_trouble"
 }
 
-# Nothing is staged, because of $1: said once.
+# Gives up staging because of $1, with one warning.
 muster_stage_lose() {
     [ "$muster_stage_alive" -eq 0 ] || muster_stage_warn "nothing is staged: $1; all ranks use the shared files"
     muster_stage_alive=0
@@ -323,7 +342,7 @@ muster_stage_lose() {
     kill "$muster_stage_pid" 2>/dev/null
 }
 
-# An answer about $1 from every node; true where all of them say $2. Chunks that one node has sent are announced to all.
+# Reads an answer about $1 from every node. Succeeds if all answers are $2. If a node has sent a chunk, all are told.
 muster_stage_hear() {
     local word host about answer count=0 said=()
     muster_stage_answers=()
@@ -341,7 +360,7 @@ muster_stage_hear() {
         case $answer in
         'sent '*) printf 'chunk\t%s\n' "${answer#sent }" >&"$muster_stage_to" ;;
         'unsent '*)
-            muster_stage_trouble="${answer#unsent } does not take the copy: its disk may be full"
+            muster_stage_trouble="${answer#unsent } does not accept the copy: its disk may be full"
             return 1
             ;;
         *)
@@ -349,12 +368,12 @@ muster_stage_hear() {
             muster_stage_answers+=("$answer")
             case $answer in
             "$2" | need) ;;
-            full) muster_stage_trouble="$host has no room for it in $muster_stage_top" ;;
-            foreign) muster_stage_trouble="$muster_stage_top of $host belongs to somebody else" ;;
-            damaged) muster_stage_trouble="$host got a copy that is not what was packed" ;;
-            no-zstd) muster_stage_trouble="$host has no zstd to unpack it with" ;;
-            closed*) muster_stage_trouble="$host lets nobody mount (${answer#closed })" ;;
-            *) muster_stage_trouble="$host says: $answer" ;;
+            full) muster_stage_trouble="$muster_stage_top on $host has no room for it" ;;
+            foreign) muster_stage_trouble="$muster_stage_top on $host belongs to another user" ;;
+            damaged) muster_stage_trouble="the copy on $host differs from what was packed" ;;
+            no-zstd) muster_stage_trouble="$host has no zstd to unpack it" ;;
+            closed*) muster_stage_trouble="$host does not let users mount (${answer#closed })" ;;
+            *) muster_stage_trouble="$host answered: $answer" ;;
             esac
             ;;
         esac
@@ -362,9 +381,9 @@ muster_stage_hear() {
     [ -z "$muster_stage_trouble" ]
 }
 
-# $1: its number, $2: what it is in words, $3: the folder in which it was packed; then the paths that are in it, and
-# after -- those whose change shows that it is packed no more as it is. Where the copy lies: $muster_stage_place.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Stages one thing. $1: its number, $2: its name in words, $3: the folder with its packed form; then the paths in it;
+# after -- the paths whose change makes the packed form old. The path of the copy is in $muster_stage_place.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_thing() {
     local number=$1 what=$2 packed=$3 key kind count digest when file=- path paths=() began=$SECONDS
     shift 3
@@ -377,7 +396,7 @@ muster_stage_thing() {
     muster_stage_trouble=
     [ "$muster_stage_alive" -eq 1 ] || return 1
     if ! IFS=$'\t' read -r key kind count digest when 2>/dev/null <"$packed/latest"; then
-        muster_stage_trouble='it is not packed yet, which muster submit and muster run do'
+        muster_stage_trouble='it is not packed yet (muster submit and muster run pack it)'
     else
         for path in "$@"; do
             [ ! "$path" -nt "$packed/latest" ] ||
@@ -406,8 +425,8 @@ muster_stage_thing() {
     printf 'muster: %s: on %s nodes (%s s), as of %s\n' "$what" "$muster_stage_nodes" "$((SECONDS - began))" "$when" >&2
 }
 
-# Every path lies under $muster_stage_place, and is seen at its own name.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Notes the paths $@, which lie under $muster_stage_place: the ranks will see each one under its own name.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_over() {
     local path
     for path in "$@"; do
@@ -415,8 +434,8 @@ muster_stage_over() {
     done
 }
 
-# The folder of the script $1, without what lies in it: Python looks there for everything that it imports.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Copies the folder of the script $1, without its subfolders: Python looks there for each module that it imports.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_script() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     muster_stage_trouble=
@@ -428,45 +447,45 @@ muster_stage_script() {
     fi
 }
 
-# The environment, its Python and what else is packed with it.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Uses the copy of the environment $1, its Python and all other paths that are packed with it.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_environment() {
     muster_stage_environment_at=$muster_stage_place
     printf 'settle\t%s\t%s\n' "$muster_stage_place" "$1" >&"$muster_stage_to"
     muster_stage_over "$@"
-    # Under this name it is started: the folders above it are then the node's own, too.
+    # The environment is started under this name: the folders above it are then on the node's disk, too.
     export MUSTER_STAGE_ENV=$1 MUSTER_STAGE_ENV_HERE=$muster_stage_place$1
 }
 
-# The path $1 was left out of its archive: it stays the shared one.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Keeps the shared path $1, which is not in the archive.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_except() {
     muster_stage_mounts+=("$1"$'\t'"$muster_stage_place$1")
 }
 
-# The word $1 of the command is the image $2: its own copy is started.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Starts the copy of the image $2, which the command names as $1.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_image() {
     export MUSTER_STAGE_IMAGE=$1 MUSTER_STAGE_IMAGE_HERE=$muster_stage_place$2
 }
 
-# What the ranks find, and what they write.
+# Names the node's folder for the ranks: what they find there, and where they write.
 muster_stage_ready() {
     [ "$muster_stage_alive" -eq 1 ] || return 1
     export MUSTER_STAGE=$muster_stage_top/job-$SLURM_JOB_ID
     [ "$muster_stage_out" = - ] || muster_stage_mounts+=("$MUSTER_STAGE/out"$'\t'"$muster_stage_out")
 }
 
-# The folder $1 of the rank library.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Stages the folder $1 of the rank library.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_library() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     printf 'library\t%s\n' "$1" >&"$muster_stage_to"
     export MUSTER_STAGE_LIBRARY=$1
 }
 
-# The copies take the places of the shared ones, in a view of the files that the ranks of each node enter.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Mounts the copies over the shared paths, in a mount namespace that the ranks of each node enter.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_mount() {
     muster_stage_ready || return 0
     if [ "${#muster_stage_mounts[@]}" -eq 0 ]; then
@@ -483,14 +502,15 @@ muster_stage_mount() {
     return 1
 }
 
-# Nobody may mount. An environment that works under another name ($1; else -) is used under that of its copy.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Decides what to use where users may not mount. An environment that works under another path ($1; else -) is used under
+# the path of its copy.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_closed() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     if [ "$1" != - ] && [ -n "${muster_stage_environment_at:-}" ]; then
-        muster_stage_warn "$muster_stage_trouble: the environment is used as $MUSTER_STAGE_ENV_HERE, all else where it is shared"
+        muster_stage_warn "$muster_stage_trouble: the ranks use the environment as $MUSTER_STAGE_ENV_HERE and all other shared files"
     elif [ -n "${muster_stage_environment_at:-}" ]; then
-        muster_stage_warn "$muster_stage_trouble, and the environment holds its own path (it is not relocatable): all ranks use the shared files"
+        muster_stage_warn "$muster_stage_trouble, and the environment contains its own path (it is not relocatable): all ranks use the shared files"
         unset MUSTER_STAGE_ENV
     else
         muster_stage_warn "$muster_stage_trouble: all ranks use the shared files"
@@ -498,8 +518,8 @@ muster_stage_closed() {
     muster_stage_out=-
 }
 
-# The image sees the copies under the names of the shared ones, by its engine's variable $1.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Binds the copies into the image under the shared paths, by its engine's variable $1.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_bind() {
     muster_stage_ready || return 0
     trap - PIPE
@@ -513,12 +533,12 @@ muster_stage_bind() {
     [ -z "$binds" ] || export MUSTER_STAGE_BINDS="$1 $binds"
 }
 
-# The ranks have ended: what they wrote is brought home, and the helpers end.
+# Brings what the ranks wrote, and ends the helpers.
 muster_stage_end() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     local word host about answer seen=0
     trap '' PIPE
-    # shellcheck disable=SC2154  # of the script around
+    # shellcheck disable=SC2154  # the script sets it around
     printf 'end\t%s\n' "$muster_run_dir" >&"$muster_stage_to"
     while IFS=$'\t' read -r -t 900 -u "$muster_stage_from" word host about answer; do
         [ "$word" = muster-stage ] || continue
@@ -527,16 +547,16 @@ muster_stage_end() {
             seen=$((seen + 1))
             [ "${answer#brought }" -eq 0 ] || printf 'muster: %s: %s files to %s\n' "$host" "${answer#brought }" "$muster_stage_out" >&2
             ;;
-        out:kept*) muster_stage_warn "what the ranks wrote on $host could not be brought to $muster_stage_out: it stays there in ${answer#kept }" ;;
-        script:*) muster_stage_warn "the script wrote beside itself on $host: that is now in $answer" ;;
+        out:kept*) muster_stage_warn "what the ranks wrote on $host could not be brought to $muster_stage_out: it stays on $host in ${answer#kept }" ;;
+        script:*) muster_stage_warn "the script wrote files into its own folder on $host: they are now in $answer" ;;
         end:*) ;;
         esac
     done
     [ "$muster_stage_out" = - ] || [ "$seen" -eq "$muster_stage_nodes" ] ||
-        muster_stage_warn "$seen of $muster_stage_nodes nodes said that what was written is in $muster_stage_out; else it is there in $muster_stage_top"
+        muster_stage_warn "only $seen of $muster_stage_nodes nodes report that their files are in $muster_stage_out; the others keep them in $muster_stage_top"
 }
 
-# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+# Unsets variables of outer jobs, launchers and the header that would change the step.
 muster_forget() {
     unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
         SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
@@ -546,10 +566,10 @@ muster_forget() {
         OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
 }
 
-# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
+# What every started process runs before the command: POSIX sh, without Python.
 muster_task=$muster_common$'\n\n'$(
     cat <<'MUSTER_TEXT'
-# How many tasks node $2 has, by Slurm's "4(x2),3". Result in $muster_tasks.
+# Finds how many tasks the node number $2 has, in Slurm's form "4(x2),3" ($1). Result in $muster_tasks.
 muster_tasks_of_node() {
     muster_tasks=
     muster_seen=0
@@ -572,7 +592,7 @@ muster_tasks_of_node() {
     IFS=$muster_ifs
 }
 
-# Who this task is, from the variables of its Slurm step: nothing is asked of anybody.
+# Who this task is, from the variables of its Slurm step: no daemon is asked.
 case ${SLURM_PROCID:+p}${SLURM_LOCALID:+l}${SLURM_NODEID:+n} in
 pln) ;;
 *) muster_stop 'this task was not started by srun: SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID is missing' 'start it with srun' ;;
@@ -582,28 +602,28 @@ muster_size=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}}
 muster_local_rank=$SLURM_LOCALID
 muster_node_rank=$SLURM_NODEID
 muster_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}
-# Not as many as were planned: inside an allocation of salloc's, Slurm may deal them otherwise whatever the step asks for.
+# The planned number is not used: inside salloc, Slurm may spread the tasks in another way than the step asks for.
 muster_tasks_of_node "${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-$muster_size}}" "$muster_node_rank"
 muster_local_size=${muster_tasks:-$muster_size}
 muster_first_host "${SLURM_STEP_NODELIST:-${SLURM_JOB_NODELIST:-}}"
 muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
 muster_port=${MUSTER_PORT:-}
-# Ports that Slurm itself reserved for this step come first: steps that run at the same time differ.
+# Ports that Slurm reserved for this step come first: steps that run at the same time have different ones.
 [ -n "$muster_port" ] || [ -n "${MUSTER_RANGE_ASKED:-}" ] || muster_port=${SLURM_STEP_RESV_PORTS:-}
 muster_port=${muster_port%%[,-]*}
 muster_id=$muster_job.${SLURM_STEP_ID:-0}.${SLURM_RESTART_COUNT:-0}
 [ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" "${SLURM_STEP_ID:-0}"
 case ${SLURM_DISTRIBUTION:-block} in
-*arbitrary*) muster_stop 'with --distribution=arbitrary nobody knows the host of rank 0' 'use block, cyclic or plane, or give --master-addr' ;;
+*arbitrary*) muster_stop 'with --distribution=arbitrary the host of rank 0 is not known' 'use block, cyclic or plane, or give --master-addr' ;;
 esac
 if [ -n "${OMPI_COMM_WORLD_RANK:-}" ] && [ "$OMPI_COMM_WORLD_RANK" != "$muster_rank" ]; then
     muster_stop "two launchers name this rank: srun says $muster_rank, Open MPI says $OMPI_COMM_WORLD_RANK" \
         'unset the OMPI_* variables of the outer mpirun, or use --launcher mpirun'
 fi
 
-# One torchrun agent on each node. Whether it hosts the meeting point is said, so no name has to be recognised.
-# Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
+# One torchrun agent runs on each node. The agent is told whether it hosts the meeting point, so it compares no names.
+# If the node does not have the working directory, Slurm starts the task in /tmp.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
@@ -619,39 +639,40 @@ muster_host=0
 [ "$muster_node_rank" -ne 0 ] || muster_host=1
 [ "$muster_host" -eq 0 ] || ! muster_port_is_taken "$muster_port" || muster_stop \
     "port $muster_port of $muster_address is taken by another program" 'start again, or choose one with --master-port'
-# A variable, not an option: a torch that is too old to know it passes over it.
+# This is a variable, not an option: a torch that is too old for it ignores the variable.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${MUSTER_GRACE:-10}"
-# torchrun would set 1 when the variable is missing; each rank finds its own share.
+# torchrun sets 1 when the variable is missing. Each rank then replaces this 1 with its own share.
 [ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS=1 MUSTER_OMP=own
 export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="\${rank}: "
 
-# The first word is a number.
+# The first word of the command is a number.
 muster_counted=1
 
-# The program $1 and the image $2 are here.
+# Checks that this node has the program $1 and sees the image $2.
 muster_image_needs() {
     read -r muster_here </proc/sys/kernel/hostname
     command -v "$1" >/dev/null || muster_stop "the node $muster_here has no $1" \
-        'load the module that has it with --module, or name another engine with --engine'
+        'load its module with --module, or name another engine with --engine'
     case $2 in
     /*) [ -e "$2" ] || muster_stop "the node $muster_here does not see the image $2" \
-        'put it on a file system that the compute nodes see' ;;
+        'put the image on a file system that the compute nodes see' ;;
     esac
 }
 
-# Every path that is to be bound is here.
+# Checks that this node has every path that is bound into the image.
 muster_image_sees() {
     for muster_path in "$@"; do
-        [ -e "$muster_path" ] || muster_stop "the node $muster_here has no $muster_path, which the image is to see" \
+        [ -e "$muster_path" ] || muster_stop "the node $muster_here has no $muster_path, but the image has to see it" \
             'give another path with --bind, or correct the site profile'
     done
 }
 
-# The image: what it needs is on this node, and what this rank has learnt reaches it, also where a site's settings
-# clean the environment. Apptainer reads variables whose names begin with $prefix; it runs their values through a
-# shell, so what a shell would expand is escaped.
+# Carries this rank's variables and directories into the image, also where a site's settings clean the environment.
+# Apptainer reads variables that begin with its prefix and runs their values through a shell. Characters that a shell
+# would expand are therefore escaped.
 
-# $2 with a backslash before each of the characters $1 (a pattern's bracket). Result in $muster_escaped.
+# Puts a backslash before each character of $2 that is in $1 (characters of a bracket pattern). Result in
+# $muster_escaped.
 muster_escape() {
     muster_escaped=
     muster_rest=$2
@@ -666,16 +687,17 @@ muster_escape() {
     done
 }
 
-# Where ranks are started inside, by torchrun, the image has to have sh. An image that has to be unpacked is not asked.
+# Checks that the image $2 starts sh: torchrun starts its ranks inside. An image that has to be unpacked is not checked.
 muster_image_has_sh() {
     eval "[ -z \"\${$3_UNSQUASH:-}\" ]" || return 0
     "$1" --quiet exec "$2" sh -c : </dev/null >/dev/null 2>&1 || muster_stop \
-        "the image $2 does not start sh on $muster_here, which torchrun's ranks need" \
-        "try $1 exec $2 sh; --launcher srun needs no sh in the image"
+        "the image $2 cannot start sh on $muster_here, but the ranks of torchrun need sh" \
+        "try $1 exec $2 sh; with --launcher srun the image does not need sh"
 }
 
-# The host's libraries after $3 are bound into the image $2, whose C library must not be older than what they were
-# linked with. Asked once a node; an image that has to be unpacked, or that has no getconf, is not asked.
+# Checks that the C library of the image $2 is not older than the one that the host's libraries after $3 need: they are
+# bound into the image. One rank of each node checks. An image that has to be unpacked, or has no getconf, is not
+# checked.
 muster_image_loads() {
     eval "[ -z \"\${$3_UNSQUASH:-}\" ]" || return 0
     [ "${muster_local_rank:-0}" -eq 0 ] || return 0
@@ -691,12 +713,12 @@ muster_image_loads() {
         muster_wants=$(grep -ao 'GLIBC_2\.[0-9][0-9]*' "$muster_path" 2>/dev/null | sort -t. -k2 -n | tail -n 1)
         muster_wants=${muster_wants#GLIBC_2.}
         [ "$muster_has" -ge "${muster_wants:-0}" ] || muster_stop \
-            "the image $muster_of has glibc 2.$muster_has, and the host's $muster_path, which is bound into it, needs 2.$muster_wants" \
-            'build the image on a newer base: the fabric of this site is reached through that library'
+            "the image $muster_of has glibc 2.$muster_has, but $muster_path of the host, which is bound into the image, needs 2.$muster_wants" \
+            'build the image on a newer base: the ranks reach the fabric of this site through that library'
     done
 }
 
-# The run directory and the job's own temporary directory, where they lie under none of the paths after $1.
+# Binds the run directory and the job's temporary directory, unless one of the paths after $1 already holds them.
 muster_image_takes() {
     muster_prefix=$1
     shift
@@ -714,7 +736,7 @@ muster_image_takes() {
     [ -z "$muster_more" ] || eval "export ${muster_prefix}_BIND=\"\${${muster_prefix}_BIND:+\$${muster_prefix}_BIND,}\$muster_more\""
 }
 
-# The variables after $1 that are set.
+# Passes on the variables after $1 that are set.
 muster_image_gets() {
     muster_prefix=$1
     shift
@@ -727,14 +749,15 @@ muster_image_gets() {
     done
 }
 
-# What the MPI outside tells its ranks, for the MPI inside: without it each would be a world of its own.
+# Passes on the variables by which the MPI of the host identifies its ranks. Without them each rank in the image would
+# be alone.
 muster_image_joins() {
     for muster_name in $(env | sed -n 's/^\(OMPI_[A-Za-z0-9_]*\)=.*/\1/p; s/^\(PMIX\{0,1\}2\{0,1\}_[A-Za-z0-9_]*\)=.*/\1/p'); do
         muster_image_gets "$1" "$muster_name"
     done
 }
 
-# The folder $2 last on PYTHONPATH, told in the variable $1: behind the user's, else behind what the image has.
+# Puts the folder $2 last on PYTHONPATH, by the variable $1: after the user's value, else after the image's value.
 muster_image_library() {
     eval "muster_value=\${$1-}"
     if [ -n "$muster_value" ]; then
@@ -755,14 +778,14 @@ muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROU
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
 
-# The staged copies in the place of the shared ones: the words of the command that name what lies elsewhere now, then
-# the view that the helper of this node holds.
+# Uses the staged copies instead of the shared files: first it replaces their paths in the command, then it enters the
+# mount namespace that the helper of this node holds.
 if [ -n "${MUSTER_STAGE:-}" ]; then
     if [ -d "$MUSTER_STAGE/ranks" ]; then
         : >"$MUSTER_STAGE/ranks/$$"
     else
         read -r muster_here </proc/sys/kernel/hostname
-        printf 'muster: warning: nothing is staged on %s: its ranks use the shared files\n' "$muster_here" >&2
+        printf 'muster: warning: no copy is staged on %s: its ranks use the shared files\n' "$muster_here" >&2
         unset MUSTER_STAGE_SCRIPT MUSTER_STAGE_IMAGE MUSTER_STAGE_ENV MUSTER_STAGE_LIBRARY MUSTER_STAGE_BINDS
     fi
     muster_rest=$#
@@ -795,21 +818,22 @@ if [ -n "${MUSTER_STAGE:-}" ]; then
     fi
     if [ -r "$MUSTER_STAGE/holder" ]; then
         read -r muster_holder muster_nsenter muster_user <"$MUSTER_STAGE/holder"
-        # torchrun's prologue begins with the number of words that start Python: these stand before them.
+        # The command of torchrun begins with the number of words that start Python. The words of nsenter come before
+        # them.
         muster_count=
         if [ -n "${muster_counted:-}" ]; then
             muster_count=$1
             shift
         fi
         muster_rest=$#
-        # shellcheck disable=SC2016,SC2086  # the inner shell fills it in; root needs no user namespace and no word for it
+        # shellcheck disable=SC2016,SC2086  # the inner shell expands it; for root the word is empty
         set -- "$muster_nsenter" --target="$muster_holder" --mount $muster_user --preserve-credentials \
             /bin/sh -c 'cd "$0" && exec "$@"' "$PWD" "$@"
         [ -z "$muster_count" ] || set -- "$((muster_count + $# - muster_rest))" "$@"
     fi
 fi
 
-# $1 with each $ doubled: torchrun reads $$ and ${local_rank} in every word as its own. Result in $muster_word.
+# Doubles each $ of $1: torchrun replaces $$ and ${local_rank} in every word. Result in $muster_word.
 muster_doubled() {
     muster_word=
     muster_tail=$1
@@ -825,7 +849,7 @@ muster_doubled() {
     muster_word=$muster_word$muster_tail
 }
 
-# torchrun itself, under its keeper. The first $1 words start that in Python, in its image if there is one.
+# Builds the command of torchrun under its keeper. The first $1 words start Python, in the image if there is one.
 muster_words=$1
 shift
 muster_rest=$(($# - muster_words))
@@ -1100,10 +1124,10 @@ MUSTER_TEXT
 )
 muster_worker=$(
     cat <<'MUSTER_TEXT'
-# The CPUs that the kernel grants this rank, and its share of the physical cores among them.
+# Which CPUs the kernel grants this rank, and how many of the physical cores are its share.
 
-# The core of CPU $1: by the first of its hardware threads. dash and busybox read byte by byte, and newer kernels (seen
-# with 6.18) answer that with nothing for a list: then by the numbers of its package, die, cluster and core.
+# Finds the core of CPU $1, named by its first hardware thread. dash and busybox read byte by byte, and newer kernels
+# (seen with 6.18) then return an empty list. In that case the numbers of package, die, cluster and core name the core.
 # Result in $muster_core.
 muster_core_of() {
     muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
@@ -1119,7 +1143,7 @@ muster_core_of() {
     [ "$muster_core" != -.-.-.- ] || muster_core=$1
 }
 
-# CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
+# Counts the CPUs of the list $1, such as 0-3,8 ($muster_cpu_count), and their cores ($muster_core_count).
 muster_count_cpus() {
     muster_cpu_count=0
     muster_core_count=0
@@ -1144,12 +1168,13 @@ muster_count_cpus() {
     IFS=$muster_ifs
 }
 
-# Threads for a rank whose mask is $1, on a node with $2 of our ranks, when $3 CPUs were asked for (0: nothing asked).
+# Computes the number of threads of a rank. $1: its CPU mask, $2: the ranks of its node, $3: the CPUs asked for (0:
+# none).
 muster_threads_of_mask() {
     muster_online=
     [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
     muster_count_cpus "$1"
-    # A mask wider than one rank's share is the node's: its ranks divide it between them.
+    # A mask that is wider than one rank's share belongs to the whole node: the ranks of the node divide it.
     muster_sharing=1
     if [ "$1" = "$muster_online" ] ||
         { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
@@ -1161,7 +1186,7 @@ muster_threads_of_mask() {
     [ "$muster_threads" -ge 1 ] || muster_threads=1
 }
 
-# This process's mask, as the kernel writes it. Result in $muster_cpus.
+# Reads the CPU mask of this process, as the kernel writes it. Result in $muster_cpus.
 muster_own_mask() {
     muster_cpus=
     while read -r muster_key muster_value; do
@@ -1169,8 +1194,8 @@ muster_own_mask() {
     done <"${MUSTER_PROC:-/proc}/self/status"
 }
 
-# Programs that read other names than torch's (JAX, ignite, mmengine) must find this rank there, and neither the agent
-# nor the daemon that started it.
+# Sets Slurm's variables for this rank. Some programs (JAX, ignite, mmengine) read them, and would find there the agent
+# or the daemon that started the rank.
 if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
     export SLURM_JOB_ID="${SLURM_JOB_ID:-${MUSTER_JOB##*-}}"
     export SLURM_PROCID="$RANK" SLURM_LOCALID="$LOCAL_RANK" SLURM_NODEID="$GROUP_RANK" SLURM_TASK_PID="$$"
@@ -1179,21 +1204,23 @@ if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
     muster_each=$LOCAL_WORLD_SIZE
     [ "$GROUP_WORLD_SIZE" -lt 2 ] || muster_each="$muster_each(x$GROUP_WORLD_SIZE)"
     export SLURM_TASKS_PER_NODE="$muster_each" SLURM_STEP_TASKS_PER_NODE="$muster_each" SLURM_NTASKS_PER_NODE="$LOCAL_WORLD_SIZE"
-    # An agent has the CPUs of all ranks of its node.
+    # The agent's own value counts the CPUs of all ranks of its node.
     [ "${MUSTER_CPUS:-0}" -eq 0 ] || export SLURM_CPUS_PER_TASK="$MUSTER_CPUS"
     unset SLURM_GTIDS
-    # mpirun's ranks are no step of Slurm's, but its daemons on the other hosts are; ranks of this machine are in none.
+    # The ranks of mpirun are not a step of Slurm, but its daemons on the other hosts are. Ranks on this machine have no
+    # step.
     muster_list=
     for muster_name in ${MUSTER_NODES:-}; do muster_list=$muster_list${muster_list:+,}$muster_name; done
     [ -z "${MUSTER_LOCAL_NNODES:-}${MUSTER_SLURM_NAMES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
     [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
 fi
 
-# A program that finds its MPI's numbers takes them for its own. A rank of torchrun's is no rank of MPI.
+# Unsets the variables of MPI: they describe the agent. A rank of torchrun is not a rank of MPI, but a program that
+# finds them takes them for its own.
 while read -r muster_word muster_name; do
     case $muster_word in
     export) ;;
-    declare) muster_name=${muster_name#-* } ;; # bash, where it is not asked to be POSIX's
+    declare) muster_name=${muster_name#-* } ;; # bash that is not in POSIX mode
     *) continue ;;
     esac
     muster_name=${muster_name%%=*}
@@ -1207,11 +1234,13 @@ done <<MUSTER_NAMES
 $(export -p)
 MUSTER_NAMES
 
-# The agent's store holds the port of the meeting: JAX takes the next one, and the one before where a firewall's range ends.
+# The agent's store uses the port of the meeting point. JAX takes the next port, or the port before at the end of the
+# range.
 muster_jax_port=$((MASTER_PORT + 1))
 [ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))
 
-# What jax.distributed.initialize() needs besides its rank: the port of the meeting, or the one that an agent left free.
+# Sets the address for jax.distributed.initialize(), with the port of the meeting point, or a port that the agent leaves
+# free.
 if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
     muster_jax_port=${muster_jax_port:-$MASTER_PORT}
     case $MASTER_ADDR in
@@ -1220,7 +1249,7 @@ if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
     esac
 fi
 
-# A rank of torchrun's: the agent has said who it is; its threads and its standard input are set here.
+# A rank of torchrun. The agent has set who this rank is; its threads and its standard input are set here.
 if [ "${MUSTER_OMP:-}" = own ]; then
     muster_own_mask
     muster_threads_of_mask "$muster_cpus" "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
@@ -1228,7 +1257,8 @@ if [ "${MUSTER_OMP:-}" = own ]; then
 fi
 export NODE_RANK="$GROUP_RANK"
 [ "$RANK" -eq 0 ] || exec </dev/null
-# Into the keeper's pipes, which get to know whose they are. Where they cannot be opened, the agent's own streams do.
+# The output goes into the keeper's pipes, after a line that names the rank. If the pipes cannot be opened, it goes to
+# the agent's own streams.
 muster_pipe=$((LOCAL_RANK * 2 + 400))
 if [ -n "${MUSTER_PIPES:-}" ] && { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
     exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
@@ -1242,12 +1272,12 @@ MUSTER_TEXT
 # What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python.
 muster_stage_node=$(
     cat <<'MUSTER_TEXT'
-# On one node of a job, beside its ranks, for as long as they run: takes what is staged, puts it in the place of the
-# shared copy, and brings back what was written. $1: the node's folder, $2: the job, $3: how many nodes there are,
-# $4: this node's number, $5: where what was written is to be brought (or -). It is told what to do line by line, and
-# answers in lines that begin with muster-stage. Nothing under a key is ever half a copy: it was renamed to that name.
+# The helper of one node, which runs as long as the ranks of the job. It receives the copies, mounts them over the
+# shared files, and brings back what the ranks wrote. $1: the node's folder, $2: the job, $3: the number of nodes, $4:
+# this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, and answers in lines
+# that begin with muster-stage. A copy gets its name only when it is complete.
 umask 077
-# The node's own programs first: an environment that leads on PATH is not to be looked into for each of them.
+# The node's own programs come first: otherwise the shell would search a shared environment for each of them.
 PATH=/usr/bin:/bin:$PATH
 read -r muster_host </proc/sys/kernel/hostname
 muster_host=${SLURMD_NODENAME:-$muster_host}
@@ -1262,19 +1292,19 @@ muster_sender=
 muster_holder=
 muster_next=0
 
-# Lines of several processes: each is written at once.
+# Answers in one write, since several processes write lines.
 muster_tell() {
     printf 'muster-stage\t%s\t%s\t%s\n' "$muster_host" "$1" "${2:--}"
 }
 
-# Remove these, also where a directory is closed to its owner.
+# Removes the trees $@, which may hold directories that their owner may not change.
 muster_remove() {
     chmod -R u+w "$@" 2>/dev/null
     rm -rf "$@"
 }
 
-# Is the copy that is asked for here? $1: its number, $2: key, $3: tree.zst, tree or file, $4: chunks, $5: digest of
-# the list of them, $6: the folder they lie in, $7: the path of the one file.
+# Answers whether this node has the copy. $1: its number, $2: its key, $3: tree.zst, tree or file, $4: the number of
+# chunks, $5: the digest of their list, $6: the folder of the chunks, $7: the path of a single file.
 muster_look() {
     muster_number=$1
     muster_key=$2
@@ -1288,7 +1318,7 @@ muster_look() {
     muster_trouble=
     muster_next=0
     if [ -e "$muster_place/.muster-$muster_digest" ]; then
-        touch "$muster_place" # used today: not to be cleaned
+        touch "$muster_place" # a copy that was used today is not removed
         muster_tell "$1" have
     elif [ "$muster_kind" = tree.zst ] && ! command -v zstd >/dev/null; then
         muster_tell "$1" no-zstd
@@ -1299,7 +1329,7 @@ muster_look() {
     fi
 }
 
-# The copy comes: every node sends its share of the chunks to all, so that no single link carries everything.
+# Fetches the copy: every node sends its share of the chunks to all nodes, so that no single link carries everything.
 muster_fetch() {
     mkdir -p "$muster_in" && cp "$muster_from/chunks" "$muster_in/chunks" 2>/dev/null || muster_trouble=full
     [ "$(sha256sum <"$muster_in/chunks" 2>/dev/null)" = "$muster_digest  -" ] || muster_trouble=${muster_trouble:-damaged}
@@ -1312,7 +1342,7 @@ muster_fetch() {
     muster_sender=$!
 }
 
-# A place for the copy, and the program that fills it from the chunks.
+# Makes the draft of the copy, and starts the program that fills it from the chunks.
 muster_begin_unpacking() {
     mkdir -p "$muster_draft" || return 1
     if [ "$muster_kind" = file ]; then
@@ -1329,7 +1359,7 @@ muster_begin_unpacking() {
     exec 4>"$muster_in/pipe"
 }
 
-# Send the chunks of this node to all nodes.
+# Sends the chunks of this node to all nodes.
 muster_send() {
     exec 4>&-
     muster_chunk=$muster_node
@@ -1346,7 +1376,7 @@ muster_send() {
     done
 }
 
-# Chunk $1 lies on every node. Each is verified before anything is made of it; they are taken in their order.
+# Takes the chunk $1, which is now on every node. The chunks are verified and unpacked in their order.
 muster_take() {
     : >"$muster_in/$(printf '%06d' "$1").here"
     while [ "$muster_next" -lt "$muster_count" ]; do
@@ -1368,7 +1398,7 @@ muster_take() {
     muster_finish
 }
 
-# All chunks are taken: the copy gets its name, or there is none.
+# Gives the copy its name after the last chunk, or removes it.
 muster_finish() {
     if [ -n "$muster_draft" ]; then
         if [ "$muster_kind" != file ] && [ -p "$muster_in/pipe" ]; then
@@ -1376,7 +1406,7 @@ muster_finish() {
             wait "$muster_unpacker" || muster_trouble=${muster_trouble:-full}
         fi
         if [ -z "$muster_trouble" ] && : >"$muster_draft/.muster-$muster_digest"; then
-            # Another job may have been faster: then its copy stays.
+            # If another job was faster, its copy stays.
             mv -T "$muster_draft" "$muster_place" 2>/dev/null || [ -e "$muster_place/.muster-$muster_digest" ] ||
                 muster_trouble=full
         fi
@@ -1387,7 +1417,7 @@ muster_finish() {
     muster_tell "$muster_number" "${muster_trouble:-have}"
 }
 
-# What is not used after all leaves nothing.
+# Removes a copy that will not be used.
 muster_drop() {
     [ -z "$muster_sender" ] || kill "$muster_sender" 2>/dev/null
     exec 4>&-
@@ -1396,8 +1426,7 @@ muster_drop() {
     muster_remove "$muster_in"
 }
 
-# A virtual environment in the copy $1 that was made at $2, with the Python it was made from: it names both by where
-# they lie here, so that nothing is looked for in the shared folders above them.
+# Corrects the paths in the copy $1 of the virtual environment $2, so that Python searches no shared folder.
 muster_settle() {
     muster_configuration=$1$2/pyvenv.cfg
     [ -e "$muster_configuration" ] || return 0
@@ -1405,7 +1434,7 @@ muster_settle() {
     case $muster_python in
     "$1"/*) return 0 ;;
     esac
-    [ -e "$1$muster_python" ] || return 0 # the node's own, which was not brought
+    [ -e "$1$muster_python" ] || return 0 # the node's own Python, which is not in the copy
     for muster_path in "$1$2"/bin/python*; do
         case $(readlink "$muster_path") in
         /*) ln -s "$1$muster_python" "$muster_path.$muster_id" && mv -T "$muster_path.$muster_id" "$muster_path" ;;
@@ -1415,13 +1444,13 @@ muster_settle() {
         mv "$muster_configuration.$muster_id" "$muster_configuration"
 }
 
-# The rank library $1: its folder stands on PYTHONPATH and is looked into for everything that is imported.
+# Links the rank library $1 into a folder of this node: Python searches the folder for every import.
 muster_library() {
     mkdir -p "$muster_job/library" && ln -s "$1/muster" "$muster_job/library/muster"
 }
 
-# The folder that the script is started from: itself a copy, everything beside it a link to the shared original, so
-# that what a script writes into folders beside itself goes where it always did.
+# Makes the folder from which the script $1 is started: Python files are copies, everything else is a link to the shared
+# original. What the script writes into the folders beside it therefore reaches the shared ones.
 muster_script() {
     muster_beside=$muster_job/script
     mkdir -p "$muster_beside" || return 1
@@ -1431,11 +1460,11 @@ muster_script() {
     : >"$muster_job/script-is-made"
 }
 
-# A process that holds the mounts: the ranks of this node all enter its namespaces, so that they share memory and GPU
-# handles as they would without. Without root a user namespace may mount, and a second one in it is the user again.
+# Starts a process that holds the mounts. All ranks of this node enter its namespaces, so that they still share memory
+# and GPU handles. Users other than root mount in a user namespace; a second one in it gives them their own id again.
 muster_hold() {
     rm -f "$muster_job/holder"
-    # shellcheck disable=SC2016  # the inner shell fills it in
+    # shellcheck disable=SC2016  # the inner shell expands it
     muster_text='
         while IFS=$(printf "\t") read -r local shared; do
             [ -e "$shared" ] || mkdir -p "$shared"
@@ -1473,7 +1502,7 @@ muster_hold() {
     done
     muster_inside=
     [ ! -e "$muster_job/holder" ] || read -r muster_inside muster_nsenter muster_user <"$muster_job/holder"
-    # Only what can be entered is of use.
+    # The namespace counts only if a program can enter it.
     if [ -n "$muster_inside" ] && muster_enters; then
         muster_tell mount mounted
     else
@@ -1483,21 +1512,21 @@ muster_hold() {
     fi
 }
 
-# Whether a program gets into the view that the holder has.
+# Succeeds if a program can enter the namespaces of the holder.
 muster_enters() {
-    # shellcheck disable=SC2086  # root needs no user namespace, and no word for it
+    # shellcheck disable=SC2086  # for root the word is empty
     "$muster_nsenter" --target="$muster_inside" --mount $muster_user --preserve-credentials true 2>>"$muster_job/said"
 }
 
-# End the holder of the view.
+# Ends the process that holds the mounts.
 muster_let_go() {
     rm -f "$muster_job/holder"
     [ -z "$muster_holder" ] || kill "$muster_holder" 2>/dev/null
     muster_holder=
 }
 
-# What the ranks wrote, to $1 on the shared file system: whole copies first, beside their names, then each renamed.
-# Of two nodes' files with one name both are kept.
+# Brings what the ranks wrote in $2 to $1 on the shared file system: first as complete copies under other names, which
+# are then renamed. If two nodes wrote files with one name, both are kept.
 muster_bring() {
     muster_claims=$1/.muster-$muster_id
     muster_part=$muster_claims/$muster_host.part
@@ -1527,12 +1556,12 @@ muster_bring() {
     else
         return 1
     fi
-    # The last one takes the scaffold away.
+    # The last node removes the temporary folder.
     set -- "$muster_claims"/ended/*
     [ $# -lt "$muster_nodes" ] || rm -rf "$muster_claims"
 }
 
-# Bring what the ranks wrote, and say how much it was.
+# Brings what the ranks wrote, and reports how many files.
 muster_bring_all() {
     [ "$muster_out" != - ] && [ -d "$muster_job/out" ] || return 0
     if muster_bring "$muster_out" "$muster_job/out"; then
@@ -1544,7 +1573,7 @@ muster_bring_all() {
     fi
 }
 
-# A script that wrote beside itself did so here: it is brought beside the run.
+# Brings what the script wrote into its own folder, to a folder beside the run.
 muster_beside_script() {
     [ -d "$muster_job/script" ] || return 0
     muster_new=$(find "$muster_job/script" -mindepth 1 -maxdepth 1 ! -type l ! -name '*.py' ! -name __pycache__ \
@@ -1556,7 +1585,7 @@ muster_beside_script() {
         muster_tell script "$1/beside-script/$muster_host"
 }
 
-# Leave nothing of this job on the node.
+# Removes everything of this job from the node.
 muster_clean_up() {
     [ -z "${muster_draft:-}" ] || muster_drop
     muster_let_go
@@ -1566,8 +1595,9 @@ muster_clean_up() {
     [ ! -e "$muster_job" ] || { sleep 1 && muster_remove "$muster_job"; }
 }
 
-# The job is being ended: its ranks are told at the same moment and may write until they have ended, then it is
-# brought home in what is left of the cluster's KillWait. Ranks that go on, because the signal came early, are waited for.
+# Handles SIGTERM: Slurm ends the job and signals its ranks at the same moment. They may write until they have ended;
+# then their files are brought, in what is left of the cluster's KillWait. If the ranks go on, the helper waits for
+# them.
 muster_on_signal() {
     trap '' TERM
     muster_tries=0
@@ -1584,7 +1614,7 @@ muster_on_signal() {
     exit 143
 }
 
-# Whether a rank of this node still runs.
+# Succeeds if a rank of this node still runs.
 muster_ranks_run() {
     for muster_path in "$muster_job"/ranks/*; do
         kill -0 "${muster_path##*/}" 2>/dev/null && return 0
@@ -1592,8 +1622,8 @@ muster_ranks_run() {
     return 1
 }
 
-# What helpers that were killed have left, unless ranks' files are in it that nobody has brought; and copies that no
-# job has used for two weeks, where no other job is on this node: it may have been reading its own for longer.
+# Removes what killed helpers left, except files of ranks that were not brought yet. Removes copies that no job has used
+# for two weeks, unless another job is on this node: it may have been reading its copy for longer.
 muster_sweep() {
     muster_alone=1
     for muster_path in "$muster_top"/job-*; do
@@ -1610,7 +1640,7 @@ muster_sweep() {
 }
 
 trap muster_on_signal TERM
-# A folder that somebody else has made: nothing in it is ours to trust.
+# A folder that another user made is not trusted.
 mkdir -p "${muster_top%/*}" && mkdir "$muster_top" 2>/dev/null
 if [ -e "$muster_top" ] && { [ ! -O "$muster_top" ] || [ -L "$muster_top" ]; }; then
     muster_tell start foreign

@@ -8,7 +8,7 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --comment=muster:DIGEST
-# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 0
@@ -25,18 +25,18 @@ job() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
 
-# What the job and every started process call.
+# Functions that the job and every started process call.
 muster_common=$(
     cat <<'MUSTER_TEXT'
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
+# These functions are shared by all prologues: POSIX sh with builtins only, since an image may hold no other program.
 
-# End with the sentence $1 and the hint $2.
+# Stops with the sentence $1 and the hint $2.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
     exit 2
 }
 
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
+# Finds the first name of the Slurm node list $1: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
 muster_first_host() {
     muster_first=
     muster_list=$1
@@ -56,19 +56,20 @@ muster_first_host() {
     done
 }
 
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
+# Computes a port from the ids of job $1 and step $2. Jobs that follow each other get different ports, all of them below
+# the ephemeral range. Result in $muster_port.
 muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
 }
 
-# Whether something on this host already listens on port $1.
+# Succeeds if a program on this host already listens on port $1.
 muster_port_is_taken() {
     muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
     [ -n "$muster_listening" ]
 }
 
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
+# Finds listeners on port $1 in the kernel's tables (0A: listening), for hosts without ss. With 4,000 open sockets grep
+# takes 3 ms; a shell, which reads line by line, takes 0.8 s (dash) or 24 s (bash).
 muster_listening_in_tables() {
     muster_hex=$(printf '%04X' "$1")
     if command -v grep >/dev/null; then
@@ -88,14 +89,14 @@ MUSTER_TEXT
 )
 eval "$muster_common"
 
-# The job's beginning: its id, its directory, its size, and nothing of what stood here before. $1: where it works; $2, $3:
-# ranks of a node and CPUs of a rank (0: not asked for), as they were planned.
+# Begins the job: finds its id, its directory and its size, and unsets what other jobs and launchers left. $1: the
+# working directory. $2 and $3: the planned ranks per node and CPUs per rank (0: not asked for).
 muster_begin() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
+    # Ctrl-C, SIGTERM and SIGHUP end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT
     trap 'muster_interrupted=143' TERM
     trap 'muster_interrupted=129' HUP
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'submit this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
     muster_find_run_directory
     muster_go_to "$1"
@@ -103,10 +104,13 @@ muster_begin() {
     muster_forget
 }
 
-# The job's end, as its ranks ended.
-muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
+# Ends the job with the exit status of its ranks.
+muster_finish() {
+    muster_leave_run_directory
+    exit "${muster_interrupted:-$muster_status}"
+}
 
-# submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
+# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log. Without that, the directory is made.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_output%/logs/batch.log}
@@ -114,9 +118,22 @@ muster_find_run_directory() {
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
         'submit from a directory that the compute nodes can write'
     muster_logs=$muster_run_dir/logs
+    # Space that the warning of muster_leave_run_directory needs when the disk is full.
+    muster_room=$muster_logs/.room
+    { printf '%16384s' '' >"$muster_room"; } 2>/dev/null || :
 }
 
-# The size that was granted, so that `sbatch -N 8 FILE` scales; the planned one where Slurm does not say it.
+# Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
+muster_leave_run_directory() {
+    { printf '%16384s' '' >>"$muster_room"; } 2>/dev/null
+    local has_room=$?
+    rm -f "$muster_room"
+    [ "$has_room" -eq 0 ] || printf 'muster: warning: the disk of %s takes no more (full, or over its quota): %s\n' \
+        "$muster_logs" 'the end of the output may be missing' >&2
+}
+
+# Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works with another number of nodes. Where Slurm does not
+# name it, the planned size is used.
 muster_take_size() {
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$1}
@@ -124,29 +141,30 @@ muster_take_size() {
     muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-$2}
 }
 
-# The working directory of the ranks.
+# Changes to the working directory of the ranks.
 muster_go_to() {
-    cd "$1" || muster_stop "the working directory $1 is not there" 'use a file system that the compute nodes see, or --chdir'
+    cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
 }
 
-# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME, PORTS=LOW-HIGH for the range
-# from which a port is taken.
+# Exports what was planned, for the prologue of every rank to compare with what it finds. NAME=VALUE becomes
+# MUSTER_NAME; PORTS=LOW-HIGH is the range of ports.
 muster_expect() {
-    local told ports
+    local expectation ports
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
     export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
-    for told in "$@"; do
-        case $told in
+    for expectation in "$@"; do
+        case $expectation in
         PORTS=*)
-            ports=${told#PORTS=}
+            ports=${expectation#PORTS=}
             export MUSTER_PORT_LOW=${ports%-*} MUSTER_PORT_COUNT=$((${ports#*-} - ${ports%-*} + 1))
             ;;
-        *) export "MUSTER_$told" ;;
+        *) export "MUSTER_$expectation" ;;
         esac
     done
 }
 
-# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
+# Chooses a free port for the meeting point, if the job's script runs on the host of rank 0: jobs that start side by
+# side then take different ports.
 muster_choose_port() {
     muster_first_host "$SLURM_JOB_NODELIST"
     read -r muster_here </proc/sys/kernel/hostname
@@ -162,10 +180,10 @@ muster_choose_port() {
     muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
 }
 
-# srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
-# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
-# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
-# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
+# Reads srun's messages, passes every line on, and prints the exit status of the first rank that failed: srun's own
+# status is that of the ended step (143, 137). After the first failure the other ranks get SIGTERM, and SIGKILL $1
+# seconds later. srun's --kill-on-bad-exit would send SIGKILL only after the cluster's KillWait, and blocks other
+# signals until then. Nothing sleeps here, since a reader of this output would have to wait for it.
 muster_watch() {
     trap '' INT TERM HUP
     local line part='' status='' seen='' pid='' deadline='' more=1
@@ -189,12 +207,12 @@ muster_watch() {
         muster_status_in "$line"
         [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
     done
-    # srun itself was killed: nobody else ends its ranks.
+    # srun itself was killed, so its ranks have to be ended here.
     [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
     printf '%s\n' "${seen:-$status}"
 }
 
-# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
+# Sends the signal $1 to the step of the srun with the pid $2. If the controller does not answer, srun gets SIGTERM.
 muster_end_step() {
     (
         step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
@@ -205,7 +223,7 @@ muster_end_step() {
     ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
 }
 
-# The status in one line of srun's, if it tells of a task's end. Result in $seen.
+# Reads the exit status from one line of srun, if the line reports the end of a task. Result in $seen.
 muster_status_in() {
     local what
     case $1 in
@@ -235,7 +253,7 @@ muster_status_in() {
     esac
 }
 
-# Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
+# Runs the srun command $@. Result in $muster_status. Only srun's own messages pass through here, not the ranks' output.
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
     muster_status=$(
@@ -246,10 +264,10 @@ muster_step() {
             } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
         }
     )
-    : "${muster_status:=143}" # a signal to all of us ended even those who read it
+    : "${muster_status:=143}" # a signal to the whole group also ended the reader of the messages
 } 8>&1 9>&2
 
-# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+# Unsets variables of outer jobs, launchers and the header that would change the step.
 muster_forget() {
     unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
         SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
@@ -259,10 +277,10 @@ muster_forget() {
         OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
 }
 
-# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
+# What every started process runs before the command: POSIX sh, without Python.
 muster_task=$muster_common$'\n\n'$(
     cat <<'MUSTER_TEXT'
-# How many tasks node $2 has, by Slurm's "4(x2),3". Result in $muster_tasks.
+# Finds how many tasks the node number $2 has, in Slurm's form "4(x2),3" ($1). Result in $muster_tasks.
 muster_tasks_of_node() {
     muster_tasks=
     muster_seen=0
@@ -285,7 +303,7 @@ muster_tasks_of_node() {
     IFS=$muster_ifs
 }
 
-# Who this task is, from the variables of its Slurm step: nothing is asked of anybody.
+# Who this task is, from the variables of its Slurm step: no daemon is asked.
 case ${SLURM_PROCID:+p}${SLURM_LOCALID:+l}${SLURM_NODEID:+n} in
 pln) ;;
 *) muster_stop 'this task was not started by srun: SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID is missing' 'start it with srun' ;;
@@ -295,30 +313,30 @@ muster_size=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}}
 muster_local_rank=$SLURM_LOCALID
 muster_node_rank=$SLURM_NODEID
 muster_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}
-# Not as many as were planned: inside an allocation of salloc's, Slurm may deal them otherwise whatever the step asks for.
+# The planned number is not used: inside salloc, Slurm may spread the tasks in another way than the step asks for.
 muster_tasks_of_node "${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-$muster_size}}" "$muster_node_rank"
 muster_local_size=${muster_tasks:-$muster_size}
 muster_first_host "${SLURM_STEP_NODELIST:-${SLURM_JOB_NODELIST:-}}"
 muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
 muster_port=${MUSTER_PORT:-}
-# Ports that Slurm itself reserved for this step come first: steps that run at the same time differ.
+# Ports that Slurm reserved for this step come first: steps that run at the same time have different ones.
 [ -n "$muster_port" ] || [ -n "${MUSTER_RANGE_ASKED:-}" ] || muster_port=${SLURM_STEP_RESV_PORTS:-}
 muster_port=${muster_port%%[,-]*}
 muster_id=$muster_job.${SLURM_STEP_ID:-0}.${SLURM_RESTART_COUNT:-0}
 [ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" "${SLURM_STEP_ID:-0}"
 case ${SLURM_DISTRIBUTION:-block} in
-*arbitrary*) muster_stop 'with --distribution=arbitrary nobody knows the host of rank 0' 'use block, cyclic or plane, or give --master-addr' ;;
+*arbitrary*) muster_stop 'with --distribution=arbitrary the host of rank 0 is not known' 'use block, cyclic or plane, or give --master-addr' ;;
 esac
 if [ -n "${OMPI_COMM_WORLD_RANK:-}" ] && [ "$OMPI_COMM_WORLD_RANK" != "$muster_rank" ]; then
     muster_stop "two launchers name this rank: srun says $muster_rank, Open MPI says $OMPI_COMM_WORLD_RANK" \
         'unset the OMPI_* variables of the outer mpirun, or use --launcher mpirun'
 fi
 
-# The CPUs that the kernel grants this rank, and its share of the physical cores among them.
+# Which CPUs the kernel grants this rank, and how many of the physical cores are its share.
 
-# The core of CPU $1: by the first of its hardware threads. dash and busybox read byte by byte, and newer kernels (seen
-# with 6.18) answer that with nothing for a list: then by the numbers of its package, die, cluster and core.
+# Finds the core of CPU $1, named by its first hardware thread. dash and busybox read byte by byte, and newer kernels
+# (seen with 6.18) then return an empty list. In that case the numbers of package, die, cluster and core name the core.
 # Result in $muster_core.
 muster_core_of() {
     muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
@@ -334,7 +352,7 @@ muster_core_of() {
     [ "$muster_core" != -.-.-.- ] || muster_core=$1
 }
 
-# CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
+# Counts the CPUs of the list $1, such as 0-3,8 ($muster_cpu_count), and their cores ($muster_core_count).
 muster_count_cpus() {
     muster_cpu_count=0
     muster_core_count=0
@@ -359,12 +377,13 @@ muster_count_cpus() {
     IFS=$muster_ifs
 }
 
-# Threads for a rank whose mask is $1, on a node with $2 of our ranks, when $3 CPUs were asked for (0: nothing asked).
+# Computes the number of threads of a rank. $1: its CPU mask, $2: the ranks of its node, $3: the CPUs asked for (0:
+# none).
 muster_threads_of_mask() {
     muster_online=
     [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
     muster_count_cpus "$1"
-    # A mask wider than one rank's share is the node's: its ranks divide it between them.
+    # A mask that is wider than one rank's share belongs to the whole node: the ranks of the node divide it.
     muster_sharing=1
     if [ "$1" = "$muster_online" ] ||
         { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
@@ -376,7 +395,7 @@ muster_threads_of_mask() {
     [ "$muster_threads" -ge 1 ] || muster_threads=1
 }
 
-# This process's mask, as the kernel writes it. Result in $muster_cpus.
+# Reads the CPU mask of this process, as the kernel writes it. Result in $muster_cpus.
 muster_own_mask() {
     muster_cpus=
     while read -r muster_key muster_value; do
@@ -384,7 +403,7 @@ muster_own_mask() {
     done <"${MUSTER_PROC:-/proc}/self/status"
 }
 
-# Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
+# If the node does not have the working directory, Slurm starts the task in /tmp.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
@@ -396,19 +415,19 @@ muster_own_mask() {
         'put the environment on a file system that the compute nodes see, or --stage-env'
 }
 
-# Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.
+# Compares the start with the plan: a rank that runs alone, or all ranks on one core, is reported now.
 [ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
-    "$MUSTER_NTASKS ranks were planned and the launcher started $muster_size" 'another launcher may stand in between: take it out of the command'
+    "$MUSTER_NTASKS ranks were planned, but the launcher started $muster_size" 'the command may start another launcher: remove it from the command'
 [ "$muster_nodes" -lt 2 ] || [ -n "${MUSTER_LOCAL_NNODES:-}" ] || case $muster_address in
-'' | localhost | localhost.* | 127.*) muster_stop "the address of rank 0 is '$muster_address', which every node takes for itself" 'leave --master-addr away, or name a host' ;;
+'' | localhost | localhost.* | 127.*) muster_stop "the address of rank 0 is '$muster_address', which means another host on every node" 'omit --master-addr, or name a host' ;;
 esac
 case $muster_address in
 *:*:*) ;; # IPv6
 *:*) muster_stop "MASTER_ADDR '$muster_address' holds a port" 'give the host with --master-addr and the port with --master-port' ;;
 esac
 
-# GPUs are asked for, and each rank picks its own: it has to see those of all ranks of its node.
-# How many items a comma-separated list has. Result in $muster_count.
+# Each rank picks its own GPU by its local rank, so each rank has to see the GPUs of all ranks of its node.
+# Counts the items of the comma-separated list $1. Result in $muster_count.
 muster_count_items() {
     muster_count=0
     muster_ifs=$IFS
@@ -421,15 +440,15 @@ if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then
     muster_visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-${ZE_AFFINITY_MASK:-}}}}
     muster_count_items "$muster_visible"
     [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] ||
-        muster_stop "rank $muster_rank sees the devices '$muster_visible' and shares its node with $muster_local_size ranks" \
-            'ask for the GPUs of the node, not of the task: no --gpus-per-task or --gpu-bind, and unset what hides them'
+        muster_stop "rank $muster_rank sees only the devices '$muster_visible', but its node has $muster_local_size ranks" \
+            'ask for GPUs per node, not per task: remove --gpus-per-task, --gpu-bind and the variables that hide GPUs'
 fi
 
-# The threads of a rank, and the variables of torch.
+# Sets the threads of the rank and the variables that torch reads.
 muster_own_mask
 muster_threads_of_mask "$muster_cpus" "$muster_local_size" "${MUSTER_CPUS:-0}"
 [ "${MUSTER_CPUS:-1}" -le 1 ] || [ "$muster_cpu_count" -ne 1 ] || muster_stop \
-    "rank $muster_rank may use one CPU (number $muster_cpus) of the $MUSTER_CPUS that were asked for" \
+    "rank $muster_rank may use only one CPU (number $muster_cpus) of the $MUSTER_CPUS that were asked for" \
     'the step was started without --cpus-per-task: let Muster write the srun line'
 [ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS="$muster_threads"
 
@@ -442,10 +461,11 @@ export GROUP_RANK="$muster_node_rank" GROUP_WORLD_SIZE="$muster_nodes" NODE_RANK
 export ROLE_NAME=default ROLE_RANK="$muster_rank" ROLE_WORLD_SIZE="$muster_size"
 export MASTER_ADDR="$muster_address" MASTER_PORT="$muster_port"
 export TORCHELASTIC_RUN_ID="$muster_id" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
-# An agent's store that is promised and not there makes rank 0 wait for ever.
+# With this variable, rank 0 would wait for ever for an agent's store that does not exist.
 unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
 
-# What jax.distributed.initialize() needs besides its rank: the port of the meeting, or the one that an agent left free.
+# Sets the address for jax.distributed.initialize(), with the port of the meeting point, or a port that the agent leaves
+# free.
 if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
     muster_jax_port=${muster_jax_port:-$MASTER_PORT}
     case $MASTER_ADDR in
@@ -454,16 +474,16 @@ if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
     esac
 fi
 
-# Horovod asks its MPI who the ranks are. Where no MPI has started this one, it would train alone and say nothing.
+# Horovod asks its MPI which rank this is. If no MPI started this rank, Horovod would train alone without a message.
 if [ "$muster_size" -gt 1 ] && [ -z "${OMPI_COMM_WORLD_RANK:-}${PMIX_RANK:-}${PMI_RANK:-}${PMI_FD:-}${PALS_RANKID:-}" ]; then
-    muster_stop "rank $muster_rank was started without MPI: Horovod would take each rank for the whole world" \
-        'name the PMI that your MPI was built with: --mpi pmix or --mpi pmi2; srun --mpi=list shows what is there'
+    muster_stop "rank $muster_rank was started without MPI: each rank of Horovod would train alone" \
+        'name the PMI that your MPI was built with: --mpi pmix or --mpi pmi2; srun --mpi=list shows which ones this Slurm has'
 fi
-# What horovodrun, around us, would have told its own ranks.
+# An outer horovodrun sets these for its own ranks.
 unset HOROVOD_RANK HOROVOD_SIZE HOROVOD_LOCAL_RANK HOROVOD_LOCAL_SIZE HOROVOD_CROSS_RANK HOROVOD_CROSS_SIZE
 unset HOROVOD_HOSTNAME HOROVOD_GLOO_RENDEZVOUS_ADDR HOROVOD_GLOO_RENDEZVOUS_PORT
 
-# The user's command, untouched; only rank 0 reads the standard input.
+# Runs the user's command, unchanged. Only rank 0 reads the standard input.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
 exec "$@"
 MUSTER_TEXT

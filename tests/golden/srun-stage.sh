@@ -9,7 +9,7 @@
 #SBATCH --export=NONE
 #SBATCH --no-requeue
 #SBATCH --comment=muster:DIGEST
-# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 0
@@ -42,18 +42,18 @@ job() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
 
-# What the job and every started process call.
+# Functions that the job and every started process call.
 muster_common=$(
     cat <<'MUSTER_TEXT'
-# What the prologues share. POSIX sh with builtins only: the image may hold nothing but a shell.
+# These functions are shared by all prologues: POSIX sh with builtins only, since an image may hold no other program.
 
-# End with the sentence $1 and the hint $2.
+# Stops with the sentence $1 and the hint $2.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
     exit 2
 }
 
-# The first name of a Slurm node list: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
+# Finds the first name of the Slurm node list $1: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
 muster_first_host() {
     muster_first=
     muster_list=$1
@@ -73,19 +73,20 @@ muster_first_host() {
     done
 }
 
-# A port from the ids of job $1 and step $2: neighbours in time differ, and it lies below the ephemeral range.
+# Computes a port from the ids of job $1 and step $2. Jobs that follow each other get different ports, all of them below
+# the ephemeral range. Result in $muster_port.
 muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
 }
 
-# Whether something on this host already listens on port $1.
+# Succeeds if a program on this host already listens on port $1.
 muster_port_is_taken() {
     muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
     [ -n "$muster_listening" ]
 }
 
-# The same from the kernel's tables (0A: listening), where there is no ss. A shell reads them a line at a time:
-# with 4,000 open sockets 0.8 s in dash and 24 s in bash, and 3 ms in grep.
+# Finds listeners on port $1 in the kernel's tables (0A: listening), for hosts without ss. With 4,000 open sockets grep
+# takes 3 ms; a shell, which reads line by line, takes 0.8 s (dash) or 24 s (bash).
 muster_listening_in_tables() {
     muster_hex=$(printf '%04X' "$1")
     if command -v grep >/dev/null; then
@@ -105,14 +106,14 @@ MUSTER_TEXT
 )
 eval "$muster_common"
 
-# The job's beginning: its id, its directory, its size, and nothing of what stood here before. $1: where it works; $2, $3:
-# ranks of a node and CPUs of a rank (0: not asked for), as they were planned.
+# Begins the job: finds its id, its directory and its size, and unsets what other jobs and launchers left. $1: the
+# working directory. $2 and $3: the planned ranks per node and CPUs per rank (0: not asked for).
 muster_begin() {
-    # Ctrl-C, SIGTERM or a hang-up ends the ranks; whatever the launcher then says, this is what happened.
+    # Ctrl-C, SIGTERM and SIGHUP end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT
     trap 'muster_interrupted=143' TERM
     trap 'muster_interrupted=129' HUP
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'queue this file with sbatch, or run it inside salloc'
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'submit this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
     muster_find_run_directory
     muster_go_to "$1"
@@ -120,10 +121,13 @@ muster_begin() {
     muster_forget
 }
 
-# The job's end, as its ranks ended.
-muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
+# Ends the job with the exit status of its ranks.
+muster_finish() {
+    muster_leave_run_directory
+    exit "${muster_interrupted:-$muster_status}"
+}
 
-# submit points the output to RUN/logs/batch.log, and that is how the job finds its directory.
+# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log. Without that, the directory is made.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_output%/logs/batch.log}
@@ -131,9 +135,22 @@ muster_find_run_directory() {
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
         'submit from a directory that the compute nodes can write'
     muster_logs=$muster_run_dir/logs
+    # Space that the warning of muster_leave_run_directory needs when the disk is full.
+    muster_room=$muster_logs/.room
+    { printf '%16384s' '' >"$muster_room"; } 2>/dev/null || :
 }
 
-# The size that was granted, so that `sbatch -N 8 FILE` scales; the planned one where Slurm does not say it.
+# Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
+muster_leave_run_directory() {
+    { printf '%16384s' '' >>"$muster_room"; } 2>/dev/null
+    local has_room=$?
+    rm -f "$muster_room"
+    [ "$has_room" -eq 0 ] || printf 'muster: warning: the disk of %s takes no more (full, or over its quota): %s\n' \
+        "$muster_logs" 'the end of the output may be missing' >&2
+}
+
+# Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works with another number of nodes. Where Slurm does not
+# name it, the planned size is used.
 muster_take_size() {
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$1}
@@ -141,29 +158,30 @@ muster_take_size() {
     muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-$2}
 }
 
-# The working directory of the ranks.
+# Changes to the working directory of the ranks.
 muster_go_to() {
-    cd "$1" || muster_stop "the working directory $1 is not there" 'use a file system that the compute nodes see, or --chdir'
+    cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
 }
 
-# What the prologue of every rank compares with what it finds: NAME=VALUE for each MUSTER_NAME, PORTS=LOW-HIGH for the range
-# from which a port is taken.
+# Exports what was planned, for the prologue of every rank to compare with what it finds. NAME=VALUE becomes
+# MUSTER_NAME; PORTS=LOW-HIGH is the range of ports.
 muster_expect() {
-    local told ports
+    local expectation ports
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
     export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
-    for told in "$@"; do
-        case $told in
+    for expectation in "$@"; do
+        case $expectation in
         PORTS=*)
-            ports=${told#PORTS=}
+            ports=${expectation#PORTS=}
             export MUSTER_PORT_LOW=${ports%-*} MUSTER_PORT_COUNT=$((${ports#*-} - ${ports%-*} + 1))
             ;;
-        *) export "MUSTER_$told" ;;
+        *) export "MUSTER_$expectation" ;;
         esac
     done
 }
 
-# A port on the host of rank 0 for jobs that start side by side; tried here when this is that host.
+# Chooses a free port for the meeting point, if the job's script runs on the host of rank 0: jobs that start side by
+# side then take different ports.
 muster_choose_port() {
     muster_first_host "$SLURM_JOB_NODELIST"
     read -r muster_here </proc/sys/kernel/hostname
@@ -179,10 +197,10 @@ muster_choose_port() {
     muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
 }
 
-# srun gives its own status to a step that was ended (143, 137) whatever the first rank said: read what it reports.
-# Passes every line on; prints the status of the first rank that failed, and ends the others: SIGTERM, and SIGKILL
-# $1 seconds later. An ending by srun itself (--kill-on-bad-exit) sends SIGKILL only after the cluster's KillWait, and
-# lets nobody else's through until then. Nothing sleeps here: who reads our output would have to wait for it.
+# Reads srun's messages, passes every line on, and prints the exit status of the first rank that failed: srun's own
+# status is that of the ended step (143, 137). After the first failure the other ranks get SIGTERM, and SIGKILL $1
+# seconds later. srun's --kill-on-bad-exit would send SIGKILL only after the cluster's KillWait, and blocks other
+# signals until then. Nothing sleeps here, since a reader of this output would have to wait for it.
 muster_watch() {
     trap '' INT TERM HUP
     local line part='' status='' seen='' pid='' deadline='' more=1
@@ -206,12 +224,12 @@ muster_watch() {
         muster_status_in "$line"
         [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
     done
-    # srun itself was killed: nobody else ends its ranks.
+    # srun itself was killed, so its ranks have to be ended here.
     [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
     printf '%s\n' "${seen:-$status}"
 }
 
-# Send the signal $1 to the step of the srun whose pid is $2; to srun, where the controller does not answer.
+# Sends the signal $1 to the step of the srun with the pid $2. If the controller does not answer, srun gets SIGTERM.
 muster_end_step() {
     (
         step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
@@ -222,7 +240,7 @@ muster_end_step() {
     ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
 }
 
-# The status in one line of srun's, if it tells of a task's end. Result in $seen.
+# Reads the exit status from one line of srun, if the line reports the end of a task. Result in $seen.
 muster_status_in() {
     local what
     case $1 in
@@ -252,7 +270,7 @@ muster_status_in() {
     esac
 }
 
-# Runs an srun line; result in $muster_status. The ranks' output does not pass through here: srun's own words do.
+# Runs the srun command $@. Result in $muster_status. Only srun's own messages pass through here, not the ranks' output.
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
     muster_status=$(
@@ -263,29 +281,29 @@ muster_step() {
             } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
         }
     )
-    : "${muster_status:=143}" # a signal to all of us ended even those who read it
+    : "${muster_status:=143}" # a signal to the whole group also ended the reader of the messages
 } 8>&1 9>&2
 
-# Staging: copies on the nodes' own disks, the same on all of them or on none. What cannot be staged is said, and the
-# shared one is used: the job goes on.
+# Staging: copies on the nodes' own disks, on all nodes or on none. If a thing cannot be staged, a warning names it and
+# the ranks use the shared one.
 muster_stage_warn() { printf 'muster: warning: %s\n' "$*" >&2; }
 
-# Starts the helper of every node of the job. $1: the folder of the nodes, $2: where what ranks write is brought, or -.
+# Starts a helper on every node of the job. $1: the folder on the nodes, $2: where to bring what the ranks write (or -).
 muster_stage_begin() {
     muster_stage_top=$1/muster-stage-$UID
     muster_stage_out=$2
-    [ "$2" = - ] || mkdir -p "$2" || muster_stop "the directory $2, where what is written is to be brought, cannot be made" \
-        'give another with --stage-out'
+    [ "$2" = - ] || mkdir -p "$2" || muster_stop "the directory $2, for the files that the ranks write, cannot be made" \
+        'give another one with --stage-out'
     muster_stage_nodes=$SLURM_JOB_NUM_NODES
     muster_stage_mounts=()
     muster_stage_trouble=
     muster_stage_alive=1
-    # Helpers that have ended are found out by what they do not say.
+    # A helper that has ended is noticed by its missing answers.
     trap '' PIPE
-    # Beside the ranks, and beyond Ctrl-C: what they wrote is still to be brought.
+    # The helpers run beside the ranks and ignore Ctrl-C: they still have to bring what the ranks wrote.
     coproc muster_stage_step {
         trap '' INT
-        # shellcheck disable=SC2016,SC2154  # the nodes fill it in; the text stands above
+        # shellcheck disable=SC2016,SC2154  # the shell on the nodes expands it; another part sets the text
         exec srun --overlap --nodes="$muster_stage_nodes" --ntasks="$muster_stage_nodes" --ntasks-per-node=1 \
             --mpi=none --export=ALL --kill-on-bad-exit=0 --quiet --input=all --job-name=muster-stage \
             sh -c 'exec sh -c "$1" muster-stage "$2" "$3" "$4" "$SLURM_NODEID" "$5"' muster-stage \
@@ -297,7 +315,7 @@ muster_stage_begin() {
     muster_stage_hear start ready || muster_stage_lose "$muster_stage_trouble"
 }
 
-# Nothing is staged, because of $1: said once.
+# Gives up staging because of $1, with one warning.
 muster_stage_lose() {
     [ "$muster_stage_alive" -eq 0 ] || muster_stage_warn "nothing is staged: $1; all ranks use the shared files"
     muster_stage_alive=0
@@ -306,7 +324,7 @@ muster_stage_lose() {
     kill "$muster_stage_pid" 2>/dev/null
 }
 
-# An answer about $1 from every node; true where all of them say $2. Chunks that one node has sent are announced to all.
+# Reads an answer about $1 from every node. Succeeds if all answers are $2. If a node has sent a chunk, all are told.
 muster_stage_hear() {
     local word host about answer count=0 said=()
     muster_stage_answers=()
@@ -324,7 +342,7 @@ muster_stage_hear() {
         case $answer in
         'sent '*) printf 'chunk\t%s\n' "${answer#sent }" >&"$muster_stage_to" ;;
         'unsent '*)
-            muster_stage_trouble="${answer#unsent } does not take the copy: its disk may be full"
+            muster_stage_trouble="${answer#unsent } does not accept the copy: its disk may be full"
             return 1
             ;;
         *)
@@ -332,12 +350,12 @@ muster_stage_hear() {
             muster_stage_answers+=("$answer")
             case $answer in
             "$2" | need) ;;
-            full) muster_stage_trouble="$host has no room for it in $muster_stage_top" ;;
-            foreign) muster_stage_trouble="$muster_stage_top of $host belongs to somebody else" ;;
-            damaged) muster_stage_trouble="$host got a copy that is not what was packed" ;;
-            no-zstd) muster_stage_trouble="$host has no zstd to unpack it with" ;;
-            closed*) muster_stage_trouble="$host lets nobody mount (${answer#closed })" ;;
-            *) muster_stage_trouble="$host says: $answer" ;;
+            full) muster_stage_trouble="$muster_stage_top on $host has no room for it" ;;
+            foreign) muster_stage_trouble="$muster_stage_top on $host belongs to another user" ;;
+            damaged) muster_stage_trouble="the copy on $host differs from what was packed" ;;
+            no-zstd) muster_stage_trouble="$host has no zstd to unpack it" ;;
+            closed*) muster_stage_trouble="$host does not let users mount (${answer#closed })" ;;
+            *) muster_stage_trouble="$host answered: $answer" ;;
             esac
             ;;
         esac
@@ -345,9 +363,9 @@ muster_stage_hear() {
     [ -z "$muster_stage_trouble" ]
 }
 
-# $1: its number, $2: what it is in words, $3: the folder in which it was packed; then the paths that are in it, and
-# after -- those whose change shows that it is packed no more as it is. Where the copy lies: $muster_stage_place.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Stages one thing. $1: its number, $2: its name in words, $3: the folder with its packed form; then the paths in it;
+# after -- the paths whose change makes the packed form old. The path of the copy is in $muster_stage_place.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_thing() {
     local number=$1 what=$2 packed=$3 key kind count digest when file=- path paths=() began=$SECONDS
     shift 3
@@ -360,7 +378,7 @@ muster_stage_thing() {
     muster_stage_trouble=
     [ "$muster_stage_alive" -eq 1 ] || return 1
     if ! IFS=$'\t' read -r key kind count digest when 2>/dev/null <"$packed/latest"; then
-        muster_stage_trouble='it is not packed yet, which muster submit and muster run do'
+        muster_stage_trouble='it is not packed yet (muster submit and muster run pack it)'
     else
         for path in "$@"; do
             [ ! "$path" -nt "$packed/latest" ] ||
@@ -389,8 +407,8 @@ muster_stage_thing() {
     printf 'muster: %s: on %s nodes (%s s), as of %s\n' "$what" "$muster_stage_nodes" "$((SECONDS - began))" "$when" >&2
 }
 
-# Every path lies under $muster_stage_place, and is seen at its own name.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Notes the paths $@, which lie under $muster_stage_place: the ranks will see each one under its own name.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_over() {
     local path
     for path in "$@"; do
@@ -398,8 +416,8 @@ muster_stage_over() {
     done
 }
 
-# The folder of the script $1, without what lies in it: Python looks there for everything that it imports.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Copies the folder of the script $1, without its subfolders: Python looks there for each module that it imports.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_script() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     muster_stage_trouble=
@@ -411,45 +429,45 @@ muster_stage_script() {
     fi
 }
 
-# The environment, its Python and what else is packed with it.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Uses the copy of the environment $1, its Python and all other paths that are packed with it.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_environment() {
     muster_stage_environment_at=$muster_stage_place
     printf 'settle\t%s\t%s\n' "$muster_stage_place" "$1" >&"$muster_stage_to"
     muster_stage_over "$@"
-    # Under this name it is started: the folders above it are then the node's own, too.
+    # The environment is started under this name: the folders above it are then on the node's disk, too.
     export MUSTER_STAGE_ENV=$1 MUSTER_STAGE_ENV_HERE=$muster_stage_place$1
 }
 
-# The path $1 was left out of its archive: it stays the shared one.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Keeps the shared path $1, which is not in the archive.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_except() {
     muster_stage_mounts+=("$1"$'\t'"$muster_stage_place$1")
 }
 
-# The word $1 of the command is the image $2: its own copy is started.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Starts the copy of the image $2, which the command names as $1.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_image() {
     export MUSTER_STAGE_IMAGE=$1 MUSTER_STAGE_IMAGE_HERE=$muster_stage_place$2
 }
 
-# What the ranks find, and what they write.
+# Names the node's folder for the ranks: what they find there, and where they write.
 muster_stage_ready() {
     [ "$muster_stage_alive" -eq 1 ] || return 1
     export MUSTER_STAGE=$muster_stage_top/job-$SLURM_JOB_ID
     [ "$muster_stage_out" = - ] || muster_stage_mounts+=("$MUSTER_STAGE/out"$'\t'"$muster_stage_out")
 }
 
-# The folder $1 of the rank library.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Stages the folder $1 of the rank library.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_library() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     printf 'library\t%s\n' "$1" >&"$muster_stage_to"
     export MUSTER_STAGE_LIBRARY=$1
 }
 
-# The copies take the places of the shared ones, in a view of the files that the ranks of each node enter.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Mounts the copies over the shared paths, in a mount namespace that the ranks of each node enter.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_mount() {
     muster_stage_ready || return 0
     if [ "${#muster_stage_mounts[@]}" -eq 0 ]; then
@@ -466,14 +484,15 @@ muster_stage_mount() {
     return 1
 }
 
-# Nobody may mount. An environment that works under another name ($1; else -) is used under that of its copy.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Decides what to use where users may not mount. An environment that works under another path ($1; else -) is used under
+# the path of its copy.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_closed() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     if [ "$1" != - ] && [ -n "${muster_stage_environment_at:-}" ]; then
-        muster_stage_warn "$muster_stage_trouble: the environment is used as $MUSTER_STAGE_ENV_HERE, all else where it is shared"
+        muster_stage_warn "$muster_stage_trouble: the ranks use the environment as $MUSTER_STAGE_ENV_HERE and all other shared files"
     elif [ -n "${muster_stage_environment_at:-}" ]; then
-        muster_stage_warn "$muster_stage_trouble, and the environment holds its own path (it is not relocatable): all ranks use the shared files"
+        muster_stage_warn "$muster_stage_trouble, and the environment contains its own path (it is not relocatable): all ranks use the shared files"
         unset MUSTER_STAGE_ENV
     else
         muster_stage_warn "$muster_stage_trouble: all ranks use the shared files"
@@ -481,8 +500,8 @@ muster_stage_closed() {
     muster_stage_out=-
 }
 
-# The image sees the copies under the names of the shared ones, by its engine's variable $1.
-# shellcheck disable=SC2317  # not every job has a use for it
+# Binds the copies into the image under the shared paths, by its engine's variable $1.
+# shellcheck disable=SC2317  # not every job uses it
 muster_stage_bind() {
     muster_stage_ready || return 0
     trap - PIPE
@@ -496,12 +515,12 @@ muster_stage_bind() {
     [ -z "$binds" ] || export MUSTER_STAGE_BINDS="$1 $binds"
 }
 
-# The ranks have ended: what they wrote is brought home, and the helpers end.
+# Brings what the ranks wrote, and ends the helpers.
 muster_stage_end() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     local word host about answer seen=0
     trap '' PIPE
-    # shellcheck disable=SC2154  # of the script around
+    # shellcheck disable=SC2154  # the script sets it around
     printf 'end\t%s\n' "$muster_run_dir" >&"$muster_stage_to"
     while IFS=$'\t' read -r -t 900 -u "$muster_stage_from" word host about answer; do
         [ "$word" = muster-stage ] || continue
@@ -510,16 +529,16 @@ muster_stage_end() {
             seen=$((seen + 1))
             [ "${answer#brought }" -eq 0 ] || printf 'muster: %s: %s files to %s\n' "$host" "${answer#brought }" "$muster_stage_out" >&2
             ;;
-        out:kept*) muster_stage_warn "what the ranks wrote on $host could not be brought to $muster_stage_out: it stays there in ${answer#kept }" ;;
-        script:*) muster_stage_warn "the script wrote beside itself on $host: that is now in $answer" ;;
+        out:kept*) muster_stage_warn "what the ranks wrote on $host could not be brought to $muster_stage_out: it stays on $host in ${answer#kept }" ;;
+        script:*) muster_stage_warn "the script wrote files into its own folder on $host: they are now in $answer" ;;
         end:*) ;;
         esac
     done
     [ "$muster_stage_out" = - ] || [ "$seen" -eq "$muster_stage_nodes" ] ||
-        muster_stage_warn "$seen of $muster_stage_nodes nodes said that what was written is in $muster_stage_out; else it is there in $muster_stage_top"
+        muster_stage_warn "only $seen of $muster_stage_nodes nodes report that their files are in $muster_stage_out; the others keep them in $muster_stage_top"
 }
 
-# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+# Unsets variables of outer jobs, launchers and the header that would change the step.
 muster_forget() {
     unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
         SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
@@ -529,10 +548,10 @@ muster_forget() {
         OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
 }
 
-# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
+# What every started process runs before the command: POSIX sh, without Python.
 muster_task=$muster_common$'\n\n'$(
     cat <<'MUSTER_TEXT'
-# How many tasks node $2 has, by Slurm's "4(x2),3". Result in $muster_tasks.
+# Finds how many tasks the node number $2 has, in Slurm's form "4(x2),3" ($1). Result in $muster_tasks.
 muster_tasks_of_node() {
     muster_tasks=
     muster_seen=0
@@ -555,7 +574,7 @@ muster_tasks_of_node() {
     IFS=$muster_ifs
 }
 
-# Who this task is, from the variables of its Slurm step: nothing is asked of anybody.
+# Who this task is, from the variables of its Slurm step: no daemon is asked.
 case ${SLURM_PROCID:+p}${SLURM_LOCALID:+l}${SLURM_NODEID:+n} in
 pln) ;;
 *) muster_stop 'this task was not started by srun: SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID is missing' 'start it with srun' ;;
@@ -565,30 +584,30 @@ muster_size=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}}
 muster_local_rank=$SLURM_LOCALID
 muster_node_rank=$SLURM_NODEID
 muster_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}
-# Not as many as were planned: inside an allocation of salloc's, Slurm may deal them otherwise whatever the step asks for.
+# The planned number is not used: inside salloc, Slurm may spread the tasks in another way than the step asks for.
 muster_tasks_of_node "${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-$muster_size}}" "$muster_node_rank"
 muster_local_size=${muster_tasks:-$muster_size}
 muster_first_host "${SLURM_STEP_NODELIST:-${SLURM_JOB_NODELIST:-}}"
 muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
 muster_port=${MUSTER_PORT:-}
-# Ports that Slurm itself reserved for this step come first: steps that run at the same time differ.
+# Ports that Slurm reserved for this step come first: steps that run at the same time have different ones.
 [ -n "$muster_port" ] || [ -n "${MUSTER_RANGE_ASKED:-}" ] || muster_port=${SLURM_STEP_RESV_PORTS:-}
 muster_port=${muster_port%%[,-]*}
 muster_id=$muster_job.${SLURM_STEP_ID:-0}.${SLURM_RESTART_COUNT:-0}
 [ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" "${SLURM_STEP_ID:-0}"
 case ${SLURM_DISTRIBUTION:-block} in
-*arbitrary*) muster_stop 'with --distribution=arbitrary nobody knows the host of rank 0' 'use block, cyclic or plane, or give --master-addr' ;;
+*arbitrary*) muster_stop 'with --distribution=arbitrary the host of rank 0 is not known' 'use block, cyclic or plane, or give --master-addr' ;;
 esac
 if [ -n "${OMPI_COMM_WORLD_RANK:-}" ] && [ "$OMPI_COMM_WORLD_RANK" != "$muster_rank" ]; then
     muster_stop "two launchers name this rank: srun says $muster_rank, Open MPI says $OMPI_COMM_WORLD_RANK" \
         'unset the OMPI_* variables of the outer mpirun, or use --launcher mpirun'
 fi
 
-# The CPUs that the kernel grants this rank, and its share of the physical cores among them.
+# Which CPUs the kernel grants this rank, and how many of the physical cores are its share.
 
-# The core of CPU $1: by the first of its hardware threads. dash and busybox read byte by byte, and newer kernels (seen
-# with 6.18) answer that with nothing for a list: then by the numbers of its package, die, cluster and core.
+# Finds the core of CPU $1, named by its first hardware thread. dash and busybox read byte by byte, and newer kernels
+# (seen with 6.18) then return an empty list. In that case the numbers of package, die, cluster and core name the core.
 # Result in $muster_core.
 muster_core_of() {
     muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
@@ -604,7 +623,7 @@ muster_core_of() {
     [ "$muster_core" != -.-.-.- ] || muster_core=$1
 }
 
-# CPUs of a list such as 0-3,8: how many ($muster_cpu_count), and on how many cores ($muster_core_count).
+# Counts the CPUs of the list $1, such as 0-3,8 ($muster_cpu_count), and their cores ($muster_core_count).
 muster_count_cpus() {
     muster_cpu_count=0
     muster_core_count=0
@@ -629,12 +648,13 @@ muster_count_cpus() {
     IFS=$muster_ifs
 }
 
-# Threads for a rank whose mask is $1, on a node with $2 of our ranks, when $3 CPUs were asked for (0: nothing asked).
+# Computes the number of threads of a rank. $1: its CPU mask, $2: the ranks of its node, $3: the CPUs asked for (0:
+# none).
 muster_threads_of_mask() {
     muster_online=
     [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
     muster_count_cpus "$1"
-    # A mask wider than one rank's share is the node's: its ranks divide it between them.
+    # A mask that is wider than one rank's share belongs to the whole node: the ranks of the node divide it.
     muster_sharing=1
     if [ "$1" = "$muster_online" ] ||
         { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
@@ -646,7 +666,7 @@ muster_threads_of_mask() {
     [ "$muster_threads" -ge 1 ] || muster_threads=1
 }
 
-# This process's mask, as the kernel writes it. Result in $muster_cpus.
+# Reads the CPU mask of this process, as the kernel writes it. Result in $muster_cpus.
 muster_own_mask() {
     muster_cpus=
     while read -r muster_key muster_value; do
@@ -654,7 +674,7 @@ muster_own_mask() {
     done <"${MUSTER_PROC:-/proc}/self/status"
 }
 
-# Slurm starts a task elsewhere, in /tmp, where the node does not have the directory.
+# If the node does not have the working directory, Slurm starts the task in /tmp.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
@@ -666,19 +686,19 @@ muster_own_mask() {
         'put the environment on a file system that the compute nodes see, or --stage-env'
 }
 
-# Is this the start that was planned? A world of one, or every rank on one core, is found here and not in a week.
+# Compares the start with the plan: a rank that runs alone, or all ranks on one core, is reported now.
 [ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
-    "$MUSTER_NTASKS ranks were planned and the launcher started $muster_size" 'another launcher may stand in between: take it out of the command'
+    "$MUSTER_NTASKS ranks were planned, but the launcher started $muster_size" 'the command may start another launcher: remove it from the command'
 [ "$muster_nodes" -lt 2 ] || [ -n "${MUSTER_LOCAL_NNODES:-}" ] || case $muster_address in
-'' | localhost | localhost.* | 127.*) muster_stop "the address of rank 0 is '$muster_address', which every node takes for itself" 'leave --master-addr away, or name a host' ;;
+'' | localhost | localhost.* | 127.*) muster_stop "the address of rank 0 is '$muster_address', which means another host on every node" 'omit --master-addr, or name a host' ;;
 esac
 case $muster_address in
 *:*:*) ;; # IPv6
 *:*) muster_stop "MASTER_ADDR '$muster_address' holds a port" 'give the host with --master-addr and the port with --master-port' ;;
 esac
 
-# GPUs are asked for, and each rank picks its own: it has to see those of all ranks of its node.
-# How many items a comma-separated list has. Result in $muster_count.
+# Each rank picks its own GPU by its local rank, so each rank has to see the GPUs of all ranks of its node.
+# Counts the items of the comma-separated list $1. Result in $muster_count.
 muster_count_items() {
     muster_count=0
     muster_ifs=$IFS
@@ -691,15 +711,15 @@ if [ "${MUSTER_GPUS:-0}" -gt 0 ]; then
     muster_visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-${ZE_AFFINITY_MASK:-}}}}
     muster_count_items "$muster_visible"
     [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] ||
-        muster_stop "rank $muster_rank sees the devices '$muster_visible' and shares its node with $muster_local_size ranks" \
-            'ask for the GPUs of the node, not of the task: no --gpus-per-task or --gpu-bind, and unset what hides them'
+        muster_stop "rank $muster_rank sees only the devices '$muster_visible', but its node has $muster_local_size ranks" \
+            'ask for GPUs per node, not per task: remove --gpus-per-task, --gpu-bind and the variables that hide GPUs'
 fi
 
-# The threads of a rank, and the variables of torch.
+# Sets the threads of the rank and the variables that torch reads.
 muster_own_mask
 muster_threads_of_mask "$muster_cpus" "$muster_local_size" "${MUSTER_CPUS:-0}"
 [ "${MUSTER_CPUS:-1}" -le 1 ] || [ "$muster_cpu_count" -ne 1 ] || muster_stop \
-    "rank $muster_rank may use one CPU (number $muster_cpus) of the $MUSTER_CPUS that were asked for" \
+    "rank $muster_rank may use only one CPU (number $muster_cpus) of the $MUSTER_CPUS that were asked for" \
     'the step was started without --cpus-per-task: let Muster write the srun line'
 [ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS="$muster_threads"
 
@@ -712,10 +732,11 @@ export GROUP_RANK="$muster_node_rank" GROUP_WORLD_SIZE="$muster_nodes" NODE_RANK
 export ROLE_NAME=default ROLE_RANK="$muster_rank" ROLE_WORLD_SIZE="$muster_size"
 export MASTER_ADDR="$muster_address" MASTER_PORT="$muster_port"
 export TORCHELASTIC_RUN_ID="$muster_id" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
-# An agent's store that is promised and not there makes rank 0 wait for ever.
+# With this variable, rank 0 would wait for ever for an agent's store that does not exist.
 unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
 
-# What jax.distributed.initialize() needs besides its rank: the port of the meeting, or the one that an agent left free.
+# Sets the address for jax.distributed.initialize(), with the port of the meeting point, or a port that the agent leaves
+# free.
 if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
     muster_jax_port=${muster_jax_port:-$MASTER_PORT}
     case $MASTER_ADDR in
@@ -724,14 +745,14 @@ if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
     esac
 fi
 
-# The staged copies in the place of the shared ones: the words of the command that name what lies elsewhere now, then
-# the view that the helper of this node holds.
+# Uses the staged copies instead of the shared files: first it replaces their paths in the command, then it enters the
+# mount namespace that the helper of this node holds.
 if [ -n "${MUSTER_STAGE:-}" ]; then
     if [ -d "$MUSTER_STAGE/ranks" ]; then
         : >"$MUSTER_STAGE/ranks/$$"
     else
         read -r muster_here </proc/sys/kernel/hostname
-        printf 'muster: warning: nothing is staged on %s: its ranks use the shared files\n' "$muster_here" >&2
+        printf 'muster: warning: no copy is staged on %s: its ranks use the shared files\n' "$muster_here" >&2
         unset MUSTER_STAGE_SCRIPT MUSTER_STAGE_IMAGE MUSTER_STAGE_ENV MUSTER_STAGE_LIBRARY MUSTER_STAGE_BINDS
     fi
     muster_rest=$#
@@ -764,21 +785,22 @@ if [ -n "${MUSTER_STAGE:-}" ]; then
     fi
     if [ -r "$MUSTER_STAGE/holder" ]; then
         read -r muster_holder muster_nsenter muster_user <"$MUSTER_STAGE/holder"
-        # torchrun's prologue begins with the number of words that start Python: these stand before them.
+        # The command of torchrun begins with the number of words that start Python. The words of nsenter come before
+        # them.
         muster_count=
         if [ -n "${muster_counted:-}" ]; then
             muster_count=$1
             shift
         fi
         muster_rest=$#
-        # shellcheck disable=SC2016,SC2086  # the inner shell fills it in; root needs no user namespace and no word for it
+        # shellcheck disable=SC2016,SC2086  # the inner shell expands it; for root the word is empty
         set -- "$muster_nsenter" --target="$muster_holder" --mount $muster_user --preserve-credentials \
             /bin/sh -c 'cd "$0" && exec "$@"' "$PWD" "$@"
         [ -z "$muster_count" ] || set -- "$((muster_count + $# - muster_rest))" "$@"
     fi
 fi
 
-# The user's command, untouched; only rank 0 reads the standard input.
+# Runs the user's command, unchanged. Only rank 0 reads the standard input.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
 exec "$@"
 MUSTER_TEXT
@@ -787,12 +809,12 @@ MUSTER_TEXT
 # What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python.
 muster_stage_node=$(
     cat <<'MUSTER_TEXT'
-# On one node of a job, beside its ranks, for as long as they run: takes what is staged, puts it in the place of the
-# shared copy, and brings back what was written. $1: the node's folder, $2: the job, $3: how many nodes there are,
-# $4: this node's number, $5: where what was written is to be brought (or -). It is told what to do line by line, and
-# answers in lines that begin with muster-stage. Nothing under a key is ever half a copy: it was renamed to that name.
+# The helper of one node, which runs as long as the ranks of the job. It receives the copies, mounts them over the
+# shared files, and brings back what the ranks wrote. $1: the node's folder, $2: the job, $3: the number of nodes, $4:
+# this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, and answers in lines
+# that begin with muster-stage. A copy gets its name only when it is complete.
 umask 077
-# The node's own programs first: an environment that leads on PATH is not to be looked into for each of them.
+# The node's own programs come first: otherwise the shell would search a shared environment for each of them.
 PATH=/usr/bin:/bin:$PATH
 read -r muster_host </proc/sys/kernel/hostname
 muster_host=${SLURMD_NODENAME:-$muster_host}
@@ -807,19 +829,19 @@ muster_sender=
 muster_holder=
 muster_next=0
 
-# Lines of several processes: each is written at once.
+# Answers in one write, since several processes write lines.
 muster_tell() {
     printf 'muster-stage\t%s\t%s\t%s\n' "$muster_host" "$1" "${2:--}"
 }
 
-# Remove these, also where a directory is closed to its owner.
+# Removes the trees $@, which may hold directories that their owner may not change.
 muster_remove() {
     chmod -R u+w "$@" 2>/dev/null
     rm -rf "$@"
 }
 
-# Is the copy that is asked for here? $1: its number, $2: key, $3: tree.zst, tree or file, $4: chunks, $5: digest of
-# the list of them, $6: the folder they lie in, $7: the path of the one file.
+# Answers whether this node has the copy. $1: its number, $2: its key, $3: tree.zst, tree or file, $4: the number of
+# chunks, $5: the digest of their list, $6: the folder of the chunks, $7: the path of a single file.
 muster_look() {
     muster_number=$1
     muster_key=$2
@@ -833,7 +855,7 @@ muster_look() {
     muster_trouble=
     muster_next=0
     if [ -e "$muster_place/.muster-$muster_digest" ]; then
-        touch "$muster_place" # used today: not to be cleaned
+        touch "$muster_place" # a copy that was used today is not removed
         muster_tell "$1" have
     elif [ "$muster_kind" = tree.zst ] && ! command -v zstd >/dev/null; then
         muster_tell "$1" no-zstd
@@ -844,7 +866,7 @@ muster_look() {
     fi
 }
 
-# The copy comes: every node sends its share of the chunks to all, so that no single link carries everything.
+# Fetches the copy: every node sends its share of the chunks to all nodes, so that no single link carries everything.
 muster_fetch() {
     mkdir -p "$muster_in" && cp "$muster_from/chunks" "$muster_in/chunks" 2>/dev/null || muster_trouble=full
     [ "$(sha256sum <"$muster_in/chunks" 2>/dev/null)" = "$muster_digest  -" ] || muster_trouble=${muster_trouble:-damaged}
@@ -857,7 +879,7 @@ muster_fetch() {
     muster_sender=$!
 }
 
-# A place for the copy, and the program that fills it from the chunks.
+# Makes the draft of the copy, and starts the program that fills it from the chunks.
 muster_begin_unpacking() {
     mkdir -p "$muster_draft" || return 1
     if [ "$muster_kind" = file ]; then
@@ -874,7 +896,7 @@ muster_begin_unpacking() {
     exec 4>"$muster_in/pipe"
 }
 
-# Send the chunks of this node to all nodes.
+# Sends the chunks of this node to all nodes.
 muster_send() {
     exec 4>&-
     muster_chunk=$muster_node
@@ -891,7 +913,7 @@ muster_send() {
     done
 }
 
-# Chunk $1 lies on every node. Each is verified before anything is made of it; they are taken in their order.
+# Takes the chunk $1, which is now on every node. The chunks are verified and unpacked in their order.
 muster_take() {
     : >"$muster_in/$(printf '%06d' "$1").here"
     while [ "$muster_next" -lt "$muster_count" ]; do
@@ -913,7 +935,7 @@ muster_take() {
     muster_finish
 }
 
-# All chunks are taken: the copy gets its name, or there is none.
+# Gives the copy its name after the last chunk, or removes it.
 muster_finish() {
     if [ -n "$muster_draft" ]; then
         if [ "$muster_kind" != file ] && [ -p "$muster_in/pipe" ]; then
@@ -921,7 +943,7 @@ muster_finish() {
             wait "$muster_unpacker" || muster_trouble=${muster_trouble:-full}
         fi
         if [ -z "$muster_trouble" ] && : >"$muster_draft/.muster-$muster_digest"; then
-            # Another job may have been faster: then its copy stays.
+            # If another job was faster, its copy stays.
             mv -T "$muster_draft" "$muster_place" 2>/dev/null || [ -e "$muster_place/.muster-$muster_digest" ] ||
                 muster_trouble=full
         fi
@@ -932,7 +954,7 @@ muster_finish() {
     muster_tell "$muster_number" "${muster_trouble:-have}"
 }
 
-# What is not used after all leaves nothing.
+# Removes a copy that will not be used.
 muster_drop() {
     [ -z "$muster_sender" ] || kill "$muster_sender" 2>/dev/null
     exec 4>&-
@@ -941,8 +963,7 @@ muster_drop() {
     muster_remove "$muster_in"
 }
 
-# A virtual environment in the copy $1 that was made at $2, with the Python it was made from: it names both by where
-# they lie here, so that nothing is looked for in the shared folders above them.
+# Corrects the paths in the copy $1 of the virtual environment $2, so that Python searches no shared folder.
 muster_settle() {
     muster_configuration=$1$2/pyvenv.cfg
     [ -e "$muster_configuration" ] || return 0
@@ -950,7 +971,7 @@ muster_settle() {
     case $muster_python in
     "$1"/*) return 0 ;;
     esac
-    [ -e "$1$muster_python" ] || return 0 # the node's own, which was not brought
+    [ -e "$1$muster_python" ] || return 0 # the node's own Python, which is not in the copy
     for muster_path in "$1$2"/bin/python*; do
         case $(readlink "$muster_path") in
         /*) ln -s "$1$muster_python" "$muster_path.$muster_id" && mv -T "$muster_path.$muster_id" "$muster_path" ;;
@@ -960,13 +981,13 @@ muster_settle() {
         mv "$muster_configuration.$muster_id" "$muster_configuration"
 }
 
-# The rank library $1: its folder stands on PYTHONPATH and is looked into for everything that is imported.
+# Links the rank library $1 into a folder of this node: Python searches the folder for every import.
 muster_library() {
     mkdir -p "$muster_job/library" && ln -s "$1/muster" "$muster_job/library/muster"
 }
 
-# The folder that the script is started from: itself a copy, everything beside it a link to the shared original, so
-# that what a script writes into folders beside itself goes where it always did.
+# Makes the folder from which the script $1 is started: Python files are copies, everything else is a link to the shared
+# original. What the script writes into the folders beside it therefore reaches the shared ones.
 muster_script() {
     muster_beside=$muster_job/script
     mkdir -p "$muster_beside" || return 1
@@ -976,11 +997,11 @@ muster_script() {
     : >"$muster_job/script-is-made"
 }
 
-# A process that holds the mounts: the ranks of this node all enter its namespaces, so that they share memory and GPU
-# handles as they would without. Without root a user namespace may mount, and a second one in it is the user again.
+# Starts a process that holds the mounts. All ranks of this node enter its namespaces, so that they still share memory
+# and GPU handles. Users other than root mount in a user namespace; a second one in it gives them their own id again.
 muster_hold() {
     rm -f "$muster_job/holder"
-    # shellcheck disable=SC2016  # the inner shell fills it in
+    # shellcheck disable=SC2016  # the inner shell expands it
     muster_text='
         while IFS=$(printf "\t") read -r local shared; do
             [ -e "$shared" ] || mkdir -p "$shared"
@@ -1018,7 +1039,7 @@ muster_hold() {
     done
     muster_inside=
     [ ! -e "$muster_job/holder" ] || read -r muster_inside muster_nsenter muster_user <"$muster_job/holder"
-    # Only what can be entered is of use.
+    # The namespace counts only if a program can enter it.
     if [ -n "$muster_inside" ] && muster_enters; then
         muster_tell mount mounted
     else
@@ -1028,21 +1049,21 @@ muster_hold() {
     fi
 }
 
-# Whether a program gets into the view that the holder has.
+# Succeeds if a program can enter the namespaces of the holder.
 muster_enters() {
-    # shellcheck disable=SC2086  # root needs no user namespace, and no word for it
+    # shellcheck disable=SC2086  # for root the word is empty
     "$muster_nsenter" --target="$muster_inside" --mount $muster_user --preserve-credentials true 2>>"$muster_job/said"
 }
 
-# End the holder of the view.
+# Ends the process that holds the mounts.
 muster_let_go() {
     rm -f "$muster_job/holder"
     [ -z "$muster_holder" ] || kill "$muster_holder" 2>/dev/null
     muster_holder=
 }
 
-# What the ranks wrote, to $1 on the shared file system: whole copies first, beside their names, then each renamed.
-# Of two nodes' files with one name both are kept.
+# Brings what the ranks wrote in $2 to $1 on the shared file system: first as complete copies under other names, which
+# are then renamed. If two nodes wrote files with one name, both are kept.
 muster_bring() {
     muster_claims=$1/.muster-$muster_id
     muster_part=$muster_claims/$muster_host.part
@@ -1072,12 +1093,12 @@ muster_bring() {
     else
         return 1
     fi
-    # The last one takes the scaffold away.
+    # The last node removes the temporary folder.
     set -- "$muster_claims"/ended/*
     [ $# -lt "$muster_nodes" ] || rm -rf "$muster_claims"
 }
 
-# Bring what the ranks wrote, and say how much it was.
+# Brings what the ranks wrote, and reports how many files.
 muster_bring_all() {
     [ "$muster_out" != - ] && [ -d "$muster_job/out" ] || return 0
     if muster_bring "$muster_out" "$muster_job/out"; then
@@ -1089,7 +1110,7 @@ muster_bring_all() {
     fi
 }
 
-# A script that wrote beside itself did so here: it is brought beside the run.
+# Brings what the script wrote into its own folder, to a folder beside the run.
 muster_beside_script() {
     [ -d "$muster_job/script" ] || return 0
     muster_new=$(find "$muster_job/script" -mindepth 1 -maxdepth 1 ! -type l ! -name '*.py' ! -name __pycache__ \
@@ -1101,7 +1122,7 @@ muster_beside_script() {
         muster_tell script "$1/beside-script/$muster_host"
 }
 
-# Leave nothing of this job on the node.
+# Removes everything of this job from the node.
 muster_clean_up() {
     [ -z "${muster_draft:-}" ] || muster_drop
     muster_let_go
@@ -1111,8 +1132,9 @@ muster_clean_up() {
     [ ! -e "$muster_job" ] || { sleep 1 && muster_remove "$muster_job"; }
 }
 
-# The job is being ended: its ranks are told at the same moment and may write until they have ended, then it is
-# brought home in what is left of the cluster's KillWait. Ranks that go on, because the signal came early, are waited for.
+# Handles SIGTERM: Slurm ends the job and signals its ranks at the same moment. They may write until they have ended;
+# then their files are brought, in what is left of the cluster's KillWait. If the ranks go on, the helper waits for
+# them.
 muster_on_signal() {
     trap '' TERM
     muster_tries=0
@@ -1129,7 +1151,7 @@ muster_on_signal() {
     exit 143
 }
 
-# Whether a rank of this node still runs.
+# Succeeds if a rank of this node still runs.
 muster_ranks_run() {
     for muster_path in "$muster_job"/ranks/*; do
         kill -0 "${muster_path##*/}" 2>/dev/null && return 0
@@ -1137,8 +1159,8 @@ muster_ranks_run() {
     return 1
 }
 
-# What helpers that were killed have left, unless ranks' files are in it that nobody has brought; and copies that no
-# job has used for two weeks, where no other job is on this node: it may have been reading its own for longer.
+# Removes what killed helpers left, except files of ranks that were not brought yet. Removes copies that no job has used
+# for two weeks, unless another job is on this node: it may have been reading its copy for longer.
 muster_sweep() {
     muster_alone=1
     for muster_path in "$muster_top"/job-*; do
@@ -1155,7 +1177,7 @@ muster_sweep() {
 }
 
 trap muster_on_signal TERM
-# A folder that somebody else has made: nothing in it is ours to trust.
+# A folder that another user made is not trusted.
 mkdir -p "${muster_top%/*}" && mkdir "$muster_top" 2>/dev/null
 if [ -e "$muster_top" ] && { [ ! -O "$muster_top" ] || [ -L "$muster_top" ]; }; then
     muster_tell start foreign
