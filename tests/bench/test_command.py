@@ -35,7 +35,7 @@ def log(tmp_path: Path) -> Path:
         (["--sizes"], "--sizes needs a value"),
         (["--collective", "allreduce"], "no collective named 'allreduce'"),
         (["--dtype", "fp32"], "no type of element named 'fp32'"),
-        (["--place", "above"], "--place: there is no value 'above'"),
+        (["--place", "above"], "--place: 'above' is not a known value"),
         (["--parts", "fabric"], "no part named 'fabric'"),
         (["--pairs", "some"], "--pairs: 'some' is not a count"),
         (["--trials", "0"], "--trials: '0' is not a count"),

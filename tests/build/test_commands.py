@@ -104,7 +104,7 @@ def test_pip_installs_into_an_image_from_a_wheelhouse(place: Place) -> None:
     offline = ("--wheelhouse", "wheels", "--offline", "--sandbox")
     built = place.muster("image", "--from", "system", "--pip", "good.txt", *offline, "-o", "box")
     assert built.ok, built.stderr
-    assert "not pinned, so the next build may have others: smallpackage" in built.stderr
+    assert "not pinned, so the next build may install other versions: smallpackage" in built.stderr
     assert place.inside("box", "python3", "-c", "import smallpackage; print(smallpackage.word)").stdout == "found\n"
     assert not (place.folder / "box/opt/muster-build/wheels").exists()
     without = place.muster("image", "--from", "system", "--wheelhouse", "wheels", "-o", "y")

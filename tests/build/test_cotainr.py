@@ -41,7 +41,7 @@ def test_what_is_not_pinned_is_named(file: Path) -> None:
     said: list[str] = []
     judge_conda(CondaOrder(file, accepts_licenses=True, gpu_kind="rocm"), BASE, said.append)
     assert said == [
-        "warning: not pinned, so the next build may have others: pip, tqdm",
+        "warning: not pinned, so the next build may install other versions: pip, tqdm",
         "from pip, and conda-forge has it too, by its list of 2026-08-19: tqdm",
     ]
 

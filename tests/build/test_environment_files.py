@@ -126,7 +126,9 @@ def test_a_build_says_what_is_loose_and_refuses_what_is_for_others(tmp_path: Pat
         [*words, "--wheelhouse", "house", "--requirements", "other.txt", "--gpu-kind", "rocm", "v"], cwd=tmp_path
     )
 
-    assert "loose.txt: warning: not pinned, so the next build may have others: nobody-has-this" in said.stderr
+    assert (
+        "loose.txt: warning: not pinned, so the next build may install other versions: nobody-has-this" in said.stderr
+    )
     assert refused.status == 2
     assert "made for other GPUs than rocm" in refused.stderr
     assert not (tmp_path / "v").exists()
@@ -148,7 +150,7 @@ def test_a_conda_file_is_locked_by_the_environment_that_was_made_of_it(tmp_path:
     words = ("--requirements", "env.yml", "-o", "lock.yml")
 
     assert "--conda-prefix DIR" in lock(tmp_path, *words).stderr
-    assert "is no conda environment" in lock(tmp_path, *words, "--conda-prefix", ".").stderr
+    assert "is not a conda environment" in lock(tmp_path, *words, "--conda-prefix", ".").stderr
     assert not (tmp_path / "lock.yml").exists()
     done = lock(tmp_path, *words, "--conda-prefix", "made")
     assert done.ok, done.stderr

@@ -90,7 +90,7 @@ def test_another_part_is_another_wheel() -> None:
 def test_without_torch_nothing_is_begun(tmp_path: Path) -> None:
     checked(run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")]))
 
-    with pytest.raises(RequestError, match="cannot import torch, and Horovod is built against it") as refused:
+    with pytest.raises(RequestError, match="cannot import torch, but Horovod is built against it") as refused:
         look_at_target(tmp_path / "bare/bin/python", os.environ)
     assert refused.value.hint
 
@@ -126,7 +126,7 @@ def test_an_nccl_is_refused_where_torch_has_no_gpus(tmp_path: Path) -> None:
 
 
 def test_an_nccl_is_a_directory_with_its_header_and_its_library(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="is no NCCL"):
+    with pytest.raises(RequestError, match="is not an NCCL"):
         horovod._nccl_home(tmp_path, {})
     with pytest.raises(MachineLacks, match="no NCCL is named"):
         horovod._nccl_home(None, {})

@@ -143,7 +143,7 @@ def test_an_interrupted_build_leaves_nothing_that_looks_finished(place: Place, o
         (("--from", "docker://UPPER/case"), "is not the name of an image"),
         (("--from", "oras://x/y"), "oras is not read here"),
         (("--from", "site:no-such"), "there is no image of"),
-        ((), "there is nothing to build from"),
+        ((), "no image to build from is named"),
         (("--from", "box", "--copy", "x:relative"), "is not SRC:DST"),
         (("--from", "box", "--copy", "missing:/opt/x"), "is not there"),
         (("--from", "box", "--def", "missing.def"), "cannot be read"),
@@ -242,7 +242,7 @@ def test_another_that_cannot_be_proved_does_not_take_the_place(place: Place, ope
     (place.folder / "more.def").write_text("%post\n    rm /bin/true; echo broken >/bin/true; chmod 755 /bin/true\n")
     refused = place.muster(*words, "--def", "more.def", "--replace")
     assert refused.status == 3
-    assert "the image was built and cannot be used" in refused.stderr
+    assert "the image was built, but it cannot be used" in refused.stderr
     assert (place.folder / "x.sif").read_bytes() == before
     assert place.left() == {"x.sif", "x.sif.json", "more.def"}
 

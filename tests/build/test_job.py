@@ -156,7 +156,7 @@ def test_what_a_job_is_told_is_its_owners_alone_and_is_read_once(tmp_path: Path)
         (("--from", "docker://x/y:1", "--copy", "missing:/x"), "missing is not there"),
         (("--from", "docker://x/y:1", "--conda", "env.yml"), "licence is yours to accept"),
         (("--from", "docker://x/y:1", "-o", "no/such/place/x.sif"), "is not there"),
-        ((), "there is nothing to build from"),
+        ((), "no image to build from is named"),
     ],
 )
 def test_what_a_look_from_here_refuses_is_not_queued(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:

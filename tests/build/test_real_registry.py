@@ -92,7 +92,7 @@ def test_one_with_tls_is_pulled_from_on_this_machine_too(place: Place, archive: 
         words = ("image", "--from", registry.image, "-o", "x.sif", *LOGIN)
         refused = place.muster(*words, WORD=PASSWORD)
         assert refused.status == 3
-        assert "is signed by nobody whom this machine trusts\n\nhint: SSL_CERT_FILE" in refused.stderr
+        assert "is not signed by an authority that this machine trusts\n\nhint: SSL_CERT_FILE" in refused.stderr
         built = place.muster(*words, WORD=PASSWORD, SSL_CERT_FILE=str(registry.authority))
         assert built.ok, built.stderr
 
@@ -127,7 +127,7 @@ def test_a_broken_archive_is_one_sentence_and_leaves_nothing(
 def test_an_archive_of_the_other_kind_is_named(place: Place, archive: Path) -> None:
     refused = place.muster("image", "--from", f"oci-archive:{archive}", "-o", "x.sif")
     assert refused.status == 2
-    assert "is no oci-archive: there is no index.json in it" in refused.stderr
+    assert "is not a valid oci-archive: it has no index.json" in refused.stderr
     assert place.left() == set()
 
 

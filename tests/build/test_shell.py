@@ -64,7 +64,9 @@ def test_an_ordinary_user_changes_a_sandbox(user: Ordinary) -> None:
     assert (user.folder / "box/opt/made").read_text() == "changed\n"
 
 
-@pytest.mark.parametrize(("name", "sentence"), [("nothing", "there is no sandbox nothing"), ("file", "is no sandbox")])
+@pytest.mark.parametrize(
+    ("name", "sentence"), [("nothing", "there is no sandbox nothing"), ("file", "is not a sandbox")]
+)
 def test_what_is_no_sandbox_is_named(place: Place, name: str, sentence: str) -> None:
     (place.folder / "file").touch()
     refused = place.muster("shell", name)

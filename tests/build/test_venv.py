@@ -90,7 +90,7 @@ def test_a_lock_a_wheelhouse_and_an_environment_without_a_way_out(folder: Path) 
         (("lock", "--requirements", "missing.txt"), "cannot be read"),
         (("lock", "--requirements", "empty.txt"), "names no package"),
         (("lock", "--requirements", "cuda.txt", "--gpu-kind", "rocm"), "made for other GPUs than rocm"),
-        (("lock", "--requirements", "cuda.txt", "-o", "l", "--arch", "x86_64", "--glibc", "two"), "is no version"),
+        (("lock", "--requirements", "cuda.txt", "-o", "l", "--arch", "x86_64", "--glibc", "two"), "is not a version"),
     ],
 )
 def test_a_wrong_order_is_one_sentence_and_builds_nothing(

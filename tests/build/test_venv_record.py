@@ -41,7 +41,7 @@ def test_other_parts_are_findings(venv: Path) -> None:
 @pytest.mark.parametrize(
     ("node", "says"),
     [
-        (RunsOn(("gcc/12",), "aarch64"), "was built for x86_64, and the nodes are aarch64"),
+        (RunsOn(("gcc/12",), "aarch64"), "was built for x86_64, but the nodes are aarch64"),
         (RunsOn(("gcc/12",), "x86_64", "rocm", gpus=True), "is built for CUDA, and the nodes have ROCm GPUs"),
         (RunsOn(("gcc/12",), "x86_64", "rocm", gpus=False), None),
         (RunsOn(("gcc/12",), None, None, gpus=True), None),

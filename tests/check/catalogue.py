@@ -114,7 +114,7 @@ FAULTS: tuple[Fault, ...] = (
         name="reverse-silent", what="reverse names", says="the name of an address takes 1 s on node3", hosts=("node3",)
     ),
     _names("node3", node3="127.0.1.1")._replace(
-        name="name-only-local", says="node3 knows itself by a loopback address only", hosts=("node3",)
+        name="name-only-local", says="node3 knows only a loopback address", hosts=("node3",)
     ),
     _names("node3", node1=None)._replace(
         name="name-unknown", says="node3 does not know the name node1", hosts=("node3",)

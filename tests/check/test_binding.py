@@ -49,13 +49,13 @@ def test_lumis_ranks_in_the_order_of_the_cores_lie_far_from_their_gpus() -> None
     in_order = tuple(f"{low}-{low + 6}" for low in range(1, 64, 8))
     (found,) = findings(LUMI, in_order)
     assert found.status == BROKEN
-    assert found.evidence.startswith("rank 0 on node1 runs on CPUs 1-7, and its GPU 0 hangs on 48-63,112-127")
+    assert found.evidence.startswith("rank 0 on node1 runs on CPUs 1-7, but its GPU 0 hangs on 48-63,112-127")
     assert "(and 5 ranks more)" in found.evidence
 
 
 def test_gh200s_ranks_that_are_swapped_are_named() -> None:
     (found,) = findings(ALPS, ("72-143", "0-71", "144-215", "216-287"))
-    assert found.evidence == ("rank 0 on node1 runs on CPUs 72-143, and its GPU 0 hangs on 0-71 (and 1 rank more)")
+    assert found.evidence == ("rank 0 on node1 runs on CPUs 72-143, but its GPU 0 hangs on 0-71 (and 1 rank more)")
 
 
 def test_one_core_for_many_threads_is_broken() -> None:
@@ -162,7 +162,7 @@ def test_a_gpu_that_is_named_by_its_uuid_is_known() -> None:
     for number, rank in enumerate(ranks):
         rank["environment"]["CUDA_VISIBLE_DEVICES"] = f"GPU-{number}a"
     (found,) = judge(world_of(ranks), checks=BINDING)
-    assert "rank 0 on node1 runs on CPUs 72-143, and its GPU 0 hangs on 0-71" in found.evidence
+    assert "rank 0 on node1 runs on CPUs 72-143, but its GPU 0 hangs on 0-71" in found.evidence
 
 
 def test_some_ranks_on_one_core_are_named_among_others_that_are_right() -> None:

@@ -195,7 +195,7 @@ XID = "[12.3] NVRM: Xid (PCI:0000:03:00): 79, pid='<unknown>', name=<unknown>, G
 CASES = (
     # rendezvous
     Case("a host never comes", gone, "meeting", BROKEN, "node2 did not come to rank 0 (node1:23456)", ("node2",)),
-    Case("a rank never comes", one_gone, "meeting", BROKEN, "1 of 8 ranks did not tell of themselves, rank 5 among"),
+    Case("a rank never comes", one_gone, "meeting", BROKEN, "1 of 8 ranks did not report, rank 5 among"),
     Case("a host cannot reach rank 0", cut, "meeting", BROKEN, "No route to host", ("node2",)),
     Case("the port is taken", squatter, "port", BROKEN, "rank 0 cannot listen on port 23456 of node1", ("node1",)),
     Case(
@@ -227,7 +227,7 @@ CASES = (
         of_name("node2", addresses=["127.0.1.1"]),
         "names",
         BROKEN,
-        "knows itself by a loopback address only",
+        "knows only a loopback address",
         ("node2",),
     ),
     Case(
@@ -288,7 +288,9 @@ CASES = (
     Case(
         "a card is not there", of_node("devices", []), "RDMA cards", BROKEN, "mlx5_0 is not there on node2", ("node2",)
     ),
-    Case("the RoCE entry differs", roce, "RoCE address", BROKEN, "NCCL_IB_GID_INDEX=3 is no RoCE v2 entry", ("node2",)),
+    Case(
+        "the RoCE entry differs", roce, "RoCE address", BROKEN, "NCCL_IB_GID_INDEX=3 is not a RoCE v2 entry", ("node2",)
+    ),
     # variables
     Case("NCCL_NET on one node", env(NCCL_NET="IB"), "variables", WARNING, "NCCL_NET=IB on one node", nodes=1),
     Case("a quoted network", env(NCCL_NET='"AWS Libfabric"'), "variables", BROKEN, "the quotes are part of the value"),

@@ -32,7 +32,7 @@ def test_the_first_cause_is_named_with_line_rank_and_remedy(tmp_path: Path) -> N
     first, where, hint = done.stdout.decode().splitlines()[:3]
     assert first == "first: the GPU's memory is faulty"
     assert where.strip().startswith("line 3, rank 3: torch.AcceleratorError")
-    assert "leave the node out (--exclude)" in hint
+    assert "exclude the node (--exclude)" in hint
     assert b"after it: a collective did not end in time" in done.stdout
 
 

@@ -136,8 +136,8 @@ def test_the_table_has_every_option() -> None:
     ("words", "sentence"),
     [
         (("-p", "gpu", "-A", "phys", "-q", "normal"), None),
-        (("-p", "cpu"), "this stands in job 7, whose partition is gpu"),
-        (("--sbatch=--hold",), "this stands in job 7"),
+        (("-p", "cpu"), "this runs inside job 7, whose partition is gpu"),
+        (("--sbatch=--hold",), "this runs inside job 7"),
         (("-C", "nofeature"), "whose constraint is settled"),
     ],
 )
@@ -171,7 +171,7 @@ def test_nodes_that_were_named_are_counted(words: tuple[str, ...], nodes: int) -
 @pytest.mark.parametrize(
     ("words", "more", "sentence"),
     [
-        (("-w", "n9"), {}, "n9 is no node of this allocation"),
+        (("-w", "n9"), {}, "n9 is not in this allocation"),
         (("-x", "n[1-4]"), {}, "leaves no node"),
         ((), {"SLURM_HET_SIZE": "2"}, "heterogeneous"),
     ],

@@ -25,11 +25,11 @@ def test_a_misspelt_program_is_said_with_the_word_that_was_meant(tmp_path: Path)
 
 def test_a_job_script_is_no_command(tmp_path: Path) -> None:
     (tmp_path / "my.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\nsrun hostname\n")
-    with pytest.raises(RequestError, match="a job script of its own") as refused:
+    with pytest.raises(RequestError, match="is a job script, but") as refused:
         _notes(tmp_path, "my.sbatch")
     assert "sbatch my.sbatch" in (refused.value.hint or "")
     (tmp_path / "train").write_text("#!/bin/bash\n")
-    with pytest.raises(RequestError, match="no program on PATH") as refused:
+    with pytest.raises(RequestError, match="not a program on PATH") as refused:
         _notes(tmp_path, "train")
     assert "./train" in (refused.value.hint or "")
 

@@ -78,7 +78,7 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_it_is_said_before_the_start_where_the_fabric_is_slingshot(capsys: pytest.CaptureFixture[str]) -> None:
     said = told(capsys, *LUMI)
     assert "warning: train.py, line 3: DataLoader(num_workers=args.workers): its workers are forked" in said
-    assert "\n\nhint: two lines mend it" in said
+    assert "\n\nhint: two lines fix it" in said
     assert "torch.multiprocessing.set_start_method('forkserver')" in said
     assert "the script unchanged: --workload fork" in said
 

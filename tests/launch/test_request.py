@@ -58,7 +58,7 @@ def test_every_option_without_a_value_says_what_it_takes() -> None:
         (["--mem", "lots"], "is not a memory size", "64G"),
         (["-J", "a\nb"], "control character", "one line"),
         (["--env", "1X=2"], "variable's name", "KEY=VALUE"),
-        (["--launcher", "srn"], "there is no value", "srun"),
+        (["--launcher", "srn"], "is not a known value", "srun"),
         (["--master-port", "80"], "is not a port", "1024"),
         (["--port-range", "30000-20000"], "is not a range", "LOW-HIGH"),
         (["--exclusive=yes"], "takes no value", "alone"),

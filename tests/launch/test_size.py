@@ -76,7 +76,7 @@ def test_what_was_not_asked_for_is_what_the_allocation_has(
         (
             {},
             ("--ntasks-per-node", "9"),
-            "2 nodes × 9 ranks × 1 CPUs = 18 CPUs, and this allocation has 16",
+            "2 nodes × 9 ranks × 1 CPUs = 18 CPUs, but this allocation has 16",
             "allocate with --ntasks-per-node 9",
         ),
         ({}, ("--ntasks-per-node", "2", "-c", "5"), "2 nodes × 2 ranks × 5 CPUs = 20 CPUs", "-c 5"),

@@ -59,7 +59,7 @@ def test_the_copy_is_what_git_does_not_ignore_as_it_is_now(project: Path, tmp_pa
 
 
 def test_a_folder_that_git_does_not_know_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="in no work tree of git") as caught:
+    with pytest.raises(RequestError, match="not in a work tree of git") as caught:
         copy_project(str(tmp_path), tmp_path / "run")
 
     assert "git init" in (caught.value.hint or "")

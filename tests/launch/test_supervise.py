@@ -166,7 +166,7 @@ def test_two_runs_at_once_get_different_ports() -> None:
         (("./no-such.py",), 2, "there is no file ./no-such.py"),
         (("/etc/passwd",), 2, "may not be executed"),
         (("/etc",), 2, "is a directory"),
-        ((), 2, "there is no command"),
+        ((), 2, "no command was given"),
         (("torchrun", "--nproc_per_node", "4", "train.py", "-x"), 2, "a launcher of its own"),
         (("--launcher", "srun", "--", "ls"), 2, "srun needs a Slurm controller"),
         (("-g", "99", "ls"), 2, "99 GPUs per node are asked for"),

@@ -125,7 +125,7 @@ def test_the_verb_lists_asks_and_removes(asked: Question) -> None:
     assert str(made.directory) in listed.stdout.replace("\n", "")
     refused = _clean(asked, "--other-clusters")
     assert (refused.status, made.directory.exists()) == (2, True)
-    assert "nobody is there to agree" in refused.stderr
+    assert "there is no terminal to ask for agreement" in refused.stderr
     assert _clean(asked, "--yes").status == 0
     assert made.directory.exists()  # of a cluster that is not asked
     done = _clean(asked, "--yes", "--other-clusters")
@@ -138,4 +138,4 @@ def test_younger_ones_are_named_with_a_younger_age(asked: Question) -> None:
 
     assert '"kind": "run"' not in _clean(asked, "--json", "--other-clusters").stdout
     assert '"kind": "run"' in _clean(asked, "--json", "--older", "1d", "--other-clusters").stdout
-    assert "is no age" in _clean(asked, "--older", "UNLIMITED").stderr
+    assert "is not an age" in _clean(asked, "--older", "UNLIMITED").stderr

@@ -99,10 +99,10 @@ def test_output_that_is_closed_to_you_is_a_sentence(people: As, shared_directory
 
     for result in (followed, logs):
         assert (result.status, result.stdout) == (2, "")
-        assert "may not be read by you" in result.stderr
+        assert "cannot be read by you" in result.stderr
         assert "\n\nhint: only the job's owner reads its output" in result.stderr
     assert f"job {theirs} (wrap) of bob is FAILED" in why
-    assert "what it wrote may not be read by you: " in why
+    assert "what it wrote cannot be read by you: " in why
     assert "secret" not in why
 
 

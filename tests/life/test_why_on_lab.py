@@ -50,7 +50,7 @@ def test_a_known_error_in_its_last_words_is_explained(lab: Lab, shared_directory
     assert told["known_error"]["id"] == "cuda-ecc"
     shown = checked(lab.exec([MUSTER, "why", job])).stdout
     assert "known: the GPU's memory is faulty" in shown
-    assert "hint: leave the node out (--exclude)" in shown
+    assert "hint: exclude the node (--exclude)" in shown
 
 
 def _when_over(lab: Lab, job: str) -> dict[str, Any]:

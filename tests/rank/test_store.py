@@ -32,7 +32,7 @@ def test_only_a_large_world_knocks_spread_over_a_while_unless_it_is_asked_for() 
     assert seconds_apart({"MUSTER_STAGGER": "0.01"}, 4) == 0.01
     assert seconds_apart({"MUSTER_STAGGER": "0"}, 10_000) == 0.0
     for wrong in ("a while", "-1", "60", "nan"):
-        with pytest.raises(WireupError, match=f"MUSTER_STAGGER={wrong} is no time between two ranks"):
+        with pytest.raises(WireupError, match=f"MUSTER_STAGGER={wrong} is not a time between two ranks"):
             seconds_apart({"MUSTER_STAGGER": wrong}, 4)
 
 

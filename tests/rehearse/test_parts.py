@@ -188,7 +188,7 @@ def test_the_fabric_and_the_gpus_are_never_shown() -> None:
         ('dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")', []),
         ("if torch.cuda.is_available():\n    model.cuda()", []),
         ('dist.init_process_group("gloo")', []),
-        ("this is no Python (", []),
+        ("this is not Python (", []),
         ("", []),
     ],
 )

@@ -70,7 +70,7 @@ WRONG = {
     "ports upside down": ("[rendezvous]\nport_low = 3000\nport_high = 2000\n", 4, ["port_low", "above port_high"]),
     "a port of the system": ("[rendezvous]\nport_low = 22\n", 4, ["rendezvous.port_low", "1024"]),
     "a suffix of nothing": ("[rendezvous]\nhost = 'suffix'\n", 4, ["no suffix is given"]),
-    "no regular expression": ("[detect]\nhosts = ['[']\n", 4, ["detect.hosts", "no regular expression"]),
+    "no regular expression": ("[detect]\nhosts = ['[']\n", 4, ["detect.hosts", "not a regular expression"]),
     "not TOML": ("[launch\n", 3, ["not TOML"]),
     "a key twice": ("name = 'again'\n", 3, ["not TOML"]),
     "a source without address": (

@@ -113,7 +113,7 @@ def test_the_profile_names_a_wire_up_where_nobody_else_does(tmp_path: Path) -> N
 def test_the_methods_of_the_library_are_those_that_can_be_asked_for() -> None:
     known = tuple(method.name for method in METHODS)
     assert known == WIREUPS == get_args(Wireup)
-    with pytest.raises(RequestError, match="--wireup: there is no value 'telepathy'"):
+    with pytest.raises(RequestError, match="--wireup: 'telepathy' is not a known value"):
         request("--wireup", "telepathy", "--", "x")
 
 

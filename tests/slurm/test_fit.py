@@ -19,12 +19,12 @@ FOUR = "\n".join(_line(f"n{number}") for number in range(1, 5))
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        (Wanted(nodes=9), "9 nodes are asked for, and gpu has 4"),
-        (Wanted(nodes=1, gpus=8), "8 GPUs on each node are asked for, and no node of gpu has more than 4 GPUs"),
-        (Wanted(nodes=1, cpus=65), "65 CPUs on each node are asked for, and no node of gpu has more than 64 CPUs"),
+        (Wanted(nodes=9), "9 nodes are asked for, but gpu has 4"),
+        (Wanted(nodes=1, gpus=8), "8 GPUs on each node are asked for, but no node of gpu has more than 4 GPUs"),
+        (Wanted(nodes=1, cpus=65), "65 CPUs on each node are asked for, but no node of gpu has more than 64 CPUs"),
         (
             Wanted(nodes=1, memory_mib=1 << 20),
-            "1024G on each node are asked for, and no node of gpu has more than 500G",
+            "1024G on each node are asked for, but no node of gpu has more than 500G",
         ),
     ],
 )

@@ -61,7 +61,7 @@ def test_an_environment_brings_its_python_and_the_scripts_folder(project: Path) 
     assert made.staging.word is None
     told = plan_as_text(made)
     assert "importing torch from the shared file system: 1 ranks × 20,000 operations = 20,000" in told
-    assert "is unknown, so no time is reckoned" in told
+    assert "is unknown, so no time is computed" in told
 
 
 def test_a_python_of_the_system_is_every_nodes_own(project: Path) -> None:
@@ -147,15 +147,15 @@ def test_an_image_is_not_asked_to_bind_what_its_engine_would_split(project: Path
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--stage", "none"], "--stage none is not there"),
-        (["--stage", "."], "holds the working directory"),
-        (["--stage", ".."], "holds the working directory"),
-        (["--stage-out", ".."], "holds the working directory"),
+        (["--stage", "none"], "--stage none does not exist"),
+        (["--stage", "."], "contains the working directory"),
+        (["--stage", ".."], "contains the working directory"),
+        (["--stage-out", ".."], "contains the working directory"),
         (["--stage-out", "train.py"], "--stage-out train.py is a file"),
-        (["--stage-env", "--venv", "none"], "the ranks have no environment of their own"),
+        (["--stage-env", "--venv", "none"], "but they have none of their own"),
         (["--stage-env", "--venv", "not-there"], "there is no folder not-there"),
         (["--image", "docker://x", "--engine", "pyxis", "--stage", "data"], "pyxis cannot be told of them there"),
-        (["--image", "docker://x", "--engine", "apptainer", "--stage-env"], "is no file or folder here"),
+        (["--image", "docker://x", "--engine", "apptainer", "--stage-env"], "is not a file or folder on this host"),
     ],
 )
 def test_what_cannot_be_is_refused_before_it_waits(project: Path, words: list[str], sentence: str) -> None:
@@ -167,12 +167,12 @@ def test_what_cannot_be_is_refused_before_it_waits(project: Path, words: list[st
 def test_without_slurm_there_is_nothing_to_bring(project: Path) -> None:
     made = planned(project, "--stage", "data", "--", "x", engine=Engine.HERE)
     assert made.staging is None
-    assert any("--stage: without Slurm there is nothing to bring" in note.text for note in made.notes)
+    assert any("--stage: without Slurm nothing is copied" in note.text for note in made.notes)
 
 
 def test_a_folder_for_results_that_holds_something_is_said_to_look_empty(project: Path) -> None:
     made = planned(project, "--stage-out", "data", "--", "x")
-    assert any("to the ranks it is empty at the start" in note.text for note in made.notes)
+    assert any("the ranks see an empty folder at the start" in note.text for note in made.notes)
 
 
 def test_planning_with_staging_starts_no_process(project: Path) -> None:

@@ -34,12 +34,16 @@ def copy_project(working_directory: str, run_directory: Path, *, runner: Runner 
 
 
 def _top_of(here: Path, runner: Runner) -> Path:
-    hint = "leave out --snapshot, or: git init"
+    hint = "omit --snapshot, or type: git init"
     if shutil.which("git") is None:
-        raise RequestError("--snapshot copies what git knows, and git is not on PATH", hint="load git, or leave it out")
+        raise RequestError(
+            "--snapshot copies the files that git knows, but git is not on PATH", hint="load git, or omit it"
+        )
     found = runner(["git", "-C", str(here), "rev-parse", "--show-toplevel"], timeout_s=20)
     if not found.ok:
-        raise RequestError(f"--snapshot copies what git knows, and {here} is in no work tree of git", hint=hint)
+        raise RequestError(
+            f"--snapshot copies the files that git knows, but {here} is not in a work tree of git", hint=hint
+        )
     return Path(found.stdout.removesuffix("\n"))
 
 

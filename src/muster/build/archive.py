@@ -34,4 +34,4 @@ def check_archive(transport: str, path: Path) -> None:
     except (tarfile.TarError, EOFError) as error:
         raise RequestError(f"the archive {path} cannot be read: {error}", hint) from None
     if member not in names:
-        raise RequestError(f"{path} is no {transport}: there is no {member} in it", hint)
+        raise RequestError(f"{path} is not a valid {transport}: it has no {member}", hint)

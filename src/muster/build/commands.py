@@ -106,7 +106,7 @@ def without_commands(definition: str) -> tuple[str, list[str], str]:
     if names.count("post") != 1 or "setup" in names or re.search(r"^Stage:|\{\{", definition, re.MULTILINE):
         raise RequestError(
             "proot runs one %post, without %setup, stages and {{ }} in the definition",
-            hint="leave them away, or build where you have subordinate ids: --job",
+            hint="omit them, or build where you have subordinate ids: --job",
         )
     at = names.index("post")
     end = heads[at + 1].start() if at + 1 < len(heads) else len(definition)

@@ -16,7 +16,7 @@ def conda_lock(file: Path, prefix: Path) -> str:
     found = sorted(_packages(prefix))
     if not found:
         raise RequestError(
-            f"{prefix} is no conda environment: it has no conda-meta with packages in it",
+            f"{prefix} is not a conda environment: it has no conda-meta with packages",
             hint="the folder of an environment that was made of this file; conda env list names them",
         )
     of_pip = sorted(_of_pip(prefix))

@@ -108,7 +108,7 @@ def from_containerfile(text: str) -> str:
         raise RequestError("the Containerfile has no FROM", hint="its first instruction names the base image")
     if files and post and text.upper().find("\nRUN") < text.upper().rfind("\nCOPY"):
         raise RequestError(
-            "the Containerfile copies after it runs, and a definition copies first", hint="move COPY above RUN"
+            "the Containerfile copies after RUN, but a definition copies first", hint="move COPY above RUN"
         )
     sections = {"%files": files, "%environment": environment, "%post": post and ["set -e", *post]}
     body = [name + "\n" + "".join(f"    {each}\n" for each in lines) for name, lines in sections.items() if lines]

@@ -114,14 +114,12 @@ def is_up_to_date(target: Path, record: Path, inputs: str, *, replace: bool) -> 
         return True
     if not replace:
         what = (
-            "was built from something else"
-            if record.exists()
-            else "is there, and no record says what it was built from"
+            "was built from something else" if record.exists() else "exists, but no record says what it was built from"
         )
         raise RequestError(f"{target} {what}", hint="--replace puts the new one in its place once it is proved")
     if not (record.exists() or _may_be_lost(target)):
         raise RequestError(
-            f"{target} is a directory, and neither a build's nor a sandbox: it is not replaced", hint="-o another name"
+            f"{target} is a directory that Muster did not build: it is not replaced", hint="-o another name"
         )
     return False
 

@@ -43,7 +43,7 @@ _COMPLAINTS: Sequence[tuple[str, str, str]] = (
     (
         r"manifest unknown|not found: manifest|name unknown",
         "the registry has no such image",
-        "look at its name and tag",
+        "check its name and tag",
     ),
     (
         r"unexpected EOF|connection reset|i/o timeout|unexpected end of (?:file|JSON)|digest invalid|did not match",
@@ -52,8 +52,8 @@ _COMPLAINTS: Sequence[tuple[str, str, str]] = (
     ),
     (
         r"certificate signed by unknown authority|x509: ",
-        "the certificate of the registry is signed by nobody whom this machine trusts",
-        "SSL_CERT_FILE names a file with the certificate of who signed it, where your site has its own",
+        "the certificate of the registry is not signed by an authority that this machine trusts",
+        "SSL_CERT_FILE names a file with the certificate of the authority, where your site has its own",
     ),
     (
         r"no such host|connection refused|TLS handshake",
@@ -63,23 +63,23 @@ _COMPLAINTS: Sequence[tuple[str, str, str]] = (
     (
         r"image format not recognized|could not open image|corrupt|bad superblock|unable to read SIF|uncompress",
         "the image to build from cannot be read",
-        "pull, copy or build it again",
+        "pull, copy or build the image again",
     ),
     (
         r"failed to lchown",
-        "the directory to build from has files of other users, and you have no subordinate ids to copy them with",
+        "the directory to build from has files of other users, but you have no subordinate ids to copy them with",
         "build from a .sif, or from a directory whose files are yours",
     ),
     (
         r"--fakeroot|user namespace|operation not permitted",
         "the engine may not do here what the definition asks for",
-        "what it said stands above; try it on a compute node: --job",
+        "its own message is above; try it on a compute node: --job",
     ),
 )
 
 _STEP_FAILED = (
     "a step of the definition failed",
-    "what it said stands above; --job tries it on a compute node, which may allow more",
+    "its own message is above; --job tries it on a compute node, which may allow more",
 )
 _FAKEROOT_DOES_NOT_FIT = re.compile(r"faked|libfakeroot|fakeroot: error|fakeroot bindpoints")
 
@@ -199,7 +199,7 @@ class Builder(msgspec.Struct, frozen=True):
                     [self.program],
                     done.status,
                     "",
-                    f"the image was built and cannot be used: {last}",
+                    f"the image was built, but it cannot be used: {last}",
                     hint=f"nothing was put in place; {self.program} {words[0]} is what failed",
                 )
 
@@ -232,7 +232,7 @@ def find_builder(
     if "enroot" in names:
         raise MachineLacks(
             "enroot",
-            "enroot is not on PATH, and a .sqsh is made by it",
+            "enroot is not on PATH, but a .sqsh needs it",
             hint="build on a node that has it (--job), or make a .sif, which Pyxis does not read",
         )
     raise MachineLacks(
@@ -254,7 +254,7 @@ def _own_folder(environment: Mapping[str, str], uid: int) -> Path:
         ) from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise RequestError(
-            f"{folder} is not yours alone: what is built from it would be whatever its owner likes",
+            f"{folder} can be changed by others: they could change what is built from it",
             hint="remove it if you can, or name another place with --cache DIR",
         )
     return folder
@@ -298,5 +298,5 @@ def _failure(program: str, status: int, said: Sequence[str]) -> CommandFailed | 
     fatal = [line.partition("FATAL:")[2].strip() for line in said if "FATAL:" in line]
     words = fatal[-1] if fatal else (said[-1] if said else "it said nothing")
     return CommandFailed(
-        [program], status, whole, f"{Path(program).name} built nothing: {words}", "what it said stands above"
+        [program], status, whole, f"{Path(program).name} built nothing: {words}", "its own message is above"
     )

@@ -32,7 +32,7 @@ def import_image(builder: Builder, draft: Path, words: str, say: Say, *, more: M
     if program is None:
         raise MachineLacks(
             "enroot",
-            "enroot is not on PATH, and a .sqsh is made by it",
+            "enroot is not on PATH, but a .sqsh needs it",
             hint="build on a node that has it (--job), or make a .sif, which Pyxis does not read",
         )
     made = draft.with_name(f"{draft.name}.sqsh")
@@ -45,7 +45,7 @@ def import_image(builder: Builder, draft: Path, words: str, say: Say, *, more: M
                 0,
                 "",
                 f"enroot ended well and left no image: {seen.broken or seen.kind}",
-                hint="what it said stands above",
+                hint="its own message is above",
             )
         made.rename(draft)
     finally:

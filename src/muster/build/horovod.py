@@ -133,17 +133,17 @@ def look_at_target(
     asked = _json_of(runner([str(python), "-c", _ASK_TARGET], env=environment, timeout_s=120))
     if asked.get("torch") is None:
         raise RequestError(
-            f"{python} cannot import torch, and Horovod is built against it: {asked.get('why', 'no answer')}",
+            f"{python} cannot import torch, but Horovod is built against it: {asked.get('why', 'no answer')}",
             hint="put torch among the requirements: it is installed first",
         )
     for program, what in _TOOLS.items():
         if shutil.which(program, path=environment.get("PATH")) is None:
-            raise MachineLacks(program, f"Horovod is compiled here, and {what} is missing ({program})", _mend(program))
+            raise MachineLacks(program, f"Horovod is compiled here, but {what} is missing ({program})", _mend(program))
     of_gpus = bool(asked.get("cuda") or asked.get("hip"))
     if nccl is not None and not of_gpus:
         raise RequestError(
             f"NCCL {nccl}: torch {asked['torch']} is built for CPUs, and NCCL moves the memory of GPUs",
-            hint="leave it away, or install a torch for the GPUs of the nodes",
+            hint="omit it, or install a torch for the GPUs of the nodes",
         )
     # Debian has the wrapper in one package and what it compiles against in another.
     if not runner(["mpicxx", "-E", "-x", "c++", "-"], env=environment, stdin="#include <mpi.h>\n").ok:
@@ -169,7 +169,7 @@ def parse_check_build(text: str) -> BuildReport:
     if version is None:
         raise RequestError(
             f"horovodrun --check-build says nothing of a build: {text.strip()[:200] or 'not a word'}",
-            hint="take the build directory away and build again",
+            hint="remove the build directory and build again",
         )
     return BuildReport(version[1], frozenset(re.findall(r"^\s*\[X\] (\S+)", text, re.MULTILINE)))
 
@@ -209,12 +209,12 @@ def _nccl_home(asked: Path | None, environment: Mapping[str, str]) -> Path:
     if home is None:
         raise MachineLacks(
             "nccl",
-            "torch here is built for GPUs, and no NCCL is named: its headers are needed to build Horovod",
+            "this torch is built for GPUs, but no NCCL is named: Horovod needs its headers",
             hint="load the NCCL module of the site (--module), or name its directory: NCCL_HOME=PATH",
         )
     if _header_of(home) is None or not any(home.glob("lib*/lib*ccl*")):
         raise RequestError(
-            f"{home} is no NCCL: neither include/nccl.h and a library under lib or lib64 are there",
+            f"{home} is not an NCCL directory: it needs include/nccl.h and a library under lib or lib64",
             hint="name the directory that holds include and lib",
         )
     return home

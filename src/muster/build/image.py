@@ -70,7 +70,7 @@ class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
 def check_order(order: ImageOrder, say: Say) -> None:
     """Raise for what files and words show; nobody is asked for anything."""
     if order.source is None and order.definition is None and (order.conda is None or order.conda.system is None):
-        raise RequestError("there is nothing to build from", hint="--from docker://REGISTRY/NAME:TAG, or --def FILE")
+        raise RequestError("no image to build from is named", hint="--from docker://REGISTRY/NAME:TAG, or --def FILE")
     _judge_packages(order, say)
     if order.definition is not None:
         _read(order.definition)
@@ -158,7 +158,7 @@ def _podman_for(order: ImageOrder, builder: Builder) -> str | None:
     if order.is_squashfs and podman is None:
         raise MachineLacks(
             "podman",
-            "podman is not on PATH, and a .sqsh of a Containerfile is made by it and enroot",
+            "podman is not on PATH, but a .sqsh of a Containerfile needs podman and enroot",
             hint="build on a node that has both: --job",
         )
     on_disk = order.source is not None and order.source.registry is None
@@ -207,7 +207,7 @@ def _judge_packages(order: ImageOrder, say: Say) -> None:
     pins = pins_of_requirements(_read(order.requirements, "--pip"))
     loose = [pin.name for pin in pins if pin.level == "unpinned"]
     if loose:
-        say(f"warning: not pinned, so the next build may have others: {', '.join(loose)}")
+        say(f"warning: not pinned, so the next build may install other versions: {', '.join(loose)}")
 
 
 def _words_for_enroot(order: ImageOrder, base: str | None, text: str | None) -> str:
@@ -226,7 +226,7 @@ def _base_of(source: Source | None, login: Login | None, say: Say) -> tuple[str 
         return None, False
     if source.registry is not None:
         if source.registry.is_moving:
-            say(f"warning: {source.words} has no tag but latest, which moves: the digest that is pulled is recorded")
+            say(f"warning: {source.words} has no tag but latest, which can change: the pulled digest is recorded")
         return source.registry.pinned(digest_of(source.registry, login)), source.registry.is_plain_http
     path = Path(source.path or "").absolute()
     if source.archive is not None:
@@ -236,9 +236,11 @@ def _base_of(source: Source | None, login: Login | None, say: Say) -> tuple[str 
     if seen.kind == "missing":
         raise RequestError(f"there is no image {path}", hint="look at its name")
     if seen.broken is not None:
-        raise RequestError(f"the image {path} cannot be used: {seen.broken}", hint="pull, copy or build it again")
+        raise RequestError(
+            f"the image {path} cannot be used: {seen.broken}", hint="pull, copy or build the image again"
+        )
     if seen.kind not in {"sif", "squashfs", "sandbox"}:
-        raise RequestError(f"{path} is no image that is known here", hint="a .sif, a .sqsh or a sandbox directory")
+        raise RequestError(f"{path} is not a known kind of image", hint="a .sif, a .sqsh or a sandbox directory")
     return str(path), False
 
 

@@ -78,7 +78,7 @@ def notes_on(pins: Sequence[Pin]) -> Iterator[str]:
     """What to know of a file before anything is built from it, a sentence each."""
     loose = [pin.name for pin in pins if pin.level == "unpinned"]
     if loose:
-        yield f"warning: not pinned, so the next build may have others: {', '.join(loose)}"
+        yield f"warning: not pinned, so the next build may install other versions: {', '.join(loose)}"
     if any(not pin.from_pip for pin in pins) and (twice := list(conda_has(pins))):
         known = conda_names()
         names = ", ".join(pin.name if pin.name == name else f"{pin.name} (as {name})" for pin, name in twice)
@@ -88,7 +88,7 @@ def notes_on(pins: Sequence[Pin]) -> Iterator[str]:
 def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], say: Say, runner: Runner = run) -> int:
     """Write the lock, and fill the wheelhouse; returns how many packages there are."""
     if order.output is None:
-        raise RequestError("there is no place for the lock", hint="-o LOCK")
+        raise RequestError("no file is named for the lock", hint="-o LOCK")
     if order.requirements.suffix in {".yml", ".yaml"}:
         return _build_conda_lock(order, order.output)
     target = list(_target(order))
@@ -136,7 +136,7 @@ def _target(order: LockOrder) -> Iterator[str]:
     major, _, minor = order.glibc.partition(".")
     if major != "2" or not minor.isdigit() or int(minor) < 17:
         raise RequestError(
-            f"--glibc {order.glibc} is no version from 2.17 up", hint="ldd --version on the target says it"
+            f"--glibc {order.glibc} is not a version of 2.17 or newer", hint="ldd --version on the target says it"
         )
     yield from ("--only-binary=:all:", "--target=.")
     for number in range(int(minor), 4, -1):
@@ -152,7 +152,9 @@ def _locked(report: Mapping[str, list[dict[str, dict[str, dict[str, dict[str, st
         about = each["metadata"]
         hashes = each["download_info"].get("archive_info", {}).get("hashes", {})
         if "sha256" not in hashes:
-            raise RequestError(f"{about['name']} is no archive, and cannot be locked", hint="name a release of it")
+            raise RequestError(
+                f"{about['name']} is not an archive, so it cannot be locked", hint="name a release of it"
+            )
         yield f"{str(about['name']).lower().replace('_', '-')}=={about['version']} --hash=sha256:{hashes['sha256']}"
 
 

@@ -167,7 +167,7 @@ def digests_of_bases(text: str, start: Registry | None, login: Login | None, say
         registry = parse_source(f"docker://{base}").registry
         assert registry is not None  # noqa: S101  # docker:// is a registry's
         if registry.is_moving:
-            say(f"warning: FROM {base} has no tag but latest, which moves: the digest that is pulled is recorded")
+            say(f"warning: FROM {base} has no tag but latest, which can change: the pulled digest is recorded")
         found[base] = digest_of(registry, login)
     return found
 

@@ -153,8 +153,8 @@ def _ask(url: str, headers: Mapping[str, str], *, method: str = "HEAD") -> Any:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLCertVerificationError):
             raise SiteError(
-                f"the certificate of the registry {host} is signed by nobody whom this machine trusts",
-                hint="SSL_CERT_FILE names a file with the certificate of who signed it, where your site has its own",
+                f"the certificate of the registry {host} is not signed by an authority that this machine trusts",
+                hint="SSL_CERT_FILE names a file with the certificate of the authority, where your site has its own",
             ) from None
         raise SiteError(
             f"the registry {host} does not answer: {reason}",
@@ -181,7 +181,7 @@ def _token(challenge: str, login: Login | None) -> str:
     asked = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     realm = asked.pop("realm", "")
     if not _keeps_passwords(realm):
-        raise SiteError("the registry sends passwords to an address without https", hint="use another registry")
+        raise SiteError("the registry wants the password sent to an address without https", hint="use another registry")
     headers = {} if login is None else {"Authorization": login.header}
     given = _ask(f"{realm}?{urllib.parse.urlencode(asked)}", headers, method="GET")
     return str(given.get("token") or given.get("access_token"))
@@ -210,7 +210,7 @@ def _refusal(registry: Registry, login: Login | None, status: int) -> RequestErr
             hint="try the same with docker login; many registries want a token in place of the password",
         )
     if status == 404:
-        return RequestError(f"the registry has no image {what}", hint="look at its name and its tag")
+        return RequestError(f"the registry has no image {what}", hint="check its name and its tag")
     if status == 429:
-        return SiteError(f"{registry.host} gives no more for now: too many pulls", hint="log in, or wait an hour")
+        return SiteError(f"{registry.host} refuses for now: too many pulls", hint="log in, or wait an hour")
     return SiteError(f"{registry.host} answered {status} to a question for {what}", hint="try again in a minute")

@@ -184,7 +184,7 @@ def _look(python: Path, environment: Mapping[str, str], runner: Runner) -> dict[
     """What it turned out to be; a torch that cannot be loaded shows here."""
     done = checked(
         runner([str(python), "-c", _ASK], env=environment, timeout_s=300),
-        hint="what was installed cannot be loaded: nothing was put in place",
+        hint="the installed packages cannot be loaded: nothing was put in place",
     )
     found: dict[str, str | list[str] | None] = json.loads(done.stdout.strip().splitlines()[-1])
     return found

@@ -273,10 +273,10 @@ def _shell(words: Words) -> int:
     sandbox = Path(words.operands[0])
     seen = look_at_path(sandbox)
     if seen.kind == "missing":
-        raise RequestError(f"there is no sandbox {sandbox}", hint="look at its name; --sandbox -o DIR makes one")
+        raise RequestError(f"there is no sandbox {sandbox}", hint="check the name; --sandbox -o DIR makes one")
     if seen.kind != "sandbox":
         raise RequestError(
-            f"{sandbox} is no sandbox, and only a sandbox can be changed",
+            f"{sandbox} is not a sandbox, and only a sandbox can be changed",
             hint=f"muster build image --from {sandbox} --sandbox -o DIR makes one of an image",
         )
     builder = find_builder(os.environ, None, os.getuid())

@@ -114,9 +114,9 @@ def _saved(path: Path) -> World:
     except OSError as error:
         raise RequestError(f"--read {path}: {error.strerror}", hint=hint) from None
     except (ValueError, RecursionError):
-        raise RequestError(f"--read {path}: this is no JSON", hint=hint) from None
+        raise RequestError(f"--read {path}: this is not JSON", hint=hint) from None
     if not isinstance(found, dict) or found.get("muster_check") != 1:
-        raise RequestError(f"--read {path}: these are no facts of a check", hint=hint)
+        raise RequestError(f"--read {path}: these are not facts of a check", hint=hint)
     try:
         return world_of(
             msgspec.convert(found["ranks"], list[Rank]),

@@ -75,7 +75,8 @@ def _living() -> tuple[str | None, frozenset[str]]:
 def _agreed() -> bool:
     if not sys.stdin.isatty():
         raise RequestError(
-            "nobody is there to agree, so nothing was removed", hint="--yes agrees, --dry-run only lists"
+            "there is no terminal to ask for agreement, so nothing was removed",
+            hint="--yes agrees, --dry-run only lists",
         )
     print("remove these? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
@@ -117,7 +118,7 @@ def _age(seconds: float) -> str:
 def _older(text: str) -> float:
     limit = parse_walltime(text).seconds
     if limit is None:
-        raise RequestError(f"{text!r} is no age", hint="--older 30d, 12h")
+        raise RequestError(f"{text!r} is not an age", hint="--older 30d, 12h")
     return float(limit)
 
 
@@ -126,7 +127,7 @@ COMMAND = Command(
     start=main,
     summary="""\
 List what earlier jobs have left, and remove it once you agree: run directories older than --older, entries whose
-directory is gone, rank libraries that nobody uses, secrets that a job was never to read.
+directory is gone, rank libraries that no environment uses, secrets that no job will read.
 
 What a job that waits or runs needs stays.""",
     options=(

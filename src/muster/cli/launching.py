@@ -206,4 +206,4 @@ def place_staged(plan: Plan, *, quiet: bool) -> None:
 def need_command(request: Request) -> None:
     """Every launch needs a command."""
     if not request.command:
-        raise RequestError("there is no command to run", hint="muster run -N 2 -g 4 -- python train.py")
+        raise RequestError("no command was given", hint="muster run -N 2 -g 4 -- python train.py")

@@ -38,7 +38,7 @@ def _check_reader() -> None:
     from importlib.util import find_spec
 
     if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
-        message = "muster lint reads bash with tree-sitter, and that is not installed"
+        message = "muster lint reads bash with tree-sitter, which is not installed"
         raise MachineLacks("tree-sitter", message, hint="pip install 'muster-hpc[lint]'")
 
 

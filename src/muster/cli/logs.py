@@ -101,7 +101,7 @@ def _output(case: Case, attempt: int | None = None) -> JobOutput:
     output = find_output(case.job, case.run, case.asked, attempt)
     if output is None:
         raise RequestError(
-            f"nobody says where the output of job {case.asked} lies",
+            f"it is not known where the output of job {case.asked} lies",
             hint="Slurm tells it only of jobs that wait, run, or have just ended",
         )
     return output
@@ -114,7 +114,7 @@ def _refuse_closed(case: Case) -> None:
     closed = None if case.run is not None else closed_output(case.job)
     if closed is not None:
         raise RequestError(
-            f"the output of job {case.asked} may not be read by you: {closed}",
+            f"the output of job {case.asked} cannot be read by you: {closed}",
             hint="only the job's owner reads its output, unless they open it",
         )
 

@@ -42,7 +42,7 @@ def rehearse(launch: Launch, *, asked: bool, ranks: int | None, quiet: bool) -> 
     facts, request = facts_and_request(launch, quiet=quiet)
     need_command(request)
     if request.here:
-        raise RequestError("--rehearse needs a cluster, and --here has none", hint="leave one of them away")
+        raise RequestError("--rehearse needs a cluster, but --here has none", hint="omit one of them")
     profile = choose_site(request.site, facts, overrides_from(request.site_set)).profile
     queued = plan_for(request, facts, launch.typed)
     warn(queued.notes, quiet=quiet)

@@ -22,7 +22,9 @@ def main(words: Words) -> int:
     place, _ = place_of(request, facts)
     if place is Place.HERE:
         raise MachineLacks(
-            "slurm", "no Slurm controller answers here, and this is a shell already", hint="muster lab shell"
+            "slurm",
+            "no Slurm controller answers here, and you already have a shell on this machine",
+            hint="muster lab shell",
         )
     site = choose_site(request.site, facts, overrides_from(request.site_set))
     program = "sh" if request.image else facts.environment.get("SHELL", "/bin/sh")  # the user's may not be in an image

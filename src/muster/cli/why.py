@@ -107,7 +107,7 @@ def _ended(case: Case) -> Iterator[str]:
 
     closed = None if case.run is not None else closed_output(job)
     if closed is not None:
-        yield f"  what it wrote may not be read by you: {closed}"
+        yield f"  what it wrote cannot be read by you: {closed}"
 
 
 def _killed(job: Job | None, failure: Failure | None) -> Iterator[str]:

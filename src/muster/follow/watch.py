@@ -181,7 +181,7 @@ def _read_on(state: _Open) -> Iterator[Line]:
     except (FileNotFoundError, NotADirectoryError):
         return
     except PermissionError:
-        message = f"{state.file.path} may not be read by you"
+        message = f"{state.file.path} cannot be read by you"
         raise RequestError(message, hint="only the job's owner reads its output, unless they open it") from None
 
 

@@ -117,7 +117,7 @@ def convert(option: Option, text: str, where: str) -> Any:
         raise RequestError(f"{where} needs a value, but it is empty", hint=option.describe())
     if option.choices is not None and text not in option.choices:
         error = UnknownName(f"value of {where}", text, option.choices)
-        raise RequestError(f"{where}: there is no value {text!r}", hint=error.hint)
+        raise RequestError(f"{where}: {text!r} is not a known value", hint=error.hint)
     try:
         return option.parse(text)
     except RequestError as error:

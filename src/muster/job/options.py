@@ -114,13 +114,13 @@ def _split(word: str, by_flag: Mapping[str, tuple[str, Option]], left: Sequence[
 # What people type who come from another tool, and what it is called here.
 _MEANT = {
     "--cpus": "-c N: the CPUs of each rank",
-    "--dry-run": "muster plan in place of muster run: it shows what would happen, and starts nothing",
+    "--dry-run": "use muster plan instead of muster run: it shows what would happen and starts nothing",
     "--gpu": "-g N: the GPUs of each node",
     "--np": "-N NODES with --ntasks-per-node RANKS",
     "--num-nodes": "-N NODES",
-    "--node-rank": "leave it out: every rank finds out which one it is",
-    "--rdzv-endpoint": "leave it out, or --master-addr HOST --master-port PORT",
-    "--standalone": "leave it out, or --here: all ranks on this machine",
+    "--node-rank": "omit it: every rank finds out which rank it is",
+    "--rdzv-endpoint": "omit it, or give --master-addr HOST --master-port PORT",
+    "--standalone": "omit it, or give --here: all ranks run on this machine",
 }
 
 

@@ -108,9 +108,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--mem", metavar="SIZE", parse=parse_memory, directive="mem", help="memory of each node, for example 64G"
         ),
     ] = None
-    exclusive: Annotated[bool, option("--exclusive", directive="exclusive", help="whole nodes, shared with nobody")] = (
-        False
-    )
+    exclusive: Annotated[
+        bool, option("--exclusive", directive="exclusive", help="whole nodes, not shared with other jobs")
+    ] = False
     time: Annotated[
         Walltime | None,
         option(

@@ -92,7 +92,9 @@ def restore(target: str) -> None:
             raise UnknownName("host in this lab", each, [*spec.hosts, "controller", "all"])
     hosts = set(targets) - {"controller"}
     if controller_answers():
-        _wait(lambda: hosts <= build.usable_hosts(), f"{target} is mended, but Slurm does not use it yet", timeout_s=60)
+        _wait(
+            lambda: hosts <= build.usable_hosts(), f"{target} is repaired, but Slurm does not use it yet", timeout_s=60
+        )
 
 
 def restore_controller() -> None:

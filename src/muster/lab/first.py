@@ -77,7 +77,7 @@ def _hear(lines: Iterable[str], starter: int, ranges: IdRanges | None, go_on: Ra
         if ranges is not None:
             _map_ids(starter, ranges, runner)
             go_on.write(b"!")
-    raise SiteError("the lab's first process did not start", hint="try again; if it persists, it is a bug of ours")
+    raise SiteError("the lab's first process did not start", hint="try again; if it happens again, please report it")
 
 
 def _map_ids(pid: int, ranges: IdRanges, runner: Runner) -> None:

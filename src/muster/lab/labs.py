@@ -145,5 +145,5 @@ _FAKED = [
 _CLOSED = "no host reaches any network but the lab's"
 _OPEN = (
     f"every host reaches what this machine reaches, and what listens on its loopback as {internet.MACHINE}; "
-    "nobody out there reaches a host"
+    "no machine outside reaches a host"
 )

@@ -35,7 +35,7 @@ class Shell(Launcher):
             Flag("--ntasks=1", Reason("one shell")),
             Flag("--overlap", Reason("steps that are started from the shell share its resources")),
             Flag("--export=ALL", Reason("the environment that this script has set up")),
-            Flag("--mpi=none", Reason("a shell is no rank")),
+            Flag("--mpi=none", Reason("a shell is not a rank")),
         ]
         if plan.shape.cpus_per_task:
             flags.append(

@@ -43,10 +43,12 @@ def _refuse_file(name: str, path: Path) -> None:
         head = b""
     if b"\n#SBATCH" in head:
         raise RequestError(
-            f"{name} is a job script of its own, and a command is wanted here",
+            f"{name} is a job script, but Muster needs a command here",
             hint=f"sbatch {name} queues it as it is; or give the command in it: muster submit -N 2 -- python train.py",
         )
-    raise RequestError(f"{name} is a file, and no program on PATH", hint=f"./{name}, or its interpreter: python {name}")
+    raise RequestError(
+        f"{name} is a file, but not a program on PATH", hint=f"./{name}, or its interpreter: python {name}"
+    )
 
 
 def _unreadable(path: Path, shown: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ def fork_warning(script: Path, workloads: tuple[str, ...]) -> str | None:
     return (
         f"{found[0]}{more}: its workers are forked (before Python 3.14), and beside an open Slingshot card a forked "
         "worker may crash (pytorch #119845)\n\n"
-        "hint: two lines mend it, first under if __name__ == '__main__': import torch.multiprocessing and "
+        "hint: two lines fix it, first under if __name__ == '__main__': import torch.multiprocessing and "
         f"torch.multiprocessing.set_start_method('forkserver'); world.loader() does it by itself{unchanged}"
     )
 

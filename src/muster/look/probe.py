@@ -116,7 +116,7 @@ def settings_files(facts: Facts) -> list[tuple[str, str]]:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, UnicodeDecodeError) as error:
-            raise RequestError(f"{path} cannot be read: {error}", hint="mend the file or its permissions") from None
+            raise RequestError(f"{path} cannot be read: {error}", hint="correct the file or its permissions") from None
     return found
 
 

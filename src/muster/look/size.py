@@ -68,7 +68,7 @@ def _nodes(request: Request, environment: Mapping[str, str]) -> int | None:
     missing = [name for name in wanted if name not in there]
     if missing:
         raise RequestError(
-            f"{request.origin('nodelist')}: {', '.join(missing[:3])} is no node of this allocation ({listed})",
+            f"{request.origin('nodelist')}: {', '.join(missing[:3])} is not in this allocation ({listed})",
             hint="name nodes of it, or type it outside of the allocation",
         )
     left = len(set(wanted) - set(expand(away or "")))
@@ -119,7 +119,7 @@ def _gpus(environment: Mapping[str, str], runner: Runner | None) -> int | None:
     total = environment.get("SLURM_GPUS", "").rpartition(":")[2]
     if _count(total) and environment.get("SLURM_JOB_NUM_NODES") != "1":
         raise RequestError(
-            f"this allocation has {total} GPUs in all, and on which node they are is open",
+            f"this allocation has {total} GPUs in all, but it is not known on which nodes",
             hint="-g GPUS_PER_NODE, or --ntasks-per-node RANKS; --gpus-per-node allocates the same number on each",
         )
     return _count(total) or _gpus_by_asking(environment["SLURM_JOB_ID"], runner)
@@ -150,7 +150,7 @@ def _possible(request: Request, environment: Mapping[str, str]) -> Request:
     if cpus and needed > sum(cpus) and not {"--overcommit", "-O"} & set(request.srun):
         nodes = f"{request.nodes} node{'s' * (request.nodes != 1)}"
         raise RequestError(
-            f"{nodes} × {ranks} ranks × {each} CPUs = {needed} CPUs, and this allocation has {sum(cpus)} on them",
+            f"{nodes} × {ranks} ranks × {each} CPUs = {needed} CPUs, but this allocation has {sum(cpus)} there",
             hint=f"allocate with --ntasks-per-node {ranks} -c {each}, or give --ntasks-per-node and -c that fit",
         )
     return request

@@ -58,7 +58,7 @@ _GPU_NAMES = {**{vendor.kind: vendor.software for vendor in VENDORS}, "cpu": "CP
 
 def _of_kinds(venv: Path, record: Mapping[str, Any], node: RunsOn) -> Iterator[str]:
     if record.get("arch") and node.arch and record["arch"] != node.arch:
-        yield f"{venv} was built for {record['arch']}, and the nodes are {node.arch}: build it there, with --job"
+        yield f"{venv} was built for {record['arch']}, but the nodes are {node.arch}: build it on a node, with --job"
     if not record.get("torch") or not node.gpus or node.gpu_kind is None:
         return
     built_for = kind_of_version(record) or "cpu"

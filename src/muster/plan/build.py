@@ -137,7 +137,7 @@ def make_plan(
     return plan
 
 
-_COMMENT = Reason("by this Muster finds the job again, also when sbatch had no answer")
+_COMMENT = Reason("Muster finds the job by this, even if sbatch got no answer")
 
 
 def _check_signal(flags: Iterable[tuple[str, str | None, str]], launcher: Launcher) -> None:
@@ -275,7 +275,7 @@ def _refuse_unknown_address(plan: Plan) -> None:
     """Where a name alone does not do, it is looked up on the allocation's first node: that has to be rank 0's."""
     if plan.rendezvous.rule and narrows(plan.step_flags):
         raise RequestError(
-            f"the site {plan.site} wants the address of rank 0, and which node of the allocation it runs on is open",
+            f"the site {plan.site} needs the address of rank 0, but its node in the allocation is not known yet",
             hint="--master-addr HOST, or -N alone",
         )
 
@@ -290,8 +290,8 @@ def _rendezvous(request: Request, terms: Terms, shape: Shape) -> Rendezvous:
             )
         if shape.nodes > 1 and (address.startswith("127.") or address in {"localhost", "::1"}):
             raise RequestError(
-                f"--master-addr {address} is every node's own address, and there are {shape.nodes} nodes",
-                hint="leave it away, or name the first host",
+                f"--master-addr {address} means another host on every node, but there are {shape.nodes} nodes",
+                hint="omit it, or name the first host",
             )
     low, high = request.port_range or (terms.ports.low, terms.ports.high)
     if request.master_port is not None:
@@ -343,7 +343,7 @@ def _notes(
         notes.append(Note(launcher.many_nodes_note))
     if node.gpus and not shape.gpus_per_node and not request.given("gpus_per_node"):
         notes.append(
-            Note(f"no GPU is asked for, and a node here has {node.gpus}: -g {node.gpus}, or -g 0", warning=True)
+            Note(f"no GPU is asked for, but a node here has {node.gpus}: -g {node.gpus}, or -g 0", warning=True)
         )
     if request.visibility == "one":
         notes.append(

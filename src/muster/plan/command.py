@@ -18,14 +18,14 @@ _BRING_PYTHON = {"env", "uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi",
 def resolve_command(command: Sequence[str], python: str | None) -> tuple[tuple[str, ...], str | None]:
     """The command that each rank runs, and one line of news where it is not what was typed."""
     if not command:
-        raise RequestError("there is no command to run", hint="muster run -N 2 -g 4 -- python train.py")
+        raise RequestError("no command was given", hint="muster run -N 2 -g 4 -- python train.py")
     words = tuple(command)
     if words[0] == "":
         raise RequestError("the command's first word is empty", hint="give the program's name")
     if words[0].startswith("-"):
         raise RequestError(
             f"the command begins with {words[0]}, which no shell takes for a program",
-            hint=f"an option of ours stands before --; a program of that name is ./{words[0]}",
+            hint=f"options of Muster stand before --; a program of that name is ./{words[0]}",
         )
     launcher = nested_launcher(words)
     if launcher is not None:

@@ -32,7 +32,7 @@ _WITHOUT_SLURM = (
     *("mem", "exclusive", "time", "account", "partition", "qos", "trial", "constraint", "nodelist", "exclude"),
     *("distribution", "sbatch", "srun", "mpi"),
 )
-_HERE_HINTS = {"time": "leave it out, or: timeout 30m muster run …", "mpi": "leave it out, or --launcher mpirun"}
+_HERE_HINTS = {"time": "omit it, or type: timeout 30m muster run …", "mpi": "omit it, or use --launcher mpirun"}
 _PMI_OF = {
     "nccl-slurm-pmi": "--mpi pmi2",
     "nccl-mpi": "--launcher mpirun, or --mpi pmix",
@@ -91,21 +91,25 @@ def _typed(request: Request, field: str) -> bool:
 def _of_launcher(request: Request, launcher: Launcher) -> Iterator[tuple[str, str, str]]:
     blocks = (request.distribution or "block").partition(":")[0] in {"block", "*"}
     if launcher.leaves_daemons and not blocks:
-        why = f"{launcher.name} fills one node after the other, and knows no other order"
-        yield request.origin("distribution"), why, "--launcher srun, or leave it out"
+        why = f"{launcher.name} can only fill one node after the other"
+        yield request.origin("distribution"), why, "use --launcher srun, or omit it"
     if _is_program(launcher):
         for field in ("mpi", "srun"):
             if _typed(request, field):
                 yield request.origin(field), f"it is for srun, and {launcher.name} starts the ranks", "--launcher srun"
     if _typed(request, "per_rank_files") and not launcher.rank_tasks:
-        yield request.origin("per_rank_files"), f"{launcher.name} writes one file", "--launcher srun, or leave it out"
+        yield request.origin("per_rank_files"), f"{launcher.name} writes one file", "use --launcher srun, or omit it"
 
 
 def _of_run(request: Request) -> Iterator[tuple[str, str, str]]:
     shown = {"output": "muster run … >FILE", "error": "muster run … 2>FILE", "per_rank_files": "muster submit"}
     for field, hint in shown.items():
         if _typed(request, field):
-            yield request.origin(field), "muster run shows what the ranks say where it was typed", hint
+            yield (
+                request.origin(field),
+                "muster run shows what the ranks write on the terminal where it was typed",
+                hint,
+            )
     if _typed(request, "requeue"):
         yield (
             request.origin("requeue"),
@@ -117,12 +121,12 @@ def _of_run(request: Request) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_here(request: Request, launcher: Launcher) -> Iterator[tuple[str, str, str]]:
-    why = "it is for Slurm, and this run is on this machine without it"
+    why = "it is for Slurm, but this run is on this machine without Slurm"
     for field in _WITHOUT_SLURM:
         if _typed(request, field):
             yield request.origin(field), why, _HERE_HINTS.get(field, "leave it out")
     if _typed(request, "gres") and "gpu" not in (request.gres or ""):
-        yield request.origin("gres"), why, "leave it out; -g N for GPUs"
+        yield request.origin("gres"), why, "omit it; use -g N for GPUs"
     for field in ("module", "module_use"):
         if _typed(request, field) and launcher.starter(Engine.HERE) is Starter.MUSTER:
             yield (
@@ -135,8 +139,8 @@ def _of_here(request: Request, launcher: Launcher) -> Iterator[tuple[str, str, s
 def _of_allocation(
     request: Request, more: MoreFlags, launcher: Launcher, environment: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    job = f"this stands in job {environment.get('SLURM_JOB_ID', '')}"
-    leave = "leave it out, or type it outside of the allocation"
+    job = f"this runs inside job {environment.get('SLURM_JOB_ID', '')}"
+    leave = "omit it, or type the command outside of the allocation"
     for field, variable in _OF_THE_JOB.items():
         has, asked = environment.get(variable, ""), getattr(request, field)
         if _typed(request, field) and asked != has:
@@ -146,13 +150,13 @@ def _of_allocation(
             yield request.origin(field), f"{job}, whose nodes are settled", leave
     for _, _, origin in more:
         if origin.startswith("-"):
-            yield origin, f"{job}, and sbatch asks for no other", "--srun=FLAG, for the step; or leave it out"
+            yield origin, f"{job}, and sbatch asks for no other", "use --srun=FLAG for the step, or omit it"
     for field in (*_OF_STEPS_TOO, "gres") if _is_program(launcher) else ():
         if _typed(request, field):
             yield (
                 request.origin(field),
                 f"{job}, over all of whose nodes {launcher.site_name} starts",
-                "--launcher srun, or leave it out",
+                "use --launcher srun, or omit it",
             )
 
 

@@ -47,7 +47,7 @@ def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variab
         name, equals, value = assignment.partition("=")
         reason = Reason("set by you", f"--env {shown(assignment)}")
         if name in _OURS:
-            raise RequestError(f"--env {name}: every rank has its own {name}", hint="leave it away: Muster sets it")
+            raise RequestError(f"--env {name}: every rank has its own {name}", hint="omit it: Muster sets it")
         if name in {"MASTER_ADDR", "MASTER_PORT"}:
             option = name.lower().replace("_", "-")
             raise RequestError(
@@ -61,7 +61,7 @@ def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variab
         else:
             raise RequestError(f"--env {name}: your environment has no {name}", hint=f"--env {name}=VALUE")
     for name in request.unset_env:
-        found[name] = Variable(name, None, Reason("taken away by you", f"--unset-env {name}"))
+        found[name] = Variable(name, None, Reason("unset by you", f"--unset-env {name}"))
     return tuple(hide(each) for each in found.values())
 
 
@@ -113,7 +113,7 @@ def _resolver() -> Iterator[tuple[str, Variable]]:
         "torch's store looks up the name of every rank that connects: a name server that is silent would cost 10 s; "
         "three tries of a second, for one packet may be lost",
         "muster",
-        "leave it out with --unset-env RES_OPTIONS",
+        "omit it with --unset-env RES_OPTIONS",
     )
     yield "RES_OPTIONS", Variable("RES_OPTIONS", "timeout:1 attempts:3", reason)
 
@@ -139,7 +139,7 @@ def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]
     if known.purge is not False:
         yield Prelude(
             ("module", "purge"),
-            reason_for(site, "modules.purge", "nothing of the submitting shell's modules stays"),
+            reason_for(site, "modules.purge", "the modules of the submitting shell are unloaded"),
             "module purge failed",
             "module list shows what is loaded",
         )
@@ -196,5 +196,5 @@ def _module_command(init: tuple[str, ...] | None) -> Prelude:
         (Fragment(f"command -v module >/dev/null || {{ {reads}; }}"),),
         Reason("a batch shell may not know `module` yet"),
         f"this host has no modules: {', '.join(files)} cannot be read",
-        "leave --module away, or correct the site profile",
+        "omit --module, or correct the site profile",
     )

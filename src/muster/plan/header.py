@@ -25,7 +25,7 @@ def make_directives(
             raise RequestError(f"{found['requeue'].reason.origin} and {origin} contradict each other", hint="give one")
         if name in found and found[name].value != value:
             message = f"{origin} and --{name}={found[name].value} ({found[name].reason.origin}) contradict each other"
-            raise RequestError(message, hint="leave one of them away")
+            raise RequestError(message, hint="omit one of them")
         found[name] = Directive(name, value, Reason("set by you", origin))
     return tuple(found.values())
 
@@ -53,14 +53,16 @@ def _requeue(request: Request, terms: Terms) -> Iterator[Directive]:
     """Whether Slurm may run the job again: only where somebody asked for it, or the site leaves no choice."""
     if terms.requeue == "never" and request.requeue:
         raise RequestError(
-            f"{request.origin('requeue')}: {terms.requeue_reason.text}", hint="leave it out; submit the job once more"
+            f"{request.origin('requeue')}: {terms.requeue_reason.text}", hint="omit it, and submit the job again"
         )
     if request.requeue or terms.requeue == "always":
         if not request.requeue:
             yield Directive("requeue", None, terms.requeue_reason)
-        yield Directive("open-mode", "append", Reason("what the first run said stays when the job runs again"))
+        yield Directive("open-mode", "append", Reason("the output of the first run stays when the job runs again"))
     else:
-        yield Directive("no-requeue", None, Reason("a training does not begin anew unasked: --requeue asks for it"))
+        yield Directive(
+            "no-requeue", None, Reason("a training starts again from the beginning only if --requeue asks for it")
+        )
 
 
 def _as_written(request: Request) -> Iterator[Directive]:

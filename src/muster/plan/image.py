@@ -35,7 +35,7 @@ def use_image(
     if reference is None:
         if request.bind or request.engine not in {None, "none"}:
             option = "bind" if request.bind else "engine"
-            raise RequestError(f"--{option} says how an image runs, and there is none", hint="--image X.sif")
+            raise RequestError(f"--{option} is for an image, but no image is named", hint="--image X.sif")
         return ImageUse("none", None, Reason("no image was asked for"))
     seen = facts.image or ImageFacts()
     found = find_image(reference, seen)
@@ -146,13 +146,14 @@ def _check_launch(use: ImageUse, engine: ImageEngine, launcher: Launcher, place:
     if engine.in_step and launcher.starter(place) is not Starter.STEP:
         where = "without Slurm" if place is Engine.HERE else f"under {launcher.site_name}"
         raise RequestError(
-            f"{use.engine} lives in srun, and {where} there is none", hint="--launcher srun, or --engine apptainer"
+            f"{use.engine} lives in srun, but {where} there is none", hint="--launcher srun, or --engine apptainer"
         )
     inside = engine.needs_sh or launcher.needs_sh_in_image or use.activation
     if inside and seen.has_sh is False:
         why = launcher.needs_sh_in_image or f"{use.engine} needs it"
         raise RequestError(
-            f"the image {use.image} has no sh, and {why}", hint="--launcher srun with apptainer needs none in the image"
+            f"the image {use.image} has no sh, and {why}",
+            hint="--launcher srun with apptainer does not need it in the image",
         )
 
 
@@ -161,8 +162,8 @@ def _check_names(use: ImageUse, engine: ImageEngine) -> None:
     for mount in use.mounts:
         if set(mount.source + mount.target) & set(engine.separators):
             raise RequestError(
-                f"{use.engine} cannot bind {mount.source}: its name holds a colon or a comma",
-                hint="work in a directory without, or use --engine apptainer",
+                f"{use.engine} cannot bind {mount.source}: its name contains a colon or a comma",
+                hint="work in a directory without these characters, or use --engine apptainer",
             )
 
 
@@ -173,11 +174,11 @@ def _check_machine(
     image = seen.arch or (reference.of_site.arch if reference.of_site else None)
     if node and image and node != image:
         where = "this machine" if place is Engine.HERE else f"a node of {site.name}"
-        raise RequestError(f"the image {use.image} is for {image}, and {where} is {node}", hint=f"build it for {node}")
+        raise RequestError(f"the image {use.image} is for {image}, but {where} is {node}", hint=f"build it for {node}")
     if use.kind == "registry" and site.profile.network.internet in {"none", "none-even-login"}:
         raise RequestError(
-            f"{use.image} would be pulled by the nodes, and those of {site.name} have no way out",
-            hint="pull it where there is one, and give the file",
+            f"{use.image} would be pulled by the nodes, but the nodes of {site.name} cannot reach the internet",
+            hint="pull it on a host that can, and give the file",
         )
 
 
@@ -189,7 +190,7 @@ def _check_gpus(use: ImageUse, seen: ImageFacts, reference: Reference, gpu_kind:
     if job.gpus_per_node and made_for in _GPU_NAMES and gpu_kind in _GPU_NAMES and made_for != gpu_kind:
         what = f"image {use.image}" if use.venv is None else f"torch in {use.venv}"
         raise RequestError(
-            f"the {what} is made for {_GPU_NAMES[made_for]}, and the nodes have {_GPU_NAMES[gpu_kind]} GPUs",
+            f"the {what} is made for {_GPU_NAMES[made_for]}, but the nodes have {_GPU_NAMES[gpu_kind]} GPUs",
             hint=f"one with torch for {_GPU_NAMES[gpu_kind]}, or -g 0 to run without GPUs",
         )
 
@@ -213,11 +214,11 @@ def _check_venv(use: ImageUse, seen: ImageFacts) -> None:
         raise RequestError(
             f"the virtual environment {use.venv} stands on {found.base} of Python {found.version}, "
             f"which the image {use.image} does not have",
-            hint="make it with the Python of the image, or --bind the Python that it was made with",
+            hint="make the environment with the Python of the image, or --bind the Python that it was made with",
         )
     if seen.glibc is not None and found.glibc is not None and found.glibc > seen.glibc:
         raise RequestError(
-            f"the image {use.image} has glibc {_dotted(seen.glibc)}, and packages of the virtual environment "
+            f"the image {use.image} has glibc {_dotted(seen.glibc)}, but packages of the virtual environment "
             f"{use.venv} need {_dotted(found.glibc)}",
             hint="make it in the image, or with --glibc of muster build lock",
         )
@@ -229,9 +230,9 @@ def _check_libraries(use: ImageUse, seen: ImageFacts) -> None:
     for path, needed in sorted(seen.glibc_needed.items()):
         if seen.glibc is not None and path in bound and needed > seen.glibc:
             raise RequestError(
-                f"the image {use.image} has glibc {_dotted(seen.glibc)}, and the host's {path}, "
-                f"which is bound into it, needs {_dotted(needed)}",
-                hint="build the image on a newer base: the fabric of this site is reached through that library",
+                f"the image {use.image} has glibc {_dotted(seen.glibc)}, but {path} of the host, "
+                f"which is bound into the image, needs {_dotted(needed)}",
+                hint="build the image on a newer base: the ranks reach the fabric of this site through that library",
             )
 
 

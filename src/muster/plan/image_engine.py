@@ -58,7 +58,7 @@ def reference_of(request: Request, site: Site, facts: Facts) -> Reference | None
         return Reference(f"docker://{text}", "registry", None, kept)
     if "://" in text:
         raise RequestError(
-            f"--image {text}: of the addresses only docker:// is known", hint="docker://REGISTRY/NAME:TAG"
+            f"--image {text}: docker:// is the only known kind of address", hint="docker://REGISTRY/NAME:TAG"
         )
     path = PurePosixPath(facts.working_directory) / without_tilde(text, facts.home)
     return Reference(text, spelled, str(path), kept)
@@ -96,9 +96,11 @@ def find_image(reference: Reference, seen: ImageFacts) -> Found:
     if kind == "missing":
         raise RequestError(f"there is no image {text}", hint=f"looked for {reference.path}")
     if seen.broken is not None:
-        raise RequestError(f"the image {text} cannot be used: {seen.broken}", hint="pull, copy or build it again")
+        raise RequestError(
+            f"the image {text} cannot be used: {seen.broken}", hint="pull, copy or build the image again"
+        )
     if kind in {"directory", "file"}:
-        what = "a directory without programs" if kind == "directory" else "no image that we know"
+        what = "a directory without programs" if kind == "directory" else "not a known kind of image"
         raise RequestError(f"{text} is {what}", hint="a .sif, a .sqsh, a sandbox with its bin/ and usr/, or an EDF")
     return Found(kind or reference.kind or "sandbox", reference.path)
 
@@ -122,7 +124,7 @@ def choose_engine(
     if containers:
         offered = ", ".join(dict.fromkeys(each.engine for each in containers.values()))
         raise RequestError(
-            f"{_SHOWN[found.kind]} does not run at {site.name}, as far as we know; it has {offered}",
+            f"{_SHOWN[found.kind]} is not known to run at {site.name}, which offers {offered}",
             hint=f"give another form of the image; {_with(found.kind)}, where the nodes have that after all",
         )
     if found.kind == "edf" and reference.kind is None:

@@ -37,7 +37,7 @@ def check_places(use: ImageUse, working_directory: str, variables: Sequence[Vari
         return
     if use.kind == "sandbox" and PurePosixPath(working_directory).is_relative_to(use.image):
         raise RequestError(
-            f"the working directory {working_directory} lies in the image, and run directories are made there",
+            f"the working directory {working_directory} is in the image, but Muster has to make run directories there",
             hint="go to a directory of yours, or give one with --chdir",
         )
     for variable in variables:
@@ -46,7 +46,7 @@ def check_places(use: ImageUse, working_directory: str, variables: Sequence[Vari
             continue
         if not covered(value, use.mounts):
             raise RequestError(
-                f"{variable.name}={value} lies in the image, which cannot be written",
+                f"{variable.name}={value} is in the image, which is read-only",
                 hint=f"--env {variable.name}={{node_tmp}}/{variable.name.lower()}, or --bind {value}",
             )
 
@@ -59,9 +59,9 @@ def image_notes(use: ImageUse, seen: ImageFacts | None, words: Sequence[Word], *
     yield from _unseen(use, seen, words)
     for mount in use.mounts if seen.machine else ():
         if mount.reason.origin.startswith("--bind") and mount.source not in seen.real_paths:
-            yield Note(f"{mount.source} is not there on this host: each node looks before it starts", warning=True)
+            yield Note(f"{mount.source} does not exist on this host: each node checks before it starts", warning=True)
     if gpus and use.venv is None and seen.made_for == "cpu":
-        yield Note(f"the torch in the image {use.image} is built for CPUs, and GPUs are asked for", warning=True)
+        yield Note(f"the torch in the image {use.image} is built for CPUs, but GPUs are asked for", warning=True)
     if use.kind == "registry" and use.program:
         yield Note("every node pulls the image when its first rank starts; a .sif is pulled once", warning=True)
 
@@ -72,4 +72,4 @@ def _unseen(use: ImageUse, seen: ImageFacts, words: Sequence[Word]) -> Iterator[
         here = path in seen.real_paths and path not in seen.inside
         if here and not of_system and not covered(path, use.mounts):
             folder = str(PurePosixPath(path).parent) if PurePosixPath(path).suffix else path
-            yield Note(f"{path} is there on this host and not in the image: --bind {folder}", warning=True)
+            yield Note(f"{path} exists on this host, but not in the image: --bind {folder}", warning=True)

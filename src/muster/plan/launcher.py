@@ -56,13 +56,13 @@ def pmi_of(request: Request, site: Site, stack: str | None) -> str:
     asked = request.launcher.capitalize()
     if request.mpi == "none":
         raise RequestError(
-            f"--mpi none starts each of {asked}'s ranks as a world of its own",
-            hint="--mpi pmix or --mpi pmi2; where mpirun may be used, leave it away and mpirun starts them",
+            f"with --mpi none each rank of {asked} would run alone",
+            hint="--mpi pmix or --mpi pmi2; where mpirun may be used, omit it, and mpirun starts them",
         )
     pmi = request.mpi or launch.mpi_by_stack.get(stack or "") or launch.mpi
     if pmi is None or pmi == "none":
         raise RequestError(
-            f"the profile of {site.name} does not say by which PMI srun starts ranks of MPI, and {asked} needs one",
+            f"the profile of {site.name} does not name the PMI by which srun starts MPI ranks, but {asked} needs one",
             hint="--mpi pmix or --mpi pmi2, whichever your MPI was built with; srun --mpi=list shows what is there",
         )
     return pmi

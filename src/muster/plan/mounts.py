@@ -81,7 +81,7 @@ def _asked_for(request: Request, facts: Facts) -> Iterator[Mount]:
             raise RequestError(f"--bind {text} is not SRC[:DST[:ro]]", hint="a path with a colon cannot be bound")
         absolute = PurePosixPath(facts.working_directory) / without_tilde(source, facts.home)
         if target and not target.startswith("/"):
-            raise RequestError(f"--bind {text}: {target} is no absolute path", hint=f"--bind {source}:/{target}")
+            raise RequestError(f"--bind {text}: {target} is not an absolute path", hint=f"--bind {source}:/{target}")
         yield Mount(str(absolute), target or str(absolute), Reason("set by you", f"--bind {text}"), mode == "ro")
 
 

@@ -83,7 +83,7 @@ def _refuse_without_mpi(script: ScriptFacts, launcher: Launcher, mpi: str | None
     what = "Horovod" if _is_horovods(script) else "mpi4py"
     instead = "--launcher horovod" if what == "Horovod" else "--launcher mpirun, or --mpi pmix under srun"
     raise RequestError(
-        f"{script.path} takes its ranks from {what}, and {launcher.name} starts them without MPI: each would be alone",
+        f"{script.path} takes its ranks from {what}, but {launcher.name} starts them without MPI: each would be alone",
         hint=f"{instead} (srun --mpi=list shows what this Slurm has)" if launcher.rank_tasks else instead,
     )
 

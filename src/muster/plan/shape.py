@@ -25,17 +25,17 @@ def make_shape(request: Request, node: NodeShape, *, gpus_asked: int | None = No
     reasons: dict[str, Reason] = {}
     nodes = request.nodes or 1
     reasons["nodes"] = (
-        Reason("as asked", request.origin("nodes")) if request.nodes else Reason("one node if none is asked")
+        Reason("as asked", request.origin("nodes")) if request.nodes else Reason("one node, unless more are asked for")
     )
     gpus = _gpus(request, node, gpus_asked, reasons)
     ranks = _ranks(request, gpus, reasons)
     if gpus and ranks > gpus:
-        message = f"{ranks} ranks per node need {ranks} GPUs per node, and {gpus} are asked for"
+        message = f"{ranks} ranks per node need {ranks} GPUs per node, but {gpus} are asked for"
         raise RequestError(message, hint=f"--ntasks-per-node {gpus}, or --gpus-per-node {ranks}")
     cpus = _cpus(request, node, ranks, gpus, reasons)
     if cpus and node.cpus and ranks * cpus > node.cpus:
         message = (
-            f"{ranks} ranks × {cpus} CPUs = {ranks * cpus} CPUs per node, and a node has {node.cpus} ({node.origin})"
+            f"{ranks} ranks × {cpus} CPUs = {ranks * cpus} CPUs per node, but a node has {node.cpus} ({node.origin})"
         )
         raise RequestError(message, hint=f"--cpus-per-task {max(1, node.cpus // ranks)}")
     return Shape(nodes, ranks, gpus, cpus, tuple(reasons.items()))
@@ -50,7 +50,7 @@ def _gpus(request: Request, node: NodeShape, asked: int | None, reasons: dict[st
     gpus = asked if request.gpus_per_node is None else request.gpus_per_node
     if gpus is None and node.gpus and request.ntasks_per_node is None:
         reasons["gpus_per_node"] = Reason(
-            "all logical GPUs of a node, where nothing is asked (-g 0: none)", node.origin
+            "all logical GPUs of a node, unless another number is asked for (-g 0: none)", node.origin
         )
         return node.gpus
     if gpus is None:
@@ -58,8 +58,8 @@ def _gpus(request: Request, node: NodeShape, asked: int | None, reasons: dict[st
         return 0
     if node.gpus is not None and gpus > node.gpus:
         raise RequestError(
-            f"{gpus} GPUs per node are asked for, and a node has {node.gpus} ({node.origin})",
-            hint=f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "leave --gpus-per-node away",
+            f"{gpus} GPUs per node are asked for, but a node has {node.gpus} ({node.origin})",
+            hint=f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "omit --gpus-per-node",
         )
     where = "gpus_per_node" if request.gpus_per_node is not None else "gres"
     reasons["gpus_per_node"] = Reason("as asked", request.origin(where))
@@ -73,7 +73,7 @@ def _ranks(request: Request, gpus: int, reasons: dict[str, Reason]) -> int:
     if gpus:
         reasons["ntasks_per_node"] = Reason("one rank for each GPU")
         return gpus
-    reasons["ntasks_per_node"] = Reason("one rank: nothing was asked and the node has no GPU that we know of")
+    reasons["ntasks_per_node"] = Reason("one rank: no number was asked for, and no GPU of the node is known")
     return 1
 
 
@@ -86,5 +86,5 @@ def _cpus(request: Request, node: NodeShape, ranks: int, gpus: int, reasons: dic
         share = min(mine, node.cpus // ranks) if node.cpus else mine
         reasons["cpus_per_task"] = Reason("this rank's share of the node's cores", node.origin)
         return max(1, share)
-    reasons["cpus_per_task"] = Reason("not asked for, and no share is known: Slurm's default holds")
+    reasons["cpus_per_task"] = Reason("not asked for, and the share is not known: Slurm's default applies")
     return None

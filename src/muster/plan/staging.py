@@ -72,7 +72,7 @@ def _environment(
     if image.image is not None:
         if image.kind not in {"sif", "squashfs", "sandbox"}:
             raise RequestError(
-                f"--stage-env: the image {image.image} is no file or folder here",
+                f"--stage-env: the image {image.image} is not a file or folder on this host",
                 hint="muster build image --from … -o X.sif, then --image X.sif",
             )
         real = seen.real_paths.get(request.image or "", image.image)
@@ -81,7 +81,7 @@ def _environment(
     environment = environment_of(request, facts)
     if environment is None:
         raise RequestError(
-            "--stage-env, and the ranks have no environment of their own",
+            "--stage-env stages the ranks' environment, but they have none of their own",
             hint="--venv DIR, --conda ENV or --image X.sif; --stage PATH brings any folder",
         )
     if not seen.environment:
@@ -103,10 +103,10 @@ def _environment(
 def _data(name: str, seen: StagingFacts, directory: str) -> Staged:
     kind, path = seen.kinds.get(name, "missing"), seen.real_paths.get(name, name)
     if kind == "missing":
-        raise RequestError(f"--stage {name} is not there", hint="a folder or a file that this host sees")
+        raise RequestError(f"--stage {name} does not exist", hint="a folder or a file that this host sees")
     if directory in seen.real_paths and _lies_in(seen.real_paths[directory], path):
         raise RequestError(
-            f"--stage {name} holds the working directory, and what ranks write there would stay on the nodes",
+            f"--stage {name} contains the working directory: what ranks write there would stay on the nodes",
             hint="stage the folder of the data alone",
         )
     why = Reason("every rank reads it from its node's own disk", f"--stage {name}")
@@ -132,7 +132,7 @@ def _out(request: Request, facts: Facts, seen: StagingFacts) -> str | None:
         real = seen.real_paths.get(each)
         if real is not None and _lies_in(real, path):
             raise RequestError(
-                f"--stage-out {name} holds the working directory, and run directories are made there",
+                f"--stage-out {name} contains the working directory, where Muster makes the run directories",
                 hint="name a folder of its own: --stage-out out",
             )
     return path
@@ -150,9 +150,9 @@ def _folder(site: Site) -> tuple[Word, Reason]:
     """The nodes' own disk, by the profile: one that outlives the job is better than one that ends with it."""
     own = [(name, each) for name, each in site.profile.filesystems.items() if each.scope in {"node", "job"}]
     for name, each in sorted(own, key=lambda item: (bool(item[1].counts_as_memory), item[1].scope != "node")):
-        text = "the node's memory: what is staged counts against it" if each.counts_as_memory else each.use
+        text = "the node's memory: staged copies count against it" if each.counts_as_memory else each.use
         return _path(each.path), reason_for(site, f"filesystems.{name}.path", text)
-    return "/tmp", Reason("no profile names a disk of the nodes' own")  # noqa: S108  # what POSIX names
+    return "/tmp", Reason("no profile names a local disk of the nodes")  # noqa: S108  # what POSIX names
 
 
 _EXPANDED = re.compile(r"[/A-Za-z0-9_.-]|\$USER\b|\$SLURM_JOB_ID\b")
@@ -167,10 +167,10 @@ def staging_notes(request: Request, engine: Engine, staging: Staging | None, fac
     """What to know before pressing return."""
     asked = next((name for name in _OPTIONS if getattr(request, name)), None)
     if asked and engine is Engine.HERE:
-        yield Note(f"--{asked.replace('_', '-')}: without Slurm there is nothing to bring: all files are here")
+        yield Note(f"--{asked.replace('_', '-')}: without Slurm nothing is copied: all files are on this machine")
     seen = facts.staging
     if staging is not None and seen is not None and seen.kinds.get(request.stage_out or "") == "tree":
-        yield Note(f"--stage-out {request.stage_out}: to the ranks it is empty at the start")
+        yield Note(f"--stage-out {request.stage_out}: the ranks see an empty folder at the start")
 
 
 _PAYS_S = 60
@@ -205,7 +205,7 @@ def advice(site: Site, shape: Shape, things: list[Staged]) -> Iterator[tuple[str
     if not shared:
         yield (
             f"importing torch from the shared file system: {what}",
-            Reason("how many operations a second this site's file system answers is unknown, so no time is reckoned"),
+            Reason("how many operations a second this site's file system answers is unknown, so no time is computed"),
         )
         return
     for name, rate in shared.items():

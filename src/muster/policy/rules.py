@@ -132,10 +132,10 @@ def _open_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         if queue.nodes_max is not None and ask.nodes > queue.nodes_max:
-            message = f"{ask.nodes} nodes, and {name} allows {queue.nodes_max}"
+            message = f"{ask.nodes} nodes, but {name} allows {queue.nodes_max}"
             yield Refusal("nodes-max", message, _other_queue(profile, ask, name), f"{kind}.{name}.nodes_max")
         if queue.nodes_min is not None and ask.nodes < queue.nodes_min:
-            message = f"{ask.nodes} nodes, and {name} is for {queue.nodes_min} or more"
+            message = f"{ask.nodes} nodes, but {name} is for {queue.nodes_min} or more"
             yield Refusal("nodes-min", message, "use a queue for smaller jobs", f"{kind}.{name}.nodes_min")
 
 
@@ -165,7 +165,7 @@ def _time_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
             equation = f"{ask.nodes} nodes × {ask.time_s // 60} minutes = {ask.nodes * ask.time_s // 60} node-minutes"
             hint = f"--time {format_walltime(budget * 60 // ask.nodes)}"
             key = f"{kind}.{name}.node_minutes_max"
-            yield Refusal("node-minutes", f"{equation}, and {name} allows {budget}", hint, key)
+            yield Refusal("node-minutes", f"{equation}, but {name} allows {budget}", hint, key)
 
 
 def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -178,8 +178,8 @@ def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         return
     kind_name, node = found
     if ask.gpus_per_node > (node.gpus or 0):
-        message = f"{ask.gpus_per_node} GPUs per node, and a node has {node.gpus}"
-        hint = f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "leave --gpus-per-node away"
+        message = f"{ask.gpus_per_node} GPUs per node, but a node has {node.gpus}"
+        hint = f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "omit --gpus-per-node"
         yield Refusal("gpus-max", message, hint, f"nodes.{kind_name}.gpus")
 
 
@@ -215,7 +215,7 @@ def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         yield Refusal("cores-max", message, f"--cpus-per-task {max(1, usable // ask.ntasks_per_node)}", key)
     wanted = (node.cores_per_gpu or 0) * ask.gpus_per_node
     if node.cores_per_gpu_required and ask.gpus_per_node and asked != wanted:
-        message = f"{asked} CPUs for {ask.gpus_per_node} GPUs, and {profile.name} wants {node.cores_per_gpu} for each"
+        message = f"{asked} CPUs for {ask.gpus_per_node} GPUs, but {profile.name} wants {node.cores_per_gpu} for each"
         hint = f"--cpus-per-task {max(1, wanted // ask.ntasks_per_node)}"
         yield Refusal("cores-per-gpu", message, hint, f"nodes.{kind_name}.cores_per_gpu")
 
@@ -237,7 +237,7 @@ def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     pattern = profile.request.account_pattern
     if ask.account is not None and pattern and not re.fullmatch(pattern, ask.account):
         example = profile.request.account_example or pattern
-        message = f"{ask.account!r} is no account of {profile.name}: they look like {example}"
+        message = f"{ask.account!r} is not an account of {profile.name}: its accounts look like {example}"
         yield Refusal("account-form", message, f"--account {example}", "request.account_pattern")
         return
     found = node_of(profile, ask)

@@ -85,7 +85,7 @@ def _refuse_bad_address(address: str, one_node: bool) -> None:
             f"MASTER_ADDR holds host:port ({address!r})", f"set MASTER_ADDR={host} and MASTER_PORT={port} separately"
         )
     if any(character.isspace() or character in "/,[]$" for character in address):
-        raise WireupError(f"MASTER_ADDR holds {address!r}, which is no host name", "set it to the host of rank 0")
+        raise WireupError(f"MASTER_ADDR holds {address!r}, which is not a host name", "set it to the host of rank 0")
     if address in _THIS_MACHINE and not one_node:
         raise WireupError(
             f"MASTER_ADDR is {address}, but the ranks are on several hosts: each would wait for itself",
@@ -105,7 +105,7 @@ def published_port(environment: Mapping[str, str]) -> Optional[Tuple[int, str]]:
         if not text:
             continue
         if not (text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536):
-            raise WireupError(f"{variable} holds {text[:40]!r}, which is no port", "use a number from 1024 to 32767")
+            raise WireupError(f"{variable} holds {text[:40]!r}, which is not a port", "use a number from 1024 to 32767")
         return int(text), variable
     return None
 

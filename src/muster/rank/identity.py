@@ -85,7 +85,9 @@ def _named(family: Family, claims: List[_Claim], environment: Mapping[str, str])
     """The identity that one family gives, whatever the others say, unless it only numbers a higher one's agents."""
     missing = [name for name in family.marks if not environment.get(name)]
     if missing:
-        raise WireupError(f"{', '.join(missing)} is not set, so this is no rank of {family.title}", family.started_by)
+        raise WireupError(
+            f"{', '.join(missing)} is not set, so this is not a rank of {family.title}", family.started_by
+        )
     chosen = _claim(family, environment)
     for higher in claims:
         if higher.family.rank == chosen.family.rank:
@@ -123,7 +125,9 @@ def _claim(family: Family, environment: Mapping[str, str]) -> _Claim:
 
 def _number(variable: str, text: str) -> int:
     if not _is_number(text):
-        raise WireupError(f"{variable} holds {text[:40]!r}, which is no number", f"unset {variable}, or set it right")
+        raise WireupError(
+            f"{variable} holds {text[:40]!r}, which is not a number", f"unset {variable}, or set it right"
+        )
     return int(text)
 
 

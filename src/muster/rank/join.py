@@ -246,6 +246,6 @@ def _usable_torch() -> Torch:
     if dist.is_initialized():
         raise WireupError(
             "this process is in a process group already, and muster.world() makes its own",
-            "take init_process_group out of the script, or muster.world()",
+            "remove init_process_group from the script, or do not use muster.world()",
         )
     return facts

@@ -46,5 +46,5 @@ def method_named(name: str, environment: Mapping[str, str]) -> Method:
         if method.name == (asked or "auto"):
             return method if method.name == "auto" else method._replace(chosen=f"by {source}")
     raise WireupError(
-        f"{source} names {asked!r}, which is no wire-up method", "known: " + ", ".join(row.name for row in METHODS)
+        f"{source} names {asked!r}, which is not a wire-up method", "known: " + ", ".join(row.name for row in METHODS)
     )

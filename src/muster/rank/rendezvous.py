@@ -69,7 +69,7 @@ def _store_file(environment: Mapping[str, str], identity: Identity) -> str:
     directory = environment.get(contract.RUN_DIRECTORY, "")
     if not directory:
         raise WireupError(
-            "method nccl-file needs a directory that every rank sees, and MUSTER_RUN_DIR is not set",
+            "method nccl-file needs a directory that every rank sees, but MUSTER_RUN_DIR is not set",
             "start with muster run or muster submit, or set MUSTER_RUN_DIR to a fresh directory of this run",
         )
     path = Path(directory) / f"{scope(environment, identity).replace('/', '-')}.store"

@@ -127,7 +127,7 @@ def seconds_apart(environment: Mapping[str, str], size: int) -> float:
         if 0 <= float(asked) <= _LONGEST_STAGGER_S:
             return float(asked)
     raise WireupError(
-        f"{contract.STAGGER}={asked} is no time between two ranks", f"seconds, from 0 to {_LONGEST_STAGGER_S:g}"
+        f"{contract.STAGGER}={asked} is not a time between two ranks", f"seconds, from 0 to {_LONGEST_STAGGER_S:g}"
     )
 
 
@@ -202,7 +202,7 @@ def exchange(store: Store, name: str, mine: Any, *, rank: int, size: int, deadli
             store.add(f"{name}/read", 1)
     except RuntimeError as error:
         raise WireupError(
-            f"rank 0 went away while the ranks were joining ({error})", "its own message comes first; read that"
+            f"rank 0 went away while the ranks were joining ({error})", "read its own message first"
         ) from None
     if missing:
         raise MissingRanks(missing, records)

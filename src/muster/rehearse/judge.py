@@ -119,7 +119,7 @@ def _environment(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
     for name, text in wrong[:3]:
         yield Point(
             ok=False,
-            text=f"{text}, and the plan says otherwise",
+            text=f"{text}, which differs from the plan",
             hint="muster plan --as why says why",
             key=f"environment.{name}",
         )
@@ -144,11 +144,11 @@ def _masks(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
     masks = [int(each, 16) for each in flag.partition(":")[2].split(",")]
     told = {each.environment.get("SLURM_CPU_BIND_LIST", "") for each in seen}
     if any(one & other for place, one in enumerate(masks) for other in masks[:place]):
-        yield Point(ok=False, text="two CPU masks share a core", hint="mend the site's profile", key="binding.kind")
+        yield Point(ok=False, text="two CPU masks share a core", hint="correct the site's profile", key="binding.kind")
     elif {tuple(int(word, 16) for word in text.split(",") if word) for text in told} == {tuple(masks)}:
         yield Point(ok=True, text=f"srun took the {len(masks)} CPU masks, no core is in two of them")
     else:
-        text = f"srun was given {len(masks)} CPU masks, and the ranks tell of {told}"
+        text = f"srun was given {len(masks)} CPU masks, but the ranks report {told}"
         yield Point(ok=False, text=text, key="binding.kind")
 
 

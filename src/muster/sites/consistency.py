@@ -149,7 +149,7 @@ def _tables(node: Node, path: Path) -> Iterator[Broken]:
             yield Broken((*path, "gpu_numa"), f"names a domain beyond the {domains} of `numa`", "they count from 0")
     if node.gpus and node.cores_per_gpu and node.cores and node.gpus * node.cores_per_gpu > node.cores:
         product = f"{node.gpus} GPUs × {node.cores_per_gpu} cores = {node.gpus * node.cores_per_gpu}"
-        yield Broken((*path, "cores_per_gpu"), f"{product}, and the node has {node.cores}", "cores, not threads")
+        yield Broken((*path, "cores_per_gpu"), f"{product}, but the node has {node.cores}", "cores, not threads")
 
 
 def _queues(profile: Profile) -> Iterator[Broken]:
@@ -203,7 +203,7 @@ def _rules(profile: Profile) -> Iterator[Broken]:
         queue = profile.qos.get(rule.qos or "") or profile.partitions.get(rule.partition or "")
         if queue is not None and queue.nodes_max is not None and (rule.when.nodes_min or 1) > queue.nodes_max:
             message = (
-                f"never matches: it is for {rule.when.nodes_min} nodes or more, and its queue takes {queue.nodes_max}"
+                f"never matches: it is for {rule.when.nodes_min} nodes or more, but its queue takes {queue.nodes_max}"
             )
             yield Broken(path, message, "a queue for larger jobs")
 
@@ -243,9 +243,9 @@ def _launch(profile: Profile) -> Iterator[Broken]:
     if (meeting.port_low or 0) > (meeting.port_high or 65535):
         yield Broken(("rendezvous", "port_low"), "is above port_high", "low first")
     if meeting.host == "suffix" and not meeting.suffix:
-        yield Broken(("rendezvous", "host"), "is 'suffix', and no suffix is given", 'suffix = "i"')
+        yield Broken(("rendezvous", "host"), "is 'suffix', but no suffix is given", 'suffix = "i"')
     if meeting.host == "interface" and not meeting.interface:
-        yield Broken(("rendezvous", "host"), "is 'interface', and none is given", 'interface = "ib0"')
+        yield Broken(("rendezvous", "host"), "is 'interface', but no interface is given", 'interface = "ib0"')
 
 
 def _environment(variables: Sequence[Variable]) -> Iterator[Broken]:
@@ -269,7 +269,7 @@ def _patterns(profile: Profile) -> Iterator[Broken]:
             try:
                 re.compile(text)
             except re.error as error:
-                yield Broken(("detect", key), f"{text!r} is no regular expression: {error}", "escape it with \\")
+                yield Broken(("detect", key), f"{text!r} is not a regular expression: {error}", "escape it with \\")
 
 
 def _unknown(path: Path, kind: str, name: str, known: Iterable[str]) -> Broken:

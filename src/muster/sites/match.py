@@ -60,7 +60,7 @@ def decide(
         raise ProfileError(
             f"{len(certain)} site profiles match this host: {each}",
             "site profiles",
-            hint=f"choose with --site {next(iter(certain))}, or mend the [detect] of one of them",
+            hint=f"choose with --site {next(iter(certain))}, or correct the [detect] of one of them",
         )
     for name, said in certain.items():
         return Sighting(name, said, hints)

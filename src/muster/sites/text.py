@@ -29,10 +29,10 @@ def read_text(path: Path) -> str:
         raise ProfileError("there is no such file", where, hint="muster site list shows the profiles") from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ProfileError(f"cannot be read: {reason}", where, hint="mend the file or its permissions") from None
+        raise ProfileError(f"cannot be read: {reason}", where, hint="correct the file or its permissions") from None
     if len(data) > _MAX_BYTES:
         raise ProfileError(
-            f"is larger than {_MAX_BYTES // 1000} kB: this is no site profile", where, hint="give a TOML profile"
+            f"is larger than {_MAX_BYTES // 1000} kB, too large for a site profile", where, hint="give a TOML profile"
         )
     try:
         return data.decode()

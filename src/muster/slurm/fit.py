@@ -98,7 +98,7 @@ def _misfits(wanted: Wanted, here: Sequence[NodeLine], where: str) -> Iterator[M
     out = sorted({node.name for node in here if node.is_out and (not wanted.named or node.name in wanted.named)})
     total = len({node.name for node in here})
     if wanted.nodes > total:
-        yield Misfit(f"{_nodes(wanted.nodes)} are asked for, and {where} has {total}", f"-N {total} or fewer")
+        yield Misfit(f"{_nodes(wanted.nodes)} are asked for, but {where} has {total}", f"-N {total} or fewer")
     for asked, most, spell, flag in (
         (wanted.gpus, max(node.gpus for node in here), "{} GPUs".format, "-g"),
         (wanted.cpus, max(node.cpus for node in here), "{} CPUs".format, "-c, or fewer ranks on a node"),
@@ -106,7 +106,7 @@ def _misfits(wanted: Wanted, here: Sequence[NodeLine], where: str) -> Iterator[M
     ):
         if asked > most:
             yield Misfit(
-                f"{spell(asked)} on each node are asked for, and no node of {where} has more than {spell(most)}",
+                f"{spell(asked)} on each node are asked for, but no node of {where} has more than {spell(most)}",
                 f"a smaller {flag}; muster queues shows the partitions and their nodes",
             )
     fitting = {
@@ -116,7 +116,7 @@ def _misfits(wanted: Wanted, here: Sequence[NodeLine], where: str) -> Iterator[M
     }
     if len(fitting) < wanted.nodes:
         yield Misfit(
-            f"{_nodes(wanted.nodes)} are asked for, and only {len(fitting)} of the {total} of {where} have all "
+            f"{_nodes(wanted.nodes)} are asked for, but only {len(fitting)} of the {total} of {where} have all "
             "that is asked of each",
             f"-N {len(fitting)}, or less of each node",
         )

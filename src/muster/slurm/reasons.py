@@ -45,8 +45,8 @@ class Reason(msgspec.Struct, frozen=True):
 
 _SMALLER = "fewer nodes (-N) or a shorter time (-t) let the job fit into a gap"
 _OTHER_PARTITION = "muster queues shows the partitions and their limits; scontrol update JobId=ID moves the job"
-_SUPPORT = "nothing of yours: if it stays so, write to the site's support with the job id"
-_RESUBMIT = "muster cancel ID, mend it, and submit again"
+_SUPPORT = "the fault is not yours: if it stays, write to the site's support with the job id"
+_RESUBMIT = "muster cancel ID, correct the request, and submit it again"
 
 _ITSELF, _USER, _STAFF, _ENDED = Clears.ITSELF, Clears.USER, Clears.STAFF, Clears.ENDED
 
@@ -55,8 +55,8 @@ _NAMED = (
     ("None", "Slurm gives no reason; it has not looked at the job yet", "wait a minute and ask again", _ITSELF),
     ("Priority", "jobs of higher priority are before it in this partition", _SMALLER, _ITSELF),
     ("Resources", "it is next in line, and waits until enough nodes are free", _SMALLER, _ITSELF),
-    ("Dependency", "it waits for the job named in its --dependency", "muster why on that job", _ITSELF),
-    ("DependencyNeverSatisfied", "the job it depends on ended otherwise than --dependency asks", _RESUBMIT, _USER),
+    ("Dependency", "it waits for the job in its --dependency", "muster why on that job", _ITSELF),
+    ("DependencyNeverSatisfied", "the job in its --dependency did not end as --dependency asks", _RESUBMIT, _USER),
     ("BeginTime", "the time that --begin asked for, or a requeue's pause, has not come", "it starts after it", _ITSELF),
     ("Licenses", "the licences it asks for are in use", "fewer of --licenses", _ITSELF),
     (
@@ -68,7 +68,7 @@ _NAMED = (
     ("ReservationDeleted", "the reservation it asked for was deleted", "submit it without --reservation", _USER),
     (
         "ReservationInvalid",
-        "the reservation it asked for is not there, or not yours",
+        "the reservation it asked for does not exist, or is not yours",
         "scontrol show reservation",
         _USER,
     ),
@@ -100,7 +100,7 @@ _NAMED = (
     ("JobHeldUser", "you have held it", "scontrol release ID", _USER),
     ("JobHeldAdmin", "the site's staff, or a rule of theirs, hold it", "ask the site's support why", _STAFF),
     ("JobHoldMaxRequeue", "it was put back into the queue too often, and is held", _RESUBMIT, _USER),
-    ("JobArrayTaskLimit", "as many tasks of its array run as --array=…%N lets", "a higher %N", _ITSELF),
+    ("JobArrayTaskLimit", "its array already runs as many tasks as --array=…%N allows", "a higher %N", _ITSELF),
     (
         "JobLaunchFailure",
         "it could not be started: its directory or its output file was not there, or a node failed",
@@ -121,8 +121,8 @@ _NAMED = (
     ("PowerReserved", "electrical power is reserved for others at that time", _SMALLER, _ITSELF),
     ("BlockMaxError", "its block of nodes had too many errors", _SUPPORT, _STAFF),
     ("BlockFreeAction", "its block of nodes is being freed", "wait a minute", _ITSELF),
-    ("InvalidAccount", "its account is not there, or was closed", "submit it with another -A", _USER),
-    ("InvalidQOS", "its QOS is not there, or is not yours", "submit it with another -q", _USER),
+    ("InvalidAccount", "its account does not exist, or was closed", "submit it with another -A", _USER),
+    ("InvalidQOS", "its QOS does not exist, or is not yours", "submit it with another -q", _USER),
     ("QOSNotAllowed", "its QOS is not for this partition or account", "another -q or -p", _USER),
     ("AccountNotAllowed", "its account may not use this partition", "another -A or -p", _USER),
     (
@@ -137,16 +137,16 @@ _NAMED = (
     ("QOSJobLimit", "its QOS runs as many jobs as it may", "it starts when one of them ends; another -q", _ITSELF),
     ("QOSResourceLimit", "its QOS uses as much as it may", "it starts when a job of it ends; another -q", _ITSELF),
     ("QOSTimeLimit", "its QOS has used up its time", "another -q", _USER),
-    ("QOSUsageThreshold", "your share is used up below what this QOS demands", "another -q, or wait", _ITSELF),
+    ("QOSUsageThreshold", "your remaining share is below what this QOS demands", "another -q, or wait", _ITSELF),
     ("MaxMemPerLimit", "it asks for more memory per CPU or node than the partition gives", "a smaller --mem", _USER),
     ("InvalidReason", "Slurm gives a reason that it does not know itself", _SUPPORT, Clears.STAFF),
     # 24.11 spells it so.
     ("InvaildReason", "Slurm gives a reason that it does not know itself", _SUPPORT, Clears.STAFF),
-    ("SystemFailure", "something of the cluster's failed: its file system, network or a daemon", _SUPPORT, _ENDED),
+    ("SystemFailure", "a part of the cluster failed: its file system, its network or a daemon", _SUPPORT, _ENDED),
     ("NonZeroExitCode", "the program ended with a status other than 0", "muster logs ID", _ENDED),
     ("RaisedSignal", "the program was ended by a signal", "muster logs ID", _ENDED),
     ("TimeLimit", "it reached its time limit", "a longer -t, or save checkpoints and go on from them", _ENDED),
-    ("InactiveLimit", "salloc was left alone too long", "sbatch, or muster submit, needs nobody to sit by", _ENDED),
+    ("InactiveLimit", "salloc was left alone too long", "sbatch and muster submit need nobody at the terminal", _ENDED),
     ("DeadLine", "it could not have ended before its --deadline", "a later --deadline, or a shorter -t", _ENDED),
     ("OutOfMemory", "a process used more memory than the job had", "more --mem, or fewer ranks per node", _ENDED),
 )

@@ -133,7 +133,7 @@ _REJECTIONS = (
         "this cluster knows no such generic resource",
         "sinfo -o '%G' lists them",
     ),
-    (r"invalid node name specified", "a node of --nodelist or --exclude is not there", "sinfo -N lists the nodes"),
+    (r"invalid node name specified", "a node of --nodelist or --exclude does not exist", "sinfo -N lists the nodes"),
     (
         r"job violates accounting/qos policy|qos[a-z]*limit|assoc[a-z]*limit|submit limit",
         "a limit of your account or QOS does not allow this job: number of jobs, size or time",
@@ -144,13 +144,17 @@ _REJECTIONS = (
         "this cluster has no such licence, or fewer of it",
         "scontrol show licenses lists them",
     ),
-    (r"requested reservation is invalid", "the reservation is not there, or not yours", "scontrol show reservation"),
+    (
+        r"requested reservation is invalid",
+        "the reservation does not exist, or is not yours",
+        "scontrol show reservation",
+    ),
     (r"requested partition configuration not available now", "the partition is down or too small now", "muster queues"),
     (r"unable to contact slurm controller|socket timed out", "the controller does not answer", "try again in a minute"),
-    (r"invalid dependency|job dependency problem", "the job of --dependency is not there", "muster jobs lists yours"),
+    (r"invalid dependency|job dependency problem", "the job of --dependency does not exist", "muster jobs lists yours"),
     (
         r"invalid --?[a-z-]+ specification|invalid numeric value|invalid time limit specification",
-        "the value of a flag is not one that Slurm reads",
+        "Slurm cannot read the value of a flag",
         "sbatch's manual shows the forms",
     ),
     (

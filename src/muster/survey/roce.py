@@ -63,5 +63,5 @@ def read_gids(text: str) -> Gids:
     common = set.intersection(*found.values())
     if not common:
         each = ", ".join(f"{device}: {min(usable)}" for device, usable in sorted(found.items()))
-        return Gids(None, f"the cards differ ({each}), and NCCL takes one number")
+        return Gids(None, f"the cards differ ({each}), but NCCL takes only one number")
     return Gids(min(common))

@@ -263,7 +263,7 @@ def _refuse_too_large(session: Session) -> None:
         needed = bytes_needed(collective, largest, session.world.size, False)
         if order["sizes_asked"] and needed > session.free:
             raise Refused(
-                "{} of {} bytes needs {} bytes on each rank, and the rank with the least memory has {} to give".format(
+                "{} of {} bytes needs {} bytes on each rank, but the rank with the least memory has only {}".format(
                     collective, largest, needed, session.free
                 )
             )

@@ -257,7 +257,7 @@ def _far_from_gpu(host: str, node: Node, seats: Sequence[Seat], world: World) ->
     return Finding(
         "binding",
         BROKEN,
-        f"rank {seat.rank} on {host} runs on CPUs {cpu_list(seat.cpus)}, and its GPU {seat.gpu} hangs on"
+        f"rank {seat.rank} on {host} runs on CPUs {cpu_list(seat.cpus)}, but its GPU {seat.gpu} hangs on"
         f" {cpu_list(near)}{more}",
         "bind by the site's masks (muster site show NAME), or srun --cpu-bind / --gpu-bind=closest",
         (host,),
@@ -294,7 +294,7 @@ def _far_from_card(host: str, node: Node, ranks: Sequence[Rank], seats: Sequence
                 WARNING,
                 f"NCCL_IB_HCA={wanted} leaves rank {seat.rank} on {host} no card beside its GPU {seat.gpu}"
                 f" (NUMA {domain}, where {near[0]['name']} hangs)",
-                "take NCCL_IB_HCA away: NCCL takes the nearest card of each GPU",
+                "unset NCCL_IB_HCA: NCCL takes the nearest card of each GPU",
                 (host,),
             )
     return None

@@ -36,7 +36,7 @@ def judge_software(world: World) -> Iterator[Finding]:
             yield Finding("versions", status, f"{name} differs: {told}", _SAME_NODES, tuple(odd))
 
 
-_SAME_NODES = "leave the odd node out (--exclude), or ask for one kind of node (-C)"
+_SAME_NODES = "exclude the node that differs (--exclude), or ask for one kind of node (-C)"
 
 
 def judge_login(world: World) -> Iterator[Finding]:

@@ -92,7 +92,7 @@ def judge_present(world: World) -> Iterator[Finding]:
             "devices",
             BROKEN,
             f"{hosts_in_words(missing)}: the driver shows {counts[missing[0]]} of {wanted} GPUs",
-            "leave the node out (--exclude) and tell the site's support",
+            "exclude the node (--exclude) and tell the site's support",
             tuple(missing),
         )
 
@@ -130,7 +130,7 @@ def judge_peers(world: World) -> Iterator[Finding]:
             )
 
 
-_SUPPORT = "leave the node out (--exclude) and tell the site's support"
+_SUPPORT = "exclude the node (--exclude) and tell the site's support"
 
 
 def _ill(node: Node, health: Health) -> Iterator[Finding]:
@@ -151,7 +151,7 @@ def _ill(node: Node, health: Health) -> Iterator[Finding]:
             node,
             WARNING,
             f"{where}: process {one.pid} ({one.name}) holds {one.memory} of it before the job has begun",
-            "end it if it is yours; else leave the node out and tell the site's support",
+            "end it if it is yours; else exclude the node and tell the site's support",
         )
     if health.exclusive:
         yield _of_node(

@@ -152,7 +152,7 @@ def meet(
                 _answer(connection, clock)
                 _send(connection, rank)
                 if _receive(connection) != {"heard": True}:
-                    return "rank 0 did not hear it"
+                    return "rank 0 did not receive it"
                 return _verdict(connection) if waits else None
         except ValueError:
             return "another program answers there"
@@ -170,7 +170,7 @@ def _verdict(connection: socket.socket) -> Optional[str]:
     try:
         return None if _receive(connection).get("go") is True else STOP
     except OSError:
-        return "rank 0 has gone before it told what it found"
+        return "rank 0 ended before it reported its verdict"
 
 
 def _listening(port: int) -> socket.socket:

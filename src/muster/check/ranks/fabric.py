@@ -43,7 +43,7 @@ def judge_interfaces(world: World) -> Iterator[Finding]:
 
 
 _REMEDY_ALL = "name an interface that the nodes have; `ip -brief address` in a job lists them"
-_REMEDY_SOME = "leave the node out (--exclude) and tell the site's support"
+_REMEDY_SOME = "exclude the node (--exclude) and tell the site's support"
 
 
 def _wanted(world: World) -> Dict[str, str]:
@@ -157,6 +157,6 @@ def _slow(hosts: Sequence[str], speed: float, what: str) -> Finding:
         "links",
         BROKEN,
         f"{hosts_in_words(hosts)}: {what} carries {speed / 1e6:.3g} MB/s",
-        "leave the node out (--exclude) and tell the site's support; muster bench --parts pairs measures every pair",
+        "exclude the node (--exclude) and tell the site's support; muster bench --parts pairs measures every pair",
         tuple(hosts),
     )

@@ -30,7 +30,7 @@ def judge_presence(world: World) -> Iterator[Finding]:
             "meeting",
             BROKEN,
             f"{hosts_in_words(silent)} did not come to rank 0 ({address}:{port}) in time",
-            "leave the node out (--exclude) and tell the site's support",
+            "exclude the node (--exclude) and tell the site's support",
             tuple(silent),
         )
     for trouble in dict.fromkeys(cut.values()):
@@ -39,7 +39,7 @@ def judge_presence(world: World) -> Iterator[Finding]:
             "meeting",
             BROKEN,
             f"{hosts_in_words(hosts)} cannot reach rank 0 at {address}:{port}: {trouble}",
-            "another --port-range where a firewall stands between nodes; else leave the node out (--exclude)",
+            "another --port-range where a firewall stands between nodes; else exclude the node (--exclude)",
             tuple(hosts),
         )
     missing = sorted(set(range(first["size"])) - {rank["rank"] for rank in world.ranks})
@@ -47,8 +47,8 @@ def judge_presence(world: World) -> Iterator[Finding]:
         yield Finding(
             "meeting",
             BROKEN,
-            f"{len(missing)} of {first['size']} ranks did not tell of themselves, rank {missing[0]} among them",
-            "look for its own words above, or in the job's output",
+            f"{len(missing)} of {first['size']} ranks did not report, rank {missing[0]} among them",
+            "look for its own message above, or in the job's output",
         )
 
 
@@ -68,7 +68,7 @@ def judge_port(world: World) -> Iterator[Finding]:
                 "port",
                 BROKEN,
                 f"rank 0 cannot listen on port {port} of {rank['host']}: {rank['squatter']}",
-                "leave --master-port away, or give a --port-range that is free",
+                "omit --master-port, or give a --port-range that is free",
                 (rank["host"],),
             )
 
@@ -116,7 +116,7 @@ def _own_loopback(world: World) -> Iterator[Finding]:
         yield Finding(
             "names",
             BROKEN,
-            f"{hosts_in_words(hosts)} knows itself by a loopback address only, and would give that to the others",
+            f"{hosts_in_words(hosts)} knows only a loopback address for its own name, and would tell it to the others",
             "GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME with the interface of the network (--env)",
             tuple(hosts),
         )

@@ -113,7 +113,7 @@ def judge_forks(world: World) -> Iterator[Finding]:
             WARNING,
             f"a data loader's forked worker crashes beside an open Slingshot card under kernel {kernel}, "
             f"on {hosts_in_words(hosts)}",
-            "two lines mend it, first under if __name__ == '__main__': import torch.multiprocessing and "
+            "two lines fix it, first under if __name__ == '__main__': import torch.multiprocessing and "
             "torch.multiprocessing.set_start_method('forkserver'); the script unchanged: "
             "--env CXI_FORK_SAFE=1 --env CXI_FORK_SAFE_HP=1",
             tuple(hosts),

@@ -40,10 +40,14 @@ CHECKS: Tuple[Check, ...] = (
     Check("meeting", "rendezvous", ("ranks",), "every host and every rank comes to rank 0", meeting.judge_presence),
     Check("port", "rendezvous", ("ranks",), "rank 0 can listen on the port of the rendezvous", meeting.judge_port),
     Check("names", "rendezvous", ("ranks",), "every node knows the others by the same addresses", meeting.judge_names),
-    Check("reverse names", "rendezvous", ("ranks",), "what torch's questions for names cost", meeting.judge_reverse),
+    Check("reverse names", "rendezvous", ("ranks",), "what torch's look-ups of names cost", meeting.judge_reverse),
     Check("clocks", "rendezvous", ("ranks",), "the clocks of the nodes agree", meeting.judge_clocks),
     Check(
-        "variables", "fabric", ("ranks",), "variables that contradict, or that nobody reads", variables.judge_variables
+        "variables",
+        "fabric",
+        ("ranks",),
+        "variables that contradict each other, or that no program reads",
+        variables.judge_variables,
     ),
     Check("variables that differ", "fabric", ("ranks",), "the same value on all ranks", variables.differing_variables),
     Check("RoCE address", "fabric", ("ranks",), "NCCL_IB_GID_INDEX is right on every node", variables.gid_index),
@@ -52,7 +56,7 @@ CHECKS: Tuple[Check, ...] = (
     Check("RDMA cards", "fabric", ("ranks",), "the same cards on every node, all active", fabric.judge_cards),
     Check("links", "fabric", ("ranks",), "the way from rank 0 to each node is not slow", fabric.judge_links),
     Check("devices", "devices", ("ranks",), "every rank has a GPU of its own", devices.judge_own_device),
-    Check("devices", "devices", ("ranks",), "as many GPUs on every node as asked for", devices.judge_present),
+    Check("devices", "devices", ("ranks",), "every node has as many GPUs as asked for", devices.judge_present),
     Check(
         "GPU health",
         "devices",

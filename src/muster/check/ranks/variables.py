@@ -77,7 +77,7 @@ def _master_port_in_address(environment: Environment, place: Place) -> Optional[
         return None
     return Said(
         BROKEN,
-        f"MASTER_ADDR={address} holds a port, and no host has that name",
+        f"MASTER_ADDR={address} holds a port, so it is not a host's name",
         "set the host alone; the port belongs into MASTER_PORT (--master-port)",
     )
 
@@ -108,7 +108,7 @@ def _quoted_net(environment: Environment, place: Place) -> Optional[Said]:
         return None
     return Said(
         BROKEN,
-        f"NCCL_NET={net}: the quotes are part of the value, and no network has that name",
+        f"NCCL_NET={net}: the quotes are part of the value, so it is not the name of a network",
         f"write it without the inner quotes: NCCL_NET={net[1:-1]}",
     )
 
@@ -130,8 +130,8 @@ def _no_plugin_for_net(environment: Environment, place: Place) -> Optional[Said]
         return None
     return Said(
         BROKEN,
-        f"NCCL_NET={net} is a plugin's network, and NCCL_NET_PLUGIN=none loads no plugin",
-        "take NCCL_NET_PLUGIN away",
+        f"NCCL_NET={net} is a plugin's network, but NCCL_NET_PLUGIN=none loads no plugin",
+        "unset NCCL_NET_PLUGIN",
     )
 
 
@@ -151,7 +151,7 @@ def _net_is_socket(environment: Environment, place: Place) -> Optional[Said]:
             return None  # its plugin speaks to that fabric, not NCCL's own InfiniBand transport
         return Said(
             BROKEN,
-            f"{' and '.join(said)}: NCCL is told to use TCP, and the nodes have {there}",
+            f"{' and '.join(said)}: NCCL is told to use TCP, but the nodes have {there}",
             f"take {' and '.join(each.partition('=')[0] for each in said)} away",
         )
     return None
@@ -169,7 +169,7 @@ def _provider_is_tcp(environment: Environment, place: Place) -> Optional[Said]:
     return Said(
         BROKEN,
         f"FI_PROVIDER={provider}: libfabric is told to use TCP on a {place.fabric} fabric",
-        "take FI_PROVIDER away, or name the fabric's own: cxi (Slingshot), efa, psm2, verbs",
+        "unset FI_PROVIDER, or name the fabric's own: cxi (Slingshot), efa, psm2, verbs",
     )
 
 
@@ -185,7 +185,7 @@ def _provider_of_another_fabric(environment: Environment, place: Place) -> Optio
     return Said(
         BROKEN,
         f"FI_PROVIDER={provider} is not the provider of {place.fabric}, which is {right[0]}",
-        "take FI_PROVIDER away",
+        "unset FI_PROVIDER",
     )
 
 
@@ -359,8 +359,8 @@ def _preloaded(environment: Environment, place: Place) -> Optional[Said]:
         return None
     return Said(
         WARNING,
-        f"LD_PRELOAD names {missing}, which is not there: every program complains, and what it was for is missing",
-        "take LD_PRELOAD away (--unset-env LD_PRELOAD), or load the module that brings the file",
+        f"LD_PRELOAD names {missing}, which does not exist: every program warns, and the library is missing",
+        "unset LD_PRELOAD (--unset-env LD_PRELOAD), or load the module that brings the file",
     )
 
 
@@ -370,7 +370,7 @@ def _python_home(environment: Environment, place: Place) -> Optional[Said]:
     return Said(
         WARNING,
         f"PYTHONHOME={environment['PYTHONHOME']}: every Python takes its library from there, an environment's too",
-        "take PYTHONHOME away",
+        "unset PYTHONHOME",
     )
 
 
@@ -472,7 +472,7 @@ def gid_index(world: World) -> Iterator[Finding]:
             yield Finding(
                 "RoCE address",
                 BROKEN,
-                f"NCCL_IB_GID_INDEX={text} is no RoCE v2 entry with an IPv4 address on {rank['host']} ({right})",
-                "take it away: NCCL 2.21 and later find the entry; or let the profile's rule choose it on the node",
+                f"NCCL_IB_GID_INDEX={text} is not a RoCE v2 entry with an IPv4 address on {rank['host']} ({right})",
+                "unset it: NCCL 2.21 and later find the entry; or let the profile's rule choose it on the node",
                 (rank["host"],),
             )

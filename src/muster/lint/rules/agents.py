@@ -200,7 +200,7 @@ def find_other_nodes(job: Job) -> Iterator[Hit]:
             continue
         if _under_step(job, launch) and not (launch.stage("step") or stage).has("-N", "--nodes"):
             place = _place(stage, "--nnodes", "--num_machines", "--num_nodes")
-            yield Hit(place, f"{stage.name} expects {text} nodes, and the job has {job.nodes}")
+            yield Hit(place, f"{stage.name} expects {text} nodes, but the job has {job.nodes}")
 
 
 @rule(
@@ -398,7 +398,7 @@ def find_two_agents(job: Job) -> Iterator[Hit]:
     "standalone-on-nodes",
     Severity.BREAKS,
     "--standalone over several nodes",
-    why="A standalone torchrun is a world of one node: several nodes train alone, and nobody says so.",
+    why="A standalone torchrun is a world of one node: several nodes train alone, without an error.",
     instead="Give --nnodes, --rdzv-backend=c10d and --rdzv-endpoint.",
     source=sources.TORCHRUN,
     bad=_HEAD + "srun --kill-on-bad-exit=1 torchrun --standalone --nproc-per-node=4 train.py\n",

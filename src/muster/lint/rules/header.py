@@ -542,7 +542,7 @@ def _trapped(job: Job) -> set[str]:
 @rule(
     "placeholder",
     Severity.BREAKS,
-    "a placeholder that nobody filled in",
+    "a placeholder that was not filled in",
     why="sbatch refuses an account, partition or path that is only an example's.",
     instead="Write your own value.",
     source=sources.SBATCH,

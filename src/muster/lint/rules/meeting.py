@@ -124,7 +124,7 @@ def find_node_lists(job: Job) -> Iterator[Hit]:
             for text in word.substitutions
         )
         if (set(word.names) & lists and not word.substitutions) or cut:
-            yield Hit(place, "the node list is not expanded: node[1-4] is no host")
+            yield Hit(place, "the node list is not expanded: node[1-4] is not a host")
 
 
 @rule(
@@ -259,7 +259,7 @@ def find_missing_ports(job: Job) -> Iterator[Hit]:
     "world-size-literal",
     Severity.FRAGILE,
     "the number of ranks as a literal",
-    why="When the header changes, the ranks wait for others that nobody starts, or some are too many.",
+    why="When the header changes, the ranks wait for ranks that do not exist, or some ranks are too many.",
     instead="Use Slurm's number: export WORLD_SIZE=$SLURM_NTASKS.",
     source=sources.SBATCH,
     bad=_HEAD + _FIRST + _PORT + "export WORLD_SIZE=8\n" + _STEP,

@@ -239,4 +239,4 @@ def find_local_rank_arguments(program: Program) -> Iterator[Hit]:
             and isinstance(first, ast.Constant)
             and first.value in {"--local_rank", "--local-rank"}
         ):
-            yield Hit(each.place, "nobody passes it, and LOCAL_RANK is not read")
+            yield Hit(each.place, "no launcher passes it, and LOCAL_RANK is not read")

@@ -76,7 +76,7 @@ def find_ib_timeouts(job: Job) -> Iterator[Hit]:
     "async-errors-off",
     Severity.HANGS,
     "torch's handling of NCCL errors is switched off",
-    why="With 0 nobody notices that a rank died in a collective: the others wait until the time limit.",
+    why="With 0 the death of a rank in a collective goes unnoticed: the others wait until the time limit.",
     instead="Remove it: the default (3) ends the process.",
     source="pytorch/pytorch docs/source/torch_nccl_environment_variables.md",
     bad=_HEAD + "export TORCH_NCCL_ASYNC_ERROR_HANDLING=0\n" + _STEP,
@@ -167,7 +167,7 @@ def find_renamed(job: Job) -> Iterator[Hit]:
 @rule(
     "variable-unread",
     Severity.BREAKS,
-    "a variable that nobody reads",
+    "a variable that no program reads",
     why="The name is wrong or was removed: setting it does nothing.",
     instead="Use the name that is read.",
     source=sources.NCCL,

@@ -21,7 +21,7 @@ job() {
     [ "$muster_nodes" -ge 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 12 more variables'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     module load "$(muster_first PrgEnv-gnu/8.7.0 PrgEnv-gnu)" || muster_stop \
         'module load PrgEnv-gnu/8.7.0 or PrgEnv-gnu failed' "$(muster_versions PrgEnv-gnu)"
     module load "$(muster_first cpe/26.03 cpe)" || muster_stop 'module load cpe/26.03 or cpe failed' \

@@ -20,7 +20,7 @@ job() {
     muster_begin /home/ada/project 4 24
     [ "$muster_nodes" -le 128 ] || muster_other_size 'the QOS qos_gpu_h100-t3 takes jobs of at most 128 nodes'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     muster_load arch/h100
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \

@@ -21,7 +21,7 @@ job() {
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 3 more variables'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     module load "$(muster_first Stages/2026 Stages/2025 Stages/2024)" || muster_stop \
         'module load Stages/2026 or Stages/2025 or Stages/2024 failed' "$(muster_versions Stages)"

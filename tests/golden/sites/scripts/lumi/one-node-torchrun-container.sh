@@ -22,7 +22,7 @@ job() {
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so was one more variable'
     [ "$muster_nodes" -lt 257 ] || muster_other_size 'NCCL_NET_GDR_LEVEL was decided for fewer than 257 nodes'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     module use /appl/local/laifs/modules || muster_stop 'module use /appl/local/laifs/modules failed' \
         'is the directory there?'

@@ -21,7 +21,7 @@ job() {
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 2 more variables'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     muster_load singularity
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"

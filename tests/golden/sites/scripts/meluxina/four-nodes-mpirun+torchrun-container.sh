@@ -19,7 +19,7 @@ job() {
     muster_begin /home/ada/project 4 16
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for 2 nodes or more'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     module load "$(muster_first Apptainer Apptainer/1.3.6-GCCcore-13.3.0 Apptainer/1.2.4-GCCcore-12.3.0)" || \
         muster_stop 'module load Apptainer or Apptainer/1.3.6-GCCcore-13.3.0 or Apptainer/1.2.4-GCCcore-12.3.0 failed' \

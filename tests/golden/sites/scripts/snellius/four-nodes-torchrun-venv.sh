@@ -18,7 +18,7 @@ job() {
     [ "$muster_nodes" -ge 2 ] || muster_other_size \
         'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so was one more variable'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     module load "$(muster_first 2025 2024 2023)" || muster_stop 'module load 2025 or 2024 or 2023 failed' \
         "$(muster_versions 2023)"

@@ -18,7 +18,7 @@ job() {
     [ "$muster_nodes" -ge 2 ] || muster_other_size \
         'PSM2_GPUDIRECT was decided for 2 nodes or more, and so were 2 more variables'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     module load "$(muster_first anaconda/Python-ML-2025a anaconda/Python-ML-2024b anaconda/2023a)" || muster_stop \
         'module load anaconda/Python-ML-2025a or anaconda/Python-ML-2024b or anaconda/2023a failed' \
