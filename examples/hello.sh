@@ -7,7 +7,7 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:ffb6c8a8248c
+#SBATCH --comment=muster:ef2b44c5224e
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {

@@ -7,7 +7,7 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:76b00d5397d9
+#SBATCH --comment=muster:fff543e9d85f
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {

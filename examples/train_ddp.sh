@@ -7,7 +7,7 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:6a65e9139590
+#SBATCH --comment=muster:c1e6ae04faf5
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {

@@ -7,7 +7,7 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:8976d903c2ae
+#SBATCH --comment=muster:37154f3fd9b0
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {

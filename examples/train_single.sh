@@ -7,7 +7,7 @@
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE
 #SBATCH --no-requeue
-#SBATCH --comment=muster:12bd4f602954
+#SBATCH --comment=muster:020a8159e3f7
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
