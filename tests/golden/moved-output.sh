@@ -148,24 +148,31 @@ muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
 }
 
-# Slurm may put the job back into the queue and run it again. Each attempt has its own logs and one line in
-# RUN/attempts: its number, its start time, its nodes, and the nodes of the attempt before that are down now.
+# The ranks may run again: Slurm puts the job back into the queue, or they start again in its allocation. Each attempt
+# has its own logs and one line in RUN/attempts: its number, its start time, its nodes, and the nodes of the attempt
+# before that are down now. $1: these, where the job knows them.
 # shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
 muster_attempt() {
-    local number=$((${SLURM_RESTART_COUNT:-0} + 1)) nodes='' lost='' began
+    local nodes='' lost='' began logs=$muster_run_dir/logs
     printf -v began '%(%s)T' -1
+    muster_number=$({ wc -l <"$muster_run_dir/attempts"; } 2>/dev/null)
+    muster_number=$((muster_number + 1))
     muster_may_run_again=1
-    if [ "$number" -gt 1 ]; then
+    if [ "$muster_number" -gt 1 ]; then
         nodes=$(tail -n 1 "$muster_run_dir/attempts" 2>/dev/null | cut -f 3)
-        [ -z "$nodes" ] || lost=$(sinfo --noheader --Node --nodes="$nodes" --states=down,fail,no_respond --format=%N 2>/dev/null |
-            sort -u | tr '\n' ' ')
-        if [ "$muster_output" = "$muster_run_dir/logs/batch.log" ]; then
-            muster_logs=$muster_run_dir/logs/attempt-$number
+        if [ "$#" -gt 0 ]; then
+            lost=$1
+        elif [ -n "$nodes" ]; then
+            lost=$(sinfo --noheader --Node --nodes="$nodes" --states=down,fail,no_respond --format=%N 2>/dev/null |
+                sort -u | tr '\n' ' ')
+        fi
+        if [ "$muster_output" = "$logs/batch.log" ]; then
+            muster_logs=$logs/attempt-$muster_number
             (umask 077 && mkdir -p "$muster_logs") || muster_stop "the directory $muster_logs cannot be made" 'is the disk full?'
             exec >>"$muster_logs/batch.log" 2>&1
         fi
     fi
-    (umask 077 && printf '%s\t%s\t%s\t%s\n' "$number" "$began" "$SLURM_JOB_NODELIST" "${lost% }" >>"$muster_run_dir/attempts")
+    (umask 077 && printf '%s\t%s\t%s\t%s\n' "$muster_number" "$began" "$SLURM_JOB_NODELIST" "${lost% }" >>"$muster_run_dir/attempts")
 }
 
 # Exports what was planned, for the prologue of every rank to compare with what it finds. NAME=VALUE becomes

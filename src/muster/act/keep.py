@@ -50,7 +50,7 @@ trap : INT TERM HUP
 printf 'started %s %s\\n' "$$" "$SLURM_JOB_NODELIST" >&{_TOLD}
 [ "$1" -eq 0 ] || exec <&{_INPUT} {_INPUT}<&-
 exec 2>&{_ERRORS} {_ERRORS}>&-
-bash /dev/fd/{_SCRIPT} {_TOLD}>&-
+bash -c 'printf "script %s\\n" "$$" >&{_TOLD}; exec bash /dev/fd/{_SCRIPT} {_TOLD}>&-'
 muster_status=$?
 printf 'ended %s\\n' "$muster_status" >&{_TOLD}
 exit "$muster_status"
@@ -315,6 +315,7 @@ class _Allocated(_Keeper):
         self.job: str | None = None
         self.started = False
         self.revoked = False
+        self.script: int | None = None
         self.guard = -1
         self.refusal: list[str] = []
         self._waits_since = time.monotonic()
@@ -345,6 +346,8 @@ class _Allocated(_Keeper):
                 self._send(signal.SIGTERM)
             _give_terminal(self.group)
             self._asked.say(f"job {self.job} runs on {nodes}")
+        elif word == "script":
+            self.script = int(rest)
         elif word == "ended":
             self.ended = int(rest)
 
@@ -355,6 +358,10 @@ class _Allocated(_Keeper):
         if number == signal.SIGTERM and self.started and self.job is not None and self._asked.steps_of_slurm:
             with _nothing() as nothing, suppress(MachineLacks):
                 spawn(cancel_softly(self.job), self._environment, files=dict.fromkeys(range(3), nothing))
+            # The script waits for its ranks, and then knows that they are not to start again.
+            with suppress(ProcessLookupError):
+                if self.script is not None:
+                    os.kill(self.script, signal.SIGTERM)
         else:
             super()._send(number)
 

@@ -20,6 +20,7 @@ __all__ = [
     "JSON_KEYS",
     "Case",
     "as_json",
+    "attempts_as_json",
     "cases",
     "cluster",
     "earlier_runs",
@@ -133,6 +134,16 @@ def earlier_runs(case: Case) -> list[str]:
     task = (case.job.shown_id if case.job else case.asked).partition("_")[2]
     waits = case.job is not None and case.job.state.phase is Phase.WAITING
     return list(ends_of_earlier(case.run, task if task.isdigit() else None, waits=waits))
+
+
+def attempts_as_json(case: Case) -> list[dict[str, Any]]:
+    """The attempts of a job of ours that has ended once at least, in their order."""
+    from muster.follow.attempts import folder_of, read_ends
+
+    if case.run is None:
+        return []
+    task = (case.job.shown_id if case.job else case.asked).partition("_")[2]
+    return [end.as_json() for end in read_ends(folder_of(case.run, task if task.isdigit() else None))]
 
 
 def _unknown(asked: str, answer: Answer) -> Exception:

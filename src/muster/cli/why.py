@@ -6,7 +6,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import Case, as_json, cases, earlier_runs, expected_start, job_ids, plain, scheduler, when
+from muster.cli.asking import (
+    Case,
+    as_json,
+    attempts_as_json,
+    cases,
+    earlier_runs,
+    expected_start,
+    job_ids,
+    plain,
+    scheduler,
+    when,
+)
 from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json
 from muster.cli.status import headline
@@ -199,6 +210,7 @@ def _as_json(case: Case) -> dict[str, Any]:
         "last_lines": [],
         "known_error": None,
         "warnings": [],
+        "attempts": attempts_as_json(case),
     }
     if job is not None and job.state.phase is Phase.WAITING:
         reason = job.reason

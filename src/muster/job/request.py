@@ -267,6 +267,26 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 10
 
+    restart: Annotated[
+        int,
+        option(
+            "--restart",
+            metavar="N",
+            parse=parse_count(0, 1000),
+            group="until it is done",
+            help="when a rank fails, start the same ranks again in the same allocation, N times at most",
+        ),
+    ] = 0
+    checkpoint: Annotated[
+        str | None,
+        option(
+            "--checkpoint",
+            metavar="DIR",
+            group="until it is done",
+            help="where the script saves: the newest whole checkpoint is passed on as MUSTER_CHECKPOINT",
+        ),
+    ] = None
+
     env: Annotated[
         tuple[str, ...],
         option(

@@ -141,6 +141,9 @@ class Launcher(ABC):
     keeps_signals: str = ""
     """Who gets the signal of sbatch's --signal in the place of the ranks; empty: the ranks do."""
 
+    tells_failure: Part = "told_srun"
+    """The shell part that finds the first failed rank in what was said, for a job that starts its ranks again."""
+
     many_nodes_note: str = ""
     """What the user should know of it where the job has several nodes."""
 

@@ -53,6 +53,7 @@ class ByMpirun(Launcher):
     # The words of Open MPI 4, of Open MPI 5 and of MPICH for the same.
     reaches_by_ssh = (("OMPI_MCA_plm", "rsh"), ("PRTE_MCA_plm", "ssh"), ("HYDRA_LAUNCHER", "ssh"))
     keeps_signals = "mpirun's daemons, which pass nothing on"
+    tells_failure = "told_mpirun"
     reads_status = "muster_hydra_status"
     """The function of the script that reads the status out of what was reported."""
 

@@ -62,6 +62,7 @@ class _OfTorchrun(Launcher):
     """What all launchers of torchrun's agents have in common."""
 
     agent = "torchrun"
+    tells_failure = "told_torchrun"
     keeps_signals = "torchrun's agents, which it ends with their ranks"
     needs_sh_in_image = "torchrun starts its ranks in the image"
     many_nodes_note = (
@@ -130,6 +131,7 @@ class MpirunTorchrun(_OfTorchrun, ByMpirun):
 
     name = "mpirun+torchrun"
     keeps_signals = ByMpirun.keeps_signals
+    tells_failure = _OfTorchrun.tells_failure
     reads_status = "muster_torchrun_status"
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:

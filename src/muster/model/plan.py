@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from muster.model.finish import Finish
 from muster.model.words import Word
 
 __all__ = [
@@ -308,3 +309,6 @@ class Plan(msgspec.Struct, frozen=True):
 
     cpu_flags: tuple[str, ...] = ()
     """What a CPU has to be able to do for what was compiled into the virtual environment, as /proc/cpuinfo says it."""
+
+    finish: Finish | None = None
+    """How the job goes on after something went wrong; None: it ends."""

@@ -19,6 +19,7 @@ from muster.plan.command import agent_python, pin_python, resolve_command
 from muster.plan.conditions import make_conditions
 from muster.plan.effect import flags_within, narrows, refuse_idle_options, refuse_wireup
 from muster.plan.environment import brings_torch, left_over, make_prelude, make_variables, stays_behind
+from muster.plan.finish import finish_variables, make_finish
 from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.launcher import choose_launcher, pmi_of
@@ -67,9 +68,10 @@ def make_plan(
     # Where no script stands before the ranks; an environment that is active is in their PATH already.
     here = engine is Engine.HERE and bool(request.conda or request.venv)
     own = as_variables(environment_of(request, facts), facts) if here else ()
-    own = (*jax_variables(facts.script, engine), *own)
-    variables = (*_kept_outside(image), *launcher.variables(), *own, *make_variables(request, terms, facts))
     directory = _working_directory(request, facts)
+    finish = make_finish(request, launcher, engine, directory)
+    own = (*jax_variables(facts.script, engine), *finish_variables(finish), *own)
+    variables = (*_kept_outside(image), *launcher.variables(), *own, *make_variables(request, terms, facts))
     name = request.job_name or _name_of(command)
     _check_places(image, directory, variables)
     queued = engine is Engine.SLURM and not (within or stream)
@@ -123,6 +125,7 @@ def make_plan(
         gate=gate_words(python or "python3", directory, expected_at(site, shape, engine)) if request.check else (),
         staging=staging,
         may_be_alone=_may_be_alone(request, facts, shape, launcher),
+        finish=finish,
         notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, site, shape, launcher, node, engine)),
     )
     _refuse_unknown_address(plan)
@@ -155,7 +158,8 @@ def digest_of(plan: Plan) -> str:
     import hashlib  # costs as much as a dozen of our modules, and only a job that is queued needs it
 
     bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
-    return hashlib.sha256(repr(bare).encode()).hexdigest()[:12]
+    # Where nobody asked for it, the digest is that of before there was such a thing.
+    return hashlib.sha256(repr(bare).replace(", finish=None", "").encode()).hexdigest()[:12]
 
 
 def _may_be_alone(request: Request, facts: Facts, shape: Shape, launcher: Launcher) -> bool:

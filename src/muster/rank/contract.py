@@ -64,5 +64,7 @@ LOCAL_NNODES = "MUSTER_LOCAL_NNODES"  # of how many,
 LOCAL_NTASKS = "MUSTER_LOCAL_NTASKS"  # and how many ranks a node has
 METHOD = "MUSTER_WIREUP"  # the wire-up method asked for with --wireup, or the one of the site's profile
 PYTHON = "MUSTER_PYTHON"  # of the environment that the script activates: a node that does not have it is named
+ATTEMPT = "MUSTER_ATTEMPT"  # which start of the ranks this is, counted from 1 over restarts and requeues
+RESTARTS = "MUSTER_RESTARTS"  # how often they may start again in this allocation
 STAGGER = "MUSTER_STAGGER"  # seconds by which each rank's first connection to rank 0 comes after the one before
 START_METHOD = "MUSTER_START_METHOD"  # how data loaders must start workers on this fabric: fork, spawn, forkserver

@@ -10,13 +10,14 @@ from typing import Any
 
 from muster.images import engine_named
 from muster.launchers import launcher_named
-from muster.launchers.base import RANK, Launcher, Part, Prologue
+from muster.launchers.base import KEEPER, RANK, Launcher, Part, Prologue
 from muster.model.plan import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Prelude, Variable
 from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, quote
 from muster.plan.conditions import OTHER_SIZE
 from muster.plan.effect import narrows
 from muster.plan.secret import hidden_names
 from muster.rank import contract
+from muster.render.finish import attempt_lines, finish_parts, keeps_attempts
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, part
 from muster.slurm.directives import format_directive
@@ -175,6 +176,7 @@ def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
         if why:
             yield name
     yield from launcher.parts(plan)
+    yield from finish_parts(plan)
     if plan.image.may_be_unpacked:
         yield "unpacked"
     if plan.staging is not None:
@@ -187,7 +189,7 @@ def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, boo
         ("modules", any(isinstance(each.hint, Fragment) for each in plan.prelude)),
         ("conda", any(each.words[0] == "muster_conda" for each in plan.prelude)),
         ("passed", bool(hidden_names(plan))),
-        ("attempt", may_run_again(plan)),
+        ("attempt", may_run_again(plan) or keeps_attempts(plan)),
         ("expect", launcher.starts_ranks),
         ("port", _chooses_port(plan, launcher)),
         ("address", _chooses_address(plan, launcher)),
@@ -211,18 +213,23 @@ def prologue_text(plan: Plan, prologue: Prologue) -> str:
     """Return the text that the script keeps for a started process; what runs once on a node follows its identity."""
     known = (*prologue.common, *prologue.identity)
     if prologue.variable != RANK:
-        return compose((*known, *prologue.start, *prologue.last))
+        return compose((*known, *prologue.start, *_again(plan, prologue), *prologue.last))
     once = f"{part('cpu_flags')}muster_cpu_has {shlex.join(plan.cpu_flags)}\n" if plan.cpu_flags else ""
     if plan.node_prologue:
         once += f"{once and chr(10)}{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n"
     texts = (
         compose(known),
         once,
-        compose(prologue.start),
+        compose((*prologue.start, *_again(plan, prologue))),
         *_before_the_command(plan, prologue),
         compose(prologue.last),
     )
     return "\n".join(text for text in texts if text)
+
+
+def _again(plan: Plan, prologue: Prologue) -> tuple[Part, ...]:
+    """Return what tells the ranks of a job that starts them again which start this is; a keeper is no sh."""
+    return ("again_rank",) if plan.finish is not None and prologue.variable != KEEPER else ()
 
 
 def _before_the_command(plan: Plan, prologue: Prologue) -> Iterator[str]:
@@ -261,7 +268,7 @@ def _begin(plan: Plan) -> Iterator[str]:
     place = SNAPSHOT_HERE if plan.snapshot else plan.working_directory
     sizes = (shape.ntasks_per_node, shape.cpus_per_task or 0, *((shape.nodes,) if asked else ()))
     yield fold(("muster_begin", place, *map(str, sizes)))
-    if may_run_again(plan):
+    if may_run_again(plan) or keeps_attempts(plan):
         yield "muster_attempt"
     told: dict[tuple[str, str], list[str]] = {}
     for condition in plan.conditions:
@@ -391,7 +398,8 @@ def told_to_tasks(plan: Plan) -> dict[str, Word]:
 
 def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from definition_lines(plan)
-    yield from launcher.step(plan, step_words(plan))
+    lines = launcher.step(plan, step_words(plan))
+    yield from lines if plan.finish is None else attempt_lines(plan, plan.finish, lines)
     if not launcher.starts_ranks:
         return
     # What is left on the nodes goes; the script ends as its ranks did.
@@ -399,6 +407,6 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield "muster_stage_end"
     if plan.image.may_be_unpacked:
         yield "muster_remove_unpacked"
-    if may_run_again(plan) and hidden_names(plan):
+    if (may_run_again(plan) or keeps_attempts(plan)) and hidden_names(plan):
         yield "muster_passed_on"
     yield "muster_finish"

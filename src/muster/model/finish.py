@@ -1,0 +1,17 @@
+"""What a job does so that it gets done: a value of the plan; in a job that asked for none it is None."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Finish"]
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """How a job goes on after something went wrong."""
+
+    restarts: int = 0
+    """How often the same ranks may start again in the allocation."""
+
+    checkpoint: str | None = None
+    """Where the script saves, as an absolute path."""

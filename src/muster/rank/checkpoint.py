@@ -1,0 +1,314 @@
+"""Which checkpoint in a folder is the newest whole one: read from the files' own ends, without torch.
+
+Known are torch.save and Lightning files, safetensors with and without an index, distributed checkpoints (DCP),
+Hugging Face folders and DeepSpeed's. A file that is cut anywhere is half written; so is a folder that lacks what its
+index, its metadata or the one before it has. Stands in the script of a job as text: `python -c TEXT DIR` prints
+`whole PATH`, and `half PATH: WHY` for each newer one.
+"""
+
+import io
+import json
+import os
+import pickle
+import re
+import struct
+import sys
+import zipfile
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
+
+__all__ = ["Found", "find_checkpoints", "main", "newest_whole"]
+
+_ZIPPED = (".pt", ".pth", ".ckpt", ".bin", ".npz", ".pkl.zip")
+_UNFINISHED = re.compile(r"(\.tmp|\.part|\.incomplete|\.lock)$|^\.?tmp[-_.]", re.IGNORECASE)
+_LONGEST_HEADER = 100 << 20
+_DEEPEST = 3
+
+
+class Found(NamedTuple):
+    """One checkpoint: a file or a folder."""
+
+    path: str
+    written: float
+    """When its last file was written."""
+
+    fault: str
+    """Why it is not whole; empty: it is."""
+
+
+class _Half(Exception):
+    """A file or folder is not whole; the text says why."""
+
+
+def newest_whole(folder: str) -> Optional[str]:
+    """Return the path of the newest whole checkpoint in `folder`; None: there is none."""
+    return next((found.path for found in find_checkpoints(folder) if not found.fault), None)
+
+
+def find_checkpoints(folder: str) -> List[Found]:
+    """Return all checkpoints of a folder, the newest first; of one that is a checkpoint itself, that."""
+    if os.path.isfile(folder) or _is_checkpoint(folder):
+        return [_judge(folder)]
+    paths = [os.path.join(folder, name) for name in _names(folder)]
+    own = [path for path in paths if not os.path.islink(path) and (_reader(path) or _is_checkpoint(path))]
+    found = sorted(map(_judge, own), key=lambda each: (each.written, _number(each.path)), reverse=True)
+    return _without_unnamed(folder, _complete(found))
+
+
+def _names(folder: str) -> List[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _number(path: str) -> int:
+    """The last number in a name: its step."""
+    numbers = re.findall(r"[0-9]{1,15}", os.path.basename(path))
+    return int(numbers[-1]) if numbers else -1
+
+
+def _is_checkpoint(folder: str) -> bool:
+    """Whether a folder is one checkpoint, and not a place that holds several."""
+    if not os.path.isdir(folder):
+        return False
+    names = _names(folder)
+    signs = (".metadata", ".metadata.tmp", "trainer_state.json", "config.json", "meta.pt")
+    if any(name in signs or name.endswith((".distcp", ".index.json")) for name in names):
+        return True
+    # Files of several ranks, or a model beside its optimizer, are one; files that differ by a step alone are many.
+    kinds = {re.sub(r"[0-9]+", "", name) for name in names if _reader(os.path.join(folder, name))}
+    ranks = any(re.search(r"rank|shard|_states|-of-", name) for name in names)
+    named = bool(re.search(r"[0-9]", os.path.basename(folder)))
+    inside = named and any(_is_checkpoint(os.path.join(folder, name)) for name in names)
+    return inside or (bool(kinds) and (ranks or named))
+
+
+def _judge(path: str) -> Found:
+    """One file or folder, and whether it is whole."""
+    files = list(_files(path))
+    written = max((_written(each) for each in files), default=_written(path))
+    try:
+        if os.path.isdir(path):
+            _check_folder(path, files)
+        else:
+            _check_file(path)
+    except _Half as half:
+        return Found(path, written, str(half))
+    except (OSError, ValueError, KeyError, TypeError, EOFError, IndexError, struct.error) as error:
+        return Found(path, written, "it cannot be read (%s)" % type(error).__name__)
+    return Found(path, written, "")
+
+
+def _files(path: str, depth: int = 0) -> Iterator[str]:
+    if not os.path.isdir(path):
+        yield path
+    elif depth <= _DEEPEST:
+        for name in _names(path):
+            yield from _files(os.path.join(path, name), depth + 1)
+
+
+def _written(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _check_folder(folder: str, files: Sequence[str]) -> None:
+    names = {os.path.relpath(path, folder) for path in files}
+    for path in files:
+        if _UNFINISHED.search(os.path.basename(path)):
+            raise _Half("%s is still being written" % os.path.relpath(path, folder))
+    if not any(map(_reader, files)):
+        raise _Half("nothing is in it yet")
+    for name in sorted(names):
+        if name.endswith(".distcp") and os.path.join(os.path.dirname(name), ".metadata") not in names:
+            raise _Half(".metadata is missing")
+    trainer = re.match(r"checkpoint-[0-9]+$", os.path.basename(folder)) and _looks_like_trainer(names)
+    if trainer and "trainer_state.json" not in names:
+        raise _Half("trainer_state.json is missing")
+    for path in files:
+        if _reader(path):
+            _check_file(path)
+
+
+def _looks_like_trainer(names: Set[str]) -> bool:
+    return bool(names & {"training_args.bin", "optimizer.pt", "scheduler.pt", "trainer_state.json"})
+
+
+def _check_file(path: str) -> None:
+    reader = _reader(path)
+    if reader is None:
+        raise _Half("nobody knows what it is")
+    try:
+        reader(path)
+    except _Half as half:
+        raise _Half("%s: %s" % (os.path.basename(path), half)) from None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, IndexError, struct.error) as error:
+        raise _Half("%s cannot be read (%s)" % (os.path.basename(path), type(error).__name__)) from None
+
+
+def _reader(path: str) -> Any:
+    """What looks whether such a file is whole; None: it is no part of a checkpoint that we know."""
+    name = os.path.basename(path)
+    if os.path.isdir(path):
+        return None
+    if name == ".metadata":
+        return _check_metadata
+    if name.endswith(".index.json"):
+        return _check_index
+    if name.endswith(".safetensors"):
+        return _check_safetensors
+    if name == "trainer_state.json":
+        return _check_json
+    return _check_zip if name.endswith(_ZIPPED) else None
+
+
+def _check_json(path: str) -> None:
+    with open(path, encoding="utf-8") as file:
+        json.load(file)
+
+
+def _check_zip(path: str) -> None:
+    """torch.save writes the directory of its archive last: it has to end where the file does."""
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        file.seek(max(0, size - 22))
+        end = file.read(22)
+    if size < 22 or not end.startswith(b"PK\x05\x06"):
+        raise _Half("its end is missing")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            start = archive.start_dir
+    except (zipfile.BadZipFile, NotImplementedError):
+        raise _Half("its end is missing") from None
+    if not entries or any(each.header_offset + each.compress_size > start for each in entries):
+        raise _Half("a part of it is missing")
+    with open(path, "rb") as file:
+        if file.read(4) != b"PK\x03\x04":
+            raise _Half("its beginning is missing")
+
+
+def _check_safetensors(path: str) -> None:
+    with open(path, "rb") as file:
+        length = struct.unpack("<Q", file.read(8))[0]
+        if length > _LONGEST_HEADER:
+            raise _Half("its header is none")
+        header = json.loads(file.read(length).decode("utf-8"))
+    ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
+    if os.path.getsize(path) != 8 + length + max(ends, default=0):
+        raise _Half("a part of it is missing")
+
+
+def _check_index(path: str) -> None:
+    with open(path, encoding="utf-8") as file:
+        shards = set(json.load(file)["weight_map"].values())
+    for shard in sorted(shards):
+        beside = os.path.join(os.path.dirname(path), shard)
+        if not os.path.isfile(beside):
+            raise _Half("%s is missing" % shard)
+
+
+class _Anything:
+    """Stands for every class of a pickle: nothing of it is run."""
+
+    def __init__(self, *words: Any, **named: Any) -> None:
+        self.words = words
+
+    def __call__(self, *words: Any) -> "_Anything":
+        return self
+
+    def __setstate__(self, state: Any) -> None:
+        if isinstance(state, tuple):
+            state = {name: value for part in state if isinstance(part, dict) for name, value in part.items()}
+        self.__dict__.update(state if isinstance(state, dict) else {"state": state})
+
+    def append(self, value: Any) -> None:
+        """As a list that is no list."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """As a mapping that is none."""
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class _Reader(pickle.Unpickler):
+    """Reads a pickle without its classes."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what stands for that class."""
+        if (module, name) == ("collections", "OrderedDict"):
+            return dict
+        return type(str(name), (_Anything,), {})
+
+    def persistent_load(self, pid: Any) -> Any:
+        """Return what stands for a tensor's storage."""
+        return None
+
+
+def _check_metadata(path: str) -> None:
+    """A distributed checkpoint's own list of what lies where; it is written last."""
+    with open(path, "rb") as file:
+        text = file.read()
+    try:
+        places = _Reader(io.BytesIO(text)).load().storage_data
+    except Exception as error:  # noqa: BLE001  # of a pickle that is cut, anything may come
+        raise _Half("it is cut (%s)" % type(error).__name__) from None
+    ends: Dict[str, int] = {}
+    for place in places.values():
+        ends[place.relative_path] = max(ends.get(place.relative_path, 0), place.offset + place.length)
+    for name, end in sorted(ends.items()):
+        beside = os.path.join(os.path.dirname(path), name)
+        if not os.path.isfile(beside):
+            raise _Half("%s is missing" % name)
+        if os.path.getsize(beside) < end:
+            raise _Half("a part of %s is missing" % name)
+
+
+def _complete(found: Sequence[Found]) -> List[Found]:
+    """A folder that lacks a file that the one before it has is not whole: its writer is not done."""
+    result: List[Found] = []
+    before, wanted = "", set()  # type: str, Set[str]
+    for each in reversed(found):
+        judged = each
+        if os.path.isdir(each.path) and not each.fault:
+            names = {os.path.relpath(path, each.path) for path in _files(each.path) if _reader(path)}
+            missing = sorted(wanted - names)
+            if missing and not any(name.endswith((".metadata", ".index.json")) for name in names):
+                judged = each._replace(fault="%s is missing, which %s has" % (missing[0], before))
+            else:
+                before, wanted = os.path.basename(each.path), names
+        result.append(judged)
+    return result[::-1]
+
+
+def _without_unnamed(folder: str, found: List[Found]) -> List[Found]:
+    """DeepSpeed names the last one that all ranks have written in `latest`: what is newer is not done."""
+    try:
+        with open(os.path.join(folder, "latest"), encoding="utf-8") as file:
+            tag = file.read().strip()
+    except (OSError, ValueError):
+        return found
+    named = next((each for each in found if os.path.basename(each.path) == tag), None)
+    if named is None:
+        return found
+    newer = [each for each in found if each.written > named.written and each.path != named.path]
+    return [
+        each._replace(fault=each.fault or "`latest` does not name it yet") if each in newer else each for each in found
+    ]
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the newest whole checkpoint of a folder, and what is newer and not whole."""
+    for found in find_checkpoints(words[0]):
+        if not found.fault:
+            print("whole %s" % found.path)
+            break
+        print("half %s: %s" % (found.path, found.fault))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

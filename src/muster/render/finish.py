@@ -1,0 +1,36 @@
+"""The lines and parts of a job that goes on after something went wrong. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from muster.launchers import launcher_named
+from muster.launchers.base import Part, Starter
+from muster.model.finish import Finish
+from muster.model.plan import Engine, Output, Plan
+from muster.model.words import fold
+
+__all__ = ["attempt_lines", "finish_parts", "keeps_attempts"]
+
+
+def keeps_attempts(plan: Plan) -> bool:
+    """Return whether the job counts its attempts in its run directory."""
+    return plan.finish is not None and plan.output is not Output.STREAM
+
+
+def finish_parts(plan: Plan) -> Iterator[Part]:
+    """Yield the parts of the script itself."""
+    if plan.finish is not None:
+        yield "again"
+        yield launcher_named(plan.launcher).tells_failure
+
+
+def attempt_lines(plan: Plan, finish: Finish, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of the step as a function, and the call that runs it until the job is done."""
+    yield "muster_ranks() {"
+    for each in lines:
+        yield f"    {each}"
+    yield "}"
+    by_program = launcher_named(plan.launcher).starter(Engine.SLURM) is Starter.PROGRAM
+    starter, lines_are = "program" if by_program else "step", "labelled" if plan.label else "plain"
+    yield fold(("muster_again", str(finish.restarts), starter, lines_are))

@@ -1,0 +1,189 @@
+# A job that goes on when a rank fails: the same ranks start again, as a new step of the same allocation.
+
+# Run the ranks until they end well or must not start again; they may $1 times. $2: who starts them, a "step" of Slurm's
+# or a "program" of the script's. $3: whether their lines are "labelled".
+# shellcheck disable=SC2034,SC2154  # of the script, and for it
+muster_again() {
+    local again=0 before='' signature
+    muster_allowed=$1 muster_starter=$2 muster_lines=$3
+    : "${muster_number:=1}"
+    muster_open_notes
+    while :; do
+        printf -v muster_began '%(%s)T' -1
+        muster_run_attempt
+        [ "$muster_status" -ne 0 ] || break
+        muster_find_cause
+        signature=$muster_status:$(printf '%s' "$muster_failed_words" | sed 's/[0-9][0-9]*/0/g')
+        [ -n "$muster_failed_words" ] || [ "$muster_status" -le 128 ] || signature=$signature:$muster_failed_host:$muster_failed_rank
+        muster_decide "$again" "$before" "$signature"
+        muster_tell "$again"
+        [ "$muster_decision" = again ] || return 0
+        before=$muster_signature again=$((again + 1))
+        muster_prepare_attempt
+    done
+    muster_decision="done"
+    muster_note_end ''
+}
+
+# Two files without a name: what was said where no file of the run holds it, and why somebody ended the attempt.
+muster_open_notes() {
+    local file
+    for file in said reason; do
+        exec {muster_notes}<>"$(mktemp)" && rm -f "$(readlink "/proc/$$/fd/$muster_notes")"
+        printf -v "muster_$file" '/proc/%s/fd/%s' "$$" "$muster_notes"
+    done
+}
+
+# One attempt; result in $muster_status. Where the ranks' errors go to the caller, their end is kept.
+muster_run_attempt() {
+    local name muster_ears
+    : >"$muster_said"
+    : >"$muster_reason"
+    if [ -n "${muster_logs:-}" ] && [ "$muster_output" = "$muster_run_dir/logs/batch.log" ]; then
+        muster_ranks
+        muster_files=("$muster_logs"/*.log)
+    else
+        exec {muster_ears}> >(tee -i >(exec tail -c 65536 >"$muster_said") >&2 && wait)
+        name=$!
+        muster_ranks 2>&"$muster_ears"
+        exec {muster_ears}>&-
+        for _ in {1..20}; do kill -0 "$name" 2>/dev/null && sleep 0.05; done
+        muster_files=("$muster_said")
+    fi
+}
+
+# End the running attempt for the reason $1: from any process of this script. Its ranks start again if they may.
+muster_end_attempt() {
+    printf '%s\n' "$1" >"$muster_reason"
+    muster_signal_ranks TERM
+    (sleep "${MUSTER_GRACE:-10}" && [ -s "$muster_reason" ] && muster_signal_ranks KILL) </dev/null >/dev/null 2>&1 &
+}
+
+# Send the signal $1 to what runs the ranks.
+muster_signal_ranks() {
+    [ "$muster_starter" = step ] || pkill "-$1" -P "$$" -x 'mpi(run|exec).*'
+    scancel --quiet --signal="$1" "$SLURM_JOB_ID"
+}
+
+# The first cause: the rank, its host, what it said last, and in words.
+muster_find_cause() {
+    local end
+    muster_failed_rank='' muster_failed_host='' muster_failed_words=''
+    muster_find_failed "${muster_files[@]}"
+    muster_find_words
+    if [ "$muster_status" -gt 128 ]; then
+        end="ended by SIG$(kill -l "$((muster_status - 128))" 2>/dev/null)"
+    else
+        end="exit status $muster_status"
+    fi
+    muster_cause="${muster_failed_rank:+rank $muster_failed_rank${muster_failed_host:+ on $muster_failed_host}: }$end"
+    [ -n "$muster_failed_rank" ] || [ -z "$muster_failed_host" ] || muster_cause="$muster_failed_host: $end"
+    muster_cause=$muster_cause${muster_failed_words:+ ($muster_failed_words)}
+    [ ! -s "$muster_reason" ] || muster_cause=$(head -n 1 "$muster_reason")
+}
+
+# The last line of an error that the first failed rank wrote. Result in $muster_failed_words.
+muster_find_words() {
+    local file files=("${muster_files[@]}")
+    for file in "$muster_logs/$muster_failed_host.$muster_failed_rank.log" "$muster_logs/$muster_failed_host.log"; do
+        [ -z "$muster_failed_host" ] || [ ! -f "$file" ] || { files=("$file") && break; }
+    done
+    muster_failed_words=$(for file in "${files[@]}"; do tail -c 262144 "$file"; done | awk -v rank="$muster_failed_rank" -v labelled="$muster_lines" '
+        {
+            text = $0
+            who = ""
+            if (match(text, /^ *[0-9]+: /)) {
+                who = substr(text, 1, RLENGTH - 2) + 0
+            } else if (match(text, /^\[[0-9]+,[0-9]+\]<std[a-z]+>:/)) {
+                split(text, parts, /[],]/)
+                who = parts[2] + 0
+            } else if (match(text, /^\[[0-9]+\] /)) {
+                who = substr(text, 2) + 0
+            }
+            if (who != "") text = substr(text, RLENGTH + 1)
+            if ((rank != "" && who != "" && who != rank) || text ~ /^srun: |^slurmstepd|^muster: (rank|attempt) /) next
+            if (text !~ /Error|Exception|[Ee]rror: |usage:|[Ff]atal|[Ff]ault|[Aa]bort|terminate called|[Oo]ut of memory|No such file|can.t open|not found/) next
+            common = text
+            if (who != "") own = text
+        }
+        END { print labelled == "labelled" ? own : common }' | tr '\t' ' ' | cut -c 1-300)
+}
+
+# Whether the ranks start again, by how often they did ($1), and the failure before ($2) and now ($3).
+# Results in $muster_decision and $muster_why.
+muster_decide() {
+    local state
+    muster_signature=$3
+    muster_decision=end
+    case $muster_status:$muster_failed_words in
+    *'muster: error: port '*) ;; # the next attempt has another
+    126:* | 127:*) muster_why='there is no such program' && return ;;
+    *:*ModuleNotFoundError:* | *:*ImportError:*) muster_why='a module that is missing would be missing again' && return ;;
+    *:*FileNotFoundError:* | 2:*"can't open file"*) muster_why='a file that is missing would be missing again' && return ;;
+    *:*SyntaxError:* | *:*IndentationError:* | *:*TabError:*) muster_why='an error of syntax stays one' && return ;;
+    2:*'usage:'* | 2:*': error: '*) muster_why='an error of usage stays one' && return ;;
+    esac
+    if [ -n "${muster_interrupted:-}" ]; then
+        muster_why='the job was told to end'
+        return
+    fi
+    state=$(timeout 10 scontrol --oneliner show job "$SLURM_JOB_ID" 2>/dev/null)
+    state=${state##* JobState=}
+    case ${state%% *} in
+    RUNNING | '') ;; # a controller that is away ends nothing
+    *) muster_why="the job itself ends (${state%% *})" && return ;;
+    esac
+    if [ "$2" = "$3" ]; then
+        muster_why='the same first error came twice, and no new checkpoint in between'
+    elif [ "$1" -ge "$muster_allowed" ]; then
+        muster_why="that was allowed $muster_allowed time$([ "$muster_allowed" -eq 1 ] || echo s)"
+    else
+        muster_decision=again
+    fi
+}
+
+# Say what happened and what is done, and write it down.
+muster_tell() {
+    local told
+    if [ "$muster_decision" = again ]; then
+        told="the same ranks start again (restart $(($1 + 1)) of $muster_allowed)"
+    else
+        told="not started again: $muster_why"
+    fi
+    printf 'muster: attempt %s ended: %s; %s\n' "$muster_number" "$muster_cause" "$told" >&2
+    muster_note_end "$told"
+}
+
+# One line in RUN/ends: number, when it began and ended, status, rank, host, decision, cause, what was done.
+muster_note_end() {
+    local now
+    [ -n "${muster_logs:-}" ] || return 0
+    printf -v now '%(%s)T' -1
+    (umask 077 && printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$muster_number" "$muster_began" "$now" "$muster_status" \
+        "${muster_failed_rank:-}" "${muster_failed_host:-}" "$muster_decision" "${muster_cause:-}" "$1" >>"$muster_run_dir/ends")
+}
+
+# The next attempt: its number and logs, another port, and a name of its own for the meeting.
+muster_prepare_attempt() {
+    if [ "$(type -t muster_attempt)" = function ]; then
+        muster_attempt ''
+    else
+        muster_number=$((muster_number + 1))
+    fi
+    export MUSTER_ATTEMPT=$muster_number
+    [ -z "${muster_report:-}" ] || rm -f "$muster_report"
+    [ -z "${MUSTER_STEP:-}" ] || MUSTER_STEP=${MUSTER_STEP%%-*}-$muster_number
+    [ "$(type -t muster_choose_port)" != function ] || muster_move_port
+}
+
+# Another port than that of the attempt before, whose ranks may still be about.
+muster_move_port() {
+    unset MUSTER_PORT_CHOSEN
+    muster_port=${MUSTER_PORT:-}
+    [ -n "$muster_port" ] || muster_port_from_ids "$SLURM_JOB_ID" "$((muster_number * 7))"
+    for _ in {1..64}; do
+        muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
+        muster_port_is_taken "$muster_port" || break
+    done
+    export MUSTER_PORT=$muster_port
+}
