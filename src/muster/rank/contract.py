@@ -68,3 +68,31 @@ ATTEMPT = "MUSTER_ATTEMPT"  # which start of the ranks this is, counted from 1 o
 RESTARTS = "MUSTER_RESTARTS"  # how often they may start again in this allocation
 STAGGER = "MUSTER_STAGGER"  # seconds by which each rank's first connection to rank 0 comes after the one before
 START_METHOD = "MUSTER_START_METHOD"  # how data loaders must start workers on this fabric: fork, spawn, forkserver
+
+# What the prologues and the launchers' own processes on a node tell each other.
+CHECKED = "MUSTER_CHECKED"  # the gate before an agent has looked, and has set torch's names for itself alone
+OMP = "MUSTER_OMP"  # own: an agent has set OMP_NUM_THREADS for itself, and its ranks take theirs
+PIPES = "MUSTER_PIPES"  # where the keeper of an agent reads the lines of its ranks
+SLURM_NAMES = "MUSTER_SLURM_NAMES"  # 1: the script reads the names of Slurm, which are made where nobody sets them
+PASSED = "MUSTER_PASSED_"  # begins the names under which --env NAME passes a value that no file may show
+STAGE = "MUSTER_STAGE"  # the folder on the node's own disk that staged things lie in
+STAGE_SCRIPT = "MUSTER_STAGE_SCRIPT"  # what is staged, and with _HERE where it is on this node: the script,
+STAGE_SCRIPT_HERE = "MUSTER_STAGE_SCRIPT_HERE"
+STAGE_IMAGE = "MUSTER_STAGE_IMAGE"  # the image,
+STAGE_IMAGE_HERE = "MUSTER_STAGE_IMAGE_HERE"
+STAGE_ENV = "MUSTER_STAGE_ENV"  # the environment,
+STAGE_ENV_HERE = "MUSTER_STAGE_ENV_HERE"
+STAGE_LIBRARY = "MUSTER_STAGE_LIBRARY"  # the folder by which a rank imports muster,
+STAGE_BINDS = "MUSTER_STAGE_BINDS"  # and what an image has to see of all that
+
+# What a person or a test may set.
+SAFE_DIRECTORY = "MUSTER_SAFE_DIRECTORY"  # a folder whose settings may decide what runs as you
+TRACEBACK = "MUSTER_TRACEBACK"  # 1: an error of Muster's own shows where it came from
+BUILD_PASSWORD = "MUSTER_BUILD_PASSWORD"  # noqa: S105 # what the job of a build is handed for a registry
+CHECK_SIMULATE = "MUSTER_CHECK_SIMULATE"  # for tests: a clock that is wrong, in a check
+PROC = "MUSTER_PROC"  # for tests: another tree in the place of /proc
+SYS = "MUSTER_SYS"  # for tests: another tree in the place of /sys
+
+# What a lab tells those who are in it.
+LAB_SITE = "MUSTER_LAB_SITE"  # the site that it is like
+LAB_FOLDERS = "MUSTER_LAB_FOLDERS"  # the folders of /tmp and the like that all of its hosts see, one a line
