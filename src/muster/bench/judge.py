@@ -14,6 +14,7 @@ import msgspec
 
 from muster.bench.history import History
 from muster.bench.pairs import pair_noise, pair_rates, suspects
+from muster.bench.peaks import Share, shares_of_peak
 from muster.bench.results import Probe, Row, Series, Start
 from muster.sites.schema import Bandwidth, Profile
 
@@ -34,7 +35,10 @@ _SAME_SIZE = 1.10
 _LARGE = 64 << 20
 """Below this size latency counts as well: a share of the line rate says nothing there."""
 
-_STRAGGLER = {"gemm": 0.05, "memory_copy": 0.10, "host_to_device": 0.10, "device_to_host": 0.10}
+_STRAGGLER = {
+    **dict.fromkeys(("gemm", "gemm_fp16", "gemm_tf32", "gemm_fp32", "gemm_fp64"), 0.05),
+    **dict.fromkeys(("memory_copy", "host_to_device", "device_to_host"), 0.10),
+}
 _STRAGGLER_ELSE = 0.50
 _SECONDS_WORTH_A_WORD = 1.0
 """Ranks that start half a second apart are no finding."""
@@ -63,7 +67,8 @@ def judge(
     """Of every row, in order, and of the whole."""
     device = series.start.devices[0] if series.start else ""
     rows = tuple(judge_row(row, profile, device, series.start, history) for row in series.rows)
-    return rows, (*_about_start(series), *stragglers(series), *_slow_pairs(series))
+    below = (finding for share in shares_of_peak(series) for finding in _below_peak(share))
+    return rows, (*_about_start(series), *below, *stragglers(series), *_slow_pairs(series))
 
 
 def judge_row(
@@ -195,6 +200,14 @@ def stragglers(series: Series) -> tuple[Finding, ...]:
 def _spread(probe: Probe, rank: int) -> float:
     values = probe.by_rank[rank]
     return statistics.pstdev(values) / statistics.fmean(values) if len(values) > 1 else 0.0
+
+
+def _below_peak(share: Share) -> tuple[Finding, ...]:
+    reached = share.of_peak / share.usual
+    if reached >= _PASS:
+        return ()
+    verdict: Verdict = "broken" if reached < _BROKEN else "slow"
+    return (Finding("below the card's peak", verdict, f"{share.text}; {share.usual:.0%} is usual"),)
 
 
 def _slow_pairs(series: Series) -> tuple[Finding, ...]:

@@ -10,6 +10,7 @@ from html import escape
 from muster.bench.judge import Finding, Judgement
 from muster.bench.order import format_bytes
 from muster.bench.pairs import pair_rates
+from muster.bench.peaks import shares_of_peak
 from muster.bench.results import Probe, Row, Series
 from muster.bench.table import COLUMNS, NODE_COLUMNS, cells, format_rate, node_cells, over_nodes
 
@@ -271,15 +272,16 @@ def _probes(series: Series) -> str:
     shown = [probe for probe in series.probes if probe.medians]
     if not shown:
         return ""
+    shares = {share.probe: f"{share.of_peak:.0%}" for share in shares_of_peak(series)}
     rows = "".join(
         f"<tr><td>{escape(probe.name.replace('_', ' '))}</td><td class=n>{_middle(probe)}</td>"
         f"<td class=n>{format_rate(min(probe.medians.values()))}</td>"
         f"<td class=n>{format_rate(max(probe.medians.values()))}</td>"
-        f"<td>{escape(probe.unit)}</td><td>{_strip(probe)}</td></tr>"
+        f"<td>{escape(probe.unit)}</td><td class=n>{shares.get(probe.name, '')}</td><td>{_strip(probe)}</td></tr>"
         for probe in shown
     )
     columns = "".join(f'<th class="n">{name}</th>' for name in ("median", "least", "most"))
-    head = f"<th></th>{columns}<th>unit</th><th>each rank</th>"
+    head = f"<th></th>{columns}<th>unit</th><th class=n>of the card's peak</th><th>each rank</th>"
     return (
         '<h2>Each rank alone</h2><p class="soft">One dot a rank, from zero on the left to the highest on the right.</p>'
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'

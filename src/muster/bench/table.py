@@ -8,6 +8,7 @@ from typing import Any
 from muster.bench.judge import Finding, Judgement
 from muster.bench.order import format_bytes
 from muster.bench.pairs import pair_rates
+from muster.bench.peaks import Share, shares_of_peak
 from muster.bench.results import Row, Series
 
 __all__ = ["COLUMNS", "SCOPES", "cells", "columns_for", "document", "format_rate", "format_time", "node_cells", "where"]
@@ -120,8 +121,15 @@ def document(series: Series, judgements: Sequence[Judgement], findings: Sequence
         "absent": to_builtins(series.absent),
         "pairs": [{"nodes": list(pair), "gb_s": rate} for pair, rate in sorted(pair_rates(series.pairs).items())],
         "probes": to_builtins(series.probes),
+        "peaks": [_share(share) for share in shares_of_peak(series)],
         "findings": to_builtins(findings),
     }
+
+
+def _share(share: Share) -> dict[str, Any]:
+    from msgspec import to_builtins
+
+    return {**to_builtins(share), "of_peak": share.of_peak}
 
 
 def _row(row: Row, judgement: Judgement) -> dict[str, Any]:

@@ -296,6 +296,7 @@ def _show(
 ) -> None:
     from muster.bench.draw import draw
     from muster.bench.page import page
+    from muster.bench.peaks import shares_of_peak
     from muster.bench.table import COLUMNS, NODE_COLUMNS, cells, document, node_cells, over_nodes
 
     if words.json:
@@ -308,6 +309,8 @@ def _show(
         if len(scaling) > 1:
             print()
             print_table("Over node counts", NODE_COLUMNS, [node_cells(row) for row in scaling])
+        for share in shares_of_peak(series):
+            say(share.text, quiet=words.quiet)
         for told in dict.fromkeys(f"{one.collective}: n/a, {one.reason}" for one in series.absent):
             say(told, quiet=words.quiet)
         for reason in dict.fromkeys(

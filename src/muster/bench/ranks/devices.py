@@ -53,15 +53,40 @@ def _finisher(device: Any) -> Callable[[], None]:
 
 
 def gemm(device: Any, _: str) -> List[float]:
-    """10^12 operations per second of a matrix product: bf16 on a GPU, fp32 on CPU cores.
+    """10^12 operations per second of a matrix product: bf16 on a GPU, fp32 on CPU cores."""
+    return _product(device, "bfloat16", 8192) if device.type != "cpu" else _product(device, "float32", 768)
+
+
+def _on_a_gpu(dtype: str, side: int, tf32: bool = False) -> Callable[[Any, str], List[float]]:
+    """Make the probe of a matrix product of this type of number on a GPU."""
+
+    def measure(device: Any, _: str) -> List[float]:
+        if device.type == "cpu":
+            raise NotHere("this rank has no GPU")
+        import torch
+
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        try:
+            return _product(device, dtype, side)
+        except RuntimeError as error:
+            raise NotHere("{}: {}".format(dtype, str(error).partition("\n")[0])) from None
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+    return measure
+
+
+def _product(device: Any, dtype: str, side: int) -> List[float]:
+    """10^12 operations per second of a product of two square matrices.
 
     The operands are random: on zeros a GPU draws less power and runs faster than it ever will in training.
     """
     import torch
 
-    side, dtype = (8192, torch.bfloat16) if device.type != "cpu" else (768, torch.float32)
-    left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
-    out = torch.empty(side, side, device=device, dtype=dtype)
+    kind = getattr(torch, dtype)
+    left, right = (torch.randn(side, side, device=device).to(kind) for _ in range(2))
+    out = torch.empty(side, side, device=device, dtype=kind)
     seconds = _times(lambda: torch.mm(left, right, out=out), _finisher(device))
     return [2 * side**3 / each / 1e12 for each in seconds]
 
@@ -76,13 +101,14 @@ def memory_copy(device: Any, _: str) -> List[float]:
     return [2 * size / each / 1e9 for each in _times(lambda: target.copy_(source), _finisher(device))]
 
 
-def _across(device: Any, to_device: bool) -> List[float]:
+def _across(device: Any, to_device: bool, pinned: bool = True) -> List[float]:
     import torch
 
     if device.type == "cpu":
         raise NotHere("this rank has no GPU")
     size = 256 * _MIB
-    host = torch.ones(size, dtype=torch.uint8).pin_memory()
+    host = torch.ones(size, dtype=torch.uint8)
+    host = host.pin_memory() if pinned else host
     there = torch.empty(size, dtype=torch.uint8, device=device)
     target, source = (there, host) if to_device else (host, there)
     return [size / each / 1e9 for each in _times(lambda: target.copy_(source, non_blocking=True), _finisher(device))]
@@ -96,6 +122,16 @@ def host_to_device(device: Any, _: str) -> List[float]:
 def device_to_host(device: Any, _: str) -> List[float]:
     """GB/s from the GPU to pinned memory of the host."""
     return _across(device, to_device=False)
+
+
+def host_to_device_pageable(device: Any, _: str) -> List[float]:
+    """GB/s from ordinary memory of the host to the GPU: what a loader without `pin_memory` gets."""
+    return _across(device, to_device=True, pinned=False)
+
+
+def device_to_host_pageable(device: Any, _: str) -> List[float]:
+    """GB/s from the GPU to ordinary memory of the host."""
+    return _across(device, to_device=False, pinned=False)
 
 
 def storage_write(_: Any, directory: str) -> List[float]:
@@ -140,9 +176,15 @@ def _storage(directory: str, size: int = 32 * _MIB, trials: int = 3) -> List[Tup
 
 PROBES: Dict[str, Probe] = {
     "gemm": Probe("TFLOP/s", True, gemm),
+    "gemm_fp16": Probe("TFLOP/s", True, _on_a_gpu("float16", 8192)),
+    "gemm_tf32": Probe("TFLOP/s", True, _on_a_gpu("float32", 8192, tf32=True)),
+    "gemm_fp32": Probe("TFLOP/s", True, _on_a_gpu("float32", 4096)),
+    "gemm_fp64": Probe("TFLOP/s", True, _on_a_gpu("float64", 4096)),
     "memory_copy": Probe("GB/s", True, memory_copy),
     "host_to_device": Probe("GB/s", True, host_to_device),
     "device_to_host": Probe("GB/s", True, device_to_host),
+    "host_to_device_pageable": Probe("GB/s", True, host_to_device_pageable),
+    "device_to_host_pageable": Probe("GB/s", True, device_to_host_pageable),
     "storage_write": Probe("GB/s", True, storage_write),
     "storage_read": Probe("GB/s", True, storage_read),
 }

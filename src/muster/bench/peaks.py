@@ -1,0 +1,94 @@
+"""What a rank measured alone, held against the published peak of its card. Pure, but for reading its own table."""
+
+from __future__ import annotations
+
+import statistics
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from muster.bench.results import Probe, Series
+
+__all__ = ["Card", "Share", "card_named", "read_cards", "shares_of_peak"]
+
+_TYPES = {"gemm": "bf16", "gemm_fp16": "fp16", "gemm_tf32": "tf32", "gemm_fp32": "fp32", "gemm_fp64": "fp64"}
+"""Probe → the type of number that it multiplies on a GPU."""
+
+_USUAL_COMPUTE = 0.75
+"""Of the peak: the best matrix products that were measured reach 80 to 87 % on A100, H100 and GH200 (peaks.toml)."""
+
+_USUAL_MEMORY = 0.85
+"""Of the peak: copies on an H100 and an H200 moved 90 %."""
+
+
+class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A GPU as its maker describes it."""
+
+    name: str
+    matches: tuple[str, ...]
+    tflops: dict[str, float]
+    sources: tuple[str, ...]
+    memory_gb_s: float | None = None
+
+    def peak_of(self, probe: str) -> float | None:
+        """Return the published peak that this probe is held against; None where there is none."""
+        return self.memory_gb_s if probe == "memory_copy" else self.tflops.get(_TYPES.get(probe, ""))
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sources: dict[str, str]
+    card: tuple[Card, ...]
+
+
+class Share(msgspec.Struct, frozen=True):
+    """The part of the published peak that the middle of the ranks reached."""
+
+    probe: str
+    card: str
+    value: float
+    peak: float
+    usual: float
+    unit: str
+
+    @property
+    def of_peak(self) -> float:
+        return self.value / self.peak
+
+    @property
+    def text(self) -> str:
+        """Say what was measured, and of what."""
+        return f"{self.probe} {self.value:.4g} {self.unit}, {self.of_peak:.0%} of the {self.peak:g} of an {self.card}"
+
+
+@cache
+def read_cards() -> tuple[Card, ...]:
+    """Return every card of the table."""
+    text = files("muster.bench").joinpath("peaks.toml").read_bytes()
+    return msgspec.toml.decode(text, type=_Table).card
+
+
+def card_named(device: str) -> Card | None:
+    """Return the card that torch calls `device`."""
+    name = device.lower()
+    return next((card for card in read_cards() if any(part in name for part in card.matches)), None)
+
+
+def shares_of_peak(series: Series) -> tuple[Share, ...]:
+    """Return each probe's share of its card's peak, where all ranks have the same card and it is in the table."""
+    devices = set(series.start.devices) if series.start else set()
+    card = card_named(devices.pop()) if len(devices) == 1 else None
+    if card is None:
+        return ()
+    return tuple(share for probe in series.probes for share in _share(probe, card))
+
+
+def _share(probe: Probe, card: Card) -> tuple[Share, ...]:
+    peak = card.peak_of(probe.name)
+    if peak is None or not probe.medians:
+        return ()
+    usual = _USUAL_MEMORY if probe.name == "memory_copy" else _USUAL_COMPUTE
+    value = statistics.median(probe.medians.values())
+    return (Share(probe.name, card.name, value, peak, usual, probe.unit),)
