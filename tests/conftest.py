@@ -1,6 +1,11 @@
 """What every test may use."""
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no finding: examples are counted, never timed.
+settings.register_profile("counted", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("counted")
 
 pytest_plugins = ["plugins.horovod", "plugins.labs", "plugins.required_parts", "plugins.slurm_versions"]
 

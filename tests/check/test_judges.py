@@ -41,6 +41,11 @@ def of_node(key: str, value: Any) -> Break:
     return change
 
 
+def old_driver(ranks: Ranks, _expected: dict[str, Any]) -> None:
+    node(ranks)["smi"] = {"nvidia-smi": SMI_OLD_DRIVER}
+    node(ranks)["software"]["CUDA of torch"] = "13.0.96"
+
+
 def of_software(name: str, value: str) -> Break:
     def change(ranks: Ranks, _expected: dict[str, Any]) -> None:
         node(ranks)["software"][name] = value
@@ -177,6 +182,27 @@ GPU 00000000:03:00.0
             Type                              : C
             Name                              : python
             Used GPU Memory                   : 70000 MiB
+"""
+SMI_CARDS = """\
+00000000:03:00.0, Enabled, 16, 16, Enabled
+"""
+SMI_NARROW = """\
+00000000:03:00.0, Disabled, 8, 16, Enabled
+"""
+SMI_WITHOUT_ECC = """\
+00000000:03:00.0, [N/A], 16, 16, Disabled
+"""
+SMI_MPS = """\
+GPU 00000000:03:00.0
+    Processes
+        Process ID                            : 77
+            Type                              : C
+            Name                              : nvidia-cuda-mps-server
+            Used GPU Memory                   : 30 MiB
+"""
+SMI_OLD_DRIVER = """\
+Driver Version                            : 535.104.05
+CUDA Version                              : 12.2
 """
 PEERS = """\
  \tGPU0\tGPU1\tGPU2\tGPU3\t
@@ -391,6 +417,11 @@ CASES = (
     Case("more ranks than visible GPUs", env(CUDA_VISIBLE_DEVICES="0,1"), "devices", BROKEN, "sees 2 GPUs (0,1)"),
     Case("no GPU is visible", env(CUDA_VISIBLE_DEVICES=""), "devices", BROKEN, "sees no GPU"),
     Case("a GPU is missing", fewer_gpus, "devices", BROKEN, "node2: the driver shows 3 of 4 GPUs", ("node2",)),
+    Case("MIG", of_node("smi", {"cards": SMI_CARDS}), "GPU health", NOTE, "is divided by MIG", ("node2",)),
+    Case("half the lanes", of_node("smi", {"cards": SMI_NARROW}), "GPU health", WARNING, "8 of 16 PCIe", ("node2",)),
+    Case("no ECC", of_node("smi", {"cards": SMI_WITHOUT_ECC}), "GPU health", NOTE, "ECC is switched off", ("node2",)),
+    Case("MPS", of_node("smi", {"nvidia-smi": SMI_MPS}), "GPU health", NOTE, "MPS server", ("node2",)),
+    Case("an old driver", old_driver, "GPU health", BROKEN, "the driver serves CUDA 12.2 at most", ("node2",)),
     Case(
         "memory errors",
         of_node("smi", {"nvidia-smi": SMI_ECC}),

@@ -73,6 +73,11 @@ VENDORS = (
         driver_version=("sys/module/nvidia/version",),
         tools={
             "nvidia-smi": ("nvidia-smi", "-q", "-d", "ECC,ROW_REMAPPER,PERFORMANCE,PIDS,COMPUTE"),
+            "cards": (
+                "nvidia-smi",
+                "--query-gpu=pci.bus_id,mig.mode.current,pcie.link.width.current,pcie.link.width.max,ecc.mode.current",
+                "--format=csv,noheader,nounits",
+            ),
             "peers": ("nvidia-smi", "topo", "-p2p", "r"),
             "dmesg": ("dmesg", "--level=emerg,alert,crit,err,warn"),
         },

@@ -4,10 +4,18 @@ from typing import Dict, Iterator, Optional, Sequence, Tuple
 
 from .binding import device_of, visible_of
 from .facts import Gpu, Node, Rank, World
-from .finding import BROKEN, WARNING, Finding, hosts_in_words
-from .smi import READERS, Health, read_peers, read_xids
+from .finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words
+from .smi import READERS, Card, Health, read_cards, read_cuda_of_driver, read_peers, read_xids
 
-__all__ = ["XIDS", "judge_health", "judge_own_device", "judge_peers", "judge_present"]
+__all__ = [
+    "XIDS",
+    "judge_cards",
+    "judge_driver",
+    "judge_health",
+    "judge_own_device",
+    "judge_peers",
+    "judge_present",
+]
 
 # Events of NVIDIA's driver after which a GPU computes wrongly, slowly or not at all, until somebody resets it.
 XIDS = {
@@ -113,6 +121,54 @@ def judge_health(world: World) -> Iterator[Finding]:
                 yield _of_node(node, BROKEN, f"GPU {place}: Xid {number}, {XIDS[number]}", _SUPPORT)
 
 
+def judge_cards(world: World) -> Iterator[Finding]:
+    """How each GPU is set up: in parts, behind a narrow link, without memory correction, behind a daemon."""
+    for node in world.places():
+        smi = node.get("smi", {})
+        for card in read_cards(smi.get("cards", "")):
+            yield from _set_up(node, card)
+        if _MPS in smi.get("nvidia-smi", ""):
+            yield _of_node(node, NOTE, "processes share the GPUs through NVIDIA's MPS server", _CHOICE)
+
+
+def _set_up(node: Node, card: Card) -> Iterator[Finding]:
+    where = f"GPU {card.place}"
+    if card.is_split:
+        yield _of_node(
+            node,
+            NOTE,
+            f"{where} is divided by MIG: a rank gets one instance, and NCCL joins no two of one GPU",
+            _CHOICE,
+        )
+    if 0 < card.width < card.full_width:
+        yield _of_node(
+            node,
+            WARNING,
+            f"{where} has {card.width} of {card.full_width} PCIe lanes: its host copies are slow",
+            _SUPPORT,
+        )
+    if not card.has_ecc:
+        yield _of_node(node, NOTE, f"{where}: ECC is switched off, a flipped bit of its memory is not seen", _CHOICE)
+
+
+_MPS = "nvidia-cuda-mps-server"
+_CHOICE = "nothing, if the site means it so"
+
+
+def judge_driver(world: World) -> Iterator[Finding]:
+    """A torch that is built for a newer CUDA than the driver serves does not find its GPU."""
+    for node in world.places():
+        serves = read_cuda_of_driver(node.get("smi", {}).get("nvidia-smi", ""))
+        wants = node.get("software", {}).get("CUDA of torch", "")
+        if serves and wants and int(wants.split(".")[0]) > int(serves.split(".")[0]):
+            yield _of_node(
+                node,
+                BROKEN,
+                f"torch is built for CUDA {wants}, the driver serves CUDA {serves} at most",
+                f"install a torch built for CUDA {serves.split('.')[0]}",
+            )
+
+
 def judge_peers(world: World) -> Iterator[Finding]:
     """Where some GPUs of a node reach each other's memory, all should; a board without peer access has none at all."""
     for node in world.places():
@@ -145,8 +201,9 @@ def _ill(node: Node, health: Health) -> Iterator[Finding]:
         yield _of_node(node, BROKEN, f"{where}: {trouble}", _SUPPORT)
     if health.slowed_by:
         yield _of_node(node, BROKEN, f"{where}: its clock is held down ({', '.join(health.slowed_by)})", _SUPPORT)
-    if health.processes:
-        one = health.processes[0]
+    strangers = [process for process in health.processes if _MPS not in process.name]
+    if strangers:
+        one = strangers[0]
         yield _of_node(
             node,
             WARNING,

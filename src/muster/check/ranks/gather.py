@@ -302,15 +302,21 @@ def _has_glibc() -> bool:
 def _packages() -> Dict[str, str]:
     """The versions of what ranks must agree on, from the names of folders: nothing is imported."""
     found: Dict[str, str] = {}
-    wanted = re.compile(r"(torch|nvidia_nccl_cu\d+|rccl|oneccl|mpi4py|numpy)-([0-9][^-]*)\.dist-info$")
+    wanted = re.compile(
+        r"(torch|nvidia_nccl_cu\d+|nvidia_cuda_runtime(?:_cu\d+)?|rccl|oneccl|mpi4py|numpy)-([0-9][^-]*)\.dist-info$"
+    )
     for folder in sys.path:
         if not folder.endswith(("site-packages", "dist-packages")):
             continue
         for name in _names(folder):
             match = wanted.match(name)
             if match:
-                found.setdefault("nccl" if "nccl" in match.group(1) else match.group(1), match.group(2))
+                found.setdefault(_package_name(match.group(1)), match.group(2))
     return found
+
+
+def _package_name(folder: str) -> str:
+    return "nccl" if "nccl" in folder else "CUDA of torch" if "cuda_runtime" in folder else folder
 
 
 _LOOKS = 200

@@ -8,8 +8,11 @@ from muster.check.ranks.cpulist import whole_number
 
 __all__ = [
     "READERS",
+    "Card",
     "Health",
     "Process",
+    "read_cards",
+    "read_cuda_of_driver",
     "read_nvidia_smi",
     "read_peers",
     "read_rocm_smi",
@@ -106,6 +109,42 @@ def _processes(block: str) -> Iterator[Process]:
         memory = re.search(r"^\s*Used GPU Memory\s*: (.*)$", part, re.MULTILINE)
         if pid is not None:
             yield Process(int(pid[0]), name.group(1).strip() if name else "", memory.group(1).strip() if memory else "")
+
+
+class Card(NamedTuple):
+    """How one GPU is set up."""
+
+    place: str
+    is_split: bool = False
+    """Whether MIG divides it into instances."""
+
+    width: int = 0
+    full_width: int = 0
+    """Lanes of its PCIe link, as they are and as they could be; 0: not known."""
+
+    has_ecc: bool = True
+
+
+def read_cards(text: str) -> List[Card]:
+    """Return the GPUs of `nvidia-smi --query-gpu=…` in CSV, in the columns that `rank/vendors.py` asks for."""
+    return [_card(words) for words in (line.split(",") for line in text.splitlines()) if len(words) == 5]
+
+
+def _card(words: List[str]) -> Card:
+    place, mig, width, full, ecc = [word.strip() for word in words]
+    return Card(
+        place=place.lower(),
+        is_split=mig == "Enabled",
+        width=whole_number(width) or 0,
+        full_width=whole_number(full) or 0,
+        has_ecc=ecc != "Disabled",
+    )
+
+
+def read_cuda_of_driver(text: str) -> str:
+    """Return the newest CUDA that the driver serves, from the head of `nvidia-smi -q`; empty: it does not say."""
+    found = re.search(r"^CUDA Version\s*: ([0-9]+\.[0-9]+)\s*$", text, re.MULTILINE)
+    return found.group(1) if found else ""
 
 
 def read_peers(text: str) -> List[Tuple[int, int, str]]:

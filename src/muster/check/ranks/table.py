@@ -64,6 +64,14 @@ CHECKS: Tuple[Check, ...] = (
         "ECC, row remap, clocks, Xid, leftovers",
         devices.judge_health,
     ),
+    Check(
+        "GPU health",
+        "devices",
+        ("login", "node", "ranks"),
+        "MIG, PCIe lanes, ECC switched on, MPS",
+        devices.judge_cards,
+    ),
+    Check("GPU health", "devices", ("login", "node", "ranks"), "the driver serves torch's CUDA", devices.judge_driver),
     Check("peer access", "devices", ("node", "ranks"), "GPUs reach each other's memory", devices.judge_peers),
     Check(
         "versions", "devices", ("ranks",), "driver, NCCL, torch and Python agree between nodes", compare.judge_software
