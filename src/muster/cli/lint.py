@@ -14,19 +14,23 @@ from muster.errors import MachineLacks, RequestError
 from muster.job.option import option
 
 if TYPE_CHECKING:
+    from muster.lint.read import Source
     from muster.lint.values import Finding
     from muster.sites.load import Site
 
 
 def main(words: Words) -> int:
     """Report the findings in each file; return 0 where nothing serious was found."""
-    _check_reader()
     if words.rules:
         return _show_rules(words.operands)
     if not words.operands:
         raise RequestError("there is no file to read", hint="muster lint job.sbatch")
     from muster.lint.look import lint_files
+    from muster.lint.read import read_source
 
+    if "-" not in words.operands:  # the standard input can be read only once, and lint_files does that
+        for path in words.operands:
+            check_reader(read_source(path))
     findings = lint_files(words.operands, _site_named(words.site))
     if words.fix:
         findings = _fix(findings, words)
@@ -34,11 +38,16 @@ def main(words: Words) -> int:
     return int(any(finding.severity.rank < 3 for finding in findings))
 
 
-def _check_reader() -> None:
+def check_reader(source: Source) -> None:
+    """Raise where a batch script cannot be read here; a Python script needs Python alone."""
     from importlib.util import find_spec
 
+    from muster.lint.read import Kind
+
+    if source.kind is Kind.PYTHON:
+        return
     if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
-        message = "muster lint reads bash with tree-sitter, which is not installed"
+        message = "bash is read with tree-sitter, which is not installed"
         raise MachineLacks("tree-sitter", message, hint="pip install 'muster-hpc[lint]'")
 
 

@@ -41,6 +41,7 @@ VERBS = (
     Verb("check", "muster.cli.check", "is this place fit: here, on the nodes of a job, compared; or what a log says"),
     Verb("bench", "muster.cli.bench", "bandwidth of the fabric, checked, judged, drawn"),
     Verb("lint", "muster.cli.lint", "what in a batch script or training script breaks, hangs or is slow; runs nothing"),
+    Verb("port", "muster.cli.port", "a batch script of any site, as one line of Muster's and as a job of another site"),
     Verb("stage", "muster.cli.stage", "data or an environment onto the nodes' own disks"),
     Verb("build", "muster.cli.build", "make an environment: image, virtual environment, lock"),
     Verb("lab", "muster.cli.lab", "a private, real Slurm cluster of virtual hosts on this machine"),

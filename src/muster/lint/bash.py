@@ -232,6 +232,10 @@ class _Reader:
                 self._export(self._text(child))
             self._walk_substitutions(child, inside)
 
+    def read_unset(self, node: Node, inside: _Inside) -> None:
+        words = tuple(self._word(child) for child in node.children)
+        self.commands.append(Command(words, (), self._place(node), self._next(), function=inside.function))
+
     def read_assignment(self, node: Node, inside: _Inside) -> None:
         self.assignments += self._assignments(node, exported=False)
         self._walk_substitutions(node, inside)
@@ -349,6 +353,7 @@ _NAMES = frozenset({"variable_name", "special_variable_name"})
 _HANDLERS = {
     "command": _Reader.read_command,
     "declaration_command": _Reader.read_declaration,
+    "unset_command": _Reader.read_unset,
     "variable_assignment": _Reader.read_assignment,
     "function_definition": _Reader.read_function,
     "comment": _Reader.read_comment,

@@ -45,6 +45,9 @@ class _Grammar(msgspec.Struct, frozen=True):
     kind: str
     letters: frozenset[str] = frozenset()
     long: frozenset[str] = frozenset()
+    pairs: frozenset[str] = frozenset()
+    """Options that take the next two words."""
+
     words_before: int = 0
     """Words that are no option and stand before the command: an image, a sub-command."""
 
@@ -70,6 +73,9 @@ _MPI = _Grammar(
             "-ppn",
             "-N",
             "-npernode",
+            "-map-by",
+            "-bind-to",
+            "-rank-by",
             "-wdir",
             "-genvlist",
             "-env",
@@ -90,6 +96,7 @@ _MPI = _Grammar(
             "npernode",
         ]
     ),
+    frozenset(["-mca", "--mca", "-gmca", "--gmca", "-genv", "--pmca"]),
 )
 _CONTAINER = _Grammar(
     "container",
@@ -162,6 +169,9 @@ class Stage(msgspec.Struct, frozen=True):
 
     words: tuple[Word, ...]
     """What is left: the program's own arguments, or the command that it starts."""
+
+    before: tuple[Word, ...] = ()
+    """Words that are no option and stand before its command: a container's verb and image, the variables of `env`."""
 
     def option(self, *names: str) -> Word | None:
         """Return the value of the first of these options that stands here."""
@@ -283,7 +293,7 @@ def _stage(words: tuple[Word, ...]) -> Stage:
     grammar = _GRAMMARS.get(name)
     if grammar is None or not first.is_literal:
         return Stage(name, "program", first, (), words[1:])
-    return _read_options(name, grammar.kind, words, grammar.letters, grammar.long, grammar.words_before)
+    return _read_options(name, grammar.kind, words, grammar.letters, grammar.long, grammar.words_before, grammar.pairs)
 
 
 def _read_options(
@@ -293,8 +303,10 @@ def _read_options(
     letters: frozenset[str],
     long: frozenset[str],
     words_before: int = 0,
+    pairs: frozenset[str] = frozenset(),
 ) -> Stage:
     options: list[tuple[str, Word | None]] = []
+    before: list[Word] = []
     index = 1
     passed = 0
     while index < len(words):
@@ -305,15 +317,21 @@ def _read_options(
             break
         if not text.startswith("-") or text == "-":
             if name == "env" and "=" in text:
+                before.append(word)
                 index += 1
                 continue
             if passed == words_before:
                 break
+            before.append(word)
             passed += 1
             index += 1
             continue
         flag, equals, _ = text.partition("=")
-        if equals:
+        if text in pairs and index + 2 < len(words):
+            both = f"{words[index + 1].value} {words[index + 2].value}"
+            options.append((text, msgspec.structs.replace(words[index + 1], value=both)))
+            index += 2
+        elif equals:
             options.append((flag, word))
         elif (text in letters or text in long) and index + 1 < len(words):
             options.append((text, words[index + 1]))
@@ -323,7 +341,7 @@ def _read_options(
         else:
             options.append((text, None))
         index += 1
-    return Stage(name, kind, words[0], tuple(options), words[index:])
+    return Stage(name, kind, words[0], tuple(options), words[index:], tuple(before))
 
 
 def _python(words: tuple[Word, ...]) -> Stage:

@@ -55,7 +55,7 @@ def _bytes_of(path: str) -> bytes:
     file = Path(path)
     try:
         if file.is_dir():
-            raise RequestError(f"{path} is a folder", hint=f"name its scripts: muster lint {path}/*.sh")
+            raise RequestError(f"{path} is a folder", hint=f"name its scripts: {path}/*.sh")
         with file.open("rb") as stream:
             return stream.read(_LARGEST_BYTES + 1)
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def _kind_of(path: str, text: str) -> Kind:
     first = text.partition("\n")[0]
     if _C_SHELLS.match(first):
         raise RequestError(
-            f"{path} is a csh script, which muster lint does not read", hint="#!/bin/bash is what sites document"
+            f"{path} is a csh script, which Muster does not read", hint="#!/bin/bash is what sites document"
         )
     if re.match(r"^#!.*\bpython", first) and re.search(r"^#SBATCH", text, re.MULTILINE):
         return Kind.PYTHON

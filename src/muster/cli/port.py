@@ -1,0 +1,176 @@
+"""muster port: a batch script of any Slurm site → the one line that does the same, and the job for another site."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from muster.cli.command_line import JSON, Command, Words
+from muster.cli.output import print_json, print_table, say
+from muster.errors import RequestError
+from muster.job.option import option
+
+if TYPE_CHECKING:
+    from muster.facts import Facts
+    from muster.lint.job import Job
+    from muster.port.carry import Carried
+    from muster.port.values import Draft
+    from muster.sites.load import Site
+
+
+def main(words: Words) -> int:
+    """Print the line, the table of what became of each part, and the script for the site; return 1 if it refuses."""
+    from muster.cli.lint import check_reader
+    from muster.lint.read import read_source
+    from muster.port.read import read_draft_of
+
+    if not words.operands:
+        raise RequestError("there is no script to read", hint="muster port job.sbatch --site SITE")
+    source = read_source(words.operands[0])
+    check_reader(source)
+    job, draft = read_draft_of(source)
+    if words.site is None:
+        _show(draft, None, words)
+        return 0
+    target, origin = _target(words), _origin(job, words)
+    from muster.port.carry import carry
+
+    carried = carry(draft, target, origin, _facts(), account=words.account)
+    _show(draft, carried, words)
+    return int(carried.refusal is not None)
+
+
+def _target(words: Words) -> Site:
+    from muster.look.probe import look
+    from muster.sites.load import choose_site
+
+    return choose_site(words.site, look())
+
+
+def _origin(job: Job, words: Words) -> Site | None:
+    """Return the site that a script comes from: as typed, as Muster wrote it, or by the names in it."""
+    from muster.port.origin import guess_origin
+    from muster.port.own import site_of
+    from muster.sites.heads import heads
+    from muster.sites.load import load
+
+    named = words.typed.values.get("from") or site_of(job.text)
+    if named:
+        return load(named)
+    guess = guess_origin(job, (load(head.name) for head in heads() if head.name not in {"generic", "laptop"}))
+    if guess is None:
+        say("which site the script comes from is not in it: --from SITE says more of what changes")
+        return None
+    site, signs = guess
+    say(f"the script is one of {site.profile.title} ({signs})")
+    return site
+
+
+def _facts() -> Facts:
+    from pathlib import Path
+
+    from muster.look.probe import look
+    from muster.port.carry import facts_of
+
+    here = look()
+    return facts_of(str(Path.cwd()), here.home, here.user)
+
+
+def _show(draft: Draft, carried: Carried | None, words: Words) -> None:
+    form = getattr(words, "as") or ("json" if words.json else "all")
+    if form == "json":
+        print_json(_as_json(draft, carried))
+    elif form == "script":
+        print(_script(carried, shown=False), end="")
+    elif form == "line":
+        print(_line(draft, words))
+    else:
+        _print_table(draft)
+        print(f"\n{_line(draft, words)}")
+        if carried is not None and form == "all":
+            print()
+            print(_script(carried, shown=True), end="")
+    if carried is not None and carried.refusal is not None and form != "script":
+        print(
+            f"muster: the plan refuses it: {carried.refusal.message}\n\nhint: {carried.refusal.hint}", file=sys.stderr
+        )
+
+
+def _line(draft: Draft, words: Words) -> str:
+    from muster.port.values import line_of
+
+    return line_of([*draft.words(), *(("--site", words.site) if words.site else ())], draft.command)
+
+
+def _print_table(draft: Draft) -> None:
+    rows = [(row.line or "", row.what, row.verdict, row.now, row.why) for row in draft.rows]
+    print_table("what became of each part", ("line", "by hand", "verdict", "now", "why"), rows)
+    asked = sum(row.verdict == "asked" for row in draft.rows)
+    if asked:
+        say(f"{asked} of {len(draft.rows)} parts are asked: read them before you submit")
+
+
+def _script(carried: Carried | None, *, shown: bool) -> str:
+    from muster.render.script import job_script, job_shown
+
+    if carried is None:
+        raise RequestError("a script is for one site", hint="--site SITE; --as line for the line alone")
+    if carried.plan is None:
+        if shown:
+            return ""
+        assert carried.refusal is not None  # noqa: S101  # a carried job has a plan or a refusal
+        raise carried.refusal
+    return job_shown(carried.plan) if shown else job_script(carried.plan)
+
+
+def _as_json(draft: Draft, carried: Carried | None) -> dict[str, object]:
+    from muster.port.values import line_of
+
+    refusal = carried.refusal if carried else None
+    return {
+        "line": line_of(draft.words(), draft.command),
+        "options": draft.words(),
+        "command": list(draft.command),
+        "rows": [
+            {"line": row.line or None, "what": row.what, "verdict": str(row.verdict), "now": row.now, "why": row.why}
+            for row in draft.rows
+        ],
+        "script": _script(carried, shown=False) if carried is not None and carried.plan is not None else None,
+        "refusal": {"message": refusal.message, "hint": refusal.hint} if refusal else None,
+    }
+
+
+COMMAND = Command(
+    name="port",
+    start=main,
+    summary="""\
+Read a batch script of any Slurm site. Print the one line of muster submit that does the same, and what became of each
+part of the script, with the reason. With --site: the job for that site, and its script. Nothing is run.
+
+Status 0: read; 1: the plan of the site refuses what came out.""",
+    operands="FILE",
+    most=1,
+    hint="muster port job.sbatch --site SITE",
+    options=(
+        option("--site", metavar="SITE", group="where", help="carry the job to this site"),
+        option(
+            "--from",
+            metavar="SITE",
+            group="where",
+            help="the site it was written for; found by its names if not given",
+        ),
+        option("-A", "--account", metavar="NAME", group="where", help="your account at the site"),
+        option(
+            "--as",
+            metavar="FORM",
+            choices=("all", "table", "line", "script", "json"),
+            group="output",
+            help="all (if not given), the table, the line, the whole script, or json",
+        ),
+        JSON,
+    ),
+    examples=("muster port job.sbatch", "muster port job.sbatch --site SITE --as script > there.sbatch"),
+    more="""\
+Verdicts: kept; changed: in Muster's words, or in the site's; dropped: for the reason that is given; asked: read it
+before you submit, for Muster cannot know.""",
+)

@@ -1,0 +1,680 @@
+"""A draft that was written for one site → the same job at another: each change with its reason. Pure.
+
+What one site names and the other does not know (queues, accounts, networks, paths) cannot be kept. The plan of the
+target has the last word: what it refuses is changed as its hint says, or asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from muster.errors import MusterError, RequestError
+from muster.facts import Facts, ImageFacts
+from muster.job.options import parse, request_from
+from muster.job.request import Request
+from muster.model.plan import Plan
+from muster.plan.build import make_plan
+from muster.port.modules import meaning_of, same_at
+from muster.port.values import Draft, Verdict
+from muster.sites.load import Site
+from muster.sites.schema import Node, Profile, Queue
+from muster.units import Memory, format_walltime, parse_memory_mib, parse_walltime_s
+
+__all__ = ["Carried", "carry", "facts_of", "request_of"]
+
+_MOST_REPAIRS = 8
+
+
+class Carried(msgspec.Struct, frozen=True):
+    """The job at its target."""
+
+    draft: Draft
+    plan: Plan | None
+    refusal: MusterError | None
+    """Why the target's plan refuses it still; None: it does not."""
+
+
+class Way(msgspec.Struct, frozen=True):
+    """From where to where."""
+
+    source: Site | None
+    target: Site
+    account: str | None = None
+
+    @property
+    def is_home(self) -> bool:
+        """Tell whether the script stays where it was written for."""
+        return self.source is not None and self.source.name == self.target.name
+
+    @property
+    def here(self) -> str:
+        """Return the site that the script was written for, in words."""
+        return _called(self.source.profile) if self.source else "the site that the script was written for"
+
+    @property
+    def there(self) -> str:
+        """Return the target in words."""
+        return _called(self.target.profile)
+
+
+def _called(profile: Profile) -> str:
+    return profile.title.partition(",")[0].partition(" (")[0]
+
+
+def carry(draft: Draft, target: Site, source: Site | None, facts: Facts, *, account: str | None = None) -> Carried:
+    """Return the job as the target wants it, and its plan."""
+    way = Way(source, target, account)
+    if not way.is_home:
+        for step in _STEPS:
+            step(draft, way)
+    _renamed(draft, way)
+    _required(draft, way)
+    return _planned(draft, way, facts)
+
+
+# ---------------------------------------------------------------- queues, accounts, features
+
+
+def _queue(draft: Draft, way: Way) -> None:
+    """Partition and QOS are names of one site; what a queue is for is a request."""
+    for field, word, flag in (("partition", "partition", "-p"), ("qos", "QOS", "-q")):
+        name = draft.get(field)
+        if name is None:
+            continue
+        chosen = _selectors(way.target.profile)
+        why = f"{flag} {name}: a {word} of {way.here}; {way.there} {chosen}"
+        purpose = _purpose(way.source.profile if way.source else None, name)
+        if purpose and not draft.get("trial"):
+            draft.revise(field, Verdict.CHANGED, None, f"{why}. It is for short trials")
+            draft.values["trial"] = [""]
+            row = next(row for row in draft.rows if row.field == field)
+            draft.replace(row, Verdict.CHANGED, "--trial", row.why)
+        else:
+            draft.revise(field, Verdict.CHANGED, None, why)
+
+
+def _selectors(profile: Profile) -> str:
+    for name, word in (("qos", "QOS"), ("partition", "partition")):
+        if _chosen(profile, name):
+            return f"selects by {word}, which the plan chooses"
+        if name in (profile.request.required or ()):
+            return f"selects by {word}, which you choose"
+    return "chooses the queue itself"
+
+
+def _purpose(profile: Profile | None, name: str) -> bool:
+    """Tell whether a queue is for short trials: by its site's profile, else by its name."""
+    queue = (profile.partitions.get(name) or profile.qos.get(name)) if profile else None
+    if queue is not None and queue.purpose is not None:
+        return queue.purpose == "debug"
+    return re.search(r"debug|(^|[-_])dev([-_]|$)|(^|[-_])test([-_]|$)", name) is not None
+
+
+def _account(draft: Draft, way: Way) -> None:
+    name = draft.get("account")
+    if way.account is not None:
+        draft.revise("account", Verdict.CHANGED, way.account, "as you gave it")
+        return
+    if name is None:
+        return
+    request = way.target.profile.request
+    why = f"{name} is an account of {way.here}"
+    if "account" in (request.required or ()):
+        example = request.account_example or "ACCOUNT"
+        draft.revise("account", Verdict.ASKED, example, f"{why}: put yours of {way.there} here")
+    else:
+        draft.revise(
+            "account", Verdict.ASKED, None, f"{why}; {way.there} bills your default one unless -A names another"
+        )
+
+
+def _features(draft: Draft, way: Way) -> None:
+    for field, what in (("constraint", "a feature"), ("nodelist", "nodes"), ("exclude", "nodes")):
+        value = draft.get(field)
+        if value is None:
+            continue
+        known = way.target.profile.request.features or ()
+        if field == "constraint" and value in known:
+            continue
+        draft.revise(field, Verdict.CHANGED, None, f"{value}: {what} of {way.here}")
+    gres = draft.get("gres")
+    if gres is not None:
+        draft.revise("gres", Verdict.ASKED, None, f"{gres}: a resource of {way.here}")
+    if draft.get("distribution") == "nopack":
+        draft.revise("distribution", Verdict.CHANGED, None, f"a word of {way.here}")
+
+
+_OF_ONE_SITE = {
+    "hint": "what counts as a CPU differs from site to site, and the plan knows it",
+    "threads-per-core": "what counts as a CPU differs from site to site, and the plan knows it",
+    "ntasks-per-core": "what counts as a CPU differs from site to site, and the plan knows it",
+    "reservation": "a reservation of one site",
+    "licenses": "a licence of one site",
+    "dependency": "jobs of one site",
+    "wckey": "a key of one site's accounting",
+    "clusters": "a cluster of one site",
+    "network": "a word for the network of one site",
+    "switches": "the switches of one site",
+    "core-spec": "cores that one site keeps for itself",
+    "gres-flags": "a way to bind that the plan does not need",
+    "tmp": "the disk of one site's nodes",
+    "cpu-freq": "the clocks of one site's nodes",
+    "gpu-freq": "the clocks of one site's nodes",
+    "container": "an image of one site",
+    "sockets-per-node": "the sockets of one site's nodes",
+    "cores-per-socket": "the sockets of one site's nodes",
+    "extra-node-info": "the sockets of one site's nodes",
+    "mincpus": "the CPUs of one site's nodes",
+}
+
+
+def _flags(draft: Draft, way: Way) -> None:
+    """Flags that are handed on: those about one site's machines stay behind."""
+    forbidden = {each.flag: each.reason for each in way.target.profile.request.forbidden if each.value is None}
+    for flag in list(draft.values.get("sbatch", ())):
+        name = flag.removeprefix("--").partition("=")[0]
+        if name in _OF_ONE_SITE or name in forbidden:
+            why = _OF_ONE_SITE.get(name) or f"{way.there}: {forbidden[name]}"
+            draft.revise_one("sbatch", flag, Verdict.CHANGED, None, why)
+    for flag in list(draft.values.get("srun", ())):
+        draft.revise_one(
+            "srun", flag, Verdict.ASKED, None, f"a flag of the step at {way.here}: is it needed at {way.there}?"
+        )
+    for flag in ("exclusive",):
+        if draft.get(flag) is not None and way.target.profile.request.sharing == "exclusive":
+            draft.revise(flag, Verdict.CHANGED, None, f"{way.there} gives whole nodes to every job")
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def _shape(draft: Draft, way: Way) -> None:
+    """Give the same ranks and GPUs on nodes that have more or fewer of them."""
+    node = _node(way.target.profile)
+    had, nodes = draft.number("gpus_per_node") or 0, draft.number("nodes") or 1
+    ranks = draft.number("ntasks_per_node")
+    has = node.gpus if node else None
+    if not had or not has or ranks not in {None, had}:
+        if had and has and had > has:
+            draft.revise("gpus_per_node", Verdict.ASKED, str(has), f"a node of {way.there} has {has} GPUs")
+            if ranks and ranks > has:
+                draft.revise("ntasks_per_node", Verdict.ASKED, str(has), f"a node of {way.there} has {has} GPUs")
+        return
+    total = had * nodes
+    whole = way.target.profile.request.sharing == "exclusive" or way.target.profile.request.gpus == "whole-node"
+    if had <= has and not (whole and had < has and nodes > 1):
+        if way.target.profile.request.gpus == "whole-node" and had != has:
+            draft.revise(
+                "gpus_per_node", Verdict.CHANGED, str(has), f"{way.there} gives whole nodes of {has} GPUs only"
+            )
+        return
+    each = max(count for count in range(1, has + 1) if total % count == 0)
+    why = f"{nodes} × {had} = {total} GPUs: {total // each} × {each} of {way.there}, whose nodes have {has}"
+    draft.revise("nodes", Verdict.CHANGED, str(total // each), why)
+    draft.revise("gpus_per_node", Verdict.CHANGED, str(each), why)
+
+
+def _node(profile: Profile, draft: Draft | None = None) -> Node | None:
+    """Return the kind of node that the job gets: the first with GPUs, or the first of all for a job without."""
+    wants = draft is None or (draft.number("gpus_per_node") or 0) > 0
+    return next((node for node in profile.nodes.values() if wants == bool(node.gpus)), None) or next(
+        iter(profile.nodes.values()), None
+    )
+
+
+def _cpus(draft: Draft, way: Way) -> None:
+    """Give a rank its GPU's share of the target's cores, not of the source's."""
+    cpus = draft.number("cpus_per_task")
+    node = _node(way.target.profile, draft)
+    if cpus is None or node is None:
+        return
+    if node.cores_per_gpu and draft.number("gpus_per_node"):
+        why = f"{cpus} for each rank is a matter of {way.here}; a GPU of {way.there} has {node.cores_per_gpu} cores"
+        draft.revise("cpus_per_task", Verdict.CHANGED, None, why)
+    elif node.cores and cpus * (draft.number("ntasks_per_node") or draft.number("gpus_per_node") or 1) > node.cores:
+        each = max(1, node.cores // (draft.number("ntasks_per_node") or draft.number("gpus_per_node") or 1))
+        draft.revise("cpus_per_task", Verdict.CHANGED, str(each), f"a node of {way.there} has {node.cores} cores")
+
+
+def _memory(draft: Draft, way: Way) -> None:
+    text = draft.get("mem")
+    if text is None:
+        return
+    memory, node = way.target.profile.memory, _node(way.target.profile, draft)
+    if memory.policy in {"whole-node", "forbidden", "per-gpu", "explicit"}:
+        how = {
+            "whole-node": "gives all memory of a node",
+            "forbidden": "takes no --mem",
+            "per-gpu": "gives memory by the GPU, which the plan asks for",
+            "explicit": "wants it asked for, and the plan does that",
+        }[memory.policy]
+        if memory.policy != "explicit" or memory.mem or memory.mem_per_gpu:
+            draft.revise("mem", Verdict.CHANGED, None, f"{text} is a size of {way.here}; {way.there} {how}")
+            return
+    limit = parse_memory_mib(node.memory_usable) if node and node.memory_usable else (node.memory_mib if node else None)
+    mib = Memory.parse(text).mib
+    if limit is not None and (mib > limit or mib == 0):
+        draft.revise("mem", Verdict.CHANGED, f"{limit}M", f"a node of {way.there} gives {limit} MiB at most")
+    elif mib == 0:
+        draft.revise("mem", Verdict.CHANGED, None, f"all memory of a node: what {way.there} gives for it is not known")
+
+
+def _time(draft: Draft, way: Way) -> None:
+    text = draft.get("time")
+    if text is None:
+        return
+    seconds = parse_walltime_s(text)
+    longest = _longest(way.target.profile)
+    if longest is not None and (seconds is None or seconds > longest):
+        why = f"{text} is more than any queue of {way.there} allows: let the job save, and submit it again"
+        draft.revise("time", Verdict.CHANGED, format_walltime(longest), why)
+
+
+def _longest(profile: Profile) -> int | None:
+    named = {rule.qos or rule.partition for rule in profile.queue_rules}
+    queues = [
+        queue
+        for group in (profile.partitions, profile.qos)
+        for name, queue in group.items()
+        if queue.open and (not named or name in named) and queue.purpose not in {"debug", "interactive", "test"}
+    ]
+    limits = [parse_walltime_s(queue.time_max) for queue in queues if queue.time_max]
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if known and len(known) == len(limits) else None
+
+
+# ---------------------------------------------------------------- environment, modules, images
+
+
+_OF_NETWORKS = re.compile(
+    r"(NCCL|RCCL|GLOO|TP)_(SOCKET_IFNAME|IB_\w+|NET\w*|CROSS_NIC|P2P\w*|COLLNET\w*|ALGO|PROTO|SHM\w*|TOPO\w*|DMABUF\w*)"
+    r"|(FI|UCX|PSM2?|OPX|MPICH|CXI|OFI|SHARP|HCOLL|MV2|I_MPI|PMIX|PMI|SLURM|OMPI_MCA|OMPI|ROCR|HSA|HIP|MIOPEN|AITER)_\w+"
+)
+
+
+def _variables(draft: Draft, way: Way) -> None:
+    """Keep the user's variables; those of the network and of the machine are the target's profile's."""
+    theirs = {each.name for each in way.source.profile.environment} if way.source else set()
+    ours = {each.name: each for each in way.target.profile.environment}
+    for setting in list(draft.values.get("env", ())):
+        name = setting.partition("=")[0]
+        mine = ours.get(name)
+        if name == "CUDA_VISIBLE_DEVICES":
+            draft.revise_one(
+                "env", setting, Verdict.CHANGED, None, "every rank sees all GPUs, and takes its own by LOCAL_RANK"
+            )
+        elif name.lower() in {"http_proxy", "https_proxy", "no_proxy", "all_proxy", "ftp_proxy"}:
+            why = f"a proxy of {way.here}; --env sets the one of {way.there}, if it has one"
+            draft.revise_one("env", setting, Verdict.ASKED, None, why)
+        elif name.startswith(("APPTAINER", "SINGULARITY", "ENROOT", "PODMAN", "SLURM_")):
+            why = f"the engine of {way.there} and its cache are the plan's"
+            draft.revise_one("env", setting, Verdict.CHANGED, None, why)
+        elif mine is not None:
+            what = f"{mine.value}" if mine.verdict == "kept" and not mine.unset else "not set"
+            draft.revise_one("env", setting, Verdict.CHANGED, None, f"{way.there}: {what}, for {mine.reason}")
+        elif name in theirs or _OF_NETWORKS.fullmatch(name):
+            why = f"for the network and the machine of {way.here}; {way.there} has settings of its own"
+            draft.revise_one("env", setting, Verdict.CHANGED, None, why)
+    _settings(draft, way)
+
+
+def _settings(draft: Draft, way: Way) -> None:
+    """Take the settings of one site's machine out of the task's shell."""
+    if len(draft.command) != 3 or draft.command[1] != "-c":
+        return
+    ours = {each.name: each for each in way.target.profile.environment}
+    theirs = {each.name for each in way.source.profile.environment} if way.source else set()
+    kept = []
+    for part in draft.command[2].split("; "):
+        match = re.match(r"export (\w+)=", part)
+        name = match[1] if match else ""
+        if name and (name in ours or name in theirs or _OF_NETWORKS.fullmatch(name) or name == "CUDA_VISIBLE_DEVICES"):
+            for row in [row for row in draft.rows if row.now == "in the command" and f"{name}=" in row.what]:
+                why = f"for the machine of {way.here}; {way.there} has settings of its own"
+                draft.replace(row, Verdict.CHANGED, "", why)
+            continue
+        kept.append(part)
+    text = "; ".join(kept)
+    words = _plain_words(text)
+    new = words if words is not None else ("bash", "-c", text)
+    for row in [row for row in draft.rows if row.now.startswith("bash -c") and row.what.endswith("…")]:
+        draft.replace(row, row.verdict, " ".join(new), row.why)
+    draft.command = new
+
+
+def _plain_words(text: str) -> tuple[str, ...] | None:
+    """Return the words of `exec …` where no shell is needed for them."""
+    import shlex
+
+    if not text.startswith("exec ") or re.search(r"[$`;|&<>]", text):
+        return None
+    try:
+        return tuple(shlex.split(text.removeprefix("exec ")))
+    except ValueError:
+        return None
+
+
+def _modules(draft: Draft, way: Way) -> None:
+    """Match modules by what they bring; a module's name is one site's."""
+    profile = way.target.profile
+    loads = {meaning_of(name.partition("|")[0])[0] for name in profile.modules.load or ()}
+    taken: set[str] = set()
+    for name in list(draft.values.get("module", ())):
+        kind, words = meaning_of(name)
+        new = same_at(profile, kind) if kind else None
+        if draft.get("image") and kind in {
+            "container",
+            "cuda",
+            "rocm",
+            "nccl",
+            "build",
+            "mpi",
+            "slurm",
+            "torch",
+            "python",
+        }:
+            why = f"{words}: the image and the engine of {way.there} bring what is needed"
+            draft.revise_one("module", name, Verdict.CHANGED, None, why)
+        elif kind in {"slurm", "container"}:
+            draft.revise_one("module", name, Verdict.CHANGED, None, f"{words}: it is there without a module")
+        elif kind and (kind in loads or kind in taken):
+            draft.revise_one(
+                "module", name, Verdict.CHANGED, None, f"{words}: {new or 'a module'} is loaded by the plan"
+            )
+        elif new is not None and kind != "build":
+            taken.add(kind)
+            draft.revise_one(
+                "module", name, Verdict.CHANGED, new, f"{words}: {name} at {way.here} is {new} at {way.there}"
+            )
+        elif profile.modules.system == "none":
+            why = f"{words or 'a module'}: {way.there} has no modules; an image or a virtual environment brings it"
+            draft.revise_one("module", name, Verdict.ASKED, None, why)
+        else:
+            why = f"{words or 'a module of ' + way.here}: which module of {way.there} brings it? --module NAME"
+            draft.revise_one("module", name, Verdict.ASKED, None, why)
+    for folder in list(draft.values.get("module_use", ())):
+        draft.revise_one(
+            "module_use", folder, Verdict.ASKED, None, f"a folder of {way.here}: does {way.there} have one?"
+        )
+
+
+def _launcher(draft: Draft, way: Way) -> None:
+    name = draft.get("launcher")
+    launch = way.target.profile.launch
+    if name is None or not launch.allowed or name in launch.allowed:
+        return
+    better = {"mpirun+torchrun": "torchrun", "mpirun": "srun"}.get(name, launch.preferred or "srun")
+    why = launch.refused.get(name, f"it is not how ranks start at {way.there}")
+    draft.revise("launcher", Verdict.CHANGED, better if better in launch.allowed else launch.preferred, why)
+
+
+def _mpi(draft: Draft, way: Way) -> None:
+    name, known = draft.get("mpi"), way.target.profile.launch.mpi_types
+    if name is None:
+        return
+    mine = way.target.profile.launch.mpi
+    if known and name in known:
+        return
+    why = f"--mpi={name} is the process management of {way.here}"
+    new = mine if mine and (not known or mine in known) else None
+    draft.revise(
+        "mpi", Verdict.CHANGED, new, f"{why}; {way.there} has {new}" if new else f"{why}; ranks of torch need none"
+    )
+
+
+def _image(draft: Draft, way: Way) -> None:
+    """An image is a file of one site, made for one kind of GPU."""
+    image = draft.get("image")
+    if image is None:
+        return
+    node = _node(way.target.profile)
+    had = _node(way.source.profile) if way.source else None
+    why = f"bring it to {way.there}, or build it there: muster build image"
+    if had and node and had.gpu_kind and node.gpu_kind and had.gpu_kind != node.gpu_kind:
+        why = f"it is made for {had.gpu_kind}, and {way.there} has {node.gpu_kind}: it needs another image"
+    elif had and node and had.arch and node.arch and had.arch != node.arch:
+        why = f"it is made for {had.arch}, and {way.there} has {node.arch}: it needs another image"
+    engines = {container.engine for container in way.target.profile.containers.values()}
+    own = next((name for name, each in way.target.profile.images.items() if not each.gone), None)
+    is_file = not re.match(r"\w+://|site:", image)
+    if is_file and engines and not engines & {"apptainer", "singularity"}:
+        new = f"site:{own}" if own else "docker://IMAGE"
+        draft.revise(
+            "image",
+            Verdict.ASKED,
+            new,
+            f"{way.there} does not run {image}: {', '.join(sorted(engines))} runs its images",
+        )
+    elif is_file and not image.startswith("/") and not image.endswith((".sif", ".sqsh", ".toml")) and "/" not in image:
+        new = f"site:{own}" if own else "IMAGE.sif"
+        draft.revise("image", Verdict.ASKED, new, f"{image} is the name of an image at {way.here}")
+    elif is_file:
+        new = (
+            image
+            if image.endswith((".sif", ".sqsh")) or not image.endswith(".toml")
+            else (f"site:{own}" if own else "IMAGE.sif")
+        )
+        draft.revise("image", Verdict.ASKED, new, why)
+    _binds(draft, way)
+
+
+def _binds(draft: Draft, way: Way) -> None:
+    own = (
+        [each.path.partition("$")[0].rstrip("/") for each in way.source.profile.filesystems.values()]
+        if way.source
+        else []
+    )
+    profile = way.target.profile
+    known = {
+        bind.path for container in profile.containers.values() for bind in container.binds if bind.verdict == "kept"
+    }
+    system = ("/opt/cray", "/usr/lib", "/var/spool/slurmd", "/etc/slurm", "/usr/bin", "/run/munge", "/lib")
+    for bind in list(draft.values.get("bind", ())):
+        path = bind.partition(":")[0]
+        if path in known:
+            draft.revise_one("bind", bind, Verdict.CHANGED, None, f"the profile of {way.there} binds it already")
+        elif path.startswith(system):
+            draft.revise_one(
+                "bind",
+                bind,
+                Verdict.CHANGED,
+                None,
+                f"a part of {way.here} itself; the profile of {way.there} binds what is needed",
+            )
+        elif path in own or any(root and path.startswith(f"{root}/") and root.count("/") >= 1 for root in own):
+            draft.revise_one(
+                "bind", bind, Verdict.ASKED, None, f"a path of {way.here}: where does it lie at {way.there}? --bind DIR"
+            )
+        elif path != "/tmp":  # noqa: S108  # a path of the script, which is read and never opened
+            for row in [row for row in draft.rows if row.field == "bind" and row.now.endswith(f" {bind}")]:
+                draft.replace(row, Verdict.ASKED, row.now, f"is the path there at {way.there}?")
+
+
+_MADE = {"venv": " muster build venv makes one", "conda": " muster build venv makes an environment"}
+
+
+def _places(draft: Draft, way: Way) -> None:
+    """Paths of the script: they are kept, and asked about."""
+    for field in ("chdir", "venv", "conda"):
+        value = draft.get(field)
+        if value is not None and value != "none":
+            draft.revise(field, Verdict.ASKED, value, f"is it there at {way.there}?{_MADE.get(field, '')}")
+    for field in ("output", "error"):
+        value = draft.get(field)
+        if value is not None and value.startswith("/"):
+            draft.revise(field, Verdict.ASKED, value, f"a path of {way.here}: is it there at {way.there}?")
+
+
+def _engine(draft: Draft, way: Way) -> None:
+    if draft.get("engine") is not None:
+        draft.revise("engine", Verdict.CHANGED, None, f"{way.there} has its own")
+
+
+_STEPS: tuple[Callable[[Draft, Way], None], ...] = (
+    _queue,
+    _account,
+    _features,
+    _flags,
+    _shape,
+    _cpus,
+    _memory,
+    _time,
+    _variables,
+    _modules,
+    _launcher,
+    _mpi,
+    _image,
+    _engine,
+    _places,
+)
+
+
+# ---------------------------------------------------------------- what the target wants besides, and its plan
+
+
+def _required(draft: Draft, way: Way) -> None:
+    """Give what the target refuses a job without, and ask about it."""
+    profile = way.target.profile
+    for name in profile.request.required or ():
+        if name == "account" and draft.get("account") is None:
+            value = way.account or profile.request.account_example or "ACCOUNT"
+            verdict = Verdict.CHANGED if way.account else Verdict.ASKED
+            draft.revise("account", verdict, value, f"{way.there} wants an account: put yours here")
+        elif name == "time" and draft.get("time") is None:
+            draft.revise("time", Verdict.ASKED, "01:00:00", f"{way.there} wants a time limit: an hour is a guess")
+
+
+def _choose(draft: Draft, way: Way, name: str) -> bool:
+    """Take the first queue that fits where the target wants one and no rule of its profile chooses it, and ask."""
+    profile = way.target.profile
+    queues = profile.qos if name == "qos" else profile.partitions
+    wanted = "debug" if "trial" in draft.values else "production"
+    fit = [each for each, queue in queues.items() if queue.open and queue.gpus != 0 and _takes(queue, draft)]
+    fit.sort(key=lambda each: queues[each].purpose != wanted)
+    if not fit or draft.get(name) is not None:
+        return False
+    draft.revise(name, Verdict.ASKED, fit[0], f"{way.there} wants a {name}: which of {', '.join(fit)}?")
+    return True
+
+
+def _chosen(profile: Profile, name: str) -> bool:
+    """Tell whether the rules of a profile choose a queue of this kind."""
+    return any(getattr(rule, name) and not (rule.when and rule.when.trial) for rule in profile.queue_rules)
+
+
+def _takes(queue: Queue, draft: Draft) -> bool:
+    """Tell whether a queue takes a job of this size and time."""
+    nodes, time = draft.number("nodes") or 1, parse_walltime_s(draft.get("time") or "1")
+    longest = parse_walltime_s(queue.time_max) if queue.time_max else None
+    short = longest is None or (time is not None and time <= longest)
+    return short and (queue.nodes_max is None or nodes <= queue.nodes_max) and (queue.nodes_min or 1) <= nodes
+
+
+def _renamed(draft: Draft, way: Way) -> None:
+    """Take the new name of a module or a queue that its site has renamed."""
+    profile = way.target.profile
+    for name in list(draft.values.get("module", ())):
+        new = profile.modules.renamed.get(name) or profile.modules.renamed.get(name.partition("/")[0])
+        if new is None:
+            continue
+        fits = re.fullmatch(r"[\w./+-]+", new) is not None and new not in draft.values["module"]
+        why = f"{way.there} has renamed it: {new}"
+        draft.revise_one("module", name, Verdict.CHANGED if fits else Verdict.ASKED, new if fits else None, why)
+    for field in ("partition", "qos"):
+        old = draft.get(field)
+        if old is not None and old in profile.queues_renamed:
+            draft.revise(field, Verdict.CHANGED, profile.queues_renamed[old], f"{way.there} has renamed it")
+
+
+def request_of(draft: Draft, site: str | None = None) -> Request:
+    """Return the request of a draft, as the command line would make it."""
+    words = [*draft.words(), *(("--site", site) if site else ()), "--", *draft.command]
+    values, origins, command = parse(words)
+    return request_from({}, values, origins, command)
+
+
+def facts_of(working_directory: str, home: str, user: str) -> Facts:
+    """Return the facts that a plan for another place may have: nothing of this machine's Python or Slurm."""
+    image = ImageFacts(project=working_directory, programs={})
+    return Facts(working_directory=working_directory, home=home, user=user, python=None, image=image)
+
+
+def _planned(draft: Draft, way: Way, facts: Facts) -> Carried:
+    """Make the plan; what it refuses is repaired as its hint says, as long as that helps."""
+    seen: set[str] = set()
+    for _ in range(_MOST_REPAIRS):
+        try:
+            request = request_of(draft, way.target.name)
+            typed = (*draft.words(), "--site", way.target.name, "--", *draft.command)
+            return Carried(draft, make_plan(request, way.target, facts, typed=typed), None)
+        except MusterError as error:
+            if error.message in seen or not _repair(draft, error, way):
+                return Carried(draft, None, error)
+            seen.add(error.message)
+    return Carried(draft, None, RequestError("the plan refuses it", hint="muster plan with this line says why"))
+
+
+_REPAIRS: Mapping[str, str] = {
+    "time": "time",
+    "cpus-per-task": "cpus_per_task",
+    "gpus-per-node": "gpus_per_node",
+    "ntasks-per-node": "ntasks_per_node",
+    "mem": "mem",
+    "nodes": "nodes",
+    "launcher": "launcher",
+    "account": "account",
+}
+
+
+def _repair(draft: Draft, error: MusterError, way: Way) -> bool:
+    """Do what the hint of a refusal says, where it names an option and its value."""
+    wanted = re.search(r"wants --(qos|partition)\b", error.message)
+    if wanted is not None:
+        return _choose(draft, way, wanted[1])
+    done = False
+    for name, value in _advice(error.hint or ""):
+        field = _REPAIRS[name]
+        if draft.get(field) != value:
+            draft.revise(field, Verdict.CHANGED, value, f"{way.there}: {error.message.partition(' (')[0]}")
+            done = True
+    if done:
+        return True
+    for field, pattern in (
+        ("mem", r"--mem\b"),
+        ("time", r"\d[\d:-]+, and .* allows"),
+        ("trial", r"debug|node-minutes|test|dev"),
+    ):
+        if draft.get(field) is not None and re.search(pattern, error.message) and field in draft.values:
+            draft.revise(field, Verdict.CHANGED, None, f"{way.there}: {error.message.partition(' (')[0]}")
+            return True
+    return _kept_image(draft, error, way) or _fewer_nodes(draft, error, way)
+
+
+def _advice(hint: str) -> Iterator[tuple[str, str]]:
+    for match in re.finditer(r"--([a-z-]+)[ =]([\w.:+-]+)", hint):
+        if match[1] in _REPAIRS:
+            yield match[1], match[2]
+
+
+def _kept_image(draft: Draft, error: MusterError, way: Way) -> bool:
+    """Take a file in the place of an image that the nodes cannot pull."""
+    image = draft.get("image")
+    if image is None or "would be pulled by the nodes" not in error.message:
+        return False
+    name = f"{image.rpartition('/')[2].partition(':')[0]}.sif"
+    why = f"the nodes of {way.there} have no way out: muster build image --from {image} -o {name} where there is one"
+    draft.revise("image", Verdict.ASKED, name, why)
+    return True
+
+
+def _fewer_nodes(draft: Draft, error: MusterError, way: Way) -> bool:
+    """Follow a queue that takes fewer nodes."""
+    match = re.search(r"(\d+) nodes, and (\S+) allows (\d+)", error.message)
+    if match is None:
+        return False
+    limit = int(match[3])
+    draft.revise("nodes", Verdict.ASKED, str(limit), f"{way.there}: {match[2]} takes jobs of at most {limit} nodes")
+    return True

@@ -1,0 +1,162 @@
+"""A batch script → the draft of a request: header, body and launch, with a row for everything in it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster.errors import RequestError
+from muster.lint.job import Job, read_job
+from muster.lint.read import Kind, Source
+from muster.port.body import read_assignments, read_commands, text_of
+from muster.port.expand import values_of
+from muster.port.header import read_header
+from muster.port.own import is_own, read_own
+from muster.port.sizes import put_sizes
+from muster.port.step import Chain, chain_of, in_a_shell, read_chain
+from muster.port.values import Draft, Row, Verdict
+
+__all__ = ["read_draft", "read_draft_of", "unread"]
+
+
+def read_draft_of(source: Source) -> tuple[Job, Draft]:
+    """Return what a file means: a batch script, or a Python script with a header of its own."""
+    text = source.text.replace("\r\n", "\n")
+    if source.kind is Kind.PYTHON:
+        job = read_job(source.path, "".join(f"{line}\n" for line in _comments_at_top(text)))
+        draft = _python_draft(job, source)
+    else:
+        job = read_job(source.path, text)
+        draft = read_draft(job)
+    if text != source.text:
+        draft.rows.insert(
+            0, Row(1, "Windows line ends", Verdict.CHANGED, "", "sbatch refuses them; Muster's script has none")
+        )
+    return job, draft
+
+
+def _comments_at_top(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            return
+        yield line
+
+
+def _python_draft(job: Job, source: Source) -> Draft:
+    """Return the draft of `sbatch train.py`: the header counts, and the batch host runs the script once."""
+    if not job.directives:
+        raise RequestError(
+            f"{source.path} is a Python script without #SBATCH lines: there is nothing to carry",
+            hint=f"muster submit -N 1 -g 1 -- python {source.path}",
+        )
+    draft = Draft()
+    sizes = read_header(job, draft)
+    draft.command = ("python", source.path)
+    draft.note(
+        1,
+        job.lines[0] if job.lines else "#!",
+        f"python {source.path}",
+        "the batch host ran it once, and ranks are Muster's",
+    )
+    put_sizes(sizes, {}, draft, uses_gpus=False)
+    return draft
+
+
+def read_draft(job: Job) -> Draft:
+    """Return what a batch script means."""
+    if is_own(job.text):
+        return read_own(job)
+    draft = Draft()
+    sizes = read_header(job, draft)
+    values = values_of(job.shell)
+    chains = [chain_of(command, values) for command in job.shell.commands]
+    launch = _launch(chains)
+    if launch is None and not job.directives:
+        raise RequestError(
+            f"{job.path} starts nothing that has ranks: there is no srun, mpirun, torchrun or python in it",
+            hint="give the script that sbatch gets",
+        )
+    step: dict[str, str] = {}
+    if launch is not None:
+        step = read_chain(launch, draft)
+    read_commands(chains, launch, draft)
+    settings = read_assignments(job.shell.assignments, values, draft, used_in=draft.command)
+    _put_settings(settings, draft)
+    put_sizes(sizes, step, draft, uses_gpus=_uses_gpus(job))
+    if launch is None:
+        draft.command = ("COMMAND",)
+        draft.ask(0, "(no command)", "the script starts no ranks: write the command behind --", "COMMAND")
+    draft.rows += [*_oddities(job), *_left_over(job, draft.rows)]
+    draft.rows.sort(key=lambda row: row.line or 10**6)
+    return draft
+
+
+def _oddities(job: Job) -> Iterator[Row]:
+    """A row for what is wrong with the file itself."""
+    if not job.text.startswith("#!"):
+        yield Row(1, "(no #!)", Verdict.CHANGED, "#!/bin/bash", "sbatch refuses a script without it; Muster's has one")
+    if job.shell.error is not None:
+        place = job.shell.error
+        why = "this is not bash: what stands from here on may be read wrongly"
+        yield Row(place.line, f"column {place.column}", Verdict.ASKED, "", why)
+
+
+def _launch(chains: list[Chain]) -> Chain | None:
+    """Return the command that starts the training: the heaviest; the last of several, the first of two branches."""
+    weighed = [chain for chain in chains if chain.weight]
+    best = max((chain.weight for chain in weighed), default=0)
+    heavy = [chain for chain in weighed if chain.weight == best]
+    certain = [chain for chain in heavy if not chain.command.is_conditional and not chain.command.function]
+    if certain:
+        return certain[-1]
+    return heavy[0] if heavy else None
+
+
+def _uses_gpus(job: Job) -> bool:
+    """Tell whether a script that asks for no GPUs speaks of them all the same."""
+    code = "\n".join(line for line in job.lines if not line.lstrip().startswith("#"))
+    return (
+        re.search(r"--nv\b|--rocm\b|\bNCCL_|\bCUDA_VISIBLE|\bcuda\b|GPUS_PER_NODE|\bROCR_|-environment", code)
+        is not None
+    )
+
+
+def _put_settings(settings: list[str], draft: Draft) -> None:
+    """Put what only a task can set before the command."""
+    if not settings or not draft.command:
+        return
+    draft.command = tuple(in_a_shell(settings, list(draft.command)))
+
+
+_NOTHING = frozenset({"then", "else", "fi", "do", "done", "esac", ";;", "{", "}", ")", "(", "EOF", "\\"})
+
+
+def _left_over(job: Job, rows: list[Row]) -> Iterator[Row]:
+    """A row for each line that none speaks of: branches, loops, tests, functions."""
+    covered = {row.line for row in rows}
+    places = [*(each.place for each in job.shell.commands), *(each.place for each in job.shell.assignments)]
+    within = {line for place in places for line in range(place.line, place.end_line + 1)}
+    within |= {line for place, _ in job.shell.heredocs for line in range(place.line, place.end_line + 1)}
+    for number, text in enumerate(map(str.strip, job.lines), start=1):
+        if not text or text.startswith("#") or text in _NOTHING or number in covered or number in within:
+            continue
+        shown = text if len(text) < 100 else f"{text[:99]}…"
+        yield Row(
+            number,
+            shown,
+            Verdict.ASKED,
+            "",
+            "Muster's script has no branches, loops or functions of yours: is it needed?",
+        )
+
+
+def unread(job: Job, draft: Draft) -> list[str]:
+    """Return what the table lacks: a directive or a command without a row on its line."""
+    lines = {row.line for row in draft.rows}
+    commands = [each for each in job.shell.commands if not each.in_substitution]
+    directives = (*job.directives, *job.late_directives)
+    return [
+        *(text_of(each) for each in commands if each.place.line not in lines),
+        *(each.line for each in directives if each.place.line not in lines),
+        *(each.name for each in job.shell.assignments if not each.of_command and each.place.line not in lines),
+    ]

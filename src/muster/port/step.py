@@ -1,0 +1,591 @@
+"""What starts the ranks → options of Muster: srun, mpirun, an agent, a container, and the command inside. Pure.
+
+Every option of every program in the chain gets a row, so that none is lost in silence.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from muster.errors import RequestError
+from muster.lint.bash import Command, Word, read_shell
+from muster.lint.launch import Stage, stages_of
+from muster.port.expand import WIRED, Values, expanded, names_in, values_of
+from muster.port.values import Draft, Verdict
+from muster.slurm.flags import whole_step_flags
+
+__all__ = ["Chain", "chain_of", "in_a_shell", "read_chain"]
+
+_RANK_NAMES = frozenset({*WIRED, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NNODES"})
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """One command that starts programs, with its words as the shell makes them."""
+
+    command: Command
+    stages: tuple[Stage, ...]
+    values: Values
+
+    def stage(self, kind: str) -> Stage | None:
+        """Return the first stage of a kind."""
+        return next((stage for stage in self.stages if stage.kind == kind), None)
+
+    @property
+    def weight(self) -> int:
+        """Tell how much it looks like the training: 0: not at all."""
+        if self.command.in_substitution or self.command.program in _NEVER:
+            return 0
+        starter = any(stage.kind in {"step", "mpi", "agent"} for stage in self.stages)
+        last = self.stages[-1] if self.stages else None
+        runs = last is not None and (
+            (last.kind == "python" and not _is_one_liner(last)) or last.kind == "agent" or self._holds_python(last)
+        )
+        return 4 * runs + (2 * starter if runs or not self.is_chore else 0)
+
+    @property
+    def is_chore(self) -> bool:
+        """Tell whether the program at the end prepares or looks, and does not train."""
+        last = self.stages[-1] if self.stages else None
+        return last is None or last.name in _CHORES or (last.kind == "python" and _is_one_liner(last))
+
+    @staticmethod
+    def _holds_python(last: Stage) -> bool:
+        text = (
+            last.text("-c", "-lc", "-ec", "-xc", "-exc")
+            if last.kind == "shell"
+            else " ".join(word.value for word in (last.word, *last.words))
+        )
+        return re.search(r"\b(python[\d.]*|torchrun|accelerate|deepspeed|\S+\.py)\b", text or "") is not None
+
+
+_NEVER = frozenset({"echo", "printf", "cat", "which", "module", "ml", "pip", "source", ".", "log", "msg"})
+_CHORES = frozenset(
+    """
+    hostname nvidia-smi rocm-smi date mkdir cp rm rsync tar unzip ls cat echo lscpu numactl env printenv nproc free df
+    true sleep ln chmod touch pip which
+    """.split()  # noqa: SIM905
+)
+
+
+def _is_one_liner(stage: Stage) -> bool:
+    return not stage.words or stage.words[0].value in {"-c", "-V", "--version"} or stage.has("-c", "-V", "--version")
+
+
+def chain_of(command: Command, values: Values) -> Chain:
+    """Return a command with its programs."""
+    words = expanded(command, values)
+    return Chain(command, stages_of(words), values)
+
+
+def read_chain(chain: Chain, draft: Draft) -> dict[str, str]:
+    """Read what starts the ranks; return the sizes that its flags give: nodes, tasks, agents' ranks."""
+    reader = _Reader(chain, draft)
+    reader.read(chain.stages)
+    return reader.sizes
+
+
+class _Reader:
+    """Goes through the chain once, from the outside to the inside."""
+
+    def __init__(self, chain: Chain, draft: Draft) -> None:
+        self.line = chain.command.place.line
+        self.draft = draft
+        self.values = chain.values
+        self.sizes: dict[str, str] = {}
+        self._outer: list[str] = []
+        """Wrappers that become a part of the command."""
+
+        self._settings: list[str] = []
+        """Assignments whose values only the task knows."""
+
+        self._depth = 0
+        for assignment in chain.command.assignments:
+            value = self.values.of(assignment.value.value) if assignment.value else ""
+            self._variable(assignment.name, value, f"{assignment.name}={value}")
+
+    def read(self, stages: tuple[Stage, ...]) -> None:
+        """Read each program of the chain."""
+        for stage in stages:
+            reader = _STAGES.get(stage.kind)
+            if reader is not None:
+                reader(self, stage)
+        if not self.draft.command:
+            last = stages[-1]
+            self._finish([*(word.value for word in last.before), *(word.value for word in last.words)], last.name)
+
+    # ------------------------------------------------------------ srun
+
+    def step(self, stage: Stage) -> None:
+        self._started_by(stage, "srun")
+        for name, word in stage.options:
+            flag, value = _flag(name, word)
+            what = f"{stage.name} {_shown(name, word)}"
+            if flag in _STEP_SIZES:
+                self.sizes[_STEP_SIZES[flag]] = self.values.of(value or "")
+                self.draft.note(self.line, what, "", "the step has the job's size; the plan works it out")
+            elif flag in _STEP_DROPPED:
+                self.draft.drop(self.line, what, _STEP_DROPPED[flag], f"step {flag}")
+            elif flag in _STEP_FIELDS:
+                self._field(_STEP_FIELDS[flag], value, what)
+            elif flag in {"--container-mounts", "--volume"}:
+                self._binds(value or "", what)
+            elif flag == "--export":
+                self._export(value or "", what)
+            elif not self._letters(flag):
+                self._step_flag(what, flag, value)
+
+    def _letters(self, flag: str) -> bool:
+        """Read -lu as -l -u; tell whether all of them are switches that are known."""
+        letters = [f"-{letter}" for letter in flag[1:]]
+        if flag.startswith("--") or len(letters) < 2 or not all(each in _STEP_DROPPED for each in letters):
+            return False
+        for each in letters:
+            self.draft.drop(self.line, f"srun {flag}", f"{each}: {_STEP_DROPPED[each]}", f"step {each}")
+        return True
+
+    def _step_flag(self, what: str, flag: str, value: str | None) -> None:
+        whole = flag if value is None else (f"{flag}={value}" if flag.startswith("--") else f"{flag}{value}")
+        try:
+            (kept,) = whole_step_flags([whole])
+        except (RequestError, ValueError) as error:
+            hint = error.hint if isinstance(error, RequestError) else ""
+            why = error.message if isinstance(error, RequestError) else "it is not a whole flag"
+            self.draft.ask(self.line, what, f"{why}; {hint}" if hint else why)
+            return
+        if "$" in whole:
+            self.draft.ask(self.line, what, "the shell expands a variable in it, whose value the script does not say")
+            return
+        self.draft.keep(self.line, what, "srun", kept, "a flag of the step that Muster hands on")
+
+    def _export(self, value: str, what: str) -> None:
+        for word in value.split(","):
+            if "=" in word:
+                name, _, text = word.partition("=")
+                self._variable(name, self.values.of(text), what)
+        self.draft.note(self.line, what, "", "what the plan shows reaches every rank")
+
+    # ------------------------------------------------------------ mpirun
+
+    def mpi(self, stage: Stage) -> None:
+        self.draft.keep(self.line, stage.name, "launcher", "mpirun")
+        for name, word in stage.options:
+            flag, value = _flag(name, word)
+            what = f"{stage.name} {_shown(name, word)}"
+            bare = flag.lstrip("-")
+            if bare in _MPI_SIZES:
+                self.sizes[_MPI_SIZES[bare]] = value or ""
+                self.draft.note(self.line, what, "", "the size of the job says it")
+            elif bare in {"x", "genvlist"}:
+                self._passed(value or "", what)
+            elif bare in {"mca", "gmca"}:
+                key, _, text = (value or "").partition(" ")
+                self._variable(f"OMPI_MCA_{key}", text, what)
+            elif bare == "genv":
+                key, _, text = (value or "").partition(" ")
+                self._variable(key, text, what)
+            elif bare in _MPI_DROPPED:
+                self.draft.drop(self.line, what, _MPI_DROPPED[bare], f"mpirun {bare}")
+            else:
+                self.draft.ask(self.line, what, "a flag of mpirun that no option of Muster's stands for")
+
+    def _passed(self, value: str, what: str) -> None:
+        for word in value.split(","):
+            name, equals, text = word.partition("=")
+            if equals:
+                self._variable(name, self.values.of(text), what)
+            else:
+                self.draft.note(self.line, what, "", "what the plan shows reaches every rank, over ssh too")
+
+    # ------------------------------------------------------------ agents
+
+    def agent(self, stage: Stage) -> None:
+        torch = stage.name in {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
+        if torch:
+            self._agents_of_torch(stage)
+        else:
+            self.draft.drop(
+                self.line, stage.name, "Muster starts one rank for each GPU itself, with the same variables"
+            )
+        for name, word in stage.options:
+            flag, value = _flag(name, word)
+            what = f"{stage.name} {_shown(name, word)}"
+            key = flag.lstrip("-").replace("_", "-")
+            if key in {"nproc-per-node", "num-processes", "num-gpus", "nproc"}:
+                self.sizes["processes" if key == "num-processes" else "ranks"] = value or ""
+                self.draft.note(self.line, what, "", "the ranks of a node follow from its GPUs", "ranks")
+            elif key in {"nnodes", "num-machines", "num-nodes"}:
+                self.sizes.setdefault("nnodes", value or "")
+                self.draft.note(self.line, what, "", "the nodes of the job")
+            elif key in _AGENT_VARIABLES and value:
+                self._variable(_AGENT_VARIABLES[key], value, what)
+            elif key in _AGENT_DROPPED:
+                self.draft.drop(self.line, what, _AGENT_DROPPED[key])
+            elif key in {"m", "module"}:
+                self._outer += ["python", "-m"]
+                self.draft.note(self.line, what, "python -m", "the same module")
+            else:
+                self.draft.ask(self.line, what, f"a flag of {stage.name} that no option of Muster's stands for")
+        if torch and not stage.has("-m", "--module", "--no-python", "--no_python"):
+            self._outer.append("python")
+
+    def _agents_of_torch(self, stage: Stage) -> None:
+        """Torch's agents, one a node, under srun or under mpirun."""
+        if self.draft.get("launcher") != "mpirun":
+            self.draft.keep(self.line, stage.name, "launcher", "torchrun")
+            return
+        why = "mpirun starts one agent on each node, and the agent the ranks"
+        self.draft.revise("launcher", Verdict.KEPT, "mpirun+torchrun", why)
+        self.draft.note(self.line, stage.name, "--launcher mpirun+torchrun", why)
+
+    # ------------------------------------------------------------ containers, wrappers, shells, programs
+
+    def container(self, stage: Stage) -> None:
+        verb, image = self._verb_and_image(stage)
+        for name, word in stage.options:
+            flag, value = _flag(name, word)
+            what = f"{stage.name} {_shown(name, word)}"
+            if flag in {"--bind", "-B", "--volume", "-v", "-V", "--mount"} and value:
+                self._binds(value, what)
+            elif flag in {"--env", "-e"} and value and "=" in value:
+                for each in value.split(","):
+                    self._variable(*each.partition("=")[::2], what=what)
+            elif flag in {"--pwd", "--workdir", "-w"} and value and self.draft.get("chdir") is None:
+                self.draft.change(self.line, what, "chdir", value, "the directory of the ranks, inside the image too")
+            elif flag in {"--image", "-i"} and value:
+                image = value
+            else:
+                why = _CONTAINER_DROPPED.get(flag)
+                if why is None:
+                    self.draft.ask(self.line, what, "a flag of the engine that no option of Muster's stands for")
+                else:
+                    self.draft.drop(self.line, what, why)
+        if image:
+            self._field("image", image, f"{stage.name} {verb} {image}")
+        else:
+            self.draft.ask(self.line, stage.name, "the image's name is not in the script: --image IMAGE")
+
+    def _verb_and_image(self, stage: Stage) -> tuple[str, str]:
+        words = [word.value for word in stage.before]
+        if stage.name == "shifter":
+            return "", ""
+        return (words[0] if words else ""), (self.values.of(words[1]) if len(words) > 1 else "")
+
+    def wrapper(self, stage: Stage) -> None:
+        words = [stage.name, *(text for name, word in stage.options for text in _words(name, word))]
+        if stage.name in {"time", "nohup", "exec", "command", "eval"}:
+            self.draft.drop(self.line, " ".join(words), "says or changes nothing of what the ranks do")
+        elif stage.name == "env":
+            for word in stage.before:
+                name, _, value = word.value.partition("=")
+                self._variable(name, value, f"env {word.value}")
+        else:
+            self._outer += [*words, *(word.value for word in stage.before)]
+            self.draft.note(self.line, " ".join(words), shlex.join(words), "a part of the command now")
+
+    def shell(self, stage: Stage) -> None:
+        text = stage.text("-c", "-lc", "-ec", "-xc", "-exc")
+        if text is None:
+            self._finish([stage.name, *(word.value for word in stage.words)], stage.name)
+            return
+        inner = read_shell(text)
+        values = values_of(inner)
+        chains = [chain_of(command, values) for command in inner.commands]
+        best = max(chains, key=lambda chain: chain.weight, default=None)
+        if (
+            self._depth > 3
+            or best is None
+            or inner.error
+            or not best.weight
+            or not _is_simple(inner.text, chains, best)
+        ):
+            self._whole(stage.name, text.strip())
+            return
+        self._depth += 1
+        self.values = Values({**self.values.texts, **values.texts}, self.values.used)
+        for assignment in inner.assignments:
+            if not assignment.of_command or assignment in best.command.assignments:
+                value = self.values.of(assignment.value.value) if assignment.value else ""
+                self._variable(assignment.name, value, f"{assignment.name}={value}")
+        for chain in chains:
+            if chain is not best:
+                _say_inner(self.draft, self.line, chain)
+        self.read(best.stages)
+
+    def _whole(self, shell: str, text: str) -> None:
+        """Keep a shell's text as it is, unless it starts ranks itself."""
+        starter = re.search(r"\b(torchrun|accelerate launch|deepspeed|mpirun|mpiexec|srun|torch\.distributed)\b", text)
+        if starter is None:
+            self._finish([shell, "-c", text], f"{shell} -c")
+            return
+        why = f"its text starts ranks with {starter[1]} among other lines: what runs in each rank?"
+        self.draft.ask(self.line, f"{shell} -c …", why, "COMMAND")
+        self.draft.command = ("COMMAND",)
+
+    def python(self, stage: Stage) -> None:
+        words = [word.value for word in stage.words]
+        if stage.name.endswith(".py") or self._outer[-1:] == ["-m"]:
+            self._finish(words, stage.name)
+            return
+        options = [text for name, word in stage.options for text in _words(name, word)]
+        self._finish([stage.word.value, *options, *words], stage.name)
+
+    def program(self, stage: Stage) -> None:
+        self._finish([stage.word.value, *(word.value for word in stage.words)], stage.name)
+
+    # ------------------------------------------------------------ what they share
+
+    def _started_by(self, stage: Stage, launcher: str) -> None:
+        self.draft.note(self.line, stage.name, "", f"{launcher} starts the ranks", "started")
+
+    def _field(self, field: str, value: str | None, what: str) -> None:
+        value = value if field != "image" or value is None else _image(value)
+        if not value or "$" in value:
+            self.draft.ask(self.line, what, f"its value is not in the script: {value or 'nothing'}")
+            return
+        self.draft.keep(self.line, what, field, value)
+
+    def _binds(self, value: str, what: str) -> None:
+        for each in self.values.of(value).replace('"', "").split(","):
+            if not each.strip():
+                continue
+            if "$" in each:
+                self.draft.ask(self.line, what, f"the path of the bind is not in the script: {each}")
+            else:
+                self.draft.keep(self.line, what, "bind", each, "a path of the host in the image")
+
+    def _variable(self, name: str, value: str, what: str) -> None:
+        if name in WIRED:
+            self.draft.drop(self.line, what, "every rank has it, right for its own place", f"variable {name}")
+        elif names_in(value) or "$(" in value or "`" in value:
+            self._settings.append(f'export {name}="{value}"')
+            self.draft.change(self.line, what, "env", f"{name}=", "")
+            self.draft.values["env"].pop()
+            row = self.draft.rows[-1]
+            self.draft.replace(row, row.verdict, "in the command", "only the task knows its value: it is set there")
+        elif name.isidentifier():
+            self.draft.keep(self.line, what, "env", f"{name}={value}", "a variable of the ranks")
+
+    def _finish(self, words: list[str], what: str) -> None:
+        words = [*self._outer, *words]
+        settings = [*self._settings]
+        if settings or any(names_in(word) or "$(" in word for word in words):
+            words = in_a_shell(settings, words)
+            why = "the task's shell fills in what only it knows"
+            if any("$(" in word for word in words):
+                self.draft.ask(
+                    self.line,
+                    f"{what} …",
+                    "a command stands in the words: each rank runs it, so the ranks may get different values",
+                    shlex.join(words),
+                )
+            else:
+                self.draft.note(self.line, f"{what} …", shlex.join(words), why)
+        else:
+            self.draft.note(self.line, f"{what} …", shlex.join(words), "the command, word for word")
+        self.draft.command = tuple(words)
+
+
+def _image(name: str) -> str:
+    """Return an image's name as Muster takes it: Pyxis and enroot write REGISTRY#NAME:TAG."""
+    match = re.fullmatch(r"(?:docker://)?([\w.-]+)#([\w./:@-]+)", name)
+    return f"docker://{match[1]}/{match[2]}" if match else name
+
+
+def in_a_shell(settings: list[str], words: list[str]) -> list[str]:
+    if len(words) == 3 and words[0] in {"bash", "sh"} and words[1] == "-c":
+        return [words[0], "-c", "; ".join([*settings, words[2]])]
+    command = " ".join(_quoted(word) for word in words)
+    return ["bash", "-c", "; ".join([*settings, f"exec {command}"])]
+
+
+def _quoted(word: str) -> str:
+    """Quote a word so that the task's shell still expands what is in it."""
+    if re.fullmatch(r"[\w@%+=:,./-]+", word):
+        return word
+    return f'"{word}"' if "$" in word and '"' not in word else (word if "$" in word else shlex.quote(word))
+
+
+def _is_simple(text: str, chains: list[Chain], best: Chain) -> bool:
+    """Tell whether a text holds assignments and one command that matters."""
+    if re.search(r"(^|[\s;])(if|for|while|case)\s|\|\||&\s*$", text):
+        return False
+    return all(
+        chain is best or chain.command.in_substitution or chain.command.program in {"export", "echo", "set", "sleep"}
+        for chain in chains
+    )
+
+
+def _say_inner(draft: Draft, line: int, chain: Chain) -> None:
+    if chain.command.in_substitution:
+        return
+    draft.drop(line, " ".join(word.value for word in chain.command.words), "shows something, and changes nothing")
+
+
+def _flag(name: str, word: Word | None) -> tuple[str, str | None]:
+    if word is None:
+        return name, None
+    value = word.value
+    if value.startswith(f"{name}="):
+        return name, value.partition("=")[2]
+    return name, value
+
+
+def _shown(name: str, word: Word | None) -> str:
+    flag, value = _flag(name, word)
+    if value is None:
+        return flag
+    return f"{flag}={value}" if word is not None and word.value.startswith(f"{name}=") else f"{flag} {value}"
+
+
+def _words(name: str, word: Word | None) -> tuple[str, ...]:
+    flag, value = _flag(name, word)
+    if value is None:
+        return (flag,)
+    return (f"{flag}={value}",) if word is not None and word.value.startswith(f"{name}=") else (flag, value)
+
+
+_STAGES: Mapping[str, Callable[[_Reader, Stage], None]] = {
+    "step": _Reader.step,
+    "mpi": _Reader.mpi,
+    "agent": _Reader.agent,
+    "container": _Reader.container,
+    "wrapper": _Reader.wrapper,
+    "shell": _Reader.shell,
+    "python": _Reader.python,
+    "program": _Reader.program,
+}
+
+_STEP_SIZES = {
+    "-N": "nodes",
+    "--nodes": "nodes",
+    "-n": "ntasks",
+    "--ntasks": "ntasks",
+    "--ntasks-per-node": "ntasks-per-node",
+    "--tasks-per-node": "ntasks-per-node",
+    "-c": "cpus-per-task",
+    "--cpus-per-task": "cpus-per-task",
+    "-G": "gpus",
+    "--gpus": "gpus",
+    "--gpus-per-node": "gpus-per-node",
+    "--gpus-per-task": "gpus-per-task",
+    "--gres": "gres",
+    "--cpus-per-gpu": "cpus-per-gpu",
+    "--ntasks-per-gpu": "ntasks-per-gpu",
+}
+_STEP_FIELDS = {
+    "--mpi": "mpi",
+    "--container-image": "image",
+    "--image": "image",
+    "--environment": "image",
+    "--container-workdir": "chdir",
+    "-m": "distribution",
+    "--distribution": "distribution",
+    "-D": "chdir",
+    "--chdir": "chdir",
+}
+_STEP_DROPPED = {
+    "-l": "Muster labels the lines where several ranks share a place",
+    "--label": "Muster labels the lines where several ranks share a place",
+    "-u": "Muster reads each rank's lines as they come",
+    "--unbuffered": "Muster reads each rank's lines as they come",
+    "-K": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
+    "--kill-on-bad-exit": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
+    "-W": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
+    "--wait": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
+    "--cpu-bind": "the plan says which cores a rank gets, where the site needs it",
+    "--gpu-bind": "every rank sees all GPUs of its node, and takes its own by LOCAL_RANK",
+    "--mem-bind": "the plan says which cores a rank gets, and the memory follows them",
+    "--jobid": "the step belongs to its job",
+    "-A": "the step belongs to its job, which pays",
+    "--account": "the step belongs to its job, which pays",
+    "-J": "the name of the step",
+    "--job-name": "the name of the step",
+    "-o": "one file a node in the run directory, where muster logs reads it",
+    "--output": "one file a node in the run directory, where muster logs reads it",
+    "-e": "one file a node in the run directory, where muster logs reads it",
+    "--error": "one file a node in the run directory, where muster logs reads it",
+    "-i": "rank 0 reads the input of the command",
+    "--input": "rank 0 reads the input of the command",
+    "--exclusive": "the step has all CPUs of the job",
+    "--exact": "the step has all CPUs of the job",
+    "--overlap": "Muster starts one step at a time",
+    "-s": "Muster starts one step at a time",
+    "--hint": "what counts as a CPU is said once, in the job",
+    "--threads-per-core": "what counts as a CPU is said once, in the job",
+    "-t": "the step ends with its job",
+    "--time": "the step ends with its job",
+    "-p": "the step belongs to its job",
+    "--partition": "the step belongs to its job",
+    "--mem": "the step has all memory of the job",
+    "--no-container-mount-home": "Muster names every path that the image sees",
+    "--container-name": "the engine of the plan names its containers itself",
+    "--container-writable": "an image is read-only while ranks run in it",
+    "--no-container-entrypoint": "the plan knows whose entry points have to run",
+    "--container-mount-home": "Muster names every path that the image sees",
+    "-v": "says more, and changes nothing",
+    "--verbose": "says more, and changes nothing",
+    "--gres-flags": "every rank sees all GPUs of its node",
+    "-r": "the step is on all nodes of the job",
+    "--relative": "the step is on all nodes of the job",
+    "-w": "the step is on all nodes of the job",
+    "--nodelist": "the step is on all nodes of the job",
+    "--network": "the plan says it where the site needs it",
+}
+_MPI_SIZES = {
+    "np": "ntasks",
+    "n": "ntasks",
+    "c": "ntasks",
+    "N": "ntasks-per-node",
+    "npernode": "ntasks-per-node",
+    "ppn": "ntasks-per-node",
+}
+_MPI_DROPPED = {
+    "bind-to": "the site's profile binds, or nothing does",
+    "map-by": "as many ranks on each node as it has GPUs, one after the other",
+    "rank-by": "as many ranks on each node as it has GPUs, one after the other",
+    "tag-output": "Muster labels the lines where several ranks share a place",
+    "l": "Muster labels the lines where several ranks share a place",
+    "host": "the hosts are those of the job",
+    "H": "the hosts are those of the job",
+    "hostfile": "the hosts are those of the job",
+    "machinefile": "the hosts are those of the job",
+    "f": "the hosts are those of the job",
+    "report-bindings": "muster check --picture shows the cores of each rank",
+    "allow-run-as-root": "no job of a site runs as root",
+    "oversubscribe": "a node has as many ranks as the plan says",
+    "prefix": "the module or the environment brings the MPI",
+    "wdir": "the directory of the ranks is --chdir",
+    "v": "says more, and changes nothing",
+}
+_AGENT_DROPPED = {
+    **dict.fromkeys(
+        ("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "master-addr", "master-port", "local-addr",
+         "main-process-ip", "main-process-port", "same-network", "hostfile", "launcher", "launcher-args", "no-ssh",
+         "no_ssh", "include", "exclude", "max-restarts-of-rendezvous"),
+        "the ranks meet on the first host, on a port that is free there, under an id of the job's own",
+    ),
+    **dict.fromkeys(("node-rank", "machine-rank"), "every node finds out which one it is"),
+    **dict.fromkeys(("tee", "redirects", "r", "t", "log-dir", "role"), "each line is labelled and kept"),
+    "standalone": "the same on one node",
+    "multi-gpu": "one rank for each GPU",
+    "use-env": "torch's own way since 1.10",
+    "max-restarts": "a job runs again as a whole: --requeue",
+    "monitor-interval": "Muster watches the ranks itself",
+    "start-method": "Muster's own start of the ranks",
+    "numa-binding": "the plan says which cores a rank gets, where the site needs it",
+    "dynamo-backend": "no is torch's own default",
+    "num-cpu-threads-per-process": "computed in every rank from the cores that it really has",
+}  # fmt: skip
+_AGENT_VARIABLES = {"mixed-precision": "ACCELERATE_MIXED_PRECISION"}
+_CONTAINER_DROPPED = {
+    **dict.fromkeys(("--nv", "--rocm", "--nvccli"), "the plan writes what the image needs for the GPUs"),
+    **dict.fromkeys(("--cleanenv", "-e", "-c", "--contain", "-C", "--containall"), "the plan shows what it gets"),
+    **dict.fromkeys(("-q", "--quiet", "-s", "--silent", "-d", "--debug"), "says more or less, and changes nothing"),
+    "--no-home": "Muster names every path that the image sees",
+    "--gpu": "the plan writes what the image needs for the GPUs",
+    "--rm": "nothing of a container stays",
+}  # fmt: skip

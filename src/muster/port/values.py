@@ -1,0 +1,157 @@
+"""What a ported script is: the options of `muster submit`, and one row for each thing that stood in it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from muster.job.option import Option
+from muster.job.request import options_of
+
+__all__ = ["Draft", "Row", "Verdict", "line_of", "option_words"]
+
+
+class Verdict(StrEnum):
+    """What became of a part of the script."""
+
+    KEPT = "kept"
+    CHANGED = "changed"
+    DROPPED = "dropped"
+    ASKED = "asked"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One part of the script: where it stands, and what became of it."""
+
+    line: int
+    """0: it is of no line of the script, but the target wants it."""
+
+    what: str
+    verdict: Verdict
+    now: str
+    why: str
+    field: str = ""
+    """The field of the request that it became."""
+
+    end_line: int = 0
+
+
+class Draft:
+    """What is read so far: values by field of the request, and the rows."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[str]] = {}
+        self.rows: list[Row] = []
+        self.command: tuple[str, ...] = ()
+
+    def get(self, field: str) -> str | None:
+        """Return the value of a field as text; None where nobody gave one."""
+        return self.values[field][-1] if self.values.get(field) else None
+
+    def number(self, field: str) -> int | None:
+        """Return the value of a field as a number."""
+        text = self.get(field)
+        return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+    def keep(self, line: int, what: str, field: str, value: str = "", why: str = "") -> None:
+        """Give a field its value, as the script says it; a field that repeats gets one more."""
+        self._put(line, what, Verdict.KEPT, field, value, why)
+
+    def change(self, line: int, what: str, field: str, value: str, why: str) -> None:
+        """Give a field another value than the script's, or the value in another form."""
+        self._put(line, what, Verdict.CHANGED, field, value, why)
+
+    def drop(self, line: int, what: str, why: str, field: str = "") -> None:
+        """Leave a part of the script out, for a reason."""
+        self.rows.append(Row(line, what, Verdict.DROPPED, "", why, field))
+
+    def ask(self, line: int, what: str, why: str, now: str = "", *, field: str = "") -> None:
+        """Leave the decision to the reader."""
+        self.rows.append(Row(line, what, Verdict.ASKED, now, why, field))
+
+    def note(self, line: int, what: str, now: str, why: str, field: str = "") -> None:
+        """Say that a part of the script stands in something else now."""
+        self.rows.append(Row(line, what, Verdict.KEPT, now, why, field))
+
+    def revise(self, field: str, verdict: Verdict, value: str | None, why: str) -> None:
+        """Give a field another value, or none, and say so in its rows; a field without a row gets one of no line."""
+        if value is None:
+            self.values.pop(field, None)
+        else:
+            self.values[field] = [value]
+        now = "" if value is None else shlex.join(option_words(field, [value]))
+        rows = [row for row in self.rows if row.field == field and row.verdict is not Verdict.DROPPED]
+        if not rows:
+            self.rows.append(Row(0, f"(no {_named(field)})", verdict, now, why, field))
+        for row in rows:
+            self.replace(row, _without(verdict, value), now, why)
+
+    def revise_one(self, field: str, old: str, verdict: Verdict, value: str | None, why: str) -> None:
+        """Give one value of a field that repeats another value, or take it away."""
+        values = self.values[field]
+        place = values.index(old)
+        values[place : place + 1] = [] if value is None else [value]
+        shown = shlex.join(option_words(field, [old]))
+        now = "" if value is None else shlex.join(option_words(field, [value]))
+        for row in [row for row in self.rows if row.field == field and row.now == shown]:
+            self.replace(row, _without(verdict, value), now, why)
+
+    def replace(self, row: Row, verdict: Verdict, now: str, why: str) -> None:
+        """Put another verdict in the place of a row's."""
+        self.rows[self.rows.index(row)] = msgspec.structs.replace(row, verdict=verdict, now=now, why=why)
+
+    def words(self) -> list[str]:
+        """Return the options, in the order of the request's fields."""
+        return [
+            word for field in options_of() if field in self.values for word in option_words(field, self.values[field])
+        ]
+
+    def _put(self, line: int, what: str, verdict: Verdict, field: str, value: str, why: str) -> None:
+        option = options_of()[field]
+        if option.repeated:
+            self.values.setdefault(field, []).append(value)
+        else:
+            self.values[field] = [value]
+        self.rows.append(Row(line, what, verdict, shlex.join(option_words(field, [value])), why, field))
+
+
+def _without(verdict: Verdict, value: str | None) -> Verdict:
+    """Return the verdict of a value that nothing took the place of: dropped, unless it is asked."""
+    return Verdict.DROPPED if value is None and verdict is Verdict.CHANGED else verdict
+
+
+def option_words(field: str, values: Iterable[str]) -> list[str]:
+    """Return a field's option as it is typed, once for each value."""
+    option = options_of()[field]
+    flag = _shortest(option)
+    if option.is_switch:
+        return [flag]
+    return [word for value in values for word in _written(flag, value, option)]
+
+
+def _shortest(option: Option) -> str:
+    return option.flags[0]
+
+
+def _written(flag: str, value: str, option: Option) -> Sequence[str]:
+    if option.whole_flags or value.startswith("-"):
+        return (f"{flag}={value}",)
+    return (flag, value)
+
+
+def _named(field: str) -> str:
+    return _shortest(options_of()[field])
+
+
+def line_of(words: Sequence[str], command: Sequence[str]) -> str:
+    """Return the one line that does the same."""
+    head = ["muster", "submit", *words]
+    return f"{shlex.join(head)} -- {' '.join(_quoted(word) for word in command)}"
+
+
+def _quoted(word: str) -> str:
+    return word if re.fullmatch(r"[\w@%+=:,./-]+", word) else shlex.quote(word)

@@ -1,0 +1,54 @@
+"""The way back: a script that Muster wrote, read again, gives the same request and the same plan, at every site."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from launch.plans import FACTS, plan
+from muster.errors import MusterError
+from muster.plan.build import make_plan
+from muster.port.carry import request_of
+from muster.render.script import job_script
+from sites.golden_scripts import _IMAGE_FACTS as IMAGE_FACTS
+from sites.golden_scripts import Case, cases, plan_of, words_of
+from sites.profiles import bundled
+
+from .scripts import read
+
+MADE = [case for case in cases() if not isinstance(plan_of(case), MusterError)]
+SITES = sorted({case.site for case in MADE})
+
+
+def _again(case: Case) -> None:
+    first = plan_of(case)
+    assert not isinstance(first, MusterError)
+    _, draft = read(job_script(first))
+    facts = IMAGE_FACTS if case.mode == "container" else FACTS
+    second = make_plan(request_of(draft), bundled(case.site), facts, typed=first.typed)
+    assert replace(second, directives=()) == replace(first, directives=()), words_of(case)
+    assert {(each.name, each.value) for each in second.directives} == {
+        (each.name, each.value) for each in first.directives
+    }
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_the_plan_of_a_script_of_muster_s_is_the_same(site: str) -> None:
+    for case in (each for each in MADE if each.site == site):
+        _again(case)
+
+
+def test_an_edited_header_holds() -> None:
+    script = job_script(plan("-N", "4", "-g", "4", "-t", "30", "--", "python", "train.py"))
+    _, draft = read(script.replace("--nodes=4", "--nodes=8").replace("--time=00:30:00", "--time=02:00:00"))
+    assert draft.values["nodes"] == ["8"]
+    assert draft.values["time"] == ["02:00:00"]
+    assert [row.why for row in draft.rows if row.what == "#SBATCH --nodes=8"] == ["edited after Muster wrote it"]
+
+
+def test_words_with_quotes_and_blanks_come_back() -> None:
+    words = ["-N", "2", "--env", "A=a  b 'c'", "-J", "my job", "--", "python", "train.py", "it's", "*", "a  b"]
+    _, draft = read(job_script(plan(*words)))
+    request = request_of(draft)
+    assert request.command == ("python", "train.py", "it's", "*", "a  b")
+    assert (request.env, request.job_name) == (("A=a  b 'c'",), "my job")
