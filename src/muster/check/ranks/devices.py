@@ -5,7 +5,7 @@ from typing import Dict, Iterator, Optional, Sequence, Tuple
 from .binding import device_of, visible_of
 from .facts import Gpu, Node, Rank, World
 from .finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words
-from .smi import READERS, Card, Health, read_cards, read_cuda_of_driver, read_peers, read_xids
+from .smi import MPS, READERS, Card, Health, read_cards, read_cuda_of_driver, read_peers, read_xids
 
 __all__ = [
     "XIDS",
@@ -127,8 +127,8 @@ def judge_cards(world: World) -> Iterator[Finding]:
         smi = node.get("smi", {})
         for card in read_cards(smi.get("cards", "")):
             yield from _set_up(node, card)
-        if _MPS in smi.get("nvidia-smi", ""):
-            yield _of_node(node, NOTE, "processes share the GPUs through NVIDIA's MPS server", _CHOICE)
+        if any(MPS in answer for answer in smi.values()):
+            yield _of_node(node, NOTE, "processes share the GPUs through an MPS server", _CHOICE)
 
 
 def _set_up(node: Node, card: Card) -> Iterator[Finding]:
@@ -151,14 +151,13 @@ def _set_up(node: Node, card: Card) -> Iterator[Finding]:
         yield _of_node(node, NOTE, f"{where}: ECC is switched off, a flipped bit of its memory is not seen", _CHOICE)
 
 
-_MPS = "nvidia-cuda-mps-server"
 _CHOICE = "nothing, if the site means it so"
 
 
 def judge_driver(world: World) -> Iterator[Finding]:
     """A torch that is built for a newer CUDA than the driver serves does not find its GPU."""
     for node in world.places():
-        serves = read_cuda_of_driver(node.get("smi", {}).get("nvidia-smi", ""))
+        serves = read_cuda_of_driver(node.get("smi", {}))
         wants = node.get("software", {}).get("CUDA of torch", "")
         if serves and wants and int(wants.split(".")[0]) > int(serves.split(".")[0]):
             yield _of_node(
@@ -201,7 +200,7 @@ def _ill(node: Node, health: Health) -> Iterator[Finding]:
         yield _of_node(node, BROKEN, f"{where}: {trouble}", _SUPPORT)
     if health.slowed_by:
         yield _of_node(node, BROKEN, f"{where}: its clock is held down ({', '.join(health.slowed_by)})", _SUPPORT)
-    strangers = [process for process in health.processes if _MPS not in process.name]
+    strangers = [process for process in health.processes if MPS not in process.name]
     if strangers:
         one = strangers[0]
         yield _of_node(

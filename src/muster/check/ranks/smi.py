@@ -2,11 +2,12 @@
 
 import json
 import re
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 from muster.check.ranks.cpulist import whole_number
 
 __all__ = [
+    "MPS",
     "READERS",
     "Card",
     "Health",
@@ -141,10 +142,14 @@ def _card(words: List[str]) -> Card:
     )
 
 
-def read_cuda_of_driver(text: str) -> str:
+def read_cuda_of_driver(answers: Mapping[str, str]) -> str:
     """Return the newest CUDA that the driver serves, from the head of `nvidia-smi -q`; empty: it does not say."""
-    found = re.search(r"^CUDA Version\s*: ([0-9]+\.[0-9]+)\s*$", text, re.MULTILINE)
+    found = re.search(r"^CUDA Version\s*: ([0-9]+\.[0-9]+)\s*$", answers.get("nvidia-smi", ""), re.MULTILINE)
     return found.group(1) if found else ""
+
+
+MPS = "nvidia-cuda-mps-server"
+"""The process through which others share a GPU."""
 
 
 def read_peers(text: str) -> List[Tuple[int, int, str]]:
