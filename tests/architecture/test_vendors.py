@@ -15,6 +15,7 @@ from .paths import PACKAGE
 TABLE = "rank/vendors.py"
 MAY: dict[str, str] = {
     "lint/": "the rules read what other people's scripts say",
+    "port/": "it reads what other people's scripts say",
     "rehearse/judge.py": "a lab's Slurm declares all GPUs as NVIDIA's",
     "rehearse/probe.py": "a lab's Slurm declares all GPUs as NVIDIA's",
     "rehearse/source.py": "it reads what a user's script asks of torch",
