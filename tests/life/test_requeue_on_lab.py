@@ -57,7 +57,7 @@ def _released(lab: Lab, job: str, folder: Path) -> None:
         if (folder / "began.1.0").exists():
             return
         time.sleep(0.5)
-    raise AssertionError("there was no second run")
+    raise AssertionError(f"there was no second run: {lab.exec(['scontrol', 'show', 'job', job]).stdout}")
 
 
 def test_nobody_runs_a_job_again_unasked(lab: Lab, shared_directory: Path) -> None:
@@ -89,6 +89,21 @@ def test_each_run_keeps_its_logs_and_the_job_ends_known(lab: Lab, shared_directo
         assert "second run: it was put back into the queue in the first" in muster(verb, job).stdout
     assert {path.name for path in (run / "logs" / "attempt-2").iterdir()} >= {"batch.log"}
     assert not (run / "passed").exists()
+
+
+def test_one_file_that_was_named_holds_all_runs_and_each_is_told_apart(lab: Lab, shared_directory: Path) -> None:
+    muster, job, run = _begun(lab, shared_directory, "--requeue", "-o", "out/%j.txt", "-e", "out/%j.err")
+    checked(lab.exec(["scontrol", "requeue", job]))
+    _back_in_queue(lab, job)
+    _released(lab, job, shared_directory)
+
+    assert wait_until_ended(lab, job) == "COMPLETED"
+    assert (shared_directory / "out" / f"{job}.txt").read_text().count("token") == 4
+    first, last = muster("logs", job, "--attempt", "1").stdout, muster("logs", job).stdout
+    assert (first.count("of run 0"), first.count("of run 1")) == (2, 0), first
+    assert (last.count("of run 0"), last.count("of run 1")) == (0, 2), last
+    assert (run / "attempts").read_text().count("\n") == 2
+    assert "second run: it was put back into the queue in the first" in muster("why", job).stdout
 
 
 def test_a_node_that_failed_in_the_first_run_is_named(new_lab: Callable[..., Lab], shared_directory: Path) -> None:

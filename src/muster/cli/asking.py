@@ -137,13 +137,15 @@ def earlier_runs(case: Case) -> list[str]:
 
 
 def attempts_as_json(case: Case) -> list[dict[str, Any]]:
-    """The attempts of a job of ours that has ended once at least, in their order."""
-    from muster.follow.attempts import folder_of, read_ends
+    """The attempts of a job of ours that are over, where there was more than one or it may run again, in their order."""
+    from muster.follow.attempts import attempts_over
+    from muster.slurm.states import Phase
 
     if case.run is None:
         return []
     task = (case.job.shown_id if case.job else case.asked).partition("_")[2]
-    return [end.as_json() for end in read_ends(folder_of(case.run, task if task.isdigit() else None))]
+    waits = case.job is not None and case.job.state.phase is Phase.WAITING
+    return attempts_over(case.run, task if task.isdigit() else None, waits=waits)
 
 
 def _unknown(asked: str, answer: Answer) -> Exception:

@@ -10,67 +10,14 @@ RUN/logs/attempt-N/         those of run N, from the second on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from muster.act.record import Run
+from muster.follow.attempt_list import Attempt, End, folder_of, read_attempts, read_ends
+from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
-from muster.follow.watch import output_of_run
-from muster.units import whole_number
 
-__all__ = ["Attempt", "End", "ends_of_earlier", "folder_of", "read_attempts", "read_ends"]
-
-_FIELDS = 9
-
-
-class Attempt(msgspec.Struct, frozen=True):
-    """One run of a job."""
-
-    number: int
-    nodes: str
-    lost_before: tuple[str, ...]
-    """Nodes of the run before that were down when this one began."""
-
-    began: int | None = None
-
-
-class End(msgspec.Struct, frozen=True):
-    """How one attempt ended, as the job itself wrote it down."""
-
-    number: int
-    began: int
-    ended: int
-    status: int
-    rank: int | None
-    host: str | None
-    decision: str
-    """again; end: not again; done: it ended well."""
-
-    cause: str
-    done: str
-    """What was done, in words."""
-
-    @property
-    def sentence(self) -> str:
-        """The end in words."""
-        return "it ended well" if self.decision == "done" else f"{self.cause}; {self.done}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it under stable keys, documented in docs/reference/json.md."""
-        return {
-            "attempt": self.number,
-            "began": self.began,
-            "ended": self.ended,
-            "status": self.status,
-            "rank": self.rank,
-            "host": self.host,
-            "decision": self.decision,
-            "cause": self.cause or None,
-            "done": self.done or None,
-        }
-
+__all__ = ["attempts_over", "ends_of_earlier"]
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
@@ -78,45 +25,6 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 def ordinal(number: int) -> str:
     """first, second, …; 11th where words grow long."""
     return _ORDINALS[number - 1] if 0 < number <= len(_ORDINALS) else f"{number}th"
-
-
-def read_attempts(folder: Path) -> list[Attempt]:
-    """The runs that a run directory tells of; none where the job may not run again."""
-    try:
-        lines = (folder / "attempts").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        number, began, nodes, lost = (*line.split("\t"), "", "", "", "")[:4]
-        if number.isdigit():
-            found.append(Attempt(int(number), nodes, tuple(lost.split()), whole_number(began)))
-    return found
-
-
-def read_ends(folder: Path) -> list[End]:
-    """The ends that a run directory tells of; none where ranks do not start again."""
-    try:
-        lines = (folder / "ends").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    return [end for line in lines if (end := _end(line.split("\t"))) is not None]
-
-
-def _end(fields: list[str]) -> End | None:
-    """One line; None where it was cut."""
-    if len(fields) != _FIELDS:
-        return None
-    number, began, ended, status = map(whole_number, fields[:4])
-    if number is None or began is None or ended is None or status is None:
-        return None
-    rank, host, decision, cause, done = fields[4:]
-    return End(number, began, ended, status, whole_number(rank), host or None, decision, cause, done)
-
-
-def folder_of(run: Run, task: str | None) -> Path:
-    """Where a job, or one task of an array, keeps its attempts."""
-    return run.directory if task is None else run.directory / f"task-{task}"
 
 
 def ends_of_earlier(run: Run, task: str | None, *, waits: bool) -> Iterator[str]:
@@ -135,6 +43,24 @@ def ends_of_earlier(run: Run, task: str | None, *, waits: bool) -> Iterator[str]
         yield f"before that: {_how_it_ended(run, task, attempts, number)} in the {ordinal(number)}"
 
 
+def attempts_over(run: Run, task: str | None, *, waits: bool) -> list[dict[str, Any]]:
+    """Each attempt that is over, under the keys of docs/reference/json.md; what Slurm ended wrote nothing down itself."""
+    folder = folder_of(run, task)
+    attempts = read_attempts(folder)
+    ends = {end.number: end for end in read_ends(folder)}
+    last = max((each.number for each in attempts), default=0)
+    found = []
+    for each in attempts:
+        end = ends.get(each.number)
+        if end is None and (each.number < last or waits):
+            cause = _how_it_ended(run, task, attempts, each.number)
+            end = End(each.number, each.began or 0, 0, 0, None, None, "again", cause, "put back into the queue")
+            found.append({**end.as_json(), "began": each.began, "ended": None, "status": None})
+        elif end is not None:
+            found.append(end.as_json())
+    return found
+
+
 def _story(run: Run, task: str | None, attempts: list[Attempt], ends: dict[int, End]) -> Iterator[str]:
     """A sentence for each attempt that is over, in their order; one that ended well by itself needs none."""
     last = max(*(each.number for each in attempts), *ends, 0)
@@ -151,7 +77,8 @@ def _how_it_ended(run: Run, task: str | None, attempts: list[Attempt], number: i
     following = next((each for each in attempts if each.number == number + 1), None)
     if following is not None and following.lost_before:
         return f"{', '.join(following.lost_before)} failed"
-    failure = first_failure(output_of_run(run.directory, (), task, attempt=number))
+    output = find_output(None, run, run.job if task is None else f"{run.job}_{task}", number)
+    failure = None if output is None else first_failure(output)
     if failure is None or not (failure.tasks or failure.host):
         return "it was put back into the queue"
     return failure.sentence

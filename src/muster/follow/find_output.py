@@ -9,6 +9,7 @@ from glob import glob
 from pathlib import Path
 
 from muster.act.record import Run
+from muster.follow.attempt_list import read_attempts
 from muster.follow.watch import JobOutput, output_of_files, output_of_run
 from muster.slurm.filenames import glob_of
 from muster.slurm.jobs import Job
@@ -22,8 +23,13 @@ def find_output(job: Job | None, run: Run | None, asked: str = "", attempt: int 
     `asked` is its id as it was typed: of an array that Slurm has forgotten it alone names the task.
     """
     if run is not None:
-        task = (job.shown_id if job else asked).partition("_")[2]
-        return output_of_run(run.directory, tuple(_moved(run, job)), task if task.isdigit() else None, attempt)
+        name = (job.shown_id if job else asked).partition("_")[2]
+        task = name if name.isdigit() else None
+        moved = tuple(_moved(run, job))
+        if moved and attempt is None:  # one file holds them all, and the last is meant
+            listed = read_attempts(run.directory if task is None else run.directory / f"task-{task}")
+            attempt = listed[-1].number if len(listed) > 1 else None
+        return output_of_run(run.directory, moved, task, attempt)
     if job is None or job.stdout is None:
         return None
     return output_of_files(_matching(job.stdout, job.id, job))

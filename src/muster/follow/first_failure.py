@@ -10,16 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from muster.follow.watch import JobOutput, Line, LogFile
+from muster.follow.watch import JobOutput, Line, LogFile, lines_at_end
 from muster.launchers import by_agents_first, known_launcher
 from muster.launchers.base import Launcher
 from muster.model.failure import Failure, of_agent
 from muster.slurm.srun_messages import read_step
 
 __all__ = ["failure_in", "first_failure"]
-
-# The launchers' words stand in the last part of a file.
-_LOOKED_AT_BYTES = 1 << 22
 
 
 def first_failure(output: JobOutput) -> Failure | None:
@@ -70,10 +67,8 @@ def _lines(file: LogFile) -> Iterator[str]:
     """The lines of the file's last part without the labels of ranks, whose own words are no report of a launcher."""
     try:
         with Path(file.path).open("rb") as stream:
-            stream.seek(0, 2)
-            stream.seek(max(0, stream.tell() - _LOOKED_AT_BYTES))
-            for raw in stream:
-                line = file.line(raw.rstrip(b"\r\n"))
+            for raw in lines_at_end(file, stream):
+                line = file.line(raw.rstrip(b"\r"))
                 if _is_report(line):
                     yield line.text.decode(errors="replace")
     except OSError:

@@ -12,16 +12,29 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.errors import RequestError
 from muster.launchers import known_launcher
 from muster.units import whole_number
 
-__all__ = ["Follower", "JobOutput", "Line", "LogFile", "last_lines", "output_of_files", "output_of_run"]
+__all__ = [
+    "Follower",
+    "JobOutput",
+    "Line",
+    "LogFile",
+    "last_lines",
+    "lines_at_end",
+    "output_of_files",
+    "output_of_run",
+]
 
 _LABEL = re.compile(rb"(?: *([0-9]{1,15}): |\[[0-9]+,([0-9]{1,15})\]<std(?:out|err|diag)>:|\[([0-9]{1,15})\] )")
+# What the script writes where one file holds the output of all attempts (render/shell/attempt.sh).
+_BEGINS = re.compile(rb"muster: attempt ([0-9]{1,9}) of this job begins here")
 _CHUNK_BYTES = 1 << 18
 # A program that writes no line ends must not fill our memory: its line is broken here.
 _LONGEST_LINE_BYTES = 1 << 20
@@ -38,12 +51,24 @@ class LogFile(msgspec.Struct, frozen=True):
     labelled: bool = True
     """Whether a line that begins like a label is of that rank."""
 
+    attempt: int | None = None
+    """The attempt whose lines are meant, of a file that holds those of all; None: all are."""
+
     def line(self, raw: bytes) -> Line:
         """The line as what it is: of a rank, or of nobody."""
         found = _LABEL.match(raw) if self.labelled else None
         if found is None:
             return Line(self.rank, raw, labelled=False)
         return Line(int(found[found.lastindex or 1]), raw[found.end() :], labelled=True, label=found[0])
+
+    def means(self, raw: bytes, current: list[int]) -> bool:
+        """Return whether a line is of the attempt that is meant; `current` holds the number of the one that is read."""
+        if self.attempt is None:
+            return True
+        begins = _BEGINS.match(raw)
+        if begins is not None:
+            current[0] = int(begins[1])
+        return begins is None and current[0] == self.attempt
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -78,7 +103,8 @@ class JobOutput(msgspec.Struct, frozen=True):
     def files(self) -> list[LogFile]:
         """The files that are there now; the batch script's own is the last, as its end tells of the job's end."""
         found = [] if self.folder is None else [self._of_run(path) for path in sorted(self._logs(), key=_in_order)]
-        return [*found, *(self._of_run(path) for path in self.named if path.is_file())]
+        named = (self._of_run(path) for path in self.named if path.is_file())
+        return [*found, *(replace(file, attempt=self.attempt) for file in named)]
 
     def _logs(self) -> Iterator[Path]:
         if self.folder is None:
@@ -146,6 +172,7 @@ class _Open(msgspec.Struct):
     offset: int = 0
     inode: int | None = None
     rest: bytearray = msgspec.field(default_factory=bytearray)
+    attempt: list[int] = msgspec.field(default_factory=lambda: [1])
 
 
 class Follower(msgspec.Struct):
@@ -161,10 +188,10 @@ class Follower(msgspec.Struct):
         """The lines since the last call; `final`: also a last line that was never ended."""
         for file in self.output.files():
             state = self._seen.setdefault(file.path, _Open(file))
+            state.file = file
             yield from _read_on(state)
             if final and state.rest:
-                yield file.line(bytes(state.rest))
-                state.rest.clear()
+                yield from _taken(state)
 
 
 def _read_on(state: _Open) -> Iterator[Line]:
@@ -172,7 +199,7 @@ def _read_on(state: _Open) -> Iterator[Line]:
         with state.file.path.open("rb") as stream:
             status = os.fstat(stream.fileno())
             if status.st_ino != state.inode or status.st_size < state.offset:
-                state.inode, state.offset = status.st_ino, 0
+                state.inode, state.offset, state.attempt = status.st_ino, 0, [1]
                 state.rest.clear()
             stream.seek(state.offset)
             while chunk := stream.read(_CHUNK_BYTES):
@@ -189,12 +216,17 @@ def _lines_in(state: _Open, chunk: bytes) -> Iterator[Line]:
     *whole, rest = chunk.split(b"\n")
     for raw in whole:
         state.rest += raw
-        yield state.file.line(bytes(state.rest))
-        state.rest.clear()
+        yield from _taken(state)
     state.rest += rest
     if len(state.rest) > _LONGEST_LINE_BYTES:
-        yield state.file.line(bytes(state.rest))
-        state.rest.clear()
+        yield from _taken(state)
+
+
+def _taken(state: _Open) -> Iterator[Line]:
+    raw = bytes(state.rest)
+    state.rest.clear()
+    if state.file.means(raw, state.attempt):
+        yield state.file.line(raw)
 
 
 def last_lines(output: JobOutput, *, rank: int | None, count: int) -> list[Line]:
@@ -208,14 +240,22 @@ def last_lines(output: JobOutput, *, rank: int | None, count: int) -> list[Line]
 def _tail(file: LogFile) -> Iterator[Line]:
     try:
         with file.path.open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            stream.seek(max(0, size - _TAIL_BYTES))
-            if size > _TAIL_BYTES:
-                stream.readline()
-            for raw in stream:
-                yield file.line(raw.rstrip(b"\n"))
+            yield from (file.line(raw) for raw in lines_at_end(file, stream))
     except OSError:
         return
+
+
+def lines_at_end(file: LogFile, stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of the last part of a file that are of the attempt that is meant."""
+    size = os.fstat(stream.fileno()).st_size
+    stream.seek(max(0, size - _TAIL_BYTES))
+    current = [1]
+    if size > _TAIL_BYTES:
+        stream.readline()
+        current = [file.attempt or 1]
+    for raw in stream:
+        if file.means(raw, current):
+            yield raw.rstrip(b"\n")
 
 
 def _in_order(path: Path) -> tuple[list[tuple[int, str]], bool, list[tuple[int, str]]]:

@@ -1,0 +1,105 @@
+"""The list of the runs of a job that Slurm may put back into the queue, and of their ends: RUN/attempts, RUN/ends.
+
+A line for each: its number, when it began, its nodes, and those of the run before it that were down then
+(render/shell/attempt.sh).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from muster.act.record import Run
+from muster.units import whole_number
+
+__all__ = ["Attempt", "End", "folder_of", "read_attempts", "read_ends"]
+
+_FIELDS = 9
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One run of a job."""
+
+    number: int
+    nodes: str
+    lost_before: tuple[str, ...]
+    """Nodes of the run before that were down when this one began."""
+
+    began: int | None = None
+
+
+class End(msgspec.Struct, frozen=True):
+    """How one attempt ended, as the job itself wrote it down."""
+
+    number: int
+    began: int
+    ended: int
+    status: int
+    rank: int | None
+    host: str | None
+    decision: str
+    """again; end: not again; done: it ended well."""
+
+    cause: str
+    done: str
+    """What was done, in words."""
+
+    @property
+    def sentence(self) -> str:
+        """The end in words."""
+        return "it ended well" if self.decision == "done" else f"{self.cause}; {self.done}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it under stable keys, documented in docs/reference/json.md."""
+        return {
+            "attempt": self.number,
+            "began": self.began,
+            "ended": self.ended,
+            "status": self.status,
+            "rank": self.rank,
+            "host": self.host,
+            "decision": self.decision,
+            "cause": self.cause or None,
+            "done": self.done or None,
+        }
+
+
+def read_attempts(folder: Path) -> list[Attempt]:
+    """The runs that a run directory tells of; none where the job may not run again."""
+    try:
+        lines = (folder / "attempts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        number, began, nodes, lost = (*line.split("\t"), "", "", "", "")[:4]
+        if number.isdigit():
+            found.append(Attempt(int(number), nodes, tuple(lost.split()), whole_number(began)))
+    return found
+
+
+def read_ends(folder: Path) -> list[End]:
+    """The ends that a run directory tells of; none where ranks do not start again."""
+    try:
+        lines = (folder / "ends").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [end for line in lines if (end := _end(line.split("\t"))) is not None]
+
+
+def _end(fields: list[str]) -> End | None:
+    """One line; None where it was cut."""
+    if len(fields) != _FIELDS:
+        return None
+    number, began, ended, status = map(whole_number, fields[:4])
+    if number is None or began is None or ended is None or status is None:
+        return None
+    rank, host, decision, cause, done = fields[4:]
+    return End(number, began, ended, status, whole_number(rank), host or None, decision, cause, done)
+
+
+def folder_of(run: Run, task: str | None) -> Path:
+    """Where a job, or one task of an array, keeps its attempts."""
+    return run.directory if task is None else run.directory / f"task-{task}"
