@@ -44,7 +44,7 @@ def ends_of_earlier(run: Run, task: str | None, *, waits: bool) -> Iterator[str]
 
 
 def attempts_over(run: Run, task: str | None, *, waits: bool) -> list[dict[str, Any]]:
-    """Each attempt that is over, under the keys of docs/reference/json.md; what Slurm ended wrote nothing down itself."""
+    """Each attempt that is over, under the keys of docs/reference/json.md; one that Slurm ended wrote nothing down."""
     folder = folder_of(run, task)
     attempts = read_attempts(folder)
     ends = {end.number: end for end in read_ends(folder)}
