@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import pty
 import sys
 from pathlib import Path
 
 import pytest
 
 from muster.rank import agent_keeper
-from muster.runner import run
+from muster.runner import run, spawn
 
 # A reader that takes its time, as a terminal over a slow line does: all who wrote have ended by then.
 SLOW = "{ sleep 1.5; cat; } | tail -n 1"
@@ -49,3 +50,19 @@ def test_an_agent_that_cannot_write_ends_with_another_status_than_0(tmp_path: Pa
     assert result.status == 2
     assert "the output cannot be written: No space left on device" in result.stderr
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("muster-agent")] == []
+
+
+def test_a_terminal_that_nobody_controls_is_not_given_away(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    written = tmp_path / "written"
+    program = "from muster.act.keep import _foreground\nwith _foreground(1): open('written', 'w').write('in')"
+    process = spawn(
+        ["setsid", "sh", "-c", 'cd "$0" && exec "$@"', str(tmp_path), sys.executable, "-c", program],
+        os.environ,
+        files={0: theirs},
+    )
+    os.close(theirs)
+    os.waitpid(process, 0)
+    os.close(ours)
+
+    assert written.read_text() == "in"

@@ -480,7 +480,7 @@ def _open_input() -> Iterator[tuple[int, bool]]:
 def _foreground(group: int | None) -> Iterator[None]:
     """The terminal is the script's, if we have it, and ours again at the end: Ctrl-C is for it, and rank 0 may read."""
     before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    mine = os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
+    mine = _owns_terminal()
     try:
         if group is not None and mine:
             _give_terminal(group)
@@ -492,10 +492,18 @@ def _foreground(group: int | None) -> Iterator[None]:
         signal.signal(signal.SIGTTOU, before)
 
 
+def _owns_terminal() -> bool:
+    """Whether the terminal is this group's to give; one that is nobody's controlling terminal is not."""
+    try:
+        return os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
 def _give_terminal(group: int) -> None:
     """A process of that group that asked for the terminal too early goes on."""
     with suppress(OSError):
-        if os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp():
+        if _owns_terminal():
             os.tcsetpgrp(0, group)
             os.killpg(group, signal.SIGCONT)
 

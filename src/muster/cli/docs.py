@@ -175,5 +175,5 @@ explanation, a page for each site. Into a file or a pipe a page is written as it
     operands="PAGE",
     most=1,
     hint="muster docs lists the pages",
-    examples=("muster docs jobs", "muster docs --find KillOnBadExit"),
+    examples=("muster docs first-job", "muster docs --find KillOnBadExit"),
 )

@@ -31,16 +31,26 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     if not stream.isatty():
         _print_plain(columns, rows, stream)
         return
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(file=stream, no_color=bool(os.environ.get("NO_COLOR")) or None)
-    widths = _widths(columns, rows, console.width - 3 * len(columns) - 1)
+    widths = _widths(columns, rows, console.width - 2 * len(columns) + 2)
     if widths is None:
         print("\n".join(_one_by_one(columns, rows)), file=stream)
         return
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
     for column, width in zip(columns, widths, strict=True):
         table.add_column(column, overflow="fold", width=width)
     for row in rows:

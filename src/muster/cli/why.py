@@ -159,7 +159,7 @@ def _warnings(output: JobOutput | None) -> list[str]:
     lines = [line for rank in (0, None) for line in last_lines(output, rank=rank, count=_LINES)]
     texts = [line.text.decode(errors="replace") for line in lines if line.rank in {0, None}]
     found: dict[str, None] = {}
-    for text, _, after in zip(texts, [*texts[1:], ""], [*texts[2:], "", ""], strict=True):
+    for text, after in zip(texts, [*texts[2:], "", ""], strict=False):
         if text.startswith(_WARNING):
             found[text.removeprefix("muster: ")] = None
             if after.startswith("hint: "):

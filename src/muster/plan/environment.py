@@ -105,7 +105,10 @@ def stays_behind(request: Request, facts: Facts, variables: Iterable[Variable]) 
 
 
 def _is_felt(name: str) -> bool:
-    return any(name == each or (each.endswith("_") and name.startswith(each)) for each in _FELT)
+    """Whether a rank behaves otherwise for it; where mpirun keeps its own files on this host is no such thing."""
+    return not name.endswith("_tmpdir_base") and any(
+        name == each or (each.endswith("_") and name.startswith(each)) for each in _FELT
+    )
 
 
 def _resolver() -> Iterator[tuple[str, Variable]]:
