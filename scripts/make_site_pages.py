@@ -38,6 +38,8 @@ from sites.published_jobs import SCRIPTS, Script  # noqa: E402
 DOCS = ROOT / "docs"
 TRUST = {"D": "the site", "V": "vendor or site staff", "T": "third party"}
 EXAMPLE_TIME = "00:30:00"
+EXAMPLE_CPUS = "8"
+"""Where the profile does not know how many cores a node has."""
 
 
 def made() -> dict[Path, str]:
@@ -167,6 +169,8 @@ def _options(site: Site) -> list[str]:
     if "constraint" in required and asked.constraint and kind:
         words += ["-C", asked.constraint.get(kind, next(iter(asked.constraint.values())))]
     words += ["-N", "2", *(["-g", str(node.gpus)] if node and node.gpus else [])]
+    if "cpus-per-task" in required and node and not node.cores_per_gpu:
+        words += ["-c", EXAMPLE_CPUS]
     if "mem" in required and node and node.memory_mib and not site.profile.memory.mem_per_gpu:
         words += ["--mem", f"{node.memory_mib // 1024 * 9 // 10}G"]
     return [*words, "-t", EXAMPLE_TIME]

@@ -15,7 +15,7 @@ from muster.render.parts import compose
 from muster.runner import run
 from muster.sites.load import load
 from sites.golden_scripts import Case, plan_of
-from sites.profiles import SIXTEEN, bundled
+from sites.profiles import SITES, bundled
 
 from .plans import plan
 from .shells import SHELLS
@@ -24,7 +24,7 @@ PAIR = ("-N", "2", "--ntasks-per-node", "2")
 LUMI = ("-N", "2", "-g", "8", "-A", "project_465000001", "-p", "standard-g", "-t", "10:00")
 
 
-@pytest.mark.parametrize("site", SIXTEEN)
+@pytest.mark.parametrize("site", SITES)
 def test_every_site_has_a_way_to_start_horovod_or_says_what_it_needs(site: str) -> None:
     """No profile lists horovod: what starts its ranks is what the site says of mpirun and of srun's PMI."""
     case = Case(site, "one-node", "horovod", "venv")

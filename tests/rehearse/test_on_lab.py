@@ -15,7 +15,7 @@ from images.conftest import Images, images
 from muster.runner import PIPE, Result, end_group, run, start
 from plugins.labs import Person
 from sites.golden_scripts import Case, words_of
-from sites.profiles import SIXTEEN
+from sites.profiles import SITES
 
 pytestmark = pytest.mark.lab
 
@@ -176,7 +176,7 @@ def test_a_script_that_insists_on_nccl_is_not_shown_and_not_wrong(tester: Person
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("site", SIXTEEN)
+@pytest.mark.parametrize("site", SITES)
 def test_a_job_of_every_site_can_be_rehearsed_and_nothing_is_wrong(tester: Person, project: Path, site: str) -> None:
     words = words_of(Case(site, "four-nodes", "srun", "venv"))
     words[words.index("-N") + 1] = "2"

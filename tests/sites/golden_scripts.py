@@ -22,7 +22,7 @@ from muster.model.plan import Plan
 from muster.render.parts import part
 from muster.render.script import RULE, job_script
 
-from .profiles import SIXTEEN, bundled
+from .profiles import SITES, bundled
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "sites" / "scripts"
@@ -60,10 +60,10 @@ def cases() -> tuple[Case, ...]:
 
 
 def _cases() -> Iterator[Case]:
-    for site in SIXTEEN:
+    for site in SITES:
         allowed = bundled(site).profile.launch.allowed or LAUNCHERS
         for size in SIZES:
-            for launcher in LAUNCHERS:
+            for launcher in dict.fromkeys((*LAUNCHERS, *allowed)):
                 for mode in MODES if launcher in allowed else ():
                     yield Case(site, size, launcher, mode)
 

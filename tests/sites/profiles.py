@@ -9,7 +9,7 @@ from muster.sites.heads import BUNDLED, SearchPath
 from muster.sites.load import Site, load
 
 NAMES = tuple(sorted(path.stem for path in BUNDLED.glob("*.toml")))
-SIXTEEN = (
+SITES = (
     "clariden",
     "daint",
     "frontier",
@@ -26,7 +26,27 @@ SIXTEEN = (
     "snellius",
     "supercloud",
     "vega",
+    "alvis",
+    "hyperpod",
+    "cyclecloud",
+    "delta",
+    "fir",
+    "clustertoolkit",
+    "isambard-ai",
+    "kempner",
+    "lonestar6",
+    "mila",
+    "narval",
+    "nibi",
+    "olivia",
+    "roihu",
+    "rorqual",
+    "soperator",
+    "trillium",
+    "vista",
 )
+"""In the order in which they came: a text that several golden scripts share is called by the first site that has it."""
+
 COMPLETE = ("clariden", "daint")
 """Every key has a value or a dated absence, and the sources are the site's own and recent."""
 

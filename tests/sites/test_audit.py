@@ -19,7 +19,7 @@ from muster.model.plan import Plan
 from muster.policy.masks import bind_ranks, spell_cores
 from muster.render.script import job_script
 
-from .profiles import SIXTEEN, bundled
+from .profiles import SITES, bundled
 from .test_terms import directive, flags, request, values
 
 IMAGE = replace(FACTS, image=ImageFacts(project="/home/ada", package="/opt/venv/muster"))
@@ -66,7 +66,7 @@ def test_a_trial_of_100_nodes_does_not_go_to_the_nodes_for_trials() -> None:
 # ---------------------------------------------------------------- Jean Zay
 
 
-@pytest.mark.parametrize("site", SIXTEEN)
+@pytest.mark.parametrize("site", SITES)
 def test_a_step_that_asks_for_cores_has_a_header_that_allows_as_many(site: str) -> None:
     """The rule that refuses such a profile is in consistency.py; here it is seen that every profile keeps it."""
     profile = bundled(site).profile
@@ -265,7 +265,7 @@ def test_the_sites_image_is_the_newest_that_is_there(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- all sites
 
 
-@pytest.mark.parametrize("site", SIXTEEN)
+@pytest.mark.parametrize("site", SITES)
 def test_a_profile_that_is_not_the_sites_own_word_says_so_where_it_is_used(
     site: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -280,7 +280,7 @@ def test_the_plan_says_on_what_its_profile_rests(capsys: pytest.CaptureFixture[s
     assert "warning: the profile of vega rests partly on the documents of the site" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("site", SIXTEEN)
+@pytest.mark.parametrize("site", SITES)
 def test_a_resolver_may_lose_a_packet(site: str) -> None:
     gpus = str(next(iter(bundled(site).profile.nodes.values())).gpus)
     page = Path(__file__).resolve().parents[2] / "docs" / "sites" / f"{site}.md"

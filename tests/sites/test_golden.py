@@ -16,7 +16,7 @@ from muster.errors import MusterError
 from muster.model.plan import Plan
 from muster.render.explain import explain, plan_as_text
 
-from .profiles import SIXTEEN, bundled
+from .profiles import SITES, bundled
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "sites"
@@ -56,7 +56,7 @@ def same_as_golden(path: Path, made: str, request: pytest.FixtureRequest) -> Non
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", SIXTEEN)
+@pytest.mark.parametrize("name", SITES)
 def test_the_reasons_are_the_golden_ones(name: str, size: str, request: pytest.FixtureRequest) -> None:
     try:
         made = told(plan_of(name, size))
@@ -71,5 +71,5 @@ def test_a_part_of_a_node_has_no_masks_and_a_whole_one_has() -> None:
 
 
 def test_no_golden_file_is_left_over() -> None:
-    wanted = {f"{name}-{size}.txt" for name in SIXTEEN for size in SIZES}
+    wanted = {f"{name}-{size}.txt" for name in SITES for size in SIZES}
     assert {path.name for path in GOLDEN.glob("*.txt")} == wanted

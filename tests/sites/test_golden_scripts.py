@@ -20,7 +20,7 @@ from muster.render.script import job_script
 from muster.runner import run
 
 from .golden_scripts import GOLDEN, VENV, Case, cases, kept_of, plan_of, script_of, tails, write
-from .profiles import FILLED, SIXTEEN
+from .profiles import FILLED, SITES
 
 SCRIPTS = {case: script_of(case) for case in cases()}
 MADE = tuple(case for case in SCRIPTS if not isinstance(plan_of(case), MusterError))
@@ -57,7 +57,7 @@ def test_no_golden_file_is_left_over() -> None:
 
 
 def test_every_site_has_each_size_with_and_without_a_container() -> None:
-    for site in SIXTEEN:
+    for site in SITES:
         made = [case for case in MADE if case.site == site]
         assert {case.size for case in made} >= {"one-node", "four-nodes"}, site
         assert "venv" in {case.mode for case in made}
@@ -72,6 +72,7 @@ def _stubs(folder: Path) -> None:
     tools = {
         "srun": once,
         "mpirun": '[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }\n' + record,
+        "ibrun": record,
         "module": 'printf "%s\\n" "$*" >>"$RECORD.modules"\n',
         "scontrol": "printf 'node1\\nnode2\\nnode3\\nnode4\\n'\n",
         "getent": "echo '10.0.0.1 STREAM node1'\n",
@@ -156,4 +157,5 @@ def test_the_environment_is_made_before_the_ranks_start() -> None:
     for case in MADE:
         if case.mode == "venv":
             text = SCRIPTS[case]
-            assert text.index(f". {VENV}/bin/activate") < text.index("_step " if "_step " in text else "mpirun ")
+            start = "_step " if "_step " in text else f"{case.launcher.partition('+')[0]} "
+            assert text.index(f". {VENV}/bin/activate") < text.index(start)

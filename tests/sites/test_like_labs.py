@@ -20,7 +20,7 @@ from muster.units import parse_walltime_s
 from plugins.labs import Lab, Person, lab_up
 
 from .golden_scripts import cases, kept_of
-from .profiles import FILLED, SIXTEEN, bundled
+from .profiles import FILLED, SITES, bundled
 from .published_jobs import SCRIPTS, Script
 from .wrong import CATALOGUE, RIGHT, Wrong
 
@@ -142,7 +142,7 @@ def test_sbatch_takes_what_is_right_and_refuses_what_is_bent(name: str, tester: 
 
 @pytest.mark.lab
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in SIXTEEN if name not in FILLED])
+@pytest.mark.parametrize("name", [name for name in SITES if name not in FILLED])
 def test_sbatch_takes_every_golden_script_and_refuses_what_is_bent(name: str, tester: Person) -> None:
     with lab_up(tester, f"golden-{name}", "--like", name, "-N", "4") as lab:
         assert refused_golden_scripts(lab, name) == []
@@ -183,7 +183,7 @@ def _plan_options(name: str) -> list[str]:
     return words[: words.index("--as")]
 
 
-@pytest.mark.parametrize("name", SIXTEEN)
+@pytest.mark.parametrize("name", SITES)
 def test_every_site_gives_a_lab(name: str) -> None:
     spec = lab_like(bundled(name).profile, name="like", nodes=3)
     assert spec.cluster == name
@@ -198,6 +198,6 @@ def test_the_lab_of_lumi_has_the_cores_that_jobs_can_have() -> None:
 
 
 def test_a_sentence_with_quotes_stays_one_string_of_the_lua_script() -> None:
-    for name in SIXTEEN:
+    for name in SITES:
         for line in job_submit_lua(bundled(name).profile).splitlines():
             assert line.count('"') % 2 == 0

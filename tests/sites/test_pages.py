@@ -19,7 +19,7 @@ from muster.sites.heads import SearchPath
 from muster.sites.load import load
 from muster.sites.tell import lines
 
-from .profiles import FILLED, NAMES, SIXTEEN, bundled
+from .profiles import FILLED, NAMES, SITES, bundled
 from .published_jobs import SCRIPTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +47,7 @@ def test_every_site_and_every_document_has_a_page() -> None:
     assert len([path for path in MADE if path.parent.name == "by-hand"]) == 5
 
 
-@pytest.mark.parametrize("name", SIXTEEN)
+@pytest.mark.parametrize("name", SITES)
 def test_the_plan_that_the_page_shows_can_be_made(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / "docs" / "sites" / f"{name}.md").read_text()
     commands = re.findall(r"^(muster plan .*)$", text, re.MULTILINE)

@@ -12,18 +12,18 @@ import pytest
 from muster.sites.consistency import OPENABLE
 
 from .differences import FOLDER, Row, Script, compare, published, rows_of
-from .profiles import SIXTEEN, bundled
+from .profiles import SITES, bundled
 
-SCRIPTS = [(site, script) for site in SIXTEEN for script in published(site).script]
+SCRIPTS = [(site, script) for site in SITES for script in published(site).script]
 MISSING = {"karolina"}
 """Sites of which no script for several nodes could be opened."""
 
 
 def test_every_site_has_a_file_and_two_scripts_or_the_reason_why_not() -> None:
-    assert {path.stem for path in FOLDER.glob("*.toml")} == {*SIXTEEN, "all"}
-    few = {site for site in SIXTEEN if len(published(site).script) < 2}
+    assert {path.stem for path in FOLDER.glob("*.toml")} == {*SITES, "all"}
+    few = {site for site in SITES if len(published(site).script) < 2}
     assert few <= {*MISSING, "supercloud"}
-    assert {site for site in SIXTEEN if published(site).missing} == MISSING
+    assert {site for site in SITES if published(site).missing} == MISSING
 
 
 @pytest.mark.parametrize(("site", "script"), SCRIPTS, ids=lambda each: each if isinstance(each, str) else each.name)
@@ -32,7 +32,7 @@ def test_a_published_script_can_be_opened_again(site: str, script: Script) -> No
     assert script.dated.year >= 2022
 
 
-@pytest.mark.parametrize("name", [*SIXTEEN, "all"])
+@pytest.mark.parametrize("name", [*SITES, "all"])
 def test_every_entry_has_a_source(name: str) -> None:
     for entry in published(name).difference:
         assert entry.source == "muster" or OPENABLE.search(entry.source), entry
@@ -45,7 +45,7 @@ def test_every_difference_from_a_published_script_is_explained(site: str, script
     assert not unexplained, f"{script.at}\n{said}\nhint: an entry in tests/sites/published/{site}.toml, or the profile"
 
 
-@pytest.mark.parametrize("name", [*SIXTEEN])
+@pytest.mark.parametrize("name", [*SITES])
 def test_every_entry_of_a_site_explains_something(name: str) -> None:
     """An entry for a difference that is gone would hide the next one."""
     differing = {row.line for rows in rows_of(name).values() for row in rows if not row.same}
@@ -61,9 +61,9 @@ def test_an_unexplained_difference_is_seen() -> None:
 
 def figures() -> dict[str, int]:
     """Return how much is compared: sites, scripts, lines, those that are the same, those that are explained."""
-    rows = [row for site in SIXTEEN for each in rows_of(site).values() for row in each]
+    rows = [row for site in SITES for each in rows_of(site).values() for row in each]
     return {
-        "sites": sum(bool(published(site).script) for site in SIXTEEN),
+        "sites": sum(bool(published(site).script) for site in SITES),
         "scripts": len(SCRIPTS),
         "lines": len(rows),
         "same": sum(row.same for row in rows),
@@ -78,7 +78,7 @@ def test_the_figures_add_up() -> None:
     assert found["scripts"] >= 30
 
 
-@pytest.mark.parametrize("site", SIXTEEN)
+@pytest.mark.parametrize("site", SITES)
 def test_the_page_shows_the_table(site: str) -> None:
     page = (FOLDER.parents[2] / "docs" / "sites" / f"{site}.md").read_text()
     assert "## What your site's page says, and what Muster does instead" in page

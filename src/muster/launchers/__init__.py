@@ -42,6 +42,7 @@ _REGISTRY: dict[str, _Row] = {
     "srun": _Row("muster.launchers.srun:Srun", "srun"),
     "torchrun": _Row("muster.launchers.torchrun:Torchrun", "torchrun"),
     "mpirun": _Row("muster.launchers.mpirun:Mpirun", "mpirun"),
+    "ibrun": _Row("muster.launchers.ibrun:Ibrun", "ibrun"),
     "mpirun+torchrun": _Row("muster.launchers.torchrun:MpirunTorchrun", "mpirun+torchrun"),
     "mpirun+horovod": _Row("muster.launchers.horovod:MpirunHorovod", "horovod", in_profiles=False),
     "srun+horovod": _Row("muster.launchers.horovod:SrunHorovod", "horovod", in_profiles=False),

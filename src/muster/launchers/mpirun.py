@@ -51,7 +51,11 @@ class ByMpirun(Launcher):
 
     engines = frozenset({Engine.SLURM, Engine.HERE})
     # The words of Open MPI 4, of Open MPI 5 and of MPICH for the same.
-    reaches_by_ssh = (("OMPI_MCA_plm", "rsh"), ("PRTE_MCA_plm", "ssh"), ("HYDRA_LAUNCHER", "ssh"))
+    reaches_by_ssh: tuple[tuple[str, str], ...] = (
+        ("OMPI_MCA_plm", "rsh"),
+        ("PRTE_MCA_plm", "ssh"),
+        ("HYDRA_LAUNCHER", "ssh"),
+    )
     keeps_signals = "mpirun's daemons, which pass nothing on"
     tells_failure = "told_mpirun"
     reads_status = "muster_hydra_status"

@@ -40,7 +40,7 @@ def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
         yield Directive("cpus-per-task", str(shape.cpus_per_task), why["cpus_per_task"])
     yield from _gpus(request, terms, plan, why["gpus_per_node"])
     yield from _as_written(request)
-    yield Directive("export", "NONE" if request.export == "NONE" else "ALL", _export_reason(request))
+    yield _export(request, terms)
     yield from _requeue(request, terms)
     base = PurePosixPath(plan.working_directory)
     for field in ("output", "error"):
@@ -93,7 +93,8 @@ def _set(request: Request, field: str, otherwise: str = "") -> Reason:
     return Reason("set by you", request.origin(field)) if request.given(field) else Reason(otherwise)
 
 
-def _export_reason(request: Request) -> Reason:
+def _export(request: Request, terms: Terms) -> Directive:
     if request.export == "ALL":
-        return Reason("set by you: the whole environment of the submitting shell", request.origin("export"))
-    return Reason("the job's environment is what this script shows, whatever shell it was submitted from")
+        reason = Reason("set by you: the whole environment of the submitting shell", request.origin("export"))
+        return Directive("export", "ALL", reason)
+    return Directive("export", "NONE" if request.given("export") else terms.export, terms.export_reason)

@@ -12,7 +12,7 @@ from muster.model.plan import Directive, Flag, Note, Prelude, Reason, Shape, Var
 from muster.model.words import template
 from muster.plan.secret import shown
 from muster.plan.shape import NodeShape
-from muster.plan.terms import DEFAULT_PORTS, Ports, Terms
+from muster.plan.terms import DEFAULT_PORTS, OWN_ENVIRONMENT, Ports, Terms
 from muster.policy.masks import bind_ranks, core_list, threads_counted
 from muster.policy.queues import choose_queue, kind_of
 from muster.rank.vendors import VENDORS, vendor_of
@@ -140,6 +140,12 @@ _REQUEUE = {
 }
 
 
+def _export_reason(site: Site) -> Reason:
+    if site.profile.request.export == "none":
+        return OWN_ENVIRONMENT
+    return reason_for(site, "request.export", "this site's own environment reaches a job from the submitting shell")
+
+
 def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Terms:
     """Everything that the site lays down for this job."""
     profile = site.profile
@@ -152,6 +158,8 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
         gpu_type=asked.gpu_type,
         requeue=asked.requeue,
         requeue_reason=reason_for(site, "request.requeue", _REQUEUE.get(asked.requeue, "")),
+        export=asked.export.upper(),
+        export_reason=_export_reason(site),
         directives=tuple(_directives(site, request, job)),
         step_flags=tuple(_step_flags(site, shape, job, request)),
         mpi=_mpi(site, request, job),

@@ -6,10 +6,12 @@ import msgspec
 
 from muster.model.plan import Directive, Flag, Prelude, Reason, Variable
 
-__all__ = ["Ports", "Terms"]
+__all__ = ["OWN_ENVIRONMENT", "Ports", "Terms"]
 
 # Below Linux's ephemeral range (32768-60999), above what services take.
 DEFAULT_PORTS = (20000, 31999)
+
+OWN_ENVIRONMENT = Reason("the job's environment is what this script shows, whatever shell it was submitted from")
 
 
 class Ports(msgspec.Struct, frozen=True):
@@ -34,6 +36,8 @@ class Terms(msgspec.Struct, frozen=True):
     """never or always, where the site leaves no choice."""
 
     requeue_reason: Reason = Reason("the site's rule")
+    export: str = "NONE"
+    export_reason: Reason = OWN_ENVIRONMENT
     mpi: str | None = None
     wireup: str | None = None
     directives: tuple[Directive, ...] = ()

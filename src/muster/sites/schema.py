@@ -265,6 +265,9 @@ class Request(_Part, frozen=True, kw_only=True):
     requeue: Literal["asked", "never", "always"] = "asked"
     """When a job runs again after a failed node: where the user asks for it; else the site leaves no choice."""
 
+    export: Literal["none", "all"] = "none"
+    """What a job takes of the submitting shell's environment; all: where the site says to leave --export alone."""
+
     slurm_cpus: Literal["cores", "threads"] | None = None
     """What Slurm's own node has as CPUs: threads, where only --hint or --threads-per-core makes one CPU a core."""
 

@@ -1,0 +1,38 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'alvis'. It runs with sbatch alone.
+#   muster submit -A NAISS2024-22-219 -N 4 -g 4 -c 8 -t 00:30:00 --image /images/train.sif -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=8
+#SBATCH --gpus-per-node=A100:4
+#SBATCH --account=NAISS2024-22-219
+#SBATCH --time=00:30:00
+#SBATCH --export=NONE
+#SBATCH --no-requeue
+#SBATCH --partition=alvis
+#SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+
+job() {
+    muster_begin /home/ada/project 4 8
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
+    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PORTS=20000-31999
+    muster_choose_port
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \
+        --input=all \
+        sh -c "$muster_task" muster 19 apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
+        /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python -I -S -c \
+        "$muster_keeper" label \
+        sh -c "$muster_worker" muster python train.py
+    muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
+    muster_remove_unpacked
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: karolina-one-gpu-torchrun-container.sh

@@ -1,0 +1,46 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'cyclecloud'. It runs with sbatch alone.
+#   muster submit -N 4 -g 8 -t 00:30:00 --image docker://quay.io/ada/torch:2 -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=12
+#SBATCH --gpus-per-node=8
+#SBATCH --time=00:30:00
+#SBATCH --export=NONE
+#SBATCH --no-requeue
+#SBATCH --partition=gpu
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+
+job() {
+    muster_begin /home/ada/project 8 12
+    [ "$muster_ntasks_per_node" -eq 8 ] || muster_other_size 'the CPU masks are for 8 ranks on each node'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size \
+        'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 7 more variables'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
+    export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=eth0 CUDA_DEVICE_ORDER=PCI_BUS_ID \
+        NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml NCCL_IGNORE_CPU_AFFINITY=1 NCCL_PXN_DISABLE=1 \
+        NCCL_MIN_NCHANNELS=32 NCCL_IB_PCI_RELAXED_ORDERING=1 NCCL_IB_QPS_PER_CONNECTION=4 \
+        NCCL_P2P_NET_CHUNKSIZE=524288 UCX_TLS=rc UCX_NET_DEVICES=mlx5_ib0:1 RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORTS=20000-31999
+    muster_choose_port
+    muster_define
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log \
+        --cpu-bind=mask_cpu:0xfff000000,0xfff000000000,0xfff,0xfff000,0xfff000000000000000000,\
+0xfff000000000000000000000,0xfff000000000000,0xfff000000000000000 '--container-image=quay.io#ada/torch:2' \
+        --container-mounts=/tmp:/tmp,/home/ada:/home/ada,/opt/microsoft:/opt/microsoft,/opt/venv/muster:/opt/muster-ranks/muster:ro,"$muster_run_dir:$muster_run_dir" \
+        --container-workdir=/home/ada/project \
+        --container-env=PYTHONNOUSERSITE,NCCL_SOCKET_IFNAME,CUDA_DEVICE_ORDER,NCCL_TOPO_FILE,NCCL_IGNORE_CPU_AFFINITY,\
+NCCL_PXN_DISABLE,NCCL_MIN_NCHANNELS,NCCL_IB_PCI_RELAXED_ORDERING,NCCL_IB_QPS_PER_CONNECTION,\
+NCCL_P2P_NET_CHUNKSIZE,UCX_TLS,UCX_NET_DEVICES,RES_OPTIONS --input=0 \
+        sh -c "$muster_task" muster python train.py
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: hyperpod-one-node-srun-container.sh

@@ -1,0 +1,42 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'cyclecloud'. It runs with sbatch alone.
+#   muster submit -N 4 -g 8 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=12
+#SBATCH --gpus-per-node=8
+#SBATCH --time=00:30:00
+#SBATCH --export=NONE
+#SBATCH --no-requeue
+#SBATCH --partition=gpu
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+
+job() {
+    muster_begin /home/ada/project 8 12
+    [ "$muster_nodes" -ge 2 ] || muster_other_size \
+        'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 7 more variables'
+    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
+        'is it on a file system that the compute nodes see?'
+    export NCCL_SOCKET_IFNAME=eth0 CUDA_DEVICE_ORDER=PCI_BUS_ID NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml \
+        NCCL_IGNORE_CPU_AFFINITY=1 NCCL_PXN_DISABLE=1 NCCL_MIN_NCHANNELS=32 NCCL_IB_PCI_RELAXED_ORDERING=1 \
+        NCCL_IB_QPS_PER_CONNECTION=4 NCCL_P2P_NET_CHUNKSIZE=524288 UCX_TLS=rc UCX_NET_DEVICES=mlx5_ib0:1 \
+        RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+    muster_choose_port
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \
+        --input=all \
+        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_worker" muster python train.py
+    muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: clariden-one-gpu-torchrun-venv.sh

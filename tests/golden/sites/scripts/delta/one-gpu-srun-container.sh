@@ -1,0 +1,35 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'delta'. It runs with sbatch alone.
+#   muster submit -A bbka-delta-gpu -N 1 -g 1 -t 00:30:00 --image /images/train.sif -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=16
+#SBATCH --gpus-per-node=1
+#SBATCH --account=bbka-delta-gpu
+#SBATCH --time=00:30:00
+#SBATCH --export=NONE
+#SBATCH --no-requeue
+#SBATCH --partition=gpuA100x4
+#SBATCH --mem-per-gpu=52G
+#SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+
+job() {
+    muster_begin /home/ada/project 1 16
+    [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
+    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORTS=20000-31999
+    muster_choose_port
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$muster_cpus_per_task" --output="$muster_logs"/%N.log --input=0 \
+        sh -c "$muster_task" muster apptainer --quiet run --nv --bind /tmp --bind /home/ada --bind \
+        /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
+    muster_remove_unpacked
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: horeka-one-gpu-srun-container.sh

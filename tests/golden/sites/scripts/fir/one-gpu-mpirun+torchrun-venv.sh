@@ -1,0 +1,39 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'fir'. It runs with sbatch alone.
+#   muster submit -A def-someuser -N 1 -g 1 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=12
+#SBATCH --gpus-per-node=h100:1
+#SBATCH --account=def-someuser
+#SBATCH --time=00:30:00
+#SBATCH --export=NONE
+#SBATCH --no-requeue
+#SBATCH --mem-per-gpu=280G
+#SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+
+job() {
+    muster_begin /home/ada/project 1 12
+    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
+        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+    module load "$(muster_first StdEnv/2023 StdEnv)" || muster_stop 'module load StdEnv/2023 or StdEnv failed' \
+        "$(muster_versions StdEnv)"
+    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
+        'is it on a file system that the compute nodes see?'
+    export RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+    muster_choose_port
+    muster_mpirun_words 0 RES_OPTIONS --
+    mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
+        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" plain \
+        sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
+    muster_status=$?
+    muster_torchrun_status "$muster_logs/ranks.log"
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: fir-one-gpu-mpirun+torchrun-venv.sh

@@ -1,0 +1,36 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'hyperpod'. It runs with sbatch alone.
+#   muster submit -N 4 -g 8 -c 8 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=8
+#SBATCH --time=00:30:00
+#SBATCH --export=NONE
+#SBATCH --no-requeue
+#SBATCH --exclusive
+#SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+
+job() {
+    muster_begin /home/ada/project 8 8
+    [ "$muster_nodes" -ge 2 ] || muster_other_size \
+        'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so was one more variable'
+    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
+        'is it on a file system that the compute nodes see?'
+    export NCCL_SOCKET_IFNAME='^docker,lo,veth' FI_EFA_USE_HUGE_PAGE=0 RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+    muster_choose_port
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \
+        --input=all \
+        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_worker" muster python train.py
+    muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: clariden-one-gpu-torchrun-venv.sh

@@ -1,0 +1,35 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'hyperpod'. It runs with sbatch alone.
+#   muster submit -N 1 -g 8 -c 8 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=8
+#SBATCH --time=00:30:00
+#SBATCH --export=NONE
+#SBATCH --no-requeue
+#SBATCH --exclusive
+#SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+
+job() {
+    muster_begin /home/ada/project 8 8
+    [ "$muster_nodes" -lt 2 ] || muster_other_size \
+        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so was one more variable'
+    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
+        'is it on a file system that the compute nodes see?'
+    export RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+    muster_choose_port
+    muster_mpirun_words 1 RES_OPTIONS --
+    mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
+        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
+    muster_status=$?
+    muster_torchrun_status "$muster_logs/ranks.log"
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: horeka-one-gpu-mpirun+torchrun-venv.sh

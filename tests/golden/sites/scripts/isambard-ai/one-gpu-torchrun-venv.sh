@@ -1,0 +1,40 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'isambard-ai'. It runs with sbatch alone.
+#   muster submit -N 1 -g 1 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=72
+#SBATCH --gpus-per-node=1
+#SBATCH --time=00:30:00
+#SBATCH --export=NONE
+#SBATCH --no-requeue
+#SBATCH --partition=workq
+#SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+
+job() {
+    muster_begin /home/ada/project 1 72
+    [ "$muster_nodes" -lt 2 ] || muster_other_size \
+        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 16 more variables'
+    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
+        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+    muster_load brics/nccl
+    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
+        'is it on a file system that the compute nodes see?'
+    export RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+    muster_choose_port
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \
+        --network=disable_rdzv_get --input=all \
+        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" plain \
+        sh -c "$muster_worker" muster python train.py
+    muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: jean-zay-one-gpu-torchrun-venv.sh

@@ -1,0 +1,33 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'lonestar6'. It runs with sbatch alone.
+#   muster submit -N 1 -g 3 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=3
+#SBATCH --cpus-per-task=42
+#SBATCH --time=00:30:00
+#SBATCH --export=ALL
+#SBATCH --no-requeue
+#SBATCH --partition=gpu-a100
+#SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+
+job() {
+    muster_begin /home/ada/project 3 42
+    [ "$muster_nodes" -le 8 ] || muster_other_size 'the partition gpu-a100 takes jobs of at most 8 nodes'
+    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
+        'is it on a file system that the compute nodes see?'
+    export RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=ibrun AGENTS=1 GPUS=3 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+    muster_choose_port
+    MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\n" " ") && export MUSTER_NODES
+    ibrun -np "$((muster_nodes * muster_ntasks_per_node))" \
+        sh -c "$muster_task" muster python train.py >"$muster_logs/ranks.log" 2>&1
+    muster_status=$?
+    muster_hydra_status "$muster_logs/ranks.log"
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: lonestar6-one-node-ibrun-venv.sh

@@ -1,0 +1,45 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'olivia'. It runs with sbatch alone.
+#   muster submit -A ACCOUNT -N 1 -g 4 -t 00:30:00 --image site:pytorch -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=72
+#SBATCH --gpus-per-node=4
+#SBATCH --account=ACCOUNT
+#SBATCH --time=00:30:00
+#SBATCH --export=NONE
+#SBATCH --no-requeue
+#SBATCH --partition=accel
+#SBATCH --mem=440G
+#SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+
+job() {
+    muster_begin /home/ada/project 4 72
+    [ "$muster_nodes" -le 8 ] || muster_other_size 'the partition accel takes jobs of at most 8 nodes'
+    [ "$muster_nodes" -lt 2 ] || muster_other_size \
+        'NCCL_PROTO was decided for fewer than 2 nodes, and so were 12 more variables'
+    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
+        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+    muster_load NRIS/GPU
+    module load "$(muster_first NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0 NCCL)" || muster_stop \
+        'module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0 or NCCL failed' "$(muster_versions NCCL)"
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
+    export PYTHONNOUSERSITE=1 http_proxy=http://10.63.2.48:3128/ HTTP_PROXY=http://10.63.2.48:3128/ \
+        https_proxy=http://10.63.2.48:3128/ HTTPS_PROXY=http://10.63.2.48:3128/ no_proxy=localhost,127.0.0.1,::1 \
+        NO_PROXY=localhost,127.0.0.1,::1 RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORTS=20000-31999
+    muster_choose_port
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log --input=0 \
+        sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
+        /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
+        /cluster/work/support/container/pytorch_nvidia_25.06_arm64.sif python train.py
+    muster_remove_unpacked
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: olivia-one-gpu-srun-container.sh

@@ -1,0 +1,39 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'soperator'. It runs with sbatch alone.
+#   muster submit -N 1 -g 8 -t 00:30:00 --image docker://quay.io/ada/torch:2 -- python train.py
+#SBATCH --job-name=train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=16
+#SBATCH --gpus-per-node=8
+#SBATCH --time=00:30:00
+#SBATCH --export=NONE
+#SBATCH --no-requeue
+#SBATCH --mem=1280G
+#SBATCH --comment=muster:DIGEST
+# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+
+job() {
+    muster_begin /home/ada/project 8 16
+    [ "$muster_nodes" -lt 2 ] || muster_other_size \
+        'NCCL_TOPO_FILE was decided for fewer than 2 nodes, and so was one more variable'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
+    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PORTS=20000-31999
+    muster_choose_port
+    muster_define
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \
+        '--container-image=quay.io#ada/torch:2' \
+        --container-mounts=/tmp:/tmp,/home/ada:/home/ada,/var/run/nvidia-topologyd/virtualTopology.xml:/var/run/nvidia-topologyd/virtualTopology.xml,/opt/venv/muster:/opt/muster-ranks/muster:ro,"$muster_run_dir:$muster_run_dir" \
+        --container-workdir=/home/ada/project --container-env=PYTHONNOUSERSITE,RES_OPTIONS --input=all \
+        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_worker" muster python train.py
+    muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text below is shared: hyperpod-one-node-torchrun-container.sh
