@@ -12,7 +12,7 @@
 #SBATCH --partition=gpu
 #SBATCH --exclusive
 #SBATCH --comment=muster:DIGEST
-# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 12

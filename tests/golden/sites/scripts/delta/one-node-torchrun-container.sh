@@ -13,7 +13,7 @@
 #SBATCH --partition=gpuA100x4
 #SBATCH --mem-per-gpu=52G
 #SBATCH --comment=muster:DIGEST
-# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 16

@@ -13,13 +13,13 @@
 #SBATCH --partition=gpuA100x4
 #SBATCH --mem-per-gpu=52G
 #SBATCH --comment=muster:DIGEST
-# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 16
     [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     muster_load nccl
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'

@@ -1,2 +1,2 @@
-# refused: pyxis lives in srun, and under mpirun+torchrun there is none
+# refused: pyxis lives in srun, but under mpirun+torchrun there is none
 # hint: --launcher srun, or --engine apptainer

@@ -12,12 +12,12 @@
 #SBATCH --no-requeue
 #SBATCH --mem-per-gpu=250G
 #SBATCH --comment=muster:DIGEST
-# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 14
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     muster_load apptainer
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'

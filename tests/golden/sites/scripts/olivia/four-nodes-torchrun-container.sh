@@ -13,7 +13,7 @@
 #SBATCH --partition=accel
 #SBATCH --mem=440G
 #SBATCH --comment=muster:DIGEST
-# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 72
@@ -21,7 +21,7 @@ job() {
     [ "$muster_nodes" -ge 2 ] || muster_other_size \
         'NCCL_PROTO was decided for 2 nodes or more, and so were 12 more variables'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     muster_load NRIS/GPU
     module load "$(muster_first NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0 NCCL)" || muster_stop \
         'module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0 or NCCL failed' "$(muster_versions NCCL)"

@@ -12,12 +12,12 @@
 #SBATCH --no-requeue
 #SBATCH --mem-per-gpu=124G
 #SBATCH --comment=muster:DIGEST
-# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 16
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     module load "$(muster_first StdEnv/2023 StdEnv)" || muster_stop 'module load StdEnv/2023 or StdEnv failed' \
         "$(muster_versions StdEnv)"
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \

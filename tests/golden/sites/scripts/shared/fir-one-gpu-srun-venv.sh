@@ -1,6 +1,6 @@
 # Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
 
-# What the job and every started process call.
+# Functions that the job and every started process call.
 muster_common=$(
     cat <<'MUSTER_TEXT'
 # (the part stop)
@@ -26,7 +26,7 @@ eval "$muster_common"
 
 # (the part watch)
 
-# What an outer job, another launcher or the header left behind: the flags of the step say it better.
+# Unsets variables of outer jobs, launchers and the header that would change the step.
 muster_forget() {
     unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE \
         SLURM_DISTRIBUTION SLURM_CPU_BIND SLURM_GPU_BIND SLURM_GPUS_PER_TASK SLURM_HINT SLURM_EXPORT_ENV \
@@ -36,7 +36,7 @@ muster_forget() {
         OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMIX_RANK
 }
 
-# What every started process runs before the command: POSIX sh, no Python, nothing is asked of anybody.
+# What every started process runs before the command: POSIX sh, without Python.
 muster_task=$muster_common$'\n\n'$(
     cat <<'MUSTER_TEXT'
 # (the part rank_slurm)

@@ -11,13 +11,13 @@
 #SBATCH --no-requeue
 #SBATCH --partition=compute
 #SBATCH --comment=muster:DIGEST
-# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 24
     [ "$muster_nodes" -le 25 ] || muster_other_size 'the partition compute takes jobs of at most 25 nodes'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     muster_load apptainer
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'

@@ -10,13 +10,13 @@
 #SBATCH --no-requeue
 #SBATCH --partition=gh
 #SBATCH --comment=muster:DIGEST
-# shellcheck disable=SC2016,SC2119,SC2154  # words of the user's reach the ranks as they are
+# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 72
     [ "$muster_nodes" -le 64 ] || muster_other_size 'the partition gh takes jobs of at most 64 nodes'
     command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'leave --module away, or correct the site profile'
+        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
     muster_load gcc cuda
     . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
         'is it on a file system that the compute nodes see?'
