@@ -16,7 +16,7 @@ from muster.port.read import read_draft_of, unread
 from muster.port.step import chain_of
 from muster.port.values import Draft
 from muster.sites.load import Site
-from sites.profiles import SIXTEEN, bundled
+from sites.profiles import SITES, bundled
 
 __all__ = ["FACTS", "HOMES", "REFERENCE", "carried", "lacking", "origin_of", "read"]
 
@@ -37,7 +37,7 @@ def read(text: str, kind: Kind = Kind.BATCH) -> tuple[Job, Draft]:
 
 @cache
 def _sites() -> tuple[Site, ...]:
-    return tuple(bundled(name) for name in SIXTEEN)
+    return tuple(bundled(name) for name in SITES)
 
 
 def origin_of(text: str) -> Site | None:
