@@ -176,6 +176,9 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rank_library: str | None = None
     """A folder that holds `muster` and nothing else, for ranks whose environment has none; None: it has its own."""
 
+    own_python: str | None = None
+    """The Python that Muster runs in, for what the job itself asks of Muster; None: the job asks nothing."""
+
     nccl: str | None = None
     """Version of NCCL in the environment that the ranks will have; None: not asked, or not to be seen."""
 

@@ -20,13 +20,15 @@ _LONGEST_LINE = 120
 
 def explain_running(case: Case) -> Iterator[str]:
     """Yield what the ranks do, and what they wrote last."""
-    yield from (f"  {plain(text)}" for text in _reported(case))
+    reported = [plain(text) for text in _reported(case)]
+    yield from (f"  {text}" for text in reported)
     try:
         verdict = look(case)
     except MusterError as error:
         yield f"  its ranks cannot be looked at: {error}"
         return
-    yield f"  {plain(verdict.sentence)}"
+    if not any(text.endswith(plain(verdict.sentence)) for text in reported):
+        yield f"  {plain(verdict.sentence)}"
     if verdict.where is not None:
         import linecache
 

@@ -21,6 +21,7 @@ __all__ = [
     "parse_memory",
     "parse_port",
     "parse_port_range",
+    "parse_silence",
     "parse_site_fact",
     "parse_text",
     "parse_variable",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 _LONGEST_S = 3650 * 24 * 3600
+_LEAST_SILENCE_S = 5
 _LARGEST_MIB = 1024 * 1024 * 1024
 
 
@@ -177,6 +179,16 @@ def parse_walltime(value: str) -> Walltime:
     if limit.seconds is not None and limit.seconds > _LONGEST_S:
         raise RequestError(f"{value!r} is more than ten years", hint="days-hours:minutes:seconds, 90m, 12h or 2d")
     return limit
+
+
+def parse_silence(value: str) -> int:
+    """Return the seconds after which a job without a sign of life hangs; 0: nobody looks."""
+    if value in {"off", "0"}:
+        return 0
+    seconds = parse_walltime(value).seconds
+    if seconds is None or seconds < _LEAST_SILENCE_S:
+        raise RequestError(f"{value!r} is no time after which a job hangs", hint="5m, 1h, 90s or more than 5s; or off")
+    return seconds
 
 
 def parse_memory(value: str) -> Memory:

@@ -18,6 +18,7 @@ from muster.job.option import (
     parse_memory,
     parse_port,
     parse_port_range,
+    parse_silence,
     parse_site_fact,
     parse_variable,
     parse_walltime,
@@ -158,6 +159,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             help="run the job again when a node fails or it is preempted; each run keeps its own logs",
         ),
     ] = False
+    hang: Annotated[
+        int | None,
+        option(
+            "--hang",
+            metavar="TIME",
+            parse=parse_silence,
+            group="the job",
+            help="when no rank goes on for so long (5m, 1h), say which one hangs, where and how; off: never; "
+            "submit takes 30m by itself",
+        ),
+    ] = None
     sbatch: Annotated[
         tuple[str, ...],
         option(

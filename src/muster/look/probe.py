@@ -43,6 +43,7 @@ def look(environment: Mapping[str, str] | None = None) -> Facts:
         logical_cpus=len(os.sched_getaffinity(0)),
         gpus=_count_gpus(Path("/dev"), Path("/sys/class/kfd/kfd/topology/nodes"), Path("/sys/class/drm")),
         hostname=os.uname().nodename,
+        own_python=sys.executable or None,
         rank_library=None if _is_own(python) else _rank_library(variables, home),
     )
 

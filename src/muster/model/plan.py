@@ -19,6 +19,7 @@ __all__ = [
     "Directive",
     "Engine",
     "Flag",
+    "Hang",
     "ImageUse",
     "Mount",
     "Note",
@@ -252,6 +253,20 @@ class Note(msgspec.Struct, frozen=True):
     warning: bool = False
 
 
+class Hang(msgspec.Struct, frozen=True):
+    """How a job is watched that may hang."""
+
+    after_s: int
+    """So long no rank shows a sign of life."""
+
+    python: str
+    """Muster's own Python, which then looks at the ranks."""
+
+    reason: Reason
+    ends: bool = False
+    """Whether the step ends then, as if a rank had failed."""
+
+
 class Plan(msgspec.Struct, frozen=True):
     """One launch, before it is an act."""
 
@@ -303,6 +318,9 @@ class Plan(msgspec.Struct, frozen=True):
 
     staging: Staging | None = None
     notes: tuple[Note, ...] = ()
+
+    hang: Hang | None = None
+    """When a job without a sign of life hangs; None: nobody looks."""
 
     may_be_alone: bool = False
     """The source does not show whether the ranks meet: it is looked at when they have ended."""

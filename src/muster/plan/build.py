@@ -13,7 +13,19 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.launchers.base import Launcher
-from muster.model.plan import Engine, Flag, ImageUse, Note, Output, Plan, Reason, Rendezvous, Shape, Staging, Variable
+from muster.model.plan import (
+    Engine,
+    Flag,
+    ImageUse,
+    Note,
+    Output,
+    Plan,
+    Reason,
+    Rendezvous,
+    Shape,
+    Staging,
+    Variable,
+)
 from muster.model.words import Word
 from muster.plan.command import agent_python, pin_python, resolve_command
 from muster.plan.conditions import make_conditions
@@ -22,6 +34,7 @@ from muster.plan.environment import brings_torch, left_over, make_prelude, make_
 from muster.plan.finish import finish_variables, make_finish
 from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
+from muster.plan.hang import make_hang
 from muster.plan.launcher import choose_launcher, pmi_of
 from muster.plan.python_environment import as_variables, environment_of, venv_in_image
 from muster.plan.script_fit import jax_variables, script_notes, wants_mpi
@@ -124,6 +137,7 @@ def make_plan(
         agent=agent_python(command, python or "python3") if launcher.agent else (),
         gate=gate_words(python or "python3", directory, expected_at(site, shape, engine)) if request.check else (),
         staging=staging,
+        hang=make_hang(request, terms, facts, queued=queued) if _may_hang(launcher, engine) else None,
         may_be_alone=_may_be_alone(request, facts, shape, launcher),
         finish=finish,
         notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, site, shape, launcher, node, engine)),
@@ -153,13 +167,17 @@ def _check_signal(flags: Iterable[tuple[str, str | None, str]], launcher: Launch
             )
 
 
+def _may_hang(launcher: Launcher, engine: Engine) -> bool:
+    return launcher.starts_ranks and engine is Engine.SLURM
+
+
 def digest_of(plan: Plan) -> str:
     """The same for the same launch: what two submissions of one job have in common."""
     import hashlib  # costs as much as a dozen of our modules, and only a job that is queued needs it
 
     bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
     # Where nobody asked for it, the digest is that of before there was such a thing.
-    return hashlib.sha256(repr(bare).replace(", finish=None", "").encode()).hexdigest()[:12]
+    return hashlib.sha256(repr(bare).replace(", finish=None", "").replace(", hang=None", "").encode()).hexdigest()[:12]
 
 
 def _may_be_alone(request: Request, facts: Facts, shape: Shape, launcher: Launcher) -> bool:

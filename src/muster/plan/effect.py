@@ -125,6 +125,8 @@ def _of_here(request: Request, launcher: Launcher) -> Iterator[tuple[str, str, s
     for field in _WITHOUT_SLURM:
         if _typed(request, field):
             yield request.origin(field), why, _HERE_HINTS.get(field, "leave it out")
+    if _typed(request, "hang") and request.hang:
+        yield request.origin("hang"), why, "muster stacks --here shows where the ranks stand"
     if _typed(request, "gres") and "gpu" not in (request.gres or ""):
         yield request.origin("gres"), why, "omit it; use -g N for GPUs"
     for field in ("module", "module_use"):

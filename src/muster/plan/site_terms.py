@@ -177,6 +177,8 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
             bool(meeting.reserved_ports),
             reason_for(site, "rendezvous.port_low", "below the range from which the kernel hands out ports"),
         ),
+        hang_s=launch.hang_s,
+        hang_reason=reason_for(site, "launch.hang_s", "how long a job may be silent here"),
         visibility=profile.devices.visibility or "all",
         variables=tuple(_variables(site, request, job)),
         prelude=tuple(_prelude(site, job)),

@@ -48,6 +48,10 @@ class Terms(msgspec.Struct, frozen=True):
     address_reason: Reason = Reason("rank 0 runs on the first host of the step")
     ports: Ports = msgspec.field(default_factory=Ports)
     visibility: str = "all"
+    hang_s: int | None = None
+    """After so long without a sign of life a queued job hangs; None: the default."""
+
+    hang_reason: Reason = Reason("the site's rule")
     variables: tuple[Variable, ...] = ()
     prelude: tuple[Prelude, ...] = ()
     node_prologue: tuple[str, ...] = ()

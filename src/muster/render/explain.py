@@ -47,6 +47,8 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     yield "devices", *_DEVICES[plan.visibility]
     if plan.gate:
         yield "check", plan.gate[1], REASON
+    if plan.hang is not None:
+        yield "hang", f"after {plan.hang.after_s} s without a sign of life", plan.hang.reason
     yield from _image(plan)
     yield from _staging(plan)
     for condition in plan.conditions:

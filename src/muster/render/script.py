@@ -191,6 +191,7 @@ def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, boo
         ("passed", bool(hidden_names(plan))),
         ("attempt", may_run_again(plan) or keeps_attempts(plan)),
         ("expect", launcher.starts_ranks),
+        ("silence", plan.hang is not None),
         ("port", _chooses_port(plan, launcher)),
         ("address", _chooses_address(plan, launcher)),
         ("definition", engine_named(plan.image.engine).in_step),
@@ -396,9 +397,20 @@ def told_to_tasks(plan: Plan) -> dict[str, Word]:
     return told
 
 
+def _watched(plan: Plan, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of the step, and around them those that watch whether it hangs."""
+    if plan.hang is None:
+        yield from lines
+        return
+    end = ("end",) if plan.hang.ends else ()
+    yield line(("muster_watch_silence", str(plan.hang.after_s), plan.hang.python, *end))
+    yield from lines
+    yield "muster_end_watch"
+
+
 def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from definition_lines(plan)
-    lines = launcher.step(plan, step_words(plan))
+    lines = _watched(plan, launcher.step(plan, step_words(plan)))
     yield from lines if plan.finish is None else attempt_lines(plan, plan.finish, lines)
     if not launcher.starts_ranks:
         return

@@ -396,6 +396,9 @@ class Launch(_Part, frozen=True, kw_only=True):
 
     concurrent_steps_max: Count | None = None
 
+    hang_s: Count | None = None
+    """Seconds without a sign of life after which a queued job hangs, where nobody gives --hang; the default is 1800."""
+
 
 class Rendezvous(_Part, frozen=True, kw_only=True):
     """Where the ranks meet."""

@@ -9,6 +9,7 @@ read -r muster_host </proc/sys/kernel/hostname
 # Prints one line for each process of the job that has a rank: "PID PARENT RANK WORLD_SIZE 1", with 1 for Python, else
 # 0.
 muster_processes() {
+    # shellcheck disable=SC2046  # names without a space
     grep -ls "RANK=" $(grep -ls -e "SLURM_JOB_ID=$muster_job" -e "MUSTER_JOB=$muster_job" /proc/[0-9]*/environ) /dev/null |
         while IFS=/ read -r _ _ muster_pid _; do
             [ -O "/proc/$muster_pid" ] || continue
@@ -94,6 +95,7 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
             muster_waits=$(cat "/proc/$muster_pid/wchan" 2>/dev/null)
             printf '@rank %s %s %s %s %s %s\n' \
                 "$muster_rank" "$muster_size" "$muster_host" "$muster_pid" "${muster_state:-?}" "${muster_waits:-0}"
+            # shellcheck disable=SC2010  # names of links, and none of ours
             muster_gpu=$(ls -l "/proc/$muster_pid/fd" 2>/dev/null | grep -c -e '-> /dev/nvidia[0-9]' -e '-> /dev/kfd')
             printf '@signs %s %s %s\n' "$muster_counts" "$muster_gpu" "$(muster_file_of "$muster_pid")"
             if [ "$muster_spy" = - ]; then
@@ -103,7 +105,13 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
                 # stopping it.
                 case $muster_state in [TtD]) muster_how=--nonblocking ;; *) muster_how= ;; esac
                 # shellcheck disable=SC2086  # nothing, or one option
-                timeout 10 "$muster_spy" dump --json $muster_how "$@" --pid "$muster_pid" 2>&1 </dev/null
+                muster_told=$(timeout 10 "$muster_spy" dump --json $muster_how "$@" --pid "$muster_pid" 2>&1 </dev/null)
+                # py-spy fails now and then for a process that runs fast: it is asked once more.
+                case $muster_told in
+                '['*) ;;
+                *) muster_told=$(timeout 10 "$muster_spy" dump --json "$@" --pid "$muster_pid" 2>&1 </dev/null) ;;
+                esac
+                printf '%s\n' "$muster_told"
             fi
             printf '\n@end\n'
         done

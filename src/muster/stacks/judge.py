@@ -15,8 +15,9 @@ __all__ = ["Doing", "Kind", "Movement", "Verdict", "judge", "movements", "standi
 
 # What a rank at rest uses: its watchdogs and heartbeats.
 _REST_CPU = 0.02
+_CRAWL_CPU = 0.002
 _REST_BYTES_PER_S = 2048
-_BUSY_CPU = 0.5
+_BUSY_CPU = 0.05
 
 
 class Kind(StrEnum):
@@ -162,25 +163,32 @@ def _doing(seen: Sequence[RankStack], cpu: float, rate: float) -> Doing:
     if rate > _REST_BYTES_PER_S:
         return Doing.READS
     if cpu <= _REST_CPU:
-        return Doing.RESTS
+        return Doing.MOVES if cpu > _CRAWL_CPU and len({_calls(each) for each in seen}) > 1 else Doing.RESTS
     if cpu >= _BUSY_CPU and _is_loop(seen):
         return Doing.SPINS
     return Doing.MOVES
 
 
+def _calls(stack: RankStack) -> tuple[str, ...]:
+    """Return the user's functions on the stack: a loop that tries again and again stays in one."""
+    return tuple(frame.function for frame in stack.frames if is_user_file(frame.file))
+
+
 def _is_compiling(stack: RankStack) -> bool:
-    return any(_COMPILERS.match(name) and state != "S" for name, state in stack.signs.children) or any(
-        _COMPILING.search(frame.file) for frame in stack.frames
-    )
+    if any(_COMPILERS.match(name) for name, _ in stack.signs.children):
+        return True
+    files = [frame.file for frame in stack.frames]
+    return not any("importlib" in file for file in files) and any(map(_COMPILING.search, files))
 
 
 def _is_loop(seen: Sequence[RankStack]) -> bool:
     """Whether Python itself ran in one function of the user's each time, and no library."""
-    if any(not stack.frames or not is_user_file(stack.frames[0].file) or not stack.owns_gil for stack in seen):
+    shown = [stack for stack in seen if stack.frames]
+    if not shown or not all(is_user_file(stack.frames[0].file) and stack.owns_gil for stack in shown):
         return False
-    inner = {(stack.frames[0].file, stack.frames[0].function) for stack in seen}
-    lines = {stack.frames[0].line for stack in seen}
-    outer = {stack.frames[1:] for stack in seen}
+    inner = {(stack.frames[0].file, stack.frames[0].function) for stack in shown}
+    lines = {stack.frames[0].line for stack in shown}
+    outer = {stack.frames[1:] for stack in shown}
     return len(inner) == 1 and len(outer) == 1 and max(lines) - min(lines) <= 3  # a loop of few lines
 
 
