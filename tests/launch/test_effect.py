@@ -57,6 +57,7 @@ VALUES = {
     "master_port": "23456",
     "port_range": "23000-23999",
     "grace": "33",
+    "hang": "7m",
     "env": "A=1",
     "unset_env": "B",
     "export": "ALL",
@@ -96,7 +97,8 @@ STARTS = [
 
 
 def made(place: str, launcher: str, *words: str) -> Plan:
-    facts = msgspec.structs.replace(FACTS, environment=SALLOC) if place == "within" else FACTS
+    environment = SALLOC if place == "within" else {}
+    facts = msgspec.structs.replace(FACTS, environment=environment, own_python="/opt/muster/bin/python")
     sizes = ("-N2", "--ntasks-per-node=2")
     return plan(*sizes, *words, "--", "python", "t.py", launcher=launcher, facts=facts, **PLACES[place])
 

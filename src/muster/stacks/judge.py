@@ -270,10 +270,18 @@ def _latest(others: Sequence[Group], waiting: Sequence[Group], size: int) -> Gro
     """Return the class that keeps the others waiting: the smallest; of two as large, the one that waits for nobody."""
     if waiting or len(others) == 1:
         return min(others, key=lambda group: (len(group.ranks), group.numbers))
-    passive = {Kind.NETWORK, Kind.STANDS}
-    return min(
-        others, key=lambda group: (len(group.ranks) > size // 2, standing(group.ranks[0]) in passive, len(group.ranks))
-    )
+
+    def order(group: Group) -> tuple[bool, int, int]:
+        return len(group.ranks) > size // 2, _BY_ITSELF.index(standing(group.ranks[0])), len(group.ranks)
+
+    return min(others, key=order)
+
+
+# How a rank stands that waits for none of the others, the surest sign of it first; the last may well wait for one.
+_BY_ITSELF = (
+    *(Kind.STOPPED, Kind.DEBUGGER, Kind.FILE_SYSTEM, Kind.SLEEP, Kind.FILE_LOCK, Kind.CHILD, Kind.LOADER, Kind.PIPE),
+    *(Kind.LOCK, Kind.STANDS, Kind.NETWORK),
+)
 
 
 def _for_the_late(

@@ -3,7 +3,9 @@
 # attempt then ends, and the ranks start again if they may. A job that writes is never looked at.
 # shellcheck disable=SC2154  # of the script
 muster_watch_silence() {
-    rm -f "$muster_run_dir/hang"
+    muster_found=$muster_run_dir
+    [ -d "$muster_found" ] || muster_found=$(mktemp -d) || return 0
+    rm -f "$muster_found/hang"
     if [ ! -x "$2" ]; then
         printf 'muster: note: %s\n' "this node does not see $2: nobody looks whether the ranks hang" >&2
         return
@@ -15,7 +17,8 @@ muster_watch_silence() {
 # Ends the watch.
 muster_end_watch() {
     [ -z "${muster_watcher:-}" ] || { kill "$muster_watcher" && wait "$muster_watcher"; } 2>/dev/null
-    rm -f "$muster_run_dir/silence"
+    rm -f "$muster_found/silence"
+    [ "$muster_found" = "$muster_run_dir" ] || rm -rf "$muster_found"
 }
 
 # The watch itself. $1: the script's pid; the others as above. It starts no process but stat while the logs grow.
@@ -31,7 +34,7 @@ muster_silence() {
         size=$(stat -c %s "$muster_logs"/*.log 2>/dev/null)
         if [ "$size" != "$before" ]; then
             before=$size since=$SECONDS
-            [ -z "$looked" ] || { looked='' && rm -f "$muster_run_dir/hang"; }
+            [ -z "$looked" ] || { looked='' && rm -f "$muster_found/hang"; }
             continue
         fi
         case $looked in
@@ -43,7 +46,7 @@ muster_silence() {
 
 # Looks at the ranks, for the first time or for the second: a rank that goes on begins the time anew.
 muster_look() {
-    "$python" -I -m muster.cli.silence "$1" "$muster_job" "$SLURM_JOB_NODELIST" "$muster_run_dir" "$after" &
+    "$python" -I -m muster.cli.silence "$1" "$muster_job" "$SLURM_JOB_NODELIST" "$muster_found" "$after" &
     look=$!
     wait "$look"
     case $? in
@@ -51,6 +54,6 @@ muster_look() {
     *) since=$SECONDS looked= ;;
     esac
     look=
-    [ "$looked$end" != secondend ] || muster_end_attempt "$(cat "$muster_run_dir/hang")"
+    [ "$looked$end" != secondend ] || muster_end_attempt "$(cat "$muster_found/hang")"
     before=$(stat -c %s "$muster_logs"/*.log 2>/dev/null) # what was said of it is no sign of life
 }

@@ -1,0 +1,59 @@
+"""--hang: a job that writes nothing is looked at, twice; it says who hangs, and begins again where it may."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from launch.plans import FACTS, plan
+from muster.model.plan import Plan
+from muster.render.script import job_part, job_script
+from muster.runner import checked
+from plugins.labs import Lab
+
+MUSTER = str(Path(sys.executable).with_name("muster"))
+_ONCE = """\
+import os
+import time
+
+RANK, ATTEMPT = int(os.environ["RANK"]), os.environ["MUSTER_ATTEMPT"]
+print("attempt", ATTEMPT, flush=True)
+
+
+def load():
+    time.sleep(1000)
+
+
+if RANK == 1 and ATTEMPT == "1":
+    load()
+if ATTEMPT == "1":
+    os.read(os.pipe()[0], 1)
+print("done", flush=True)
+"""
+
+
+def _plan(*options: str) -> Plan:
+    facts = replace(FACTS, own_python="/opt/muster/bin/python")
+    return plan(*options, "--", "python", "train.py", facts=facts)
+
+
+def test_a_queued_job_is_watched_unasked_and_as_asked() -> None:
+    assert "    muster_watch_silence 1800 /opt/muster/bin/python\n" in job_part(_plan())
+    assert "    muster_watch_silence 300 /opt/muster/bin/python\n" in job_part(_plan("--hang", "5m"))
+    assert "muster_watch_silence 300 /opt/muster/bin/python end\n" in job_part(_plan("--hang", "5m", "--restart", "2"))
+    assert "muster_watch_silence" not in job_script(_plan("--hang", "off"))
+
+
+@pytest.mark.lab
+def test_a_hang_is_named_and_the_ranks_start_again(lab: Lab, shared_directory: Path) -> None:
+    (shared_directory / "once.py").write_text(_ONCE)
+    size = ["-N", "2", "--ntasks-per-node", "1", "--hang", "6s", "--restart", "1", "--grace", "1"]
+    submit = [MUSTER, "submit", *size, "--", sys.executable, "once.py"]
+    job = checked(lab.exec(submit, cwd=shared_directory)).stdout.strip()
+    assert checked(lab.exec([MUSTER, "logs", "-f", job])).stdout.count("done") == 2
+    why = checked(lab.exec([MUSTER, "why", job])).stdout
+    assert "attempt 1: no rank has gone on for 6 s: rank 1 on node2 sleeps at once.py:9 (load)" in why
+    assert "attempt 2: it ended well" in why
