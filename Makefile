@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Whole scripts; the fragments that are rendered into one are checked by their own tests.
 SHELL_FILES = $(shell git grep --untracked -lE '^#! ?/bin/sh' -- .ci scripts '*.sh')
 
-.PHONY: help demo docs test test-fast test-slurm test-long lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
+.PHONY: help demo docs test test-fast test-slurm test-long test-gpu lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
 
 help: ## show this page
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -36,6 +36,9 @@ test-long: packages-long $(TORCH_READY) ## what takes minutes: before a release,
 	@$(PYTEST) -m long
 	@$(PYTEST) tests/build/test_horovod.py -m "not long" # with the wheel that was built a moment ago
 	@$(MAKE) test-slurm
+
+test-gpu: ## what one NVIDIA GPU can prove, in one report; PYTHON=… has a torch for CUDA, WHEELS=DIR what it lacks
+	@$(or $(PYTHON),python3) scripts/test_gpu.py $(if $(WHEELS),--wheels $(WHEELS))
 
 lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks, shellcheck
 	@$(BIN)/ruff format --check --quiet

@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".cache" / "test-logs"
 TESTS = [sys.executable, "-m", "pytest"]
-EVERYTHING = "not long and not versions"
+EVERYTHING = "not long and not versions and not gpu"
 FAST = f"{EVERYTHING} and not lab and not torch"
 
 # Shard → folders; they take about as long together. A folder that is named nowhere belongs to the last.

@@ -85,10 +85,10 @@ def write_files(spec: LabSpec, home: str, version: tuple[int, int]) -> None:
         (paths.HOMES / user).mkdir(mode=0o700)
         os.chown(paths.HOMES / user, number, number)
     for number in range(max(group.gpus for group in spec.groups)):
-        # A user namespace may not mknod; slurmd wants character devices, and /dev/null is one.
-        device = paths.DEVICES / f"nvidia{number}"
+        # A user namespace may not mknod; slurmd wants character devices: the machine's own, or /dev/null.
+        device, real = paths.DEVICES / f"nvidia{number}", Path(f"/dev/nvidia{number}")
         device.touch()
-        kernel.mount("/dev/null", device, flags=MountFlag.bind)
+        kernel.mount(str(real) if real.exists() else "/dev/null", device, flags=MountFlag.bind)
 
 
 def stand_in(texts: Mapping[str, str]) -> None:
