@@ -240,7 +240,7 @@ def test_two_profiles_that_both_match_are_named_with_their_files(
         said = capsys.readouterr()
         assert said.out == ""
         for name in ("one", "two"):
-            assert f"{name} ({tmp_path}/muster/sites/{name}.toml: MYSITE is yes)" in said.err
+            assert f"{name} ({tmp_path}/muster/sites/{name}.toml:3: MYSITE is yes)" in said.err
 
 
 def test_the_error_names_the_layer_that_is_wrong_and_not_the_profile_below_it(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_refusal_and_a_missing_program_are_answers_too() -> None:
         return Result(tuple(argv), 0, ANSWERS.get("config", ""), "")
 
     found = survey(Facts(hostname="login1", user="alice"), runner=runner)
-    assert set(found.answers) == {"config", "mpi", "modules"}
+    assert set(found.answers) == {"config", "mpi", "modules", "place", "shares"}
     assert found.refused["partitions"] == "sinfo: error: Access denied"
     assert "not on PATH" in found.refused["qos"]
 

@@ -13,6 +13,7 @@ import tokenize
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 import muster
 from muster.cli.app import main
@@ -60,6 +61,17 @@ def test_the_top_of_the_file_is_enough_to_recognise_the_site(name: str) -> None:
     assert "detect" not in headers[1:]
     assert bundled(name).profile.name == name
     assert bundled(name).profile.summary
+
+
+def test_no_two_sites_have_the_same_sign() -> None:
+    signs = [
+        (kind, sign)
+        for name in NAMES
+        for kind, found in asdict(bundled(name).profile.detect).items()
+        if kind in {"cluster_names", "hosts", "files", "environment"}
+        for sign in (found.items() if isinstance(found, dict) else found)
+    ]
+    assert len(signs) == len(set(signs))
 
 
 @pytest.mark.parametrize("name", FILLED)

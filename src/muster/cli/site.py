@@ -95,7 +95,7 @@ def _detect(words: Words) -> int:
     sighting = decide(
         evidence_from(facts, found),
         {head.name: head.detect for head in found},
-        {head.name: head.file for head in found},
+        lambda name: next(head.place for head in found if head.name == name),
     )
     if words.json:
         hints = [{"site": site, "sign": sign} for site, sign in sighting.hints]
@@ -116,9 +116,10 @@ def _survey(words: Words) -> Survey:
     """Ask this cluster; an error where nothing could be asked."""
     from muster.look.probe import look
     from muster.survey.ask import survey
+    from muster.survey.draft import OF_THE_SHELL
 
-    found = survey(look(), job=words.srun if words.job or words.srun else None)
-    if not found.answers:
+    found = survey(look(), job=words.srun if words.job or words.srun or words.reach else None, reach=_host(words.reach))
+    if not set(found.answers) - OF_THE_SHELL:
         from muster.errors import MachineLacks
 
         why = next(iter(found.refused.values()), "")
@@ -128,6 +129,16 @@ def _survey(words: Words) -> Survey:
     if not found.node:
         say("the login node alone was asked; --job asks a compute node for a minute")
     return found
+
+
+def _host(text: str | None) -> str | None:
+    """Return the host of --reach, where it is a host's name."""
+    from muster.errors import RequestError
+    from muster.survey.place import HOST
+
+    if text is not None and not HOST.fullmatch(text):
+        raise RequestError(f"--reach: {text!r} is not the name of a host", hint="--reach www.example.org")
+    return text
 
 
 def _probe(words: Words) -> int:
@@ -157,6 +168,7 @@ def _check(words: Words) -> int:
                 "seen": each.seen,
                 "file": each.origin.file,
                 "line": each.origin.line,
+                "hint": each.hint,
             }
             for each in findings
         ]
@@ -164,6 +176,8 @@ def _check(words: Words) -> int:
         return 1 if findings else 0
     for finding in findings:
         print(finding.words())
+        if finding.hint:
+            print(f"    for one command: {finding.hint}")
     say(
         f"{len(findings)} facts of {site.name} do not hold here"
         if findings
@@ -176,6 +190,27 @@ def _check(words: Words) -> int:
     if findings and help_address:
         say(f"if the site has changed, tell us; if it is broken: {help_address}")
     return 1 if findings else 0
+
+
+def _report(words: Words) -> int:
+    from muster import __version__
+    from muster.look.probe import look
+    from muster.sites.load import choose_site
+    from muster.survey.ask import private_of
+    from muster.survey.draft import seen_profile
+    from muster.survey.report import report
+    from muster.survey.verify import verify
+
+    facts = look()
+    site = choose_site(_named(words), facts)
+    survey = _survey(words)
+    seen = seen_profile(survey)
+    findings = verify(site, seen)
+    if words.job or words.srun:
+        findings += _prove(site, _named(words) or site.name, words.srun)
+    print(report(site, survey, seen, findings, __version__, private_of(facts, survey)), end="")
+    say(f"read it, then attach it to an issue: it says what {site.name} is on {survey.day}")
+    return 0
 
 
 def _prove(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
@@ -234,6 +269,12 @@ _SRUN = option(
     group="output",
     help="one more flag for the job of --job: --srun=-Aphys",
 )
+_REACH = option(
+    "--reach",
+    metavar="HOST",
+    group="output",
+    help="have the compute node of --job try one connection to this host, port 443: is there a way out?",
+)
 COMMAND = Command(
     name="site",
     summary="""\
@@ -262,7 +303,11 @@ Write a draft of this cluster's profile on stdout.
 It asks of Slurm what an ordinary user may ask.""",
             operands="[NAME]",
             most=1,
-            options=(option("--job", group="output", help="ask a compute node too, by a job of a minute"), _SRUN),
+            options=(
+                option("--job", group="output", help="ask a compute node too, by a job of a minute"),
+                _REACH,
+                _SRUN,
+            ),
         ),
         Command(
             name="site check",
@@ -275,7 +320,23 @@ Status 0: it holds; 1: something does not.""",
             most=1,
             options=(
                 option("--job", group="output", help="ask two nodes too, and launch over both as Muster would"),
+                _REACH,
                 JSON,
+                _SRUN,
+            ),
+        ),
+        Command(
+            name="site report",
+            start=_report,
+            summary="""\
+Write what `site check` sees into one file that can be attached to an issue.
+
+It holds no user name, no account and no path of yours. With --job it is what signs a profile.""",
+            operands="[SITE]",
+            most=1,
+            options=(
+                option("--job", group="output", help="ask two nodes too, and launch over both as Muster would"),
+                _REACH,
                 _SRUN,
             ),
         ),

@@ -35,6 +35,9 @@ class ImageEngine:
     program: ClassVar[str] = ""
     """The program that stands around the command; empty: the engine lives in the flags of the step."""
 
+    step_option: ClassVar[str] = ""
+    """The option of srun by which an engine without a program is known to be there."""
+
     gpu_flags: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Kind of GPUs → the flags that bring them in."""
 

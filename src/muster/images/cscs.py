@@ -21,6 +21,7 @@ class ContainerEngine(ImageEngine):
     """An EDF and the flag that names it."""
 
     name = "cscs"
+    step_option = "environment"
     runs = frozenset({"squashfs", "registry", "edf"})
     needs_sh = True
     separators = ":,"

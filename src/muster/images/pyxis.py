@@ -16,6 +16,7 @@ class Pyxis(ImageEngine):
     """Flags of srun."""
 
     name = "pyxis"
+    step_option = "container-image"
     runs = frozenset({"squashfs", "registry"})
     needs_sh = True
     separators = ":,"

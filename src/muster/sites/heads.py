@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from muster.errors import ProfileError
 from muster.facts import Facts
 from muster.ownership import Trust, nearest
 from muster.sites.match import Evidence
@@ -87,6 +88,16 @@ class Head(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def file(self) -> str:
         return self.path or str(BUNDLED / f"{self.name}.toml")
+
+    @property
+    def place(self) -> str:
+        """The file and the line by which the site is recognised; without a line where the file cannot be read."""
+        try:
+            lines = read_text(Path(self.file)).splitlines()
+        except ProfileError:
+            return self.file
+        number = next((number for number, line in enumerate(lines, 1) if line.startswith("[detect")), None)
+        return f"{self.file}:{number}" if number else self.file
 
 
 def heads(search: SearchPath | None = None) -> list[Head]:

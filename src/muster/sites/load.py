@@ -272,7 +272,7 @@ def choose_site(name: str | None, facts: Facts, overrides: Mapping[str, Any] | N
     sighting = decide(
         evidence,
         {head.name: head.detect for head in found},
-        {head.name: head.file for head in found},
+        lambda name: next(head.place for head in found if head.name == name),
     )
     site = load(sighting.name or DEFAULT_SITE, search, overrides)
     expected = evidence.in_lab and sighting.name is None

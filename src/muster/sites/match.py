@@ -7,7 +7,7 @@ several sites number their nodes alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -45,9 +45,9 @@ class Sighting(msgspec.Struct, frozen=True):
 
 
 def decide(
-    evidence: Evidence, profiles: Mapping[str, Mapping[str, Any]], files: Mapping[str, str] | None = None
+    evidence: Evidence, profiles: Mapping[str, Mapping[str, Any]], place_of: Callable[[str], str] | None = None
 ) -> Sighting:
-    """The one profile with a certain sign; two of them are an error that names both, with their files if given."""
+    """The one profile with a certain sign; two of them are an error that names both, with their places if told."""
     like = evidence.environment.get(LAB_SITE)
     if like in profiles:
         return Sighting(like, (f"the lab is like {like}",))
@@ -55,8 +55,8 @@ def decide(
     certain = {name: said for name, said in found.items() if said}
     hints = tuple((name, sign) for name, detect in profiles.items() for sign in weak_signs(evidence, detect))
     if len(certain) > 1:
-        where = {name: f"{file}: " for name, file in (files or {}).items()}
-        each = "; ".join(f"{name} ({where.get(name, '')}{', '.join(said)})" for name, said in certain.items())
+        where = {name: f"{place_of(name)}: " if place_of else "" for name in certain}
+        each = "; ".join(f"{name} ({where[name]}{', '.join(said)})" for name, said in certain.items())
         raise ProfileError(
             f"{len(certain)} site profiles match this host: {each}",
             "site profiles",

@@ -17,6 +17,7 @@ __all__ = [
     "MPI_TYPES",
     "NODE_GROUPS",
     "QOS_LIMITS",
+    "SHARES",
     "NodeGroup",
     "QosLimit",
     "ask_accounts",
@@ -84,6 +85,11 @@ class QosLimit(msgspec.Struct, frozen=True):
     nodes: str | None
 
 
+def _read_shares(stdout: str) -> tuple[str, ...]:
+    """Read the accounts of a tree: sshare indents what lies below another."""
+    return _read_accounts("\n".join(line.strip() for line in stdout.splitlines()))
+
+
 def _read_qos(stdout: str) -> tuple[QosLimit, ...]:
     rows = (line.partition("|")[::2] for line in stdout.splitlines())
     return tuple(_qos(name, rest) for name, rest in rows if re.fullmatch(r"[\w.-]+", name))
@@ -103,6 +109,8 @@ MPI_TYPES = Question(("srun", "--mpi=list"), _read_mpi_types)
 ACCOUNTS = Question(
     ("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=account,partition,qos"), _read_accounts
 )
+# What the controller itself knows of this user, where the accounting database is closed to users.
+SHARES = Question(("sshare", "-U", "--noheader", "--parsable2", "--format=Account"), _read_shares)
 QOS_LIMITS = Question(
     ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,maxtres"), _read_qos
 )

@@ -13,15 +13,20 @@ from muster.slurm.allocation import ask_new_nodes
 from muster.slurm.cluster import ask_accounts
 from muster.survey.draft import JOB_SCRIPT, QUESTIONS, Survey, node_answers
 from muster.survey.nodes import Answers, answers_of, node_script
+from muster.survey.place import PLACES, reach_script
+from muster.survey.report import Private
 
-__all__ = ["ask_two_nodes", "survey"]
+__all__ = ["ask_two_nodes", "private_of", "survey"]
 
 _PATIENCE_S = 20.0
 _QUEUE_PATIENCE_S = 540.0
 
 
-def survey(facts: Facts, *, job: Sequence[str] | None = None, runner: Runner = run) -> Survey:
-    """Ask the login node, and with `job` (options for srun) one compute node for a minute."""
+def survey(facts: Facts, *, job: Sequence[str] | None = None, reach: str | None = None, runner: Runner = run) -> Survey:
+    """Ask the login node, and with `job` (options for srun) one compute node for a minute.
+
+    `reach`: a host to which the compute node tries one connection.
+    """
     answers, refused = {}, {}
     for name, argv in QUESTIONS.items():
         words = ask_accounts(facts.user).argv if name == "accounts" else argv
@@ -30,12 +35,33 @@ def survey(facts: Facts, *, job: Sequence[str] | None = None, runner: Runner = r
             answers[name] = said
         else:
             refused[name] = trouble
+    if "accounts" in answers:
+        refused.pop("shares", None)
     node = {}
     if job is not None:
-        said, _ = _ask(ask_new_nodes(1, job, JOB_SCRIPT).argv, runner, _QUEUE_PATIENCE_S)
+        script = JOB_SCRIPT + (reach_script(reach) if reach else "")
+        said, _ = _ask(ask_new_nodes(1, job, script).argv, runner, _QUEUE_PATIENCE_S)
         node = node_answers(said)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     return Survey(today, facts.hostname, facts.user, answers, refused, node)
+
+
+def private_of(facts: Facts, survey: Survey) -> Private:
+    """Return what of this user must not stand in a report."""
+    environment = facts.environment
+    # As they are written, whatever form the accounts of the profile have.
+    said = (survey.answers.get("accounts", ""), survey.answers.get("shares", ""))
+    accounts = (
+        *(line.partition("|")[0].strip() for text in said for line in text.splitlines()),
+        *(environment.get(name, "") for name in ("SLURM_ACCOUNT", "SBATCH_ACCOUNT", "SALLOC_ACCOUNT")),
+    )
+    names = (facts.user, survey.user, environment.get("USER", ""), environment.get("LOGNAME", ""))
+    home = facts.home.rstrip("/")
+    places = (environment.get(name, "") for name in PLACES)
+    return Private(
+        tuple(dict.fromkeys((*names, *accounts, home.rpartition("/")[2]))),
+        tuple(dict.fromkeys((facts.working_directory, home, *places))),
+    )
 
 
 def ask_two_nodes(profile: Profile, flags: Sequence[str], runner: Runner = run) -> tuple[Answers, str]:

@@ -26,12 +26,20 @@ from muster.slurm.cluster import (
     MPI_TYPES,
     NODE_GROUPS,
     QOS_LIMITS,
+    SHARES,
     NodeGroup,
+)
+from muster.survey.place import (
+    LOGIN_SCRIPT,
+    NODE_SCRIPT,
+    lines_of_containers,
+    lines_of_filesystems,
+    lines_of_network,
 )
 from muster.survey.roce import GIDS_SCRIPT, read_gids
 from muster.units import format_walltime, parse_walltime_s
 
-__all__ = ["JOB_SCRIPT", "QUESTIONS", "Survey", "draft", "seen_profile"]
+__all__ = ["JOB_SCRIPT", "OF_THE_SHELL", "QUESTIONS", "Survey", "draft", "seen_profile"]
 
 # What a login node is asked: a name, and the command. Each may be refused.
 QUESTIONS: Mapping[str, tuple[str, ...]] = {
@@ -40,7 +48,9 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "default": DEFAULT_PARTITIONS.argv,
     "mpi": MPI_TYPES.argv,
     "accounts": ACCOUNTS.argv,
+    "shares": SHARES.argv,
     "qos": QOS_LIMITS.argv,
+    "place": ("bash", "-lc", LOGIN_SCRIPT),
     # A login shell knows `module`; its answer comes on either stream.
     "modules": (
         "bash",
@@ -49,6 +59,9 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+OF_THE_SHELL = frozenset({"place", "modules"})
+"""The questions that a shell answers, with a Slurm or without one."""
+
 # What a torch job may want of a module system: the rest of its list is left out.
 _OF_USE = re.compile(
     r"(cuda|rocm|nccl|rccl|cudnn|openmpi|mpich|hpcx|aws-ofi|python|anaconda|miniforge|miniconda|pytorch|torch|apptainer|singularity)",
@@ -56,7 +69,8 @@ _OF_USE = re.compile(
 )
 
 # What a compute node is asked, in one step of a minute; the answers stand between lines of their own.
-JOB_SCRIPT = """\
+JOB_SCRIPT = (
+    """\
 ask() { echo "@@ $1"; shift; "$@" 2>/dev/null; }
 ask lscpu lscpu -p=CPU,CORE,SOCKET,NODE
 @GPUS@
@@ -66,11 +80,15 @@ ask link_layers sh -c 'cat /sys/class/infiniband/*/ports/1/link_layer'
 @GIDS@
 ask tmp sh -c 'df -PT /tmp | tail -n 1'
 ask arch uname -m
+@PLACE@
 ask end true
-""".replace(
-    "@GPUS@",
-    "\n".join(f"ask {name} {shlex.join(words)}" for vendor in VENDORS for name, words in vendor.survey.items()),
-).replace("@GIDS@\n", f"ask gids sh -c {shlex.quote(GIDS_SCRIPT)}\n")
+""".replace("@PLACE@\n", NODE_SCRIPT)
+    .replace(
+        "@GPUS@",
+        "\n".join(f"ask {name} {shlex.join(words)}" for vendor in VENDORS for name, words in vendor.survey.items()),
+    )
+    .replace("@GIDS@\n", f"ask gids sh -c {shlex.quote(GIDS_SCRIPT)}\n")
+)
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -124,6 +142,10 @@ def draft(survey: Survey, name: str) -> str:
     lines += _launch(config, survey)
     lines += _modules(survey)
     lines += _fabric(survey)
+    place = node_answers(survey.answers.get("place", ""))
+    lines += lines_of_containers(place, survey.node)
+    lines += lines_of_filesystems(place)
+    lines += lines_of_network(survey.node)
     lines += _provenance(survey)
     lines += _not_learned(survey)
     return "\n".join(lines) + "\n"
@@ -334,7 +356,7 @@ def _modules(survey: Survey) -> Iterator[str]:
 
 def _accounts(survey: Survey) -> Iterator[str]:
     """The accounts that pay for this user: the first is the example, all are said."""
-    names = ACCOUNTS.read(survey.answers.get("accounts", ""))
+    names = ACCOUNTS.read(survey.answers.get("accounts", "")) or SHARES.read(survey.answers.get("shares", ""))
     if names:
         yield f"# yours: {', '.join(names)}"
         yield f"account_example = {_text(names[0])}"
@@ -383,15 +405,33 @@ def _provenance(survey: Survey) -> Iterator[str]:
     asked = f"muster site probe on {survey.host}: {nodes}"
     yield from ("", "[sources.probe]", f"title = {_text(f'muster site probe on {survey.host}')}")
     yield from (f"at = {_text(asked)}", f"checked = {survey.day}", 'trust = "V"', "", "[facts]")
-    for key in ("nodes", "request", "partitions", "qos", "launch", "rendezvous", "modules", "fabric"):
+    for key in (
+        "nodes",
+        "request",
+        "partitions",
+        "qos",
+        "launch",
+        "rendezvous",
+        "modules",
+        "fabric",
+        "containers",
+        "filesystems",
+        "network",
+    ):
         yield f'{key} = "probe"'
+
+
+# Questions whose words are long: what stands for them in a comment.
+_SHOWN = {"modules": "module avail", "place": "the login shell's places and message of the day"}
 
 
 def _not_learned(survey: Survey) -> Iterator[str]:
     yield ""
     for question, why in survey.refused.items():
-        asked = "module avail" if question == "modules" else " ".join(QUESTIONS[question])
+        asked = _SHOWN.get(question) or " ".join(QUESTIONS[question])
         yield f"# not learned: {asked}: {why.splitlines()[0] if why else 'no answer'}"
+    if survey.node and "reach" not in survey.node and "proxies" not in survey.node:
+        yield "# not learned: whether a compute node has a way out: --job --reach HOST tries one connection"
     if not survey.node:
         yield "# not learned: NUMA domains, GPUs, interfaces: they take a job of a minute (muster site probe --job)"
-    yield "# not to be learned by asking: environment, containers, file systems, internet, whom to ask"
+    yield "# not to be learned by asking: environment, quotas, rules that no message of the day names, whom to ask"

@@ -6,6 +6,9 @@ is not compared.
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -26,6 +29,13 @@ class Finding(msgspec.Struct, frozen=True):
     says: str
     seen: str
     origin: Origin
+    value: str | None = None
+    """What to write in the profile's place, as --site-set takes it; None: no one value stands for what was seen."""
+
+    @property
+    def hint(self) -> str:
+        """What to type for one command, until the profile is corrected."""
+        return "" if self.value is None else f"--site-set {shlex.quote(f'{self.key}={self.value}')}"
 
     def words(self) -> str:
         """For a person: the fact, what was seen instead, and where the profile says it."""
@@ -41,7 +51,29 @@ def verify(site: Site, seen: Profile) -> list[Finding]:
     """What the profile says and the cluster does not."""
     profile = site.profile
     misfits = [misfit for check in _CHECKS for misfit in check(profile, seen)]
-    return [Finding(key, says, found, site.origin(key)) for key, says, found in misfits]
+    return [Finding(key, says, found, site.origin(key), _value(seen, key)) for key, says, found in misfits]
+
+
+# Keys of which the cluster's own value may stand in the profile as it is.
+_SETTABLE = re.compile(
+    r"(partitions|qos)\.[^.]+\.(time_max|time_default|nodes_max|nodes_min|gpus)"
+    r"|launch\.(kills_on_bad_exit|slurm|mpi_types)|fabric\.(kind|interfaces|hcas)|network\.internet"
+    r"|request\.(gres_names|features)"
+)
+
+
+def _value(seen: Profile, key: str) -> str | None:
+    """Return what the cluster has at a key, as TOML; of a queue's limit that is gone, no limit."""
+    if key == "launch.mpi" and seen.launch.mpi_types:
+        return json.dumps(next((each for each in ("pmix", "pmi2") if each in seen.launch.mpi_types), "none"))
+    if not _SETTABLE.fullmatch(key):
+        return None
+    found: Any = seen
+    for part in key.split("."):
+        found = found.get(part) if isinstance(found, dict) else getattr(found, part, None)
+    if found is None:
+        return '"UNLIMITED"' if key.endswith("time_max") else None
+    return json.dumps(list(found) if isinstance(found, tuple) else found)
 
 
 def _name(profile: Profile, seen: Profile) -> Iterator[_Misfit]:
@@ -152,6 +184,21 @@ def _fabric(profile: Profile, seen: Profile) -> Iterator[_Misfit]:
             yield f"fabric.{field}", _list(missing), f"has {_list(there)}"
 
 
+def _containers(profile: Profile, seen: Profile) -> Iterator[_Misfit]:
+    """An engine that a module brings is not there before the module is loaded."""
+    there = [each.engine for each in seen.containers.values()]
+    for name, container in profile.containers.items():
+        if there and not container.modules and container.engine not in there:
+            yield f"containers.{name}", f"it has {container.engine}", f"has {_list(there)}"
+
+
+def _network(profile: Profile, seen: Profile) -> Iterator[_Misfit]:
+    out = {"open": True, "nat": True, "none": False, "none-even-login": False}
+    mine, theirs = profile.network.internet, seen.network.internet
+    if mine in out and theirs in out and out[mine] != out[theirs]:
+        yield "network.internet", str(mine), f"shows {theirs}"
+
+
 def _said(value: Any) -> str:
     return _list(map(str, value)) if isinstance(value, tuple) else str(value)
 
@@ -167,4 +214,6 @@ _CHECKS: tuple[Callable[[Profile, Profile], Iterator[_Misfit]], ...] = (
     _launch,
     _request,
     _fabric,
+    _containers,
+    _network,
 )

@@ -1,0 +1,138 @@
+"""What a probe learns of the surroundings: engines, file systems and their rules, the way out, who pays."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.cli.app import main
+from muster.errors import MachineLacks
+from muster.facts import Facts
+from muster.runner import Result
+from muster.sites.load import Site, load
+from muster.survey.ask import survey
+from muster.survey.draft import JOB_SCRIPT, Survey, draft, node_answers, seen_profile
+from muster.survey.place import HOST, LOGIN_SCRIPT, reach_script
+from muster.survey.verify import verify
+
+from .profiles import bundled
+from .test_probe import ANSWERS
+
+MOTD = """\
+Welcome to Tinker!
+
+Files in $SCRATCH that nobody read for 30 days are deleted on Mondays. $WORK is backed up every 2 days.
+
+* /home is small.
+"""
+LOGIN = f"@@ engines\napptainer\npodman\n@@ places\nHOME nfs4\nSCRATCH lustre\nWORK gpfs\n@@ motd\n{MOTD}"
+
+
+def drafted(folder: Path, **more: Any) -> Site:
+    path = folder / "tinker.toml"
+    path.write_text(
+        draft(Survey(day="2026-11-22", host="login1", answers={**ANSWERS, "place": LOGIN}, **more), "tinker")
+    )
+    return load(str(path))
+
+
+def test_places_are_known_by_their_variables_with_the_rule_of_the_message_of_the_day(tmp_path: Path) -> None:
+    places = drafted(tmp_path).profile.filesystems
+    assert {name: (each.path, each.scope, each.purge_days) for name, each in places.items()} == {
+        "home": ("$HOME", "shared", None),
+        "scratch": ("$SCRATCH", "shared", 30),
+        "work": ("$WORK", "shared", None),
+    }
+
+
+def test_engines_of_a_compute_node_count_before_those_of_the_login_node(tmp_path: Path) -> None:
+    assert list(drafted(tmp_path).profile.containers) == ["apptainer", "podman"]
+    site = drafted(tmp_path, node={"engines": "apptainer\npyxis", "arch": "x86_64"})
+    assert list(site.profile.containers) == ["apptainer", "pyxis"]
+    assert site.origin("containers.pyxis.engine").source is not None
+
+
+@pytest.mark.parametrize(
+    ("node", "internet", "proxies"),
+    [
+        ({"arch": "x86_64"}, None, {}),
+        ({"reach": "yes"}, "open", {}),
+        ({"reach": "no"}, "none", {}),
+        (
+            {"reach": "no", "proxies": "http_proxy=http://10.0.0.1:3128\nHTTP_PROXY=http://10.0.0.1:3128"},
+            "proxy",
+            {"http_proxy": "http://10.0.0.1:3128"},
+        ),
+        ({"proxies": "https_proxy=http://ada:secret@10.0.0.1:3128"}, None, {}),
+    ],
+)
+def test_the_way_out_is_asked_and_not_assumed(
+    node: dict[str, str], internet: str | None, proxies: dict[str, str], tmp_path: Path
+) -> None:
+    site = drafted(tmp_path, node=node)
+    assert site.profile.network.internet == internet
+    assert site.profile.network.proxies == proxies
+    assert "secret" not in (tmp_path / "tinker.toml").read_text()
+    assert ("--reach HOST" in (tmp_path / "tinker.toml").read_text()) == (node == {"arch": "x86_64"})
+
+
+def test_accounts_come_from_the_controller_where_accounting_is_closed(tmp_path: Path) -> None:
+    def runner(argv: Sequence[str], **how: Any) -> Result:
+        if argv[0] == "sacctmgr":
+            return Result(tuple(argv), 1, "", "sacctmgr: error: Only admins can view other users")
+        if argv[0] == "sshare":
+            assert "-U" in argv
+            return Result(tuple(argv), 0, "physics\n chemistry\n", "")
+        raise MachineLacks(argv[0], "no", hint="")
+
+    found = survey(Facts(hostname="login1", user="alice"), runner=runner)
+    (tmp_path / "tinker.toml").write_text(draft(found, "tinker"))
+    assert load(str(tmp_path / "tinker.toml")).profile.request.account_example == "physics"
+    assert "# yours: physics, chemistry" in (tmp_path / "tinker.toml").read_text()
+
+
+def test_the_questions_are_shell_that_a_shell_reads_and_say_no_value_of_a_place(tmp_path: Path) -> None:
+    scratch = tmp_path / "ada"
+    scratch.mkdir()
+    env = {"PATH": "/usr/bin:/bin", "SCRATCH": str(scratch), "WORK": "/nowhere"}
+    done = subprocess.run(["bash", "-c", LOGIN_SCRIPT], env=env, capture_output=True, text=True, check=True)
+    places = node_answers(done.stdout).get("places", "").splitlines()
+    assert [line.split()[0] for line in places] == ["SCRATCH"]
+    assert "ada" not in node_answers(done.stdout)["places"]
+    for script in (LOGIN_SCRIPT, JOB_SCRIPT, reach_script("www.example.org")):
+        assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+def test_a_connection_is_tried_to_the_host_that_was_named(tmp_path: Path) -> None:
+    done = subprocess.run(["bash", "-c", reach_script("localhost.invalid")], capture_output=True, text=True, check=True)
+    assert node_answers(done.stdout) == {"reach": "no"}
+
+
+@pytest.mark.parametrize("host", ["x", "a b.org", "$(id).org", "-rf.org", "a;b.org", "../etc", "a..b"])
+def test_a_host_that_a_shell_would_read_is_refused(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not HOST.fullmatch(host)
+    assert main(["site", "probe", f"--reach={host}"]) == 2
+    assert "is not the name of a host" in capsys.readouterr().err
+
+
+def test_what_disagrees_is_named_with_what_to_type_for_one_command(tmp_path: Path) -> None:
+    site = bundled("delta")
+    answers = {**ANSWERS, "partitions": ANSWERS["partitions"].replace("main*", "gpuA100x4*")}
+    seen = seen_profile(Survey(day="2026-11-22", host="h", answers={**answers, "place": LOGIN}, node={"reach": "no"}))
+    hints = {finding.key: finding.hint for finding in verify(site, seen)}
+    assert hints["partitions.gpuA100x4.time_default"] == "--site-set 'partitions.gpuA100x4.time_default=\"01:00:00\"'"
+    lumi = verify(bundled("nibi"), seen)
+    (network,) = [finding for finding in lumi if finding.key == "network.internet"]
+    assert (network.seen, network.hint) == ("shows none", "--site-set 'network.internet=\"none\"'")
+    assert network.origin.line is not None
+    assert "nibi.toml:" in network.words()
+
+
+@pytest.mark.parametrize("hint", ['partitions.gpuA100x4.time_max="12:00:00"', 'network.internet="none"'])
+def test_what_the_hint_says_can_be_typed(hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "--site", "delta", "--site-set", hint, "-A", "x", "-N", "2", "-t", "5", "--", "python", "t.py"]
+    assert main(words) == 0, capsys.readouterr().err
