@@ -36,12 +36,27 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
         words = [str(word) for word in plan.command]
         _check_command(words, directory, plan, environment)
         notes = [Note(text, warning=True) for text in notes_on_command(words, directory, environment)]
+    if plan.finish is not None and plan.finish.checkpoint:
+        _check_checkpoints(Path(plan.finish.checkpoint))
     if plan.engine is Engine.SLURM:
         launcher = launcher_named(plan.launcher)
         if plan.mpi and launcher.starts_ranks and launcher.starter(plan.engine) is Starter.STEP:
             _check_mpi(plan.mpi, runner)
         notes += _private_paths(plan, environment.get(LAB_FOLDERS, "").splitlines())
     return notes
+
+
+def _check_checkpoints(folder: Path) -> None:
+    """The ranks have to write there: it is a folder, or may become one."""
+    if folder.exists() and not os.access(folder, os.W_OK):
+        raise RequestError(
+            f"--checkpoint {folder} cannot be written by you", hint="name a folder that the ranks can write"
+        )
+    above = next(each for each in (folder, *folder.parents) if each.exists())
+    if not folder.exists() and not (above.is_dir() and os.access(above, os.W_OK)):
+        raise RequestError(
+            f"--checkpoint {folder} is not there, and cannot be made in {above}", hint="make it, or name another"
+        )
 
 
 def _check_mpi(asked: str, runner: Runner) -> None:
@@ -86,6 +101,7 @@ def _private_paths(plan: Plan, shown: Sequence[str]) -> list[Note]:
         plan.working_directory,
         *([plan.python.removesuffix("/bin/python")] if plan.staging is None else []),
         *([image] if image.startswith("/") else []),
+        *([plan.finish.checkpoint] if plan.finish is not None and plan.finish.checkpoint else []),
         *(str(word) for word in plan.command if str(word).startswith("/")),
     ]
     found = [each for each in suspects if _lies_below(each, _PRIVATE) and not _lies_below(each, shown)]

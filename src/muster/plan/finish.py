@@ -35,4 +35,7 @@ def finish_variables(finish: Finish | None) -> tuple[Variable, ...]:
         Variable(contract.ATTEMPT, attempt, Reason("which start of the ranks this is, counted from 1")),
         Variable(contract.RESTARTS, str(finish.restarts), Reason("how often they may start again in this allocation")),
     ]
+    if finish.checkpoint:
+        why = Reason("the newest whole checkpoint, looked for before the ranks start; empty where there is none")
+        found.append(Variable(contract.CHECKPOINT, Fragment('"$MUSTER_CHECKPOINT"'), why))
     return tuple(found)

@@ -3,7 +3,7 @@
 Known are torch.save and Lightning files, safetensors with and without an index, distributed checkpoints (DCP),
 Hugging Face folders and DeepSpeed's. A file that is cut anywhere is half written; so is a folder that lacks what its
 index, its metadata or the one before it has. Stands in the script of a job as text: `python -c TEXT DIR` prints
-`whole PATH`, and `half PATH: WHY` for each newer one.
+`whole TIME PATH`, and `half PATH is not whole: WHY` for each newer one.
 """
 
 import io
@@ -36,7 +36,10 @@ class Found(NamedTuple):
 
 
 class _Half(Exception):
-    """A file or folder is not whole; the text says why."""
+    """A file or folder is not whole."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
 
 
 def newest_whole(folder: str) -> Optional[str]:
@@ -46,7 +49,7 @@ def newest_whole(folder: str) -> Optional[str]:
 
 def find_checkpoints(folder: str) -> List[Found]:
     """Return all checkpoints of a folder, the newest first; of one that is a checkpoint itself, that."""
-    if os.path.isfile(folder) or _is_checkpoint(folder):
+    if os.path.isfile(folder) or _has_signs(folder):
         return [_judge(folder)]
     paths = [os.path.join(folder, name) for name in _names(folder)]
     own = [path for path in paths if not os.path.islink(path) and (_reader(path) or _is_checkpoint(path))]
@@ -67,20 +70,22 @@ def _number(path: str) -> int:
     return int(numbers[-1]) if numbers else -1
 
 
+def _has_signs(folder: str) -> bool:
+    """Whether a folder says itself that it is one checkpoint."""
+    signs = (".metadata", ".metadata.tmp", "trainer_state.json", "meta.pt")
+    return any(name in signs or name.endswith((".distcp", ".index.json")) for name in _names(folder))
+
+
 def _is_checkpoint(folder: str) -> bool:
-    """Whether a folder is one checkpoint, and not a place that holds several."""
+    """Whether a folder among others is a checkpoint: by its own signs, or by what lies in it and its number."""
     if not os.path.isdir(folder):
         return False
-    names = _names(folder)
-    signs = (".metadata", ".metadata.tmp", "trainer_state.json", "config.json", "meta.pt")
-    if any(name in signs or name.endswith((".distcp", ".index.json")) for name in names):
+    if _has_signs(folder):
         return True
-    # Files of several ranks, or a model beside its optimizer, are one; files that differ by a step alone are many.
-    kinds = {re.sub(r"[0-9]+", "", name) for name in names if _reader(os.path.join(folder, name))}
+    names = _names(folder)
+    inside = any(_reader(os.path.join(folder, name)) or _is_checkpoint(os.path.join(folder, name)) for name in names)
     ranks = any(re.search(r"rank|shard|_states|-of-", name) for name in names)
-    named = bool(re.search(r"[0-9]", os.path.basename(folder)))
-    inside = named and any(_is_checkpoint(os.path.join(folder, name)) for name in names)
-    return inside or (bool(kinds) and (ranks or named))
+    return inside and (ranks or bool(re.search(r"[0-9]", os.path.basename(folder))))
 
 
 def _judge(path: str) -> Found:
@@ -183,7 +188,9 @@ def _check_zip(path: str) -> None:
             start = archive.start_dir
     except (zipfile.BadZipFile, NotImplementedError):
         raise _Half("its end is missing") from None
-    if not entries or any(each.header_offset + each.compress_size > start for each in entries):
+    if not entries or min(each.header_offset for each in entries):
+        raise _Half("its beginning is missing")  # of another archive, which lies in this one
+    if any(each.header_offset + each.compress_size > start for each in entries):
         raise _Half("a part of it is missing")
     with open(path, "rb") as file:
         if file.read(4) != b"PK\x03\x04":
@@ -225,10 +232,12 @@ class _Anything:
         self.__dict__.update(state if isinstance(state, dict) else {"state": state})
 
     def append(self, value: Any) -> None:
-        """As a list that is no list."""
+        """As a list does."""
+        self.words = (*self.words, value)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """As a mapping that is none."""
+        """As a mapping does."""
+        self.words = (*self.words, (key, value))
 
     def __hash__(self) -> int:
         return id(self)
@@ -268,20 +277,32 @@ def _check_metadata(path: str) -> None:
 
 
 def _complete(found: Sequence[Found]) -> List[Found]:
-    """A folder that lacks a file that the one before it has is not whole: its writer is not done."""
+    """A folder that lacks a kind of file that the one before it has is not whole: its writer did not come to its end.
+
+    Fewer files of a kind may come of fewer ranks: then only the newest is in doubt.
+    """
     result: List[Found] = []
     before, wanted = "", set()  # type: str, Set[str]
+    folders = [each for each in found if os.path.isdir(each.path) and not each.fault]
     for each in reversed(found):
         judged = each
-        if os.path.isdir(each.path) and not each.fault:
+        if each in folders:
             names = {os.path.relpath(path, each.path) for path in _files(each.path) if _reader(path)}
-            missing = sorted(wanted - names)
-            if missing and not any(name.endswith((".metadata", ".index.json")) for name in names):
+            missing = _missing(wanted, names, any_counts=each is folders[0])
+            if missing:
                 judged = each._replace(fault="%s is missing, which %s has" % (missing[0], before))
             else:
                 before, wanted = os.path.basename(each.path), names
         result.append(judged)
     return result[::-1]
+
+
+def _missing(wanted: Set[str], names: Set[str], *, any_counts: bool) -> List[str]:
+    """The files that should be there; shards that an index or the metadata lists have been looked at."""
+    listed = any(name.endswith((".metadata", ".index.json")) for name in names)
+    kinds = {re.sub("[0-9]+", "", name) for name in names}
+    missing = sorted(name for name in wanted - names if not (listed and re.search(r"-of-|[.]distcp$", name)))
+    return [name for name in missing if any_counts or re.sub("[0-9]+", "", name) not in kinds]
 
 
 def _without_unnamed(folder: str, found: List[Found]) -> List[Found]:
@@ -304,9 +325,9 @@ def main(words: Sequence[str]) -> int:
     """Print the newest whole checkpoint of a folder, and what is newer and not whole."""
     for found in find_checkpoints(words[0]):
         if not found.fault:
-            print("whole %s" % found.path)
+            print("whole %.6f %s" % (found.written, found.path))
             break
-        print("half %s: %s" % (found.path, found.fault))
+        print("half %s is not whole: %s" % (found.path, found.fault))
     return 0
 
 

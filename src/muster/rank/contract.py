@@ -66,7 +66,7 @@ METHOD = "MUSTER_WIREUP"  # the wire-up method asked for with --wireup, or the o
 PYTHON = "MUSTER_PYTHON"  # of the environment that the script activates: a node that does not have it is named
 ATTEMPT = "MUSTER_ATTEMPT"  # which start of the ranks this is, counted from 1 over restarts and requeues
 RESTARTS = "MUSTER_RESTARTS"  # how often they may start again in this allocation
-CHECKPOINT = "MUSTER_CHECKPOINT"  # the newest whole checkpoint of the directory that --checkpoint names
+CHECKPOINT = "MUSTER_CHECKPOINT"  # the newest whole checkpoint where the script saves; empty: there is none
 STAGGER = "MUSTER_STAGGER"  # seconds by which each rank's first connection to rank 0 comes after the one before
 START_METHOD = "MUSTER_START_METHOD"  # how data loaders must start workers on this fabric: fork, spawn, forkserver
 

@@ -9,8 +9,9 @@ from muster.launchers.base import Part, Starter
 from muster.model.finish import Finish
 from muster.model.plan import Engine, Output, Plan
 from muster.model.words import fold
+from muster.render.parts import kept, part
 
-__all__ = ["attempt_lines", "finish_parts", "keeps_attempts"]
+__all__ = ["attempt_lines", "checkpoint_lines", "finish_parts", "finish_texts", "keeps_attempts"]
 
 
 def keeps_attempts(plan: Plan) -> bool:
@@ -23,6 +24,20 @@ def finish_parts(plan: Plan) -> Iterator[Part]:
     if plan.finish is not None:
         yield "again"
         yield launcher_named(plan.launcher).tells_failure
+        if plan.finish.checkpoint:
+            yield "checkpoint"
+
+
+def finish_texts(plan: Plan) -> Iterator[str]:
+    """Yield the texts that the script keeps besides its parts."""
+    if plan.finish is not None and plan.finish.checkpoint:
+        yield kept("muster_search", part("checkpoint.py"))
+
+
+def checkpoint_lines(plan: Plan) -> Iterator[str]:
+    """Yield the line that looks for the newest whole checkpoint."""
+    if plan.finish is not None and plan.finish.checkpoint:
+        yield fold(("muster_find_checkpoint", plan.finish.checkpoint))
 
 
 def attempt_lines(plan: Plan, finish: Finish, lines: Iterable[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from muster.launchers.base import Part
 from muster.rank.vendors import VENDORS, VISIBLE
 
-__all__ = ["compose", "part"]
+__all__ = ["compose", "kept", "part"]
 
 
 # Comments and docstrings: Open MPI takes a command line of 128 KiB, and all texts stand in it beside the user's words.
@@ -46,3 +46,11 @@ _PLACE = re.compile(f"@({'|'.join(_WORDS)})@")
 def compose(names: Iterable[Part]) -> str:
     """Several parts as one text."""
     return "\n".join(part(name) for name in names)
+
+
+def kept(variable: str, text: str, common: str = "") -> str:
+    """Return the assignment of a text to a variable; what all have in common stands in another already."""
+    before = ""
+    if common:
+        text, before = text.removeprefix(f"{common}\n"), "$muster_common$'\\n\\n'"
+    return f"{variable}={before}$(\n    cat <<'MUSTER_TEXT'\n{text}MUSTER_TEXT\n)"

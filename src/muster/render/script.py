@@ -17,9 +17,9 @@ from muster.plan.conditions import OTHER_SIZE
 from muster.plan.effect import narrows
 from muster.plan.secret import hidden_names
 from muster.rank import contract
-from muster.render.finish import attempt_lines, finish_parts, keeps_attempts
+from muster.render.finish import attempt_lines, checkpoint_lines, finish_parts, finish_texts, keeps_attempts
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
-from muster.render.parts import compose, part
+from muster.render.parts import compose, kept, part
 from muster.slurm.directives import format_directive
 from muster.slurm.variables import CLASHING, CLASHING_WITHIN
 
@@ -140,28 +140,21 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield part("stop")
     else:
         yield "# Functions that the job and every started process call."
-        yield _kept("muster_common", compose(prologues[0].common))
+        yield kept("muster_common", compose(prologues[0].common))
         yield 'eval "$muster_common"\n'
     yield from map(part, _parts_of_the_job(plan, launcher))
     yield _forget(plan)
     if prologues:
         yield "# What every started process runs before the command: POSIX sh, without Python."
     for prologue in prologues:
-        yield _kept(prologue.variable, prologue_text(plan, prologue), compose(prologue.common))
+        yield kept(prologue.variable, prologue_text(plan, prologue), compose(prologue.common))
+    yield from finish_texts(plan)
     if prologues:
         yield ""
     if plan.staging is not None:
         from muster.render.staging import stage_texts
 
         yield from stage_texts()
-
-
-def _kept(variable: str, text: str, common: str = "") -> str:
-    """Return the assignment of a text to a variable; what all have in common stands in another already."""
-    before = ""
-    if common:
-        text, before = text.removeprefix(f"{common}\n"), "$muster_common$'\\n\\n'"
-    return f"{variable}={before}$(\n    cat <<'MUSTER_TEXT'\n{text}MUSTER_TEXT\n)"
 
 
 def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
@@ -286,6 +279,7 @@ def _more(count: int) -> str:
 
 def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from _prelude(plan)
+    yield from checkpoint_lines(plan)
     yield from _variables(each for each in plan.variables if not isinstance(each.value, Hidden))
     if hidden_names(plan):
         yield fold(("muster_pass", *hidden_names(plan)))

@@ -133,13 +133,21 @@ muster_decide() {
     RUNNING | '') ;; # a controller that is away ends nothing
     *) muster_why="the job itself ends (${state%% *})" && return ;;
     esac
-    if [ "$2" = "$3" ]; then
+    if [ "$2" = "$3" ] && ! muster_has_new_checkpoint; then
         muster_why='the same first error came twice, and no new checkpoint in between'
     elif [ "$1" -ge "$muster_allowed" ]; then
         muster_why="that was allowed $muster_allowed time$([ "$muster_allowed" -eq 1 ] || echo s)"
     else
         muster_decision=again
     fi
+}
+
+# Whether a whole checkpoint was written since the attempt began.
+muster_has_new_checkpoint() {
+    local before=${muster_checkpoint:-}
+    [ -n "${muster_saves:-}" ] || return 1
+    muster_find_checkpoint "$muster_saves"
+    [ "$muster_checkpoint" != "$before" ]
 }
 
 # Say what happened and what is done, and write it down.
@@ -173,6 +181,7 @@ muster_prepare_attempt() {
     export MUSTER_ATTEMPT=$muster_number
     [ -z "${muster_report:-}" ] || rm -f "$muster_report"
     [ -z "${MUSTER_STEP:-}" ] || MUSTER_STEP=${MUSTER_STEP%%-*}-$muster_number
+    [ -z "${muster_saves:-}" ] || muster_find_checkpoint "$muster_saves"
     [ "$(type -t muster_choose_port)" != function ] || muster_move_port
 }
 

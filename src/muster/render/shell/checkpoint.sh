@@ -1,0 +1,24 @@
+# Finds the newest whole checkpoint in the folder $1: MUSTER_CHECKPOINT is its path, or empty where there is none. A newer
+# one that is half written is named on stderr and passed over.
+# shellcheck disable=SC2154  # the script keeps the text of the search
+muster_find_checkpoint() {
+    local program found kind rest
+    muster_saves=$1
+    for program in "${MUSTER_PYTHON:-}" python3 python; do
+        command -v "$program" >/dev/null && break
+        program=
+    done
+    muster_checkpoint='' MUSTER_CHECKPOINT=''
+    if [ -z "$program" ]; then
+        printf 'muster: warning: this host has no Python, and nobody looks for the newest checkpoint in %s\n' "$1" >&2
+    elif [ -e "$1" ]; then
+        found=$("$program" -I -S -c "$muster_search" "$1" </dev/null) || printf 'muster: warning: %s cannot be searched\n' "$1" >&2
+        while read -r kind rest; do
+            case $kind in
+            half) printf 'muster: the checkpoint %s; it is passed over\n' "$rest" >&2 ;;
+            whole) muster_checkpoint=$rest MUSTER_CHECKPOINT=${rest#* } ;;
+            esac
+        done <<<"$found"
+    fi
+    export MUSTER_CHECKPOINT
+}
