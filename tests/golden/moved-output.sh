@@ -161,7 +161,7 @@ muster_go_to() {
 # The ranks may run again: Slurm puts the job back into the queue, or they start again in its allocation. Each attempt
 # has its own logs and one line in RUN/attempts: its number, its start time, its nodes, and the nodes of the attempt
 # before that are down now. $1: these, where the job knows them.
-# shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
+# shellcheck disable=SC2034,SC2120,SC2154  # other parts of the script set and use these
 muster_attempt() {
     local nodes='' lost='' began logs=$muster_run_dir/logs
     printf -v began '%(%s)T' -1
