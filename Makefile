@@ -86,7 +86,7 @@ packages-long:
 
 $(MADE):
 	@python=$$(scripts/find-python) && echo "making the environment in $(ENVIRONMENT)" && "$$python" -m venv $(ENVIRONMENT)
-	@$(PIP) install --quiet --upgrade 'pip>=25.1'
+	@scripts/with-clock "a newer pip in it" $(PIP) install --quiet --upgrade 'pip>=25.1'
 	@touch $@
 
 $(TESTS_READY): pyproject.toml $(MADE)
@@ -99,7 +99,6 @@ $(TORCH_READY): $(TESTS_READY) scripts/install-torch
 
 # The demo needs torch and the data, nothing of the tests.
 $(DEMO_READY): pyproject.toml $(MADE) scripts/install-torch
-	@echo "installing Muster, PyTorch and scikit-learn in $(ENVIRONMENT): a minute or two"
-	@$(PIP) install --quiet --editable .
+	@scripts/with-clock "installing Muster in $(ENVIRONMENT)" $(PIP) install --quiet --editable .
 	@scripts/install-torch $(ENVIRONMENT) demo
 	@touch $@

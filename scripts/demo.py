@@ -1,7 +1,8 @@
 """`make demo`: one unchanged script, trained on this machine and over a private Slurm cluster of four hosts.
 
-Every step is the command that a person would type. The cluster goes down whatever happens in between. At the end
-a table says how far the weights of each way lie from those of one process that saw the whole batch.
+Every step is the command that a person would type. On a terminal a table fills while they run. The cluster goes down
+whatever happens in between. At the end a table says how far the weights of each way lie from those of one process
+that saw the whole batch.
 """
 
 from __future__ import annotations
@@ -12,15 +13,22 @@ import shlex
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE
+from typing import TYPE_CHECKING
 
 from muster.cli.app import main as muster
 from muster.cli.output import print_table, say
 from muster.errors import MusterError
-from muster.runner import run
+from muster.runner import start
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 HOSTS = 4
 LAB = f"demo-{os.getpid()}"
@@ -29,6 +37,15 @@ SCRIPT = str(ROOT / "examples" / "train_env.py")
 PYTHON = sys.executable
 MUSTER = str(Path(PYTHON).with_name("muster"))
 CLOSE_ENOUGH = 1e-5
+NARROW = 76
+NEXT = (
+    ("muster docs first-job", "the tutorial: from here to the rules of a real site, in half an hour"),
+    ("muster lab up -N 4", "a cluster that stays; muster lab shell is a terminal on its login host"),
+    (
+        "muster run --rehearse --site lumi -A project_465000001 -N 2 -t 30 -- python examples/train_env.py",
+        "this script under the queues, nodes and rules of LUMI",
+    ),
+)
 
 # The same script in every row: what differs is who starts it.
 ON_THIS_MACHINE = [MUSTER, "run", "--quiet", "--here", "--ntasks-per-node", "4", "--", PYTHON, SCRIPT]
@@ -42,13 +59,16 @@ def main() -> int:
     (ROOT / ".cache").mkdir(exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(dir=ROOT / ".cache", prefix="demo-") as folder, cluster():
-            return show(Path(folder))
+            status = show(Path(folder))
     except MusterError as error:
         say(f"error: {error.message}" + (f"\n\nhint: {error.hint}" if error.hint else ""))
         return 1
     except KeyboardInterrupt:
         say("interrupted: the private cluster and all that ran on it are gone")
         return 128 + signal.SIGINT
+    if not status:
+        next_steps()
+    return status
 
 
 @contextmanager
@@ -66,10 +86,40 @@ def cluster() -> Iterator[None]:
         muster(["lab", "down", "--name", LAB])
 
 
+@dataclass
+class Way:
+    """One way to start the script, and how far it is."""
+
+    name: str
+    command: list[str]
+    weights: Path
+    began: float = 0.0
+    seconds: float = 0.0
+    losses: list[str] = field(default_factory=list)
+    distance: str = ""
+
+    @property
+    def now(self) -> str:
+        """What it does at this moment."""
+        if self.seconds:
+            return "done"
+        if not self.began:
+            return ""
+        return f"trains, {clock() - self.began:.0f} s" if self.losses else f"starts, {clock() - self.began:.0f} s"
+
+    def cells(self) -> tuple[str, ...]:
+        """Return its row of the last table."""
+        return self.name, self.losses[0], self.losses[-1], f"{self.seconds:.1f}", self.distance
+
+
+clock = time.monotonic
+COLUMNS = ("started by", "first loss", "last loss", "seconds", "weights differ by")
+
+
 def show(folder: Path) -> int:
     """Train in every way, and draw what came of it."""
     lab = [MUSTER, "lab", "exec", "--name", LAB, "--"]
-    ways = {
+    commands = {
         "one process, the whole batch": [PYTHON, SCRIPT],
         "this machine, 4 ranks": ON_THIS_MACHINE,
         **{
@@ -77,28 +127,85 @@ def show(folder: Path) -> int:
             for launcher in ("srun", "torchrun", "mpirun")
         },
     }
-    trained = {way: train(way, command, folder / f"{number}.pt") for number, (way, command) in enumerate(ways.items())}
-    distances = distances_from_first([path for path, _, _ in trained.values()])
-    rows = [
-        (way, losses[0], losses[-1], f"{seconds:.1f}", "" if number == 0 else f"{distances[number]:.0e}")
-        for number, (way, (_, losses, seconds)) in enumerate(trained.items())
-    ]
-    columns = ("started by", "first loss", "last loss", "seconds", "weights differ by")
-    print_table("the same script, trained five times", columns, rows)
-    fell = all(float(losses[-1]) < float(losses[0]) / 2 for _, losses, _ in trained.values())
+    ways = [Way(name, command, folder / f"{at}.pt") for at, (name, command) in enumerate(commands.items())]
+    with watched(ways):
+        for way in ways:
+            train(way)
+    distances = distances_from_first([way.weights for way in ways])
+    for way, distance in list(zip(ways, distances, strict=True))[1:]:
+        way.distance = f"{distance:.0e}"
+    print_table("the same script, trained five times", COLUMNS, [way.cells() for way in ways])
+    fell = all(float(way.losses[-1]) < float(way.losses[0]) / 2 for way in ways)
     agree = all(distance <= CLOSE_ENOUGH for distance in distances)
     say("all ways agree, and the loss fell" if fell and agree else "error: the ways do not agree")
     return 0 if fell and agree else 1
 
 
-def train(way: str, command: list[str], weights: Path) -> tuple[Path, list[str], float]:
-    """Run one way to its end: where the weights are, the losses that were printed, the seconds it took."""
-    say(f"{way}: {shlex.join(Path(word).name if '/' in word else word for word in command)}")
-    started = time.monotonic()
-    result = run([*command, "--out", str(weights)], cwd=ROOT, timeout_s=300)
-    if not result.ok:
-        raise MusterError(f"{way} ended with status {result.status}: {cause_in(result.stderr)}")
-    return weights, re.findall(r"loss ([0-9.]+)", result.stdout), time.monotonic() - started
+@contextmanager
+def watched(ways: list[Way]) -> Iterator[None]:
+    """Draw the table while it fills, where somebody watches a terminal."""
+    if not draws():
+        yield
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(no_color=bool(os.environ.get("NO_COLOR")) or None)
+    with Live(get_renderable=lambda: picture(ways, console.width), console=console, transient=True):
+        yield
+
+
+def draws() -> bool:
+    """Whether a line on the screen can be drawn again."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def picture(ways: list[Way], width: int) -> RenderableType:
+    """Return the table as it stands; where it has no room, a line for each way."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if width < NARROW:
+        return Text("\n".join(f"{way.name}: {way.now}".rstrip(": ") for way in ways))
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("started by", "now", "first loss", "last loss", "seconds"):
+        table.add_column(column, no_wrap=True)
+    for way in ways:
+        ends = (way.losses[0], way.losses[-1]) if way.losses else ("", "")
+        table.add_row(way.name, way.now, *ends, f"{way.seconds:.1f}" if way.seconds else "")
+    return table
+
+
+def train(way: Way) -> None:
+    """Run one way to its end, and note the losses while they are printed."""
+    if not draws():
+        say(f"{way.name}: {shlex.join(Path(word).name if '/' in word else word for word in way.command)}")
+    way.began = clock()
+    with tempfile.TemporaryFile() as words:
+        process = start([*way.command, "--out", str(way.weights)], cwd=ROOT, stdout=PIPE, stderr=words)
+        late = threading.Timer(300, process.kill)
+        late.start()
+        try:
+            for line in process.stdout or ():
+                way.losses += re.findall(r"loss ([0-9.]+)", line.decode(errors="replace"))
+            status = process.wait()
+        finally:
+            late.cancel()
+            process.terminate()
+            process.wait()
+        if status:
+            words.seek(0)
+            raise MusterError(
+                f"{way.name} ended with status {status}: {cause_in(words.read().decode(errors='replace'))}"
+            )
+    way.seconds = clock() - way.began
+
+
+def next_steps() -> None:
+    """Say what to type now."""
+    print("\nwhat to try next (first: . .venv/bin/activate)\n")
+    for command, purpose in NEXT:
+        print(f"  {command}\n      {purpose}")
 
 
 def cause_in(stderr: str) -> str:
