@@ -13,7 +13,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
-    "script", ["scripts/make_reference.py", "scripts/make_example_scripts.py", "scripts/make_script_page.py"]
+    "script",
+    [
+        "scripts/make_reference.py",
+        "scripts/make_example_scripts.py",
+        "scripts/make_script_page.py",
+        "scripts/make_picture.py",
+    ],
 )
 def test_the_page_is_current(script: str) -> None:
     result = run([sys.executable, str(ROOT / script), "--check"])
