@@ -40,7 +40,7 @@ SAID = {
         /flash /appl /var/spool/slurmd /opt/cray libcxi.so.1 libjansson.so.4 LUMI/23.03 cotainr --system=lumi-g
         --conda-env --account --time --mem --cpus-per-task --partition=debug WITH_CONDA small-g NCCL_SOCKET_IFNAME
         MIOPEN_USER_DB_PATH MIOPEN_CUSTOM_CACHE_DIR NCCL_DEBUG NCCL_DEBUG_SUBSYS rocm-smi fork proot aws-ofi-rccl
-        mask_cpu""",
+        mask_cpu --output --error --base-image --accept-licenses""",
 }
 
 
