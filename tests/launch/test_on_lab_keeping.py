@@ -165,6 +165,26 @@ def test_a_closed_standard_input_is_an_empty_one(lab: Lab, shared_directory: Pat
     assert (result.status, result.stdout) == (0, "read\n"), result.stderr
 
 
+@pytest.mark.long  # Slurm itself takes half a minute to give the node up
+def test_a_node_whose_link_is_cut_under_mpirun_ends_the_run_and_is_named(
+    new_lab: Callable[..., Lab], shared_directory: Path
+) -> None:
+    lab = new_lab("-N", "2")
+    words = ["run", "--launcher", "mpirun", *SIZE, "--", *SLEEPS]
+    argv, environment = lab.argv([MUSTER, *words]), lab.person.environment({"PATH": path_with()})
+    process = start(argv, env=environment, cwd=shared_directory, stdout=PIPE, stderr=PIPE, own_group=True)
+    try:
+        wait_for_files(shared_directory, "up.*", 2)
+        checked(lab.muster("fault", "cut-link", "node2"))
+        _, said = process.communicate(timeout=150)
+    finally:
+        end_group(process, grace_s=10)
+
+    assert process.returncode
+    assert b"muster: first: node2 failed" in said, said
+    assert lab.exec(["pgrep", "-f", "[o]rted|[t]ee -i"]).status == 1
+
+
 @pytest.fixture
 def sleeping(lab: Lab, shared_directory: Path) -> Iterator[Process]:
     """A run of ranks that sleep, as soon as they are there."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from muster.follow.first_failure import first_failure
+from muster.follow.first_failure import failure_in, first_failure
 from muster.follow.watch import JobOutput
 from muster.launchers.mpirun import mpirun_failure
 from muster.launchers.torchrun import torchrun_failure
@@ -98,6 +98,21 @@ def test_a_rank_that_prints_a_report_is_not_believed(tmp_path: Path) -> None:
         "0: srun: error: node1: task 3: Killed\n1: Root Cause (first observed failure):\n"
     )
     assert first_failure(JobOutput(tmp_path)) is None
+
+
+def test_the_node_that_slurm_names_is_believed_before_a_daemon_that_mpirun_lost() -> None:
+    """With its link cut, node2's daemon and that of node1 lose each other: Open MPI 4.1 names node1."""
+    told = """\
+ORTE has lost communication with a remote daemon.
+  HNP daemon   : [[5175,0],0] on node login
+  Remote daemon: [[5175,0],1] on node node1
+"""
+    failure = failure_in(f"{told}salloc: error: Node failure on node2\n", "mpirun")
+    assert failure is not None
+    assert failure.sentence == "node2 failed"
+    alone = failure_in(told, "mpirun")
+    assert alone is not None
+    assert alone.host == "node1"
 
 
 def test_a_run_without_output_has_no_failure(tmp_path: Path) -> None:

@@ -436,6 +436,30 @@ def test_the_failure_of_rank_0_is_not_waited_for() -> None:
     assert "the rank that went first failed: OSError: disk full" in ended[1].err
 
 
+def test_a_method_without_a_store_has_a_first_rank_too(tmp_path: Path) -> None:
+    """torch's MPI brings none; gloo stands in its place here, as torch's wheels are built without MPI."""
+
+    def body() -> None:
+        import muster
+
+        with muster.world() as world:
+            store, world.joined = world.joined.store, world.joined._replace(store=None)
+            for each_node in (False, True):
+                marker = tmp_path / f"done-{each_node}"
+                with world.rank0_first(each_node=each_node):
+                    if world.rank == 0:
+                        time.sleep(0.3)
+                        marker.touch()
+                    assert marker.exists()
+            world.save({"rank": world.rank}, tmp_path / "model.pt")
+            assert (tmp_path / "model.pt").exists()
+            with pytest.raises((OSError, RuntimeError, muster.WireupError)):
+                world.save({}, tmp_path / "no such directory" / "model.pt")
+            world.joined = world.joined._replace(store=store)
+
+    well(together(3, body))
+
+
 def test_ranks_meet_in_a_file(tmp_path: Path) -> None:
     def body() -> None:
         import muster

@@ -352,7 +352,8 @@ class _Allocated(_Keeper):
             self.ended = int(rest)
 
     def kill_script(self) -> None:
-        super()._send(signal.SIGKILL)
+        if self.group is not None:
+            super()._send(signal.SIGKILL)
 
     def _send(self, number: int) -> None:
         if number == signal.SIGTERM and self.started and self.job is not None and self._asked.steps_of_slurm:
@@ -405,15 +406,16 @@ def keep_allocated(
         os.close(reader)
         with _foreground(None):
             keeper.run(wake, keeper.look)
-        if (keeper.child_status or 0) < 0:
-            keeper.kill_script()  # salloc was killed: the guard gives back what it held
-        else:
+        # What a launcher leaves on this host (mpirun its srun, where a node has failed) has no job any more.
+        keeper.kill_script()
+        if (keeper.child_status or 0) >= 0:  # else salloc was killed: the guard gives back what it held
             os.write(guard, b"done\n")
         os.close(guard)
         os.waitpid(watcher, 0)
     killed = keeper.started and keeper.ended is None and keeper.told is None
     kept = keeper.kept(started=keeper.started, job=keeper.job, killed=killed)
-    return replace(kept, killed=killed and not keeper.revoked, began=began), keeper.refusal
+    report = "\n".join([kept.report, *keeper.refusal])  # salloc names a node that failed
+    return replace(kept, killed=killed and not keeper.revoked, began=began, report=report), keeper.refusal
 
 
 def _start_guard(reader: int, child: int, environment: Mapping[str, str]) -> int:

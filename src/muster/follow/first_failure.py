@@ -39,8 +39,14 @@ def _first_in(texts: Sequence[Iterable[str]], known: Launcher | None) -> Failure
     for launcher in [known] if known is not None else by_agents_first():
         failure = launcher.first_failure(texts)
         if failure is not None:
-            return failure
+            return failure if failure.tasks else _of_node(texts) or failure
     return _of_srun(texts, known)
+
+
+def _of_node(texts: Sequence[Iterable[str]]) -> Failure | None:
+    """Return the failure of a node that Slurm names: mpirun's daemons lose each other, and blame either."""
+    failures = (read_step(text).first for text in reversed(texts))
+    return next((each for each in failures if each is not None and each.host is not None and not each.tasks), None)
 
 
 def _of_srun(texts: Sequence[Iterable[str]], launcher: Launcher | None) -> Failure | None:

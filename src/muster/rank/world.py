@@ -154,7 +154,8 @@ class World:
             yield
             return
         if store is None:
-            raise WireupError(f"rank0_first needs a store, and method {self.method!r} has none", "use world.barrier()")
+            yield from self._first_without_store(each_node)
+            return
         key = f"turn/{self.instance}/{self._turns}/{self.node_rank if each_node else 'all'}"
         if (self.local_rank if each_node else self.rank) == 0:
             with _telling(store, key):
@@ -165,6 +166,25 @@ class World:
             if failure:
                 raise WireupError(f"the rank that went first failed: {failure}", "its own message comes first")
             yield
+
+    def _first_without_store(self, each_node: bool) -> Iterator[None]:
+        """The same by a collective, where torch's MPI is all that there is: every rank hears how each body ended."""
+        first = 0
+        if each_node:
+            mine = [one for one in self.joined.seats if one.node_rank == self.node_rank]
+            first = min(mine, key=lambda one: one.local_rank).rank
+        if self.rank == first:
+            try:
+                yield
+            except BaseException as error:
+                self.gather(f"{type(error).__name__}: {error}")
+                raise
+            self.gather("")
+            return
+        failure = self.gather("")[first]
+        if failure:
+            raise WireupError(f"the rank that went first failed: {failure}", "its own message comes first")
+        yield
 
     # --- training ---------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ _FROM_OUTSIDE = (
         "a more important job took its nodes",
     ),
     (re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO NODE FAILURE"), _NODE_FAILED),
-    (re.compile(r"^srun: error: Node failure on (?P<host>\S+)"), "{host} failed"),
+    (re.compile(r"^(?:srun|salloc): error: Node failure on (?P<host>\S+)"), "{host} failed"),
     (
         re.compile(r"^srun: Job step aborted: Waiting up to"),
         "the step was ended from outside: scancel, a time limit or a failed node",
