@@ -67,6 +67,8 @@ FAST, SLOW = (10_000, 0.0), (150, 0.01)
         ("srun", *SLOW),
         pytest.param("torchrun", *FAST, marks=torch),
         pytest.param("torchrun", *SLOW, marks=torch),
+        ("mpirun", *FAST),
+        ("mpirun", *SLOW),
         # At full speed Open MPI breaks the lines of several nodes into pieces of 4 KiB.
         pytest.param("mpirun+torchrun", *SLOW, marks=torch),
     ],
@@ -91,6 +93,15 @@ def test_a_queued_jobs_logs_hold_every_line(
 
     logs = sorted((shared_directory / "muster-runs").glob("*/logs/*.log"))
     assert _whole(*(log.read_text() for log in logs)) == dict.fromkeys(range(RANKS), 2000)
+
+
+def test_logs_puts_the_pieces_of_open_mpis_lines_together(lab: Lab, shared_directory: Path, speaker: list[str]) -> None:
+    words = ["submit", "--quiet", "--launcher", "mpirun", *SIZE, "--", *speaker, "2000", "0"]
+    job = checked(lab.exec([MUSTER, *words], cwd=shared_directory, env={"PATH": path_with()})).stdout.strip()
+    assert wait_until_ended(lab, job) == "COMPLETED"
+
+    shown = checked(lab.exec([MUSTER, "logs", job], cwd=shared_directory)).stdout
+    assert _whole(shown) == dict.fromkeys(range(RANKS), 2000)
 
 
 @pytest.fixture

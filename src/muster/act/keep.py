@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.errors import MachineLacks
+from muster.model.pieces import Pieces
 from muster.runner import spawn
 from muster.slurm.allocation import cancel_softly
 
@@ -110,11 +111,14 @@ class Asked(msgspec.Struct, frozen=True):
     steps_of_slurm: bool
     """Whether the ranks are Slurm's own steps, which it asks to end: srun would kill them at once."""
 
+    in_pieces: bool = False
+    """Whether the launcher labels pieces of lines."""
+
 
 class _Pump:
     """One stream of the script's, passed on as it is; its end is kept."""
 
-    def __init__(self, target: int, *, kept_bytes: int = 0) -> None:
+    def __init__(self, target: int, *, kept_bytes: int = 0, pieces: Pieces | None = None) -> None:
         self.reader, self.writer = os.pipe()
         self.target = target
         self.error: OSError | None = None
@@ -122,6 +126,7 @@ class _Pump:
         self.bytes_read = 0
         self.end = b""
         self._kept_bytes = kept_bytes
+        self._pieces = pieces
         self._pending = memoryview(b"")
 
     def descriptor(self) -> tuple[int, int]:
@@ -135,6 +140,20 @@ class _Pump:
         chunk = os.read(self.reader, _CHUNK_BYTES)
         self.open = bool(chunk)
         self.bytes_read += len(chunk)
+        if self._pieces is not None:
+            chunk = self._pieces.feed(chunk) if chunk else self._pieces.end()
+        self._pass(chunk)
+
+    def finish(self) -> None:
+        """Write what never got its end, where a process that left its rank's group holds the stream open."""
+        if self._pieces is None or not self.open:
+            return
+        self._pass(self._pieces.end())
+        while self._pending:
+            select.select([], [self.target], [], 1.0)
+            self._write()
+
+    def _pass(self, chunk: bytes) -> None:
         if self._kept_bytes:
             self.end = (self.end + chunk)[-self._kept_bytes :]
         self._pending = memoryview(chunk if self.error is None else b"")
@@ -178,9 +197,9 @@ class _Lines(_Pump):
 class _Keeper:
     """One script while it runs."""
 
-    def __init__(self, patience_s: float) -> None:
-        self.out = _Pump(1, kept_bytes=_REPORT_BYTES)
-        self.errors = _Pump(2, kept_bytes=_REPORT_BYTES)
+    def __init__(self, patience_s: float, *, in_pieces: bool) -> None:
+        self.out = _Pump(1, kept_bytes=_REPORT_BYTES, pieces=Pieces() if in_pieces else None)
+        self.errors = _Pump(2, kept_bytes=_REPORT_BYTES, pieces=Pieces() if in_pieces else None)
         self.pumps: list[_Pump] = [self.out, self.errors]
         self.group: int | None = None
         self.child = 0
@@ -201,6 +220,8 @@ class _Keeper:
             self._reap()
             self._hear()
             look()
+        for pump in (self.out, self.errors):
+            pump.finish()
 
     def _is_over(self, quiet_since: float) -> bool:
         """Whether nothing is left to pass on: a slow reader gets all; what outlives the script does not count."""
@@ -290,9 +311,9 @@ def _as_shell(status: int) -> int:
     return 128 - status if status < 0 else status
 
 
-def keep(script: str, environment: Mapping[str, str], *, patience_s: float) -> Kept:
+def keep(script: str, environment: Mapping[str, str], *, patience_s: float, in_pieces: bool = False) -> Kept:
     """Run the script in a shell of its own, here, and wait for it; what is told to end has `patience_s` to do so."""
-    keeper = _Keeper(patience_s)
+    keeper = _Keeper(patience_s, in_pieces=in_pieces)
     with _listening(keeper) as wake, _handed_over(script) as memory:
         files = {1: keeper.out.writer, 2: keeper.errors.writer, _SCRIPT: memory}
         keeper.child = keeper.group = spawn(["bash", f"/dev/fd/{_SCRIPT}"], environment, files=files, own_group=True)
@@ -306,7 +327,7 @@ class _Allocated(_Keeper):
     """One script inside an allocation that salloc holds."""
 
     def __init__(self, asked: Asked, environment: Mapping[str, str]) -> None:
-        super().__init__(asked.patience_s)
+        super().__init__(asked.patience_s, in_pieces=asked.in_pieces)
         self._asked = asked
         self._environment = environment
         self.salloc = _Lines(self._hear_salloc)

@@ -38,7 +38,12 @@ def run_within(plan: Plan, environment: Mapping[str, str]) -> Kept:
     """Over the allocation this process stands in."""
     from muster.act.keep import keep
 
-    return keep(job_script(plan), {**environment, **carried(plan)}, patience_s=plan.grace_s + _REPORT_S)
+    given = {**environment, **carried(plan)}
+    return keep(job_script(plan), given, patience_s=plan.grace_s + _REPORT_S, in_pieces=_is_in_pieces(plan))
+
+
+def _is_in_pieces(plan: Plan) -> bool:
+    return plan.label and launcher_named(plan.launcher).labels_pieces
 
 
 def run_allocated(
@@ -66,6 +71,7 @@ def run_allocated(
             say,
             wait_words,
             steps_of_slurm=launcher_named(plan.launcher).starter(plan.engine) is Starter.STEP,
+            in_pieces=_is_in_pieces(plan),
         ),
     )
     if not kept.started and kept.signal is None:
@@ -132,7 +138,8 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     if launcher.starter(plan.engine) is not Starter.MUSTER:
         port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}
         given = {**clean, **port, **carried(plan)}
-        return Outcome(keep(job_script(plan), given, patience_s=plan.grace_s + _REPORT_S).status, None)
+        kept = keep(job_script(plan), given, patience_s=plan.grace_s + _REPORT_S, in_pieces=_is_in_pieces(plan))
+        return Outcome(kept.status, None)
     count = launcher.processes_here(plan)
     shared = _shared_environment(plan, clean)
     texts = {Fragment(f'"${each.variable}"'): prologue_text(plan, each) for each in launcher.prologues(plan)}

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from muster.errors import RequestError
 from muster.launchers import known_launcher
+from muster.model.pieces import Pieces
 from muster.units import whole_number
 
 __all__ = [
@@ -173,6 +174,7 @@ class _Open(msgspec.Struct):
     inode: int | None = None
     rest: bytearray = msgspec.field(default_factory=bytearray)
     attempt: list[int] = msgspec.field(default_factory=lambda: [1])
+    pieces: Pieces = msgspec.field(default_factory=Pieces)
 
 
 class Follower(msgspec.Struct):
@@ -192,6 +194,8 @@ class Follower(msgspec.Struct):
             yield from _read_on(state)
             if final and state.rest:
                 yield from _taken(state)
+            if final:
+                yield from map(file.line, state.pieces.end().splitlines())
 
 
 def _read_on(state: _Open) -> Iterator[Line]:
@@ -199,7 +203,7 @@ def _read_on(state: _Open) -> Iterator[Line]:
         with state.file.path.open("rb") as stream:
             status = os.fstat(stream.fileno())
             if status.st_ino != state.inode or status.st_size < state.offset:
-                state.inode, state.offset, state.attempt = status.st_ino, 0, [1]
+                state.inode, state.offset, state.attempt, state.pieces = status.st_ino, 0, [1], Pieces()
                 state.rest.clear()
             stream.seek(state.offset)
             while chunk := stream.read(_CHUNK_BYTES):
@@ -226,7 +230,7 @@ def _taken(state: _Open) -> Iterator[Line]:
     raw = bytes(state.rest)
     state.rest.clear()
     if state.file.means(raw, state.attempt):
-        yield state.file.line(raw)
+        yield state.file.line(state.pieces.feed(raw + b"\n")[:-1] if state.file.labelled else raw)
 
 
 def last_lines(output: JobOutput, *, rank: int | None, count: int) -> list[Line]:
@@ -253,9 +257,12 @@ def lines_at_end(file: LogFile, stream: BinaryIO) -> Iterator[bytes]:
     if size > _TAIL_BYTES:
         stream.readline()
         current = [file.attempt or 1]
+    pieces = Pieces()
     for raw in stream:
         if file.means(raw, current):
-            yield raw.rstrip(b"\n")
+            line = raw.rstrip(b"\n")
+            yield pieces.feed(line + b"\n")[:-1] if file.labelled else line
+    yield from pieces.end().splitlines()
 
 
 def _in_order(path: Path) -> tuple[list[tuple[int, str]], bool, list[tuple[int, str]]]:

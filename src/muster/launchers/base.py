@@ -117,6 +117,9 @@ class Launcher(ABC):
     labels_lines: bool = True
     """Whether it puts the rank before each line, where that is asked for."""
 
+    labels_pieces: bool = False
+    """Whether a label may stand before any piece of a line: what passes through Muster is put together again."""
+
     starts_ranks: bool = True
     """Whether it starts ranks at all: a shell is none."""
 

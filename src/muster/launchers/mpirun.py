@@ -87,6 +87,7 @@ class Mpirun(ByMpirun):
     """A rank per slot, in the order of the hosts that the script writes."""
 
     name = "mpirun"
+    labels_pieces = True
     sets_mpi_variables = True
     keeps_signals = "mpirun's daemons, which pass nothing on"
 
