@@ -9,7 +9,7 @@
     RUN/logs/batch.log the batch script's own output and srun's messages
     RUN/logs/NODE.log  the ranks of that node, each line "RANK: …"    (NODE.RANK.log with --per-rank-files)
     RUN/task-N/logs/   of an array: each task's own
-    RUN/logs/ranks.log all ranks, under mpirun: "[1,RANK]<stdout>:…" (Open MPI; logs shows "RANK: …"), "[RANK] …" (MPICH)
+    RUN/logs/ranks.log all ranks, under mpirun: "[1,RANK]<stdout>:…" (logs shows "RANK: …"), "[RANK] …" (MPICH)
 
 The registry holds one file per job, `$XDG_STATE_HOME/muster/jobs/CLUSTER/JOBID.json`: clusters number their jobs
 alike. What Slurm says of a job is held against it (`is_of`): a cluster that was made anew, as a lab, begins at 1 again.
