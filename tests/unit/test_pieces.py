@@ -43,8 +43,8 @@ def test_every_rank_gets_back_what_it_wrote(pieces: list[tuple[int, bytes, bool]
         stream += b"[1,%d]<stdout>:" % rank + text + b"\n" * ends
     read = dict.fromkeys(range(4), b"")
     for line in joined(stream, chunk=chunk).splitlines(keepends=True):
-        rank, _, text = line.partition(b": ")
-        read[int(rank)] += text
+        label, _, said = line.partition(b": ")
+        read[int(label)] += said
     assert read == wrote
 
 
