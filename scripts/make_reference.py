@@ -18,7 +18,7 @@ what is typed wins over the variable, the variable over the project, the project
 
 Settings can run things as you. A file is read only where you or root own it and its directory, and nobody else can
 write either; a warning names one that is not read. The project's file is the nearest from the working directory
-upward, as far as the directory with `.git`, your home, or the border of the file system; one from further up is said.
+upward, as far as the directory with `.git`, your home, or the border of the file system; a file from above is reported.
 `MUSTER_SAFE_DIRECTORY=/proj/x:/proj/y` names directories that you trust although others write in them.
 
 `muster VERB --help all` shows which of them a verb takes, and its own options, which are typed only.

@@ -334,7 +334,7 @@ def _variables(site: Site) -> str:
     rows = [
         (
             _code(each.name),
-            "taken away" if each.unset else _code(each.value),
+            "unset" if each.unset else _code(each.value),
             each.verdict + (", required" if each.required else ""),
             say_when(each.when),
             each.reason,

@@ -68,7 +68,7 @@ def folders_of_shards(groups: Mapping[str, Sequence[str]]) -> dict[str, list[str
 
 
 def run_shard(name: str, folders: Sequence[str], words: Sequence[str]) -> int:
-    """Run a shard, and what failed of it once more with labs made anew; its exit status."""
+    """Run a shard, and what failed of it once more with new labs; return its exit status."""
     tests = [*TESTS, "-o", f"cache_dir=.pytest_cache/{name}", *words, *folders]
     status = run_logged(name, tests)
     if status == 1:

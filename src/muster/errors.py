@@ -4,7 +4,7 @@ status of a verb are made from them in one place, `cli/app.py`.
 MusterError (rank/errors.py)
 ├── RequestError            the request cannot be understood or done as asked        exit 2
 │   ├── UnknownName         a name that is none of the known ones                    exit 2
-│   ├── MachineLacks        this machine lacks a part; the hint is the mending command   exit 2
+│   ├── MachineLacks        this machine lacks a part; the hint is the command that fixes it   exit 2
 │   └── ProfileError        a site profile cannot be read                            exit 2
 └── SiteError               the site or the scheduler refused                        exit 3
     ├── NoSlurm             there is no Slurm here, or none that is set up           exit 3

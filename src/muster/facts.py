@@ -42,7 +42,7 @@ class ImageFacts(msgspec.Struct, frozen=True):
     """The file that the site's image of a changing name is today."""
 
     kind: str | None = None
-    """What lies at the image's path: sif, squashfs, sandbox, edf, directory, file or missing; None: it is no path."""
+    """What lies at the image's path: sif, squashfs, sandbox, edf, directory, file or missing; None: not a path."""
 
     arch: str | None = None
     """Of its programs, as the kernel spells it: x86_64, aarch64."""

@@ -123,7 +123,7 @@ _MUNGE = "/run/munge/munge.socket.2"
 
 
 def munge_is_down() -> bool:
-    """Whether nobody listens at munge's socket any more, or its daemon took it away at its end."""
+    """Return whether munge's socket has no listener any more, or its daemon removed it when it ended."""
     import socket
 
     with socket.socket(socket.AF_UNIX) as visitor:

@@ -14,7 +14,7 @@ job() {
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORTS=20000-31999
-    # Copies on the nodes' own disks; what cannot be staged is said, and the shared one is used.
+    # Copies on the nodes' own disks. If a thing cannot be staged, a warning names it; the shared one is used.
     muster_stage_begin /tmp -
     muster_stage_thing 1 'the image /images/x.sif' /home/ada/project/muster-runs/stage/x.sif-cf81b4c4 /images/x.sif -- /images/x.sif && {
         muster_stage_image /images/x.sif /images/x.sif

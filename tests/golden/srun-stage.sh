@@ -18,7 +18,7 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3'
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORTS=20000-31999
-    # Copies on the nodes' own disks; what cannot be staged is said, and the shared one is used.
+    # Copies on the nodes' own disks. If a thing cannot be staged, a warning names it; the shared one is used.
     muster_stage_begin /tmp /home/ada/project/out
     muster_stage_thing 1 'the environment /home/ada/env' /home/ada/project/muster-runs/stage/env-8a10ebf8 /home/ada/env /apps/python/bin/python3.11 /apps/python/lib -- /home/ada/env /home/ada/env/lib/python3.11/site-packages && {
         muster_stage_except /apps/python/lib/python3.11/site-packages

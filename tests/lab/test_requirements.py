@@ -1,4 +1,4 @@
-"""Guards that a machine which cannot hold a lab says what it lacks, and the command that mends it."""
+"""Guards that a machine which cannot hold a lab says what it lacks, and the command that fixes it."""
 
 from __future__ import annotations
 

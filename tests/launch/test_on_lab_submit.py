@@ -111,7 +111,7 @@ def test_what_the_shell_or_an_outer_job_says_does_not_reach_the_new_job(
     ("words", "sentence"),
     [
         (("-p", "nowhere"), "there is no such partition"),
-        (("-N", "99"), "99 nodes are asked for, and main has 4"),
+        (("-N", "99"), "99 nodes are asked for, but main has 4"),
         (("-C", "nothing-has-it"), "no node has the feature"),
         (("--gres", "quantum:3"), "no such generic resource"),
     ],

@@ -102,7 +102,7 @@ def test_a_bug_of_ours_says_so_and_where_without_a_traceback(
     verb_that(lambda: NOTHING["gone"])
     assert app.main(["try"]) == 70
     said = capsys.readouterr().err
-    assert "a bug of ours: KeyError" in said
+    assert "a bug in Muster: KeyError" in said
     assert "Traceback" not in said
 
 

@@ -178,7 +178,7 @@ class _Pump:
 
 
 class _Lines(_Pump):
-    """What is said to us, line by line."""
+    """Read what the job's shell reports, line by line."""
 
     def __init__(self, heard: Callable[[str], None]) -> None:
         super().__init__(-1)
@@ -284,7 +284,7 @@ class _Keeper:
                 os.kill(self.child, number)
 
     def kept(self, *, started: bool, job: str | None = None, killed: bool = False) -> Kept:
-        """What is to be said of it."""
+        """Return what the launcher reports of the run."""
         error = self.out.error
         status = self.ended if self.ended is not None else _as_shell(self.child_status or 0)
         if killed:

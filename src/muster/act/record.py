@@ -12,7 +12,7 @@
     RUN/logs/ranks.log all ranks, under mpirun: "[1,RANK]<stdout>:…" (logs shows "RANK: …"), "[RANK] …" (MPICH)
 
 The registry holds one file per job, `$XDG_STATE_HOME/muster/jobs/CLUSTER/JOBID.json`: clusters number their jobs
-alike. What Slurm says of a job is held against it (`is_of`): a cluster that was made anew, as a lab, begins at 1 again.
+alike. What Slurm says of a job is held against it (`is_of`): a new cluster, such as a lab, begins at 1 again.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _KEPT_NAMES = frozenset({"HOSTNAME", "VIRTUAL_ENV", "CONDA_PREFIX", "LOADEDMODUL
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A job of ours: its id, where its run directory lies, and by what it is told from another of the same number."""
+    """A job that Muster started: its id, its run directory, and what tells it from another job of the same number."""
 
     job: str
     directory: Path
@@ -223,7 +223,7 @@ def _entry(state: Path, cluster: str, job: str) -> Path:
 
 
 def find_run(state: Path, job: str, cluster: str) -> Run | None:
-    """The run of a job id on a cluster; else that of an earlier Muster, whose cluster nobody knows.
+    """The run of a job id on a cluster; else that of an earlier Muster, whose cluster is not known.
 
     Where nothing tells which cluster this is, the only run of that number is meant.
     """

@@ -17,7 +17,7 @@ from muster.runner import Runner, run
 
 __all__ = ["copy_project"]
 
-_RUNS = "muster-runs"  # earlier runs lie in the project, and are no part of it
+_RUNS = "muster-runs"  # earlier runs lie in the project, but do not belong to it
 
 
 def copy_project(working_directory: str, run_directory: Path, *, runner: Runner = run) -> None:

@@ -272,5 +272,5 @@ def _wait_for(
             return job
     raise SchedulerSilent(
         "the controller did not say whether it has taken the job",
-        hint="type the same command again later: the job is looked for before it is queued anew",
+        hint="type the same command again later: Muster looks for the job before it queues it again",
     )

@@ -57,7 +57,7 @@ def draw(series: Series, path: Path, site: str) -> None:
 
 
 def _measured(series: Series, site: str) -> str:
-    """Return the site and the hosts that were measured; "generic" is no name of a place."""
+    """Return the site and the hosts that were measured; "generic" is not the name of a place."""
     hosts = series.start.names if series.start else ()
     shown = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
     if site == "generic" and shown:

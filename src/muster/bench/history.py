@@ -1,6 +1,6 @@
 """The results of earlier runs, one JSON object a line: what a later run can be compared with.
 
-A line is written whole with one call, so that two jobs may share a file; a line cut short is said and passed over.
+A line is written whole with one call, so that two jobs may share a file; a line cut short is reported and ignored.
 """
 
 from __future__ import annotations

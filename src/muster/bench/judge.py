@@ -41,7 +41,7 @@ _STRAGGLER = {
 }
 _STRAGGLER_ELSE = 0.50
 _SECONDS_WORTH_A_WORD = 1.0
-"""Ranks that start half a second apart are no finding."""
+"""Ranks that start half a second apart are not a finding."""
 
 
 class Judgement(msgspec.Struct, frozen=True):

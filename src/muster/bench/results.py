@@ -170,7 +170,7 @@ _DECODER = msgspec.json.Decoder(Record)
 
 
 def read_line(line: str) -> Record | None:
-    """The record of a line, None where it is somebody else's; ValueError for one of ours that is damaged."""
+    """The record of a line, None where it is not Muster's; ValueError for a line of Muster's that is damaged."""
     _, mark, text = line.partition(MARK)
     text = text if mark else line.strip()
     if not mark and not text.startswith('{"kind"'):

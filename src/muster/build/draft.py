@@ -47,7 +47,7 @@ def swapped_in(target: Path) -> Iterator[Path]:
 
 
 def _clear(target: Path) -> None:
-    """Take away what builds of this host left that were killed; those of others may still be at work."""
+    """Remove what killed builds of this host left; builds of other hosts may still be at work."""
     for left in target.parent.glob(f".{glob.escape(target.name)}.part-{glob.escape(platform.node())}-*"):
         number = left.name.rpartition("-")[2]
         if number.isdigit() and not Path("/proc", number).exists():

@@ -153,7 +153,7 @@ class Builder(msgspec.Struct, frozen=True):
     ) -> None:
         """Run a program that builds, with a scratch directory of its own; what it says is passed on.
 
-        `environment` stands in the place of ours, `more` beside it.
+        `environment` replaces this process's environment, `more` is added to it.
         """
         self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
         work = Path(tempfile.mkdtemp(prefix="build-", dir=self.cache))
@@ -261,7 +261,7 @@ def _own_folder(environment: Mapping[str, str], uid: int) -> Path:
 
 
 def _failed_step(said: str) -> tuple[str, str]:
-    """What a command of a definition could not do, where it is one of ours or says so plainly."""
+    """Return what a command of a definition could not do, if Muster wrote the command or its message is plain."""
     missing = re.search(r"No matching distribution found for (\S+)", said)
     if missing:
         return (

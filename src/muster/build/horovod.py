@@ -129,7 +129,7 @@ def kept_wheel(cache: Path, target: Target) -> Path | None:
 def look_at_target(
     python: Path, environment: Mapping[str, str], *, nccl: Path | None = None, runner: Runner = run
 ) -> Target:
-    """What is there to build against; what is missing is named with what mends it, before anything is fetched."""
+    """What is there to build against; what is missing is named with its fix, before anything is fetched."""
     asked = _json_of(runner([str(python), "-c", _ASK_TARGET], env=environment, timeout_s=120))
     if asked.get("torch") is None:
         raise RequestError(

@@ -170,7 +170,7 @@ def _converted(order: ImageOrder) -> ImageOrder:
     if order.definition is None or not is_containerfile(order.definition) or order.source is not None:
         return order
     text = _read(order.definition)
-    from_containerfile(text)  # what cannot be converted is said before anybody is asked for anything
+    from_containerfile(text)  # what cannot be converted is reported before any question is asked
     return msgspec.structs.replace(order, source=parse_source(f"docker://{bases_of(text)[0]}"))
 
 

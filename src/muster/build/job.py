@@ -2,7 +2,7 @@
 
 A job starts with a clean environment, and what a job is given as words or as a script can be read by everybody on the
 cluster. So the few variables that a build needs, and the password, go in a file beside what is built, which only its
-owner can read and the job takes away as soon as it has read it.
+owner can read and the job removes as soon as it has read it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`muster build venv`: a virtual environment, under the modules it will run with, and what it was built with.
 
 A virtual environment knows its own path, so it is built where it will stay; `muster.json` is written last, and a
-directory without it is no finished one.
+directory without it is not finished.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, ru
             say(f"{file}: {note}")
     record = order.directory / RECORD
     if (order.directory / _BUILDING).exists():
-        say(f"{order.directory} was left half-built, and is built anew")
+        say(f"{order.directory} was left half-built: it is built again")
         remove(order.directory)
     if is_up_to_date(order.directory, record, inputs, replace=order.replace):
         say(f"{order.directory} is up to date")

@@ -1,6 +1,6 @@
 """A log of any size: what went wrong first, what only followed, and which network was chosen. Bounded memory.
 
-First is what stands first, not what is said most often: one rank fails, and a thousand then complain of it.
+The first error is the one that stands first, not the most frequent one: one rank fails, and a thousand then complain.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ _IN_ASCII = {"…": "...", "×": "x", "→": "->", "←": "<-", "–": "-", "—
 
 
 def _let_streams_take_any_text() -> None:
-    """Make stdout and stderr spell what their encoding lacks, also a file's name that is no text."""
+    """Make stdout and stderr spell what their encoding lacks, also a file's name that is not text."""
     codecs.register_error("muster-spell", _spell)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -149,7 +149,7 @@ def _spare_typing_extensions() -> None:
     """Let msgspec do with `typing`, which has all that it wants since Python 3.11.
 
     It prefers typing_extensions where that is installed (torch brings it), and its import costs a launch as much as
-    all modules of ours: 7 ms of 77, on two cores.
+    all modules of Muster: 7 ms of 77, on two cores.
     """
     if "typing_extensions" in sys.modules or "msgspec" in sys.modules:
         return
@@ -205,7 +205,7 @@ def _explain(error: Exception) -> int:
 
     where = traceback.extract_tb(error.__traceback__)[-1]
     print_error(
-        f"a bug of ours: {type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})",
+        f"a bug in Muster: {type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})",
         "please report it; MUSTER_TRACEBACK=1 shows where it came from",
     )
     if os.environ.get("MUSTER_TRACEBACK"):

@@ -179,7 +179,7 @@ class Progress:
         self.began = False
 
     def show(self, record: object) -> None:
-        """One more record; what is no row is told in a few words."""
+        """Take one more record; a record that is not a row is shown in a few words."""
         if self.quiet:
             return
         from muster.bench.results import Pairs, Probe, Row
@@ -399,20 +399,20 @@ Status 0: nothing is broken; 1: something is, or the series was cut short.""",
             often=True,
             metavar="LIST",
             group=_MEASURED,
-            help="all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv; all if not given",
+            help="all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send_recv (default: all)",
         ),
         option(
             "--sizes",
             often=True,
             metavar="SIZES",
             group=_MEASURED,
-            help="8B..16GiB by powers of two (up to 64MiB on CPUs) if not given; or a list: 1MiB,64MiB",
+            help="a range in powers of two, or a list: 1MiB,64MiB (default: 8B..16GiB, on CPUs up to 64MiB)",
         ),
         option(
             "--dtype",
             metavar="LIST",
             group=_MEASURED,
-            help="float32 if not given, float16, bfloat16, float64, int8, int32, int64",
+            help="type of element: float32 (default), float16, bfloat16, float64, int8, int32, int64",
         ),
         option(
             "--place",
@@ -438,7 +438,11 @@ Status 0: nothing is broken; 1: something is, or the series was cut short.""",
             help="rounds of disjoint pairs of nodes; all: every node with every other",
         ),
         option(
-            "--pair-size", metavar="SIZE", default="16MiB", group=_MEASURED, help="what a rank sends in such a round"
+            "--pair-size",
+            metavar="SIZE",
+            default="16MiB",
+            group=_MEASURED,
+            help="how much each rank sends in such a round",
         ),
         option(
             "--trials",
@@ -446,7 +450,7 @@ Status 0: nothing is broken; 1: something is, or the series was cut short.""",
             parse=parse_count(1, 1000),
             default=7,
             group=_MEASURED,
-            help="trials of each row, whose median counts",
+            help="trials of each row; their median counts",
         ),
         option(
             "--iterations",
@@ -454,7 +458,7 @@ Status 0: nothing is broken; 1: something is, or the series was cut short.""",
             parse=parse_count(1, 1000),
             default=20,
             group=_MEASURED,
-            help="runs back to back in a trial, at most",
+            help="most runs back to back in one trial",
         ),
         option(
             "--storage",
@@ -466,19 +470,19 @@ Status 0: nothing is broken; 1: something is, or the series was cut short.""",
         JSON,
         option("--plot", metavar="FILE", group=_AFTERWARDS, help="a picture: .png, .svg or .pdf (needs matplotlib)"),
         option("--html", often=True, metavar="FILE", group=_AFTERWARDS, help="one page that opens without a network"),
-        option("--log", metavar="FILE", group=_AFTERWARDS, help="keep the lines of the ranks; --read takes them"),
+        option("--log", metavar="FILE", group=_AFTERWARDS, help="keep the lines of the ranks, for --read"),
         option(
             "--read",
             metavar="FILE",
             group=_AFTERWARDS,
-            help="run nothing: judge what a log, or a run directory of --submit, holds",
+            help="run nothing; judge a log, or a run directory of --submit",
         ),
         option("--compare", often=True, group=_AFTERWARDS, help="judge against the history"),
         option(
             "--history",
             metavar="FILE",
             group=_AFTERWARDS,
-            help="another history than the one in your state directory",
+            help="history file (default: the one in your state directory)",
         ),
         option("--no-history", group=_AFTERWARDS, help="do not add this run to the history"),
         option("--submit", often=True, group=_AFTERWARDS, help="queue the whole series; prints the job id"),

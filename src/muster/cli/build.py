@@ -292,8 +292,8 @@ _OFFLINE = option("--offline", group="output", help="take packages from the whee
 _GPU_KINDS = ("cpu", *KINDS)
 _SAID_KINDS = f"{', '.join(_GPU_KINDS[:-1])} or {_GPU_KINDS[-1]}"
 _BUILDING = (
-    option("--cache", metavar="DIR", parse=Path, group="output", help="where what is fetched is kept"),
-    option("--replace", group="output", help="replace what is there with the new one, once it is proved"),
+    option("--cache", metavar="DIR", parse=Path, group="output", help="folder for fetched files"),
+    option("--replace", group="output", help="replace the old one by the new one, once it is proved"),
     option("--job", group="output", help="build in a job of one node, with the site's queue and time"),
     option(
         "--job-option",
@@ -318,7 +318,7 @@ _IMAGE = Command(
             parse=Path,
             required=True,
             group="output",
-            help="what is made: X.sif, X.sqsh or a directory",
+            help="the image to make: X.sif, X.sqsh or a directory",
         ),
         option(
             "--from",
@@ -368,7 +368,7 @@ _IMAGE = Command(
             "--login",
             metavar="USER",
             group="output",
-            help="user of the registry; if not given, what docker login has kept",
+            help="user of the registry (default: what docker login has kept)",
         ),
         option("--password-env", metavar="NAME", group="output", help="the variable that holds the password"),
         option("--password-stdin", group="output", help="read the password from stdin"),
@@ -384,7 +384,7 @@ _VENV = Command(
     least=1,
     most=1,
     options=(
-        option("--python", metavar="P", default="python3", group="output", help="the Python that it is made with"),
+        option("--python", metavar="P", default="python3", group="output", help="the Python of the environment"),
         option("--requirements", metavar="FILE", parse=Path, repeated=True, group="output", help="what to install"),
         option("--module", metavar="NAME", repeated=True, group="output", help="a module to load first"),
         option("--module-use", metavar="DIR", repeated=True, group="output", help="a directory with more modules"),
@@ -393,14 +393,14 @@ _VENV = Command(
             metavar="NAME",
             repeated=True,
             group="output",
-            help="software that is compiled against what is there: horovod",
+            help="software to compile against the modules and torch here: horovod",
         ),
         option(
             "--nccl",
             metavar="DIR",
             parse=Path,
             group="output",
-            help="the NCCL to compile against, if not the modules'",
+            help="the NCCL to compile against (default: the modules')",
         ),
         option(
             "--gpu-kind",
@@ -413,7 +413,7 @@ _VENV = Command(
             "--site",
             metavar="SITE",
             group="output",
-            help="the site whose modules are loaded first; detected if not given",
+            help="the site whose modules are loaded first (default: detected)",
         ),
         _WHEELHOUSE,
         _OFFLINE,
@@ -440,7 +440,7 @@ _LOCK = Command(
             metavar="LOCK",
             parse=Path,
             group="output",
-            help="where the lock goes; if not given, the file is only judged",
+            help="file for the lock (default: none, the file is only judged)",
         ),
         option("--wheelhouse", metavar="DIR", parse=Path, group="output", help="fetch the wheels too"),
         option(
@@ -466,8 +466,10 @@ _LOCK = Command(
             group="output",
             help="of a conda file: the environment that conda has made of it",
         ),
-        option("--find-links", metavar="DIR", parse=Path, group="output", help="wheels that are here already"),
-        option("--offline", group="output", help="look nowhere but in --find-links"),
+        option(
+            "--find-links", metavar="DIR", parse=Path, group="output", help="folder with wheels that are here already"
+        ),
+        option("--offline", group="output", help="look only in --find-links"),
         JSON,
     ),
     examples=("muster build lock --requirements r.txt -o lock.txt --wheelhouse wheels",),

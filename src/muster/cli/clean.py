@@ -131,11 +131,13 @@ directory is gone, rank libraries that no environment uses, secrets that no job 
 
 What a job that waits or runs needs stays.""",
     options=(
-        option("--older", metavar="AGE", parse=_older, help="run directories as old as this: 30d (the default), 12h"),
+        option("--older", metavar="AGE", parse=_older, help="least age of run directories: 30d (default), 12h"),
         option("--dry-run", help="only list"),
         option("--yes", help="remove without asking"),
-        option("--with-results", help="also run directories that hold files of the job's own"),
-        option("--other-clusters", help="also what jobs of clusters left that cannot be asked from here"),
+        option("--with-results", help="also remove run directories that hold results of the job"),
+        option(
+            "--other-clusters", help="also remove what jobs of other clusters left, which cannot be asked from here"
+        ),
         JSON,
     ),
 )

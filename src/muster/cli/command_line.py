@@ -31,8 +31,10 @@ __all__ = [
 ]
 
 JSON = option("--json", help="one JSON document with stable keys", group="output")
-QUIET = option("--quiet", help="only warnings, no progress", group="output")
-VERBOSE = option("--verbose", help="say where it runs and why, and which launcher was chosen", group="output")
+QUIET = option("--quiet", help="show warnings only, no progress", group="output")
+VERBOSE = option(
+    "--verbose", help="report where the command runs and why, and which launcher was chosen", group="output"
+)
 HELP = option("-h", "--help", help="show this page", group="output")
 
 

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 _FAULT_WORDS = {
     "kill-node": ("H", "the host and all that runs on it end at once"),
-    "cut-link": ("H", "its packets vanish"),
+    "cut-link": ("H", "the host's packets are lost"),
     "slow-link": ("H RATE", "RATE in both directions, as tc writes it: 10mbit"),
     "pause-node": ("H", "every process of the host is stopped; its kernel goes on answering"),
-    "fill-tmp": ("H", "its /tmp has no byte left"),
+    "fill-tmp": ("H", "the host's /tmp is full"),
     "stop-controller": ("", "slurmctld takes connections and never answers"),
-    "restore": ("[H|controller|all]", "undo whatever holds there (default: all); returns when Slurm uses it again"),
+    "restore": (
+        "[H|controller|all]",
+        "undo all faults of a host (default: of all hosts); returns when Slurm uses it again",
+    ),
 }
 _FAULTS = "faults:\n" + "\n".join(f"  {f'{word} {takes}':<30}{does}" for word, (takes, does) in _FAULT_WORDS.items())
 
@@ -153,12 +156,12 @@ def _name_option(name: str) -> str:
 _NAME = option("--name", metavar="LAB", default="lab", group="output", help="which lab")
 _PLACE = (
     _NAME,
-    option("--host", metavar="H", group="output", help="the host; the controller's, login, if not given"),
+    option("--host", metavar="H", group="output", help="the host (default: login, the host of the controller)"),
     option(
         "--user",
         metavar="U",
         group="output",
-        help="an ordinary user of the lab, whom Slurm's rules bind; root if not given",
+        help="an ordinary user of the lab, to whom Slurm's limits apply (default: root)",
     ),
 )
 COMMAND = Command(
@@ -210,7 +213,7 @@ A private, real Slurm cluster of virtual hosts on this machine, in seconds, with
                     group="output",
                     help="size of each host's own /tmp, in memory (256M)",
                 ),
-                option("--partition", metavar="SPEC", repeated=True, group="output", help="a partition, see below"),
+                option("--partition", metavar="SPEC", repeated=True, group="output", help="a partition; see below"),
                 option("--accounting", group="output", help="accounts, QOS, limits and sacct, on a real database"),
                 option(
                     "--slurm",
@@ -219,12 +222,12 @@ A private, real Slurm cluster of virtual hosts on this machine, in seconds, with
                     group="output",
                     help=f"which Slurm: {', '.join(SLURM_VERSIONS)}",
                 ),
-                option("--internet", group="output", help="its hosts reach what this machine reaches"),
+                option("--internet", group="output", help="let the hosts reach what this machine reaches"),
                 option(
                     "--like",
                     metavar="SITE",
                     group="output",
-                    help="queues, nodes, accounts and rules of a site's profile",
+                    help="take queues, nodes, accounts and rules from a site's profile",
                 ),
                 JSON,
             ),
@@ -256,7 +259,7 @@ A private, real Slurm cluster of virtual hosts on this machine, in seconds, with
         Command(
             name="lab fault",
             start=_fault,
-            summary="Break something for real, or undo it.",
+            summary="Break a part of the lab for real, or repair it.",
             operands="FAULT [H…]",
             least=1,
             most=None,

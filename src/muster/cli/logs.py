@@ -81,7 +81,7 @@ def _shown(case: Case) -> str:
 
 
 def _asked(slurm: Scheduler, asked: str) -> Answer:
-    """What Slurm says; of a job of ours, its silence is no obstacle."""
+    """Return what Slurm knows of the job; for a job of Muster's the answer may be missing."""
     from muster.errors import MachineLacks, NoSlurm
     from muster.follow.scheduler import Answer
 
@@ -108,7 +108,7 @@ def _output(case: Case, attempt: int | None = None) -> JobOutput:
 
 
 def _refuse_closed(case: Case) -> None:
-    """Silence is no answer where the output may be there, and may not be read."""
+    """Refuse with a reason where the output may exist but cannot be read."""
     from muster.follow.find_output import closed_output
 
     closed = None if case.run is not None else closed_output(case.job)
@@ -192,15 +192,17 @@ COMMAND = Command(
 Print what the ranks of a job wrote, each line behind its rank: "3: …". A single rank's lines are as it wrote them.
 The files of one of Muster's jobs are read also while Slurm is silent.""",
     options=(
-        option("-f", "--follow", help="go on until the job has ended; the status is the job's own", group="output"),
+        option(
+            "-f", "--follow", help="follow the output until the job has ended, and exit with its status", group="output"
+        ),
         option(
             "--attempt",
             metavar="N",
             parse=_attempt,
-            help="this run of a job that was put back into the queue; the last if not given",
+            help="one run of a job that was put back into the queue (default: the last)",
             group="output",
         ),
-        option("--rank", metavar="R", parse=_rank, help="this rank only", group="output"),
+        option("--rank", metavar="R", parse=_rank, help="only this rank", group="output"),
         option("--json", help='one JSON object per line: {"rank": R or null, "text": "…"}', group="output"),
     ),
     operands="JOB",

@@ -22,7 +22,7 @@ def main(words: Words) -> int:
     plan = plan_for(request, facts, words.launch.typed, engine=Engine.HERE if request.here else Engine.SLURM)
     warn(plan.notes, quiet=words.quiet)
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # words that are no UTF-8 keep their bytes in the script
+        sys.stdout.reconfigure(errors="surrogateescape")  # words that are not UTF-8 keep their bytes in the script
     print(forms[form](plan), end="")
     return 0
 

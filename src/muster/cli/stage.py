@@ -50,7 +50,7 @@ Bring a folder or file to the nodes of the allocation this is typed in, and prin
 
 It is packed once; each node sends its share of it to the others, verifies what it gets by its hash and unpacks it while
 it comes. It stays there: the next job on that node finds it, unless the original has changed. Where a node cannot take
-it, the place that is printed is the shared one, for all nodes, and the reason is said. `muster run` and `muster submit`
+it, the printed path is the shared one, for all nodes, and a warning gives the reason. `muster run` and `muster submit`
 do the same with --stage DATA and --stage-env, and show the copy to the ranks under the name of the original.""",
     operands="PATH",
     most=1,
@@ -60,21 +60,21 @@ do the same with --stage DATA and --stage-env, and show the copy to the ranks un
             metavar="DIR",
             parse=Path,
             group="output",
-            help="a folder of the nodes' own; if not given, one in /tmp",
+            help="a folder on the nodes' own disks (default: one in /tmp)",
         ),
         option(
             "--cache",
             metavar="DIR",
             parse=Path,
             group="output",
-            help="where the archive is kept; if not given, .muster-stage beside PATH",
+            help="where the archive is kept (default: .muster-stage beside PATH)",
         ),
         option(
             "--clean",
             metavar="DAYS",
             parse=parse_count(0, 36_500),
             group="output",
-            help="instead: remove from the nodes what no job has used for so many days",
+            help="stage nothing; remove copies from the nodes that no job has used for so many days",
         ),
         JSON,
         QUIET,

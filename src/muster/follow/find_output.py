@@ -18,7 +18,7 @@ __all__ = ["closed_output", "find_output"]
 
 
 def find_output(job: Job | None, run: Run | None, asked: str = "", attempt: int | None = None) -> JobOutput | None:
-    """The output of a job: of one of ours whether Slurm knows it or not; None where nobody says where it lies.
+    """Return the output of a job, for Muster's jobs even if Slurm has forgotten them; None if its place is unknown.
 
     `asked` is its id as it was typed: of an array that Slurm has forgotten it alone names the task.
     """
@@ -51,7 +51,7 @@ def closed_output(job: Job | None) -> Path | None:
 
 
 def _moved(run: Run, job: Job | None) -> Iterator[Path]:
-    """The files that -o and -e of a run of ours named."""
+    """Return the files that -o and -e of a run of Muster's named."""
     try:
         plan = json.loads((run.directory / "plan.json").read_text(encoding="utf-8"))
         folder = Path(plan["working_directory"])
@@ -63,7 +63,7 @@ def _moved(run: Run, job: Job | None) -> Iterator[Path]:
 
 
 def _matching(pattern: str, job_id: str, job: Job | None) -> list[Path]:
-    """The files there are now; letters that nobody knows stand for anything."""
+    """The files there are now; unknown letters stand for anything."""
     found = glob(glob_of(pattern, _letters(job_id, job)))  # noqa: PTH207  # the pattern is absolute
     return [path for each in sorted(found) if (path := Path(each)).is_file()]
 

@@ -56,7 +56,7 @@ def _of_srun(texts: Sequence[Iterable[str]], launcher: Launcher | None) -> Failu
 
 
 class _Unlabelled(msgspec.Struct, frozen=True):
-    """The lines of a file that are no rank's own: a launcher's report stands among them."""
+    """Return the lines of a file that no rank wrote: a launcher's report stands among them."""
 
     file: LogFile
 
@@ -65,12 +65,12 @@ class _Unlabelled(msgspec.Struct, frozen=True):
 
 
 def _is_report(line: Line) -> bool:
-    """Whether it is no rank's own: it has no label, or the shell around the rank wrote it."""
+    """Return whether no rank wrote the line: it has no label, or the shell around the rank wrote it."""
     return not line.labelled or line.text.startswith(b"muster: rank ")
 
 
 def _lines(file: LogFile) -> Iterator[str]:
-    """The lines of the file's last part without the labels of ranks, whose own words are no report of a launcher."""
+    """The lines of the file's last part without the labels of ranks, whose own words are not a report of a launcher."""
     try:
         with Path(file.path).open("rb") as stream:
             for raw in lines_at_end(file, stream):

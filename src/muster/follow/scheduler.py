@@ -44,7 +44,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     jobs: tuple[Job, ...]
     missing: tuple[str, ...] = ()
-    """Ids that nobody knows (any more)."""
+    """Ids that are not known (any more)."""
 
     silent: bool = False
     """The controller did not answer; what is here comes from accounting."""

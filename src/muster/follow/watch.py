@@ -1,6 +1,6 @@
 """The output of a job: which files it lies in, which rank a line is of, and how it is followed while it grows.
 
-Nothing here asks the scheduler. Lines are bytes: a rank may write what is no text. A line of several ranks' output
+Nothing here asks the scheduler. Lines are bytes: a rank may write anything. A line of several ranks' output
 begins with its label: srun's and torchrun's "3: ", Open MPI's "[1,3]<stdout>:", MPICH's "[3] ".
 """
 
@@ -96,7 +96,7 @@ class JobOutput(msgspec.Struct, frozen=True):
     """Whether each rank has a file of its own, NODE.RANK.log."""
 
     launcher: str | None = None
-    """What started the ranks, of a run of ours."""
+    """What started the ranks, for a run of Muster's."""
 
     attempt: int | None = None
     """Which run of a job that was put back into the queue; None: the last there is."""
@@ -136,15 +136,13 @@ class JobOutput(msgspec.Struct, frozen=True):
         if self.ranks is not None and not 0 <= rank < self.ranks:
             raise RequestError(f"the job has no rank {rank}", hint=f"its ranks are 0 to {self.ranks - 1}")
         if not self.labelled and not self.a_file_each and self.ranks != 1:
-            raise RequestError(
-                "the lines of this job carry no rank", hint="leave --no-label away when it is submitted again"
-            )
+            raise RequestError("the lines of this job carry no rank", hint="omit --no-label when it is submitted again")
 
 
 def output_of_run(
     directory: Path, moved: Sequence[Path] = (), task: str | None = None, attempt: int | None = None
 ) -> JobOutput:
-    """The output of a run of ours, as its plan says; `moved` are the files that its -o and -e named.
+    """Return the output of a run of Muster's, as its plan says; `moved` are the files that its -o and -e named.
 
     `task` is one of an array: it has a directory of its own. Without it all of them are shown.
     """
@@ -180,7 +178,7 @@ class _Open(msgspec.Struct):
 class Follower(msgspec.Struct):
     """Reads what is new in a job's output, file by file: whole lines, in order within a file, nothing twice.
 
-    A file that was made anew or cut (a job that was requeued) is read from its beginning again.
+    A file that was made again or cut (a job that was requeued) is read from its beginning.
     """
 
     output: JobOutput

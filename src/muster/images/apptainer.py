@@ -1,5 +1,5 @@
 """Apptainer and SingularityCE: a program around the command. The wire-up is done before it starts, so the image
-needs no sh, no Python and nothing of ours; under torchrun the agent is that command, and its ranks need sh.
+needs no sh, no Python and nothing of Muster; under torchrun the agent is that command, and its ranks need sh.
 """
 
 from __future__ import annotations

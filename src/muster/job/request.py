@@ -1,6 +1,6 @@
 """The request: what a person asks for. One field is one option, one key of the settings files, one help line.
 
-The field's default is what holds when nobody says anything; `None` means "the site or the arithmetic decides".
+The field's default is what holds without a request; `None` means "the site or the arithmetic decides".
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="N",
             parse=parse_count(0, 1024),
             often=True,
-            help="logical GPUs of each node; 0: none",
+            help="GPUs on each node, as Slurm counts them; 0: none",
         ),
     ] = None
     ntasks_per_node: Annotated[
@@ -77,11 +77,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="N",
             parse=parse_count(1, 65_533),
             often=True,
-            help="ranks of each node; one per GPU if not given",
+            help="ranks on each node (default: one for each GPU)",
         ),
     ] = None
     cpus_per_task: Annotated[
-        int | None, option("-c", "--cpus-per-task", metavar="N", parse=parse_count(1, 65_533), help="CPUs of each rank")
+        int | None,
+        option("-c", "--cpus-per-task", metavar="N", parse=parse_count(1, 65_533), help="CPUs for each rank"),
     ] = None
     gres: Annotated[
         str | None, option("--gres", metavar="LIST", help="generic resources as Slurm spells them: gpu:volta:2")
@@ -93,15 +94,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         str | None, option("-p", "--partition", metavar="NAME", directive="partition", often=True, help="partition")
     ] = None
     qos: Annotated[str | None, option("-q", "--qos", metavar="NAME", directive="qos", help="quality of service")] = None
-    trial: Annotated[bool, option("--trial", help="a short trial: the site's queue for them, where it has one")] = False
+    trial: Annotated[
+        bool, option("--trial", help="a short trial: it goes to the site's queue for trials, if there is one")
+    ] = False
     constraint: Annotated[
-        str | None, option("-C", "--constraint", metavar="LIST", directive="constraint", help="node features")
+        str | None,
+        option("-C", "--constraint", metavar="LIST", directive="constraint", help="features that the nodes must have"),
     ] = None
     nodelist: Annotated[
-        str | None, option("-w", "--nodelist", metavar="LIST", directive="nodelist", help="these nodes")
+        str | None,
+        option("-w", "--nodelist", metavar="LIST", directive="nodelist", help="nodes that the job has to get"),
     ] = None
     exclude: Annotated[
-        str | None, option("-x", "--exclude", metavar="LIST", directive="exclude", help="not these nodes")
+        str | None,
+        option("-x", "--exclude", metavar="LIST", directive="exclude", help="nodes that the job must not get"),
     ] = None
     mem: Annotated[
         Memory | None,
@@ -134,10 +140,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     output: Annotated[
         str | None,
-        option("-o", "--output", metavar="FILE", group="the job", help="where the output goes; %%x name, %%j id"),
+        option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            group="the job",
+            help="file for the output; %%x is the job's name, %%j its id",
+        ),
     ] = None
     error: Annotated[
-        str | None, option("-e", "--error", metavar="FILE", group="the job", help="where the errors go")
+        str | None, option("-e", "--error", metavar="FILE", group="the job", help="file for the errors")
     ] = None
     chdir: Annotated[
         str | None, option("-D", "--chdir", metavar="DIR", group="the job", help="working directory of the ranks")
@@ -147,7 +159,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         option(
             "--snapshot",
             group="the job",
-            help="run the job from a copy of the project as it is now, without what git ignores",
+            help="run the job from a copy of the project as it is now, without the files that git ignores",
         ),
     ] = False
     requeue: Annotated[
@@ -156,7 +168,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--requeue",
             directive="requeue",
             group="the job",
-            help="run the job again when a node fails or it is preempted; each run keeps its own logs",
+            help="run the job again when a node fails or the job is preempted; each run keeps its own logs",
         ),
     ] = False
     hang: Annotated[
@@ -205,7 +217,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     ] = "auto"
     mpi: Annotated[
         str | None,
-        option("--mpi", metavar="TYPE", group="how ranks start", help="process management for srun: pmi2, pmix, none"),
+        option(
+            "--mpi",
+            metavar="TYPE",
+            group="how ranks start",
+            help="PMI by which srun starts ranks of MPI: pmi2, pmix, none",
+        ),
     ] = None
     wireup: Annotated[
         str | None,
@@ -214,7 +231,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="METHOD",
             group="how ranks start",
             choices=WIREUPS,
-            help="how muster.world() finds out which rank it is: " + ", ".join(WIREUPS),
+            help="the method by which muster.world() finds its rank: " + ", ".join(WIREUPS),
         ),
     ] = None
     visibility: Annotated[
@@ -224,7 +241,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="HOW",
             group="how ranks start",
             choices=("all", "one"),
-            help="all: every rank sees all GPUs of its node; one: its own alone (set_device(LOCAL_RANK) then fails)",
+            help="all: every rank sees all GPUs of its node; one: only its own (set_device(LOCAL_RANK) then fails)",
         ),
     ] = None
     node_prologue: Annotated[
@@ -233,7 +250,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--node-prologue",
             metavar="COMMAND",
             group="how ranks start",
-            help="run once on every node before its ranks; split as a shell splits words",
+            help="command that runs once on every node before its ranks; split as a shell splits words",
         ),
     ] = None
     check: Annotated[
@@ -241,7 +258,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         option(
             "--check",
             group="how ranks start",
-            help="look at the nodes and the network between them first (seconds); if one is broken, the run ends",
+            help="check the nodes and the network between them first (seconds); if one is broken, the run ends",
         ),
     ] = False
     master_addr: Annotated[
@@ -251,12 +268,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="HOST",
             parse=parse_host,
             group="how ranks start",
-            help="address of rank 0 instead of its node's name",
+            help="address of the host of rank 0 (default: the host's name)",
         ),
     ] = None
     master_port: Annotated[
         int | None,
-        option("--master-port", metavar="PORT", parse=parse_port, group="how ranks start", help="port of rank 0"),
+        option(
+            "--master-port",
+            metavar="PORT",
+            parse=parse_port,
+            group="how ranks start",
+            help="port of the meeting point (default: a free one)",
+        ),
     ] = None
     port_range: Annotated[
         tuple[int, int] | None,
@@ -265,7 +288,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="LOW-HIGH",
             parse=parse_port_range,
             group="how ranks start",
-            help="ports a firewall lets through",
+            help="ports that a firewall lets through: 20000-21000",
         ),
     ] = None
     grace: Annotated[
@@ -275,7 +298,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="SECONDS",
             parse=parse_count(1, 86_400),
             group="how ranks start",
-            help="time between asking the other ranks to end and killing them (10)",
+            help="time between asking the other ranks to end and killing them (default: 10)",
         ),
     ] = 10
 
@@ -307,7 +330,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             parse=parse_assignment,
             repeated=True,
             group="environment",
-            help="set a variable in every rank; KEY alone passes yours on; "
+            help="set a variable in every rank; KEY alone passes your value on; "
             "{job_id}, {run_dir}, {node_tmp} are filled in",
         ),
     ] = ()
@@ -329,7 +352,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="HOW",
             group="environment",
             choices=("NONE", "ALL"),
-            help="NONE: the ranks get what the plan shows; ALL: your whole environment",
+            help="NONE: the ranks get the variables that the plan shows; ALL: your whole environment",
         ),
     ] = "NONE"
     module: Annotated[
@@ -348,7 +371,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--stack",
             metavar="NAME",
             group="environment",
-            help="software stack, by its name in the site's profile; if not given, it follows from --image and --srun",
+            help="software stack, by its name in the site's profile (default: it follows from --image and --srun)",
         ),
     ] = None
     workload: Annotated[
@@ -358,7 +381,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="NAME",
             repeated=True,
             group="environment",
-            help="settings of the site for some programs only, by their name there; muster site show lists them",
+            help="settings of the site that only some programs need, by name; muster site show lists them",
         ),
     ] = ()
     venv: Annotated[
@@ -368,7 +391,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="DIR",
             often=True,
             group="environment",
-            help="virtual environment; the active one if not given; none: without one",
+            help="virtual environment (default: the active one); none: without one",
         ),
     ] = None
     conda: Annotated[
@@ -406,7 +429,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--engine",
             metavar="NAME",
             group="environment",
-            help=f"container engine: {', '.join(engines_in_options())}; the site's if not given",
+            help=f"container engine: {', '.join(engines_in_options())}; default: the site's",
         ),
     ] = None
     bind: Annotated[
@@ -416,7 +439,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="SRC[:DST[:ro]]",
             repeated=True,
             group="environment",
-            help="let the image see a path of the host",
+            help="make a path of the host visible in the image",
         ),
     ] = ()
 
@@ -444,12 +467,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--stage-out",
             metavar="DIR",
             group="staging",
-            help="what ranks write to DIR stays on their node's disk, and is copied to DIR when they end",
+            help="folder for results: they stay on the nodes' disks until the ranks end, and are then copied to DIR",
         ),
     ] = None
 
     site: Annotated[
-        str | None, option("--site", metavar="SITE", group="where", help="site profile; detected if not given")
+        str | None, option("--site", metavar="SITE", group="where", help="site profile (default: detected)")
     ] = None
     site_set: Annotated[
         tuple[str, ...],
@@ -459,7 +482,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             parse=parse_site_fact,
             repeated=True,
             group="where",
-            help="another value of the site's profile, for this command: memory.mem=400G",
+            help="another value for a key of the site's profile, in this command only: memory.mem=400G",
         ),
     ] = ()
     facts: Annotated[
@@ -468,13 +491,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--facts",
             metavar="FILE",
             group="where",
-            help="plan for the cluster that this file describes, instead of the one here",
+            help="plan for the cluster that this file describes, not for this one",
         ),
     ] = None
-    here: Annotated[bool, option("--here", group="where", often=True, help="on this machine, without Slurm")] = False
+    here: Annotated[bool, option("--here", group="where", often=True, help="run on this machine, without Slurm")] = (
+        False
+    )
     no_label: Annotated[bool, option("--no-label", group="where", help="do not put the rank before each line")] = False
     per_rank_files: Annotated[
-        bool, option("--per-rank-files", group="where", help="one output file for each rank, not for each node")
+        bool, option("--per-rank-files", group="where", help="one output file for each rank, not one for each node")
     ] = False
 
     def origin(self, name: str) -> str:

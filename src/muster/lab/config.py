@@ -136,7 +136,7 @@ def gres_conf(spec: LabSpec) -> str:
         if group.gpus:
             kind = "" if group.gpu_type is None else f" Type={group.gpu_type}"
             devices = paths.DEVICES / (f"nvidia[0-{group.gpus - 1}]" if group.gpus > 1 else "nvidia0")
-            # Slurm itself would set the variable anew in every task, whatever stands before srun.
+            # Slurm itself would set the variable again in every task, whatever stands before srun.
             flags = " Flags=no_gpu_env" if spec.cuts_gpus else ""
             lines.append(f"NodeName={compress(group.names)} Name=gpu{kind} File={devices}{flags}\n")
     return "".join(lines)

@@ -49,7 +49,7 @@ def inside(pid: int, function: Callable[[], Any], *, kinds: Namespace = EVERY_KI
     raise _ERRORS[reply["kind"]](*reply["said"])
 
 
-# Which errors keep their kind on the way out of the lab; what is none of these is a bug of ours.
+# Which errors keep their kind on the way out of the lab; any other error is a bug in Muster.
 _ERRORS: dict[str, Callable[..., Exception]] = {"request": RequestError, "site": SiteError, "bug": RuntimeError}
 
 

@@ -1,6 +1,6 @@
 """Real faults on a lab's hosts, and what undoes them. Runs inside the lab's world.
 
-Nothing is written down about a fault: what holds on a host is asked of the kernel, so `restore` mends what is there.
+Nothing is written down about a fault: `restore` asks the kernel what holds on a host, and repairs that.
 """
 
 from __future__ import annotations

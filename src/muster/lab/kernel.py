@@ -109,7 +109,7 @@ def mount(
 
 
 def unmount(target: str | os.PathLike[str]) -> None:
-    """Take away what is mounted last at `target`, and all that is mounted below it."""
+    """Unmount what is mounted last at `target`, and all that is mounted below it."""
     _call("umount2", os.fsencode(target), ctypes.c_int(_DETACH), about=os.fspath(target))
 
 

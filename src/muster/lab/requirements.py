@@ -1,4 +1,4 @@
-"""What a machine must have for a lab, and the command that mends what is missing."""
+"""What a machine must have for a lab, and the command that installs what is missing."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def _draft_prefix(version: str) -> str:
 
 @contextmanager
 def _alone(cache: Path, version: str, say: Say) -> Iterator[None]:
-    """One process at a time makes a version; what a killed one left behind is cleared away."""
+    """One process at a time makes a version; the rest of a killed one is removed."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f".{version}.lock").open("w") as lock:
         try:

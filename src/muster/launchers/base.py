@@ -112,7 +112,7 @@ class Launcher(ABC):
     """The sentence and the hint where it was asked for and does not work."""
 
     chosen_because: str = ""
-    """The reason where nobody asked for it."""
+    """The reason where it was not asked for."""
 
     labels_lines: bool = True
     """Whether it puts the rank before each line, where that is asked for."""

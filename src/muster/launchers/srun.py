@@ -17,7 +17,7 @@ _OUTPUT_FILES = {
 
 
 def step_flags(plan: Plan, *, tasks_per_node: str, cpus: str | None, label: bool) -> tuple[Flag, ...]:
-    """The flags that every step of ours has; sizes are shell text because the job says how large it is."""
+    """Return the flags of every step of Muster's; sizes are shell text because the job knows how large it is."""
     flags = [
         Flag(Fragment('--nodes="$muster_nodes"'), Reason("the nodes of this step; Slurm says how many were granted")),
         Flag(

@@ -49,7 +49,7 @@ class _Grammar(msgspec.Struct, frozen=True):
     """Options that take the next two words."""
 
     words_before: int = 0
-    """Words that are no option and stand before the command: an image, a sub-command."""
+    """Words that are not options and stand before the command: an image, a sub-command."""
 
 
 def _long(names: Sequence[str]) -> frozenset[str]:

@@ -43,7 +43,7 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """One place where a rule is broken; what differs from the rule's own words is said here."""
+    """One place where a rule is broken; what differs from the rule's own text is written here."""
 
     place: Place
     message: str

@@ -34,7 +34,7 @@ def notes_on_command(words: Sequence[str], directory: Path, environment: Mapping
 
 
 def _refuse_file(name: str, path: Path) -> None:
-    """A file of the directory is no program; one with #SBATCH lines is a job of its own."""
+    """Refuse a first word that is a file, not a program; a file with #SBATCH lines is a job script."""
     if not path.is_file():
         return
     try:

@@ -77,7 +77,7 @@ def cpu_flags_needed(venv: Path) -> tuple[str, ...]:
 
 
 def version_of_venv(venv: Path) -> str | None:
-    """3.12; None: this is no virtual environment."""
+    """3.12; None: this is not a virtual environment."""
     version = _python_of(venv)
     return None if version is None else ".".join(version.split(".")[:2])
 

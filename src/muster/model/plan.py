@@ -94,7 +94,7 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """One environment variable of the ranks; `value` None: taken away; `pass_on`: the job's own is kept."""
+    """One environment variable of the ranks; `value` None: unset; `pass_on`: the job's own is kept."""
 
     name: str
     value: Word | None
@@ -184,7 +184,7 @@ class ImageUse(msgspec.Struct, frozen=True):
     """Folder in the image that holds the rank library; None: it has its own."""
 
     asks_for_gpus: bool = False
-    """GPUs are asked for and nobody knows of which kind: the node says it."""
+    """GPUs are asked for, but their kind is not known: the node tells it."""
 
     compare_gpus: str = ""
     """Each node compares its image's torch with these GPUs (cuda, rocm; node: its own); empty: that is done."""

@@ -261,7 +261,7 @@ def _brings_software(request: Request, site: Site) -> bool:
 
 
 def _last_of_each(variables: Iterable[Variable]) -> tuple[Variable, ...]:
-    """One variable of each name: what is said last holds."""
+    """Return one variable of each name: the last one holds."""
     return tuple({each.name: each for each in variables}.values())
 
 

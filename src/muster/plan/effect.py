@@ -124,7 +124,7 @@ def _of_here(request: Request, launcher: Launcher) -> Iterator[tuple[str, str, s
     why = "it is for Slurm, but this run is on this machine without Slurm"
     for field in _WITHOUT_SLURM:
         if _typed(request, field):
-            yield request.origin(field), why, _HERE_HINTS.get(field, "leave it out")
+            yield request.origin(field), why, _HERE_HINTS.get(field, "omit it")
     if _typed(request, "hang") and request.hang:
         yield request.origin("hang"), why, "muster stacks --here shows where the ranks stand"
     if _typed(request, "gres") and "gpu" not in (request.gres or ""):

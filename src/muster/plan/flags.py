@@ -1,4 +1,4 @@
-"""Whole scheduler flags (--sbatch=FLAG): what is an option of ours too is understood, never appended blindly. Pure."""
+"""Whole scheduler flags (--sbatch=FLAG): an option of Muster in them is understood, never appended blindly. Pure."""
 
 from __future__ import annotations
 

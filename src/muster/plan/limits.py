@@ -17,7 +17,7 @@ __all__ = ["check_limits"]
 def check_limits(
     site: Site, request: Request, shape: Shape, launcher: str | None, directives: Sequence[Directive]
 ) -> None:
-    """Refuse what the site's documents say it refuses; every broken rule is said at once."""
+    """Refuse what the site's documents say it refuses; every broken rule is reported at once."""
     header = {each.name: each.value for each in directives}
     broken = list(refusals(site.profile, _ask(request, shape, launcher, header)))
     if broken:

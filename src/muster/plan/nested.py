@@ -114,7 +114,7 @@ class Nested(msgspec.Struct, frozen=True):
     """The launcher that stands in a command."""
 
     ours: str
-    """The launcher of ours that does what it would."""
+    """The launcher of Muster that does the same."""
 
     name: str
     """As a sentence calls it."""
@@ -237,7 +237,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _as_ours(launcher: str, name: str, value: str) -> str | None:
-    """An option of ours, or a variable, that says the same."""
+    """Return the option of Muster, or the variable, that means the same."""
     if launcher.startswith("accelerate") or "accelerate" in launcher:
         variable = _ACCELERATES.get(name) or (name.upper() if name.startswith("fsdp_") else None)
         return variable and f"--env {variable}={value or 'true'}"

@@ -340,7 +340,7 @@ def _without_plugin(site: Site, request: Request, job: Situation) -> Iterator[No
 
 
 def _overruled(site: Site, request: Request, job: Situation) -> Iterator[Note]:
-    """What the user sets or takes away although the job needs it, or beside what must not stand with it."""
+    """Yield what the user sets or unsets although the job needs it, or beside what must not stand with it."""
     given = {each.partition("=")[0]: each for each in request.env}
     for variable in site.profile.environment:
         if not applies(variable, job):

@@ -35,7 +35,7 @@ def make_staging(
     if image.image is not None and not bind_variable:
         raise RequestError(
             f"staged copies are mounted into an image by the script, but {image.engine} cannot be told of them there",
-            hint="leave --stage… away, or --engine apptainer",
+            hint="omit --stage…, or use --engine apptainer",
         )
     seen = facts.staging or StagingFacts()
     things = [*(_environment(request, facts, seen, image, directory) if request.stage_env else ())]

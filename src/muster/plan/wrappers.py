@@ -67,7 +67,7 @@ def unwrapped(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _start_of_command(words: Sequence[str]) -> int:
-    """Where the command of a wrapper begins; 0: this is no wrapper."""
+    """Where the command of a wrapper begins; 0: this is not a wrapper."""
     name = PurePosixPath(words[0]).name
     wrapper = _WRAPPERS.get(name)
     if wrapper is None:

@@ -102,7 +102,7 @@ def _forbidden(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         said_by_memory = (rule.flag, rule.value) == ("mem", "0") and profile.memory.zero_allowed is False
         if rule.flag in flags and rule.value in {None, flags[rule.flag]} and not said_by_memory:
             value = f"={rule.value}" if rule.value else ""
-            hint = f"use {rule.instead}" if rule.instead else "leave it away"
+            hint = f"use {rule.instead}" if rule.instead else "omit it"
             yield Refusal("forbidden-flag", f"--{rule.flag}{value}: {rule.reason}", hint, f"request.forbidden.{number}")
 
 
@@ -224,7 +224,7 @@ def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if ask.mem is None:
         return
     if profile.memory.zero_allowed is False and ask.mem.mib == 0:
-        hint = f"--mem {profile.memory.mem}" if profile.memory.mem else "leave it away"
+        hint = f"--mem {profile.memory.mem}" if profile.memory.mem else "omit it"
         yield Refusal("mem-zero", "--mem=0 is refused here", hint, "memory.zero_allowed")
     found = node_of(profile, ask)
     limit = found[1].memory_usable if found else None

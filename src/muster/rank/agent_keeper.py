@@ -27,12 +27,12 @@ _TELL_S = 0.5
 # A pipe holds 1 MiB at most: more comes from a process that left its rank's group and goes on.
 _MOST_CHUNKS = 64
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-# Of no effect where nobody asked for it: ranks do not notice that one keeper tells all others.
+# Without effect unless it was asked for: ranks do not notice that one keeper tells all others.
 _TOLD = signal.SIGURG
 
 
 class _Out:
-    """One of our two streams; what cannot be written is said once, and the ranks go on."""
+    """One of our two streams; a failed write is reported once, and the ranks go on."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor

@@ -19,7 +19,7 @@ _PREFIXES = (
     *("CCL_", "ZE_"),
 )
 _NAMES = (*VISIBLE, "RES_OPTIONS")
-# Open MPI's own wiring, made anew for each start, and what differs between its ranks by nature: the seats tell that.
+# Open MPI's own wiring, which each start makes again, and what always differs between its ranks: the seats tell that.
 _WIRING = (
     *("OMPI_MCA_ess_", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir", "OMPI_ARGV", "OMPI_COMMAND"),
     *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_NODE_RANK", "OMPI_FILE_LOCATION"),

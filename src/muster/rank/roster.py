@@ -67,7 +67,7 @@ def _local_ranks(members: Sequence[int], places: Sequence[Place], host: str) -> 
 def split(everyone: Sequence[Seat], rank: int, instances: int) -> Tuple[Tuple[Seat, ...], int]:
     """The seats of this rank's world and its number, when the ranks make `instances` worlds of the same size.
 
-    Nodes and local ranks are counted anew; which device a rank has was settled by its seat among all.
+    Nodes and local ranks are counted again; which device a rank has was settled by its seat among all.
     """
     if instances < 1 or len(everyone) % instances:
         raise WireupError(

@@ -47,7 +47,7 @@ _LINGER_S = 5.0
 
 
 def numeric(host: str, port: int) -> str:
-    """The host's address in numbers, IPv4 before IPv6. Raises WireupError for a name that nobody knows."""
+    """The host's address in numbers, IPv4 before IPv6. Raise WireupError for an unknown name."""
     try:  # as bytes: a text would load Python's tables for international names, 3 ms in each rank
         found = socket.getaddrinfo(host.encode("ascii" if host.isascii() else "idna"), port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

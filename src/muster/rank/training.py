@@ -71,7 +71,7 @@ def scale_learning_rate(world: "World", optimizer: Any, warmup_steps: int, rule:
 class Part:
     """One rank's part of a data set's indices: what torch's DataLoader takes as a sampler.
 
-    For training the order is drawn anew for each epoch, the same on every rank, and its beginning is repeated at the
+    For training a new order is drawn for each epoch, the same on every rank, and its beginning is repeated at the
     end until all ranks have as many items. For evaluation each item comes exactly once in the whole world.
     """
 

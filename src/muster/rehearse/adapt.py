@@ -1,4 +1,4 @@
-"""The plan for the site → the plan for a lab like it: what the lab has not is taken out, and said. Pure.
+"""The plan for the site → the plan for a lab like it: what the lab does not have is removed, and reported. Pure.
 
 Nothing is taken out silently: every change has its line under "not shown".
 """
@@ -97,7 +97,7 @@ def few_ranks(plan: Plan, most: int) -> Plan:
     nodes = min(plan.shape.nodes, most)
     per_node = min(plan.shape.ntasks_per_node, max(1, most // nodes))
     flags = [flag for flag in plan.step_flags if not str(flag.word).startswith(("--cpu-bind=", "--gpu-bind="))]
-    hidden = (f"{name}=" for name in VISIBLE)  # where srun itself sets them, only the rank can take them away
+    hidden = (f"{name}=" for name in VISIBLE)  # where srun itself sets them, only the rank can unset them
     return replace(
         plan,
         within=True,

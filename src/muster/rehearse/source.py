@@ -22,7 +22,7 @@ class Insists(msgspec.Struct, frozen=True):
 
 
 def insists(source: str) -> tuple[Insists, ...]:
-    """The lines, in order; none where the text is no Python."""
+    """The lines, in order; none where the text is not Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -147,7 +147,7 @@ def plan_as_text(plan: Plan) -> str:
 def plan_as_json(plan: Plan) -> str:
     """What `plan --as json` prints and the run directory keeps."""
     text = json.dumps({"schema": 1, **_value(plan)}, indent=2, ensure_ascii=False) + "\n"
-    return text.encode(errors="backslashreplace").decode()  # a byte that is no UTF-8 is \\udcXX in JSON, and valid
+    return text.encode(errors="backslashreplace").decode()  # a byte that is not UTF-8 is \\udcXX in JSON, and valid
 
 
 def _value(thing: Any) -> Any:

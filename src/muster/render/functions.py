@@ -11,7 +11,7 @@ _DEFINITION = re.compile(r"^(?P<comment>(?:^#[^\n]*\n)*)(?P<name>muster_[a-z_0-9
 
 
 def functions_in(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the comment of each function, in their order; what is said to a checker is no comment."""
+    """Yield the name and the comment of each function, in their order; a line for a checker is not a comment."""
     for found in _DEFINITION.finditer(text):
         yield found["name"], _sentences(found["comment"])
 

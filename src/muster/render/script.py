@@ -240,7 +240,7 @@ def _chooses_port(plan: Plan, launcher: Launcher) -> bool:
     """Return whether the script looks for a port: none was asked for, Slurm reserves none, and nobody has looked."""
     meeting = plan.rendezvous
     asked = meeting.port is not None or meeting.reserved_ports
-    # Where the step lies on other nodes of its allocation, nobody knows yet on which.
+    # If the step uses only some nodes of its allocation, it is not known yet which ones.
     standing = asked or narrows(plan.step_flags)
     return not standing and plan.engine is Engine.SLURM and launcher.starts_ranks
 

@@ -43,7 +43,7 @@ def node_text() -> str:
 
 def stage_lines(plan: Plan, staging: Staging) -> Iterator[str]:
     """Bring everything; then each copy is used in the place of the shared one."""
-    yield "# Copies on the nodes' own disks; what cannot be staged is said, and the shared one is used."
+    yield "# Copies on the nodes' own disks. If a thing cannot be staged, a warning names it; the shared one is used."
     yield line(("muster_stage_begin", staging.folder, staging.out or "-"))
     for number, thing in enumerate(staging.things, start=1):
         yield from _thing(number, thing, staging)

@@ -138,7 +138,7 @@ def _over(hidden: Head, head: Head) -> Head:
 
 
 def _head_of(path: Path) -> dict[str, Any]:
-    """The keys before the first table, and [detect] if it is the first; the whole file where that is no TOML."""
+    """The keys before the first table, and [detect] if it is the first; the whole file where that is not TOML."""
     text = read_text(path)
     lines = []
     for line in text.splitlines():

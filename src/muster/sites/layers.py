@@ -57,7 +57,7 @@ class Layer(msgspec.Struct, frozen=True, dict=True):
         return lines_of(self.text)
 
     def line(self, path: Path) -> int | None:
-        """The line of this layer's file at which `path` is said."""
+        """Return the line of this layer's file that sets `path`."""
         return line_of(self.lines, path)
 
 

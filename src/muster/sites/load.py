@@ -66,7 +66,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         return {tuple(key.split(".")): Fact(source=fact) if isinstance(fact, str) else fact for key, fact in facts}
 
     def get(self, key: str) -> Any:
-        """The value of a dotted key, as TOML gave it; None where nobody says anything."""
+        """The value of a dotted key, as TOML gave it; None where no layer sets it."""
         value: Any = self.merged.table
         for part in self._path(key):
             try:
@@ -110,7 +110,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         return path
 
     def _fact(self, path: Path, kind: str) -> Fact | None:
-        """The closest fact of the same kind of layer: a document of ours says nothing of what a user wrote."""
+        """The closest fact of the same kind of layer: a bundled document does not speak of what a user wrote."""
         words = tuple(str(part) for part in path if not isinstance(part, int))
         for length in range(len(words), 0, -1):
             fact = self._facts.get(words[:length])
@@ -176,7 +176,7 @@ def _profile_of(merged: Merged, layers: Sequence[Layer]) -> Profile:
         try:
             return msgspec.convert(merged.table, Profile)
         except msgspec.ValidationError:
-            pass  # a file of ours that somebody has edited
+            pass  # a bundled file that somebody has edited
     from muster.sites.consistency import check
 
     return check(merged, layers)

@@ -111,7 +111,7 @@ class Source(_Part, frozen=True, kw_only=True):
     """Day on which the profile was last compared with that copy."""
 
     trust: Literal["D", "V", "T"]
-    """D: the site's own documentation; V: vendor or site staff; T: third party. Unverified is no trust."""
+    """D: the site's own documentation; V: vendor or site staff; T: third party. Unverified facts have no trust."""
 
 
 class Fact(_Part, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ class Unpublished(_Part, frozen=True, kw_only=True):
 
 
 class Offer(_Part, frozen=True, kw_only=True):
-    """Something that is said but not verified: it is offered with the word "unverified", and never a default."""
+    """Something that is not verified: it is offered with the word "unverified", and never a default."""
 
     key: Text
     value: Text

@@ -14,7 +14,7 @@ from muster.sites.when import say_when
 
 __all__ = ["Line", "as_json", "lines", "missing_keys", "third_party_keys"]
 
-# Provenance itself is no fact of the site.
+# Provenance itself is not a fact of the site.
 _NOT_SHOWN = frozenset({"muster_site", "sources", "facts", "unpublished", "unverified", "extends", "without"})
 
 

@@ -41,7 +41,7 @@ def _sources(site: Site) -> Iterator[Source]:
 
 
 def _is_aside(site: Site, key: str) -> bool:
-    """Whether the entry is offered or dropped: it is no line of a usual script."""
+    """Return whether the entry is offered or dropped: a usual script does not have it."""
     entry = site.get(".".join(key.split(".")[:-1]))
     return isinstance(entry, dict) and entry.get("verdict", "kept") != "kept"
 

@@ -1,4 +1,4 @@
-"""Conditions of a profile's entries: whether they hold for a job, and how they are said. Pure."""
+"""Conditions of a profile's entries: whether they hold for a job, and their wording. Pure."""
 
 from __future__ import annotations
 

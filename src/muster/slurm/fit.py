@@ -63,7 +63,7 @@ class Misfit(msgspec.Struct, frozen=True):
 
 
 def parse_nodes(stdout: str) -> tuple[NodeLine, ...]:
-    """The nodes in sinfo's answer; what is no line of ours is passed over."""
+    """Return the nodes in sinfo's answer; other lines are ignored."""
     cells = (line.split(_END) for line in stdout.splitlines())
     return tuple(_node(line) for line in cells if len(line) == len(_COLUMNS))
 

@@ -181,7 +181,7 @@ def cancel_argv(jobs: Sequence[str]) -> list[str]:
 
 
 def parse_squeue(stdout: str) -> tuple[Job, ...]:
-    """The jobs in squeue's answer. What is no record of ours (a site's greeting) is passed over."""
+    """Return the jobs in squeue's answer; other lines (a site's greeting) are ignored."""
     names = [field for field, _, _ in _COLUMNS]
     records = stdout.split(f"{_RECORD_END}\n")
     return tuple(job for record in records if (job := _job(names, record.split(_FIELD_END, len(names) - 1))))

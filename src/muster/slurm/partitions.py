@@ -65,7 +65,7 @@ def count_waiting(stdout: str) -> dict[str, int]:
 
 
 def parse_sinfo(stdout: str) -> tuple[Partition, ...]:
-    """The partitions, in sinfo's order. What is no line of ours (a site's greeting) is passed over."""
+    """Return the partitions, in sinfo's order; other lines (a site's greeting) are ignored."""
     lines = [line.split(_END) for line in stdout.splitlines()]
     rows = [dict(zip(_COLUMNS, line, strict=True)) for line in lines if len(line) == len(_COLUMNS)]
     return tuple(_partition(name, list(group)) for name, group in groupby(rows, key=lambda row: row["name"]))

@@ -89,7 +89,7 @@ def read_step(lines: Iterable[str]) -> StepStory:
         if first is None:
             first = _outside(line) if ending is None else _own(ending, line)
         elif first.sentence == _NODE_FAILED and (told := _outside(line)) and told.sentence.endswith(" failed"):
-            first = told  # which one is said later
+            first = told  # a later line names it
     return StepStory(first, tuple(found))
 
 

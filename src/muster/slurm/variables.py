@@ -1,4 +1,4 @@
-"""Variables by which Slurm's clients take options that nobody typed: left behind by an outer job or a login shell."""
+"""Variables by which Slurm's clients take options that were not typed: an outer job or a login shell left them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLASHING = (
     "SLURM_KILL_BAD_EXIT",
 )
 # The same of an allocation that somebody else has made: salloc's own (--gpus=4 is more than a smaller step can have),
-# and what the shell around it says. A job of ours is submitted without them.
+# and the variables of the shell around it. Muster submits its jobs without them.
 CLASHING_WITHIN = (
     "SLURM_GPUS",
     "SLURM_NTASKS_PER_GPU",

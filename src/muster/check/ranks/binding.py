@@ -1,6 +1,6 @@
 """Where ranks run, and where their GPUs and network cards hang. Pure.
 
-A mask as wide as the node binds nothing and is no finding by itself: ranks that share all of it share it knowingly.
+A mask as wide as the node binds nothing and is not a finding by itself: ranks that share all of it share it knowingly.
 """
 
 from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Sized, Tuple

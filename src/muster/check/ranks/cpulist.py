@@ -10,7 +10,7 @@ def whole_number(text: str) -> Optional[int]:
     return int(text) if text.isdecimal() and len(text) < 20 else None
 
 
-# No kernel is built for more; a longer list is no list of CPUs, and making it would take all memory.
+# No kernel is built for more; a longer list is not a list of CPUs, and making it would take all memory.
 _MOST_CPUS = 1 << 20
 
 

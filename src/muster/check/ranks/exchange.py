@@ -22,7 +22,7 @@ _TICKS = 5
 _PIECE = bytes(1 << 19)
 _PIECES = 4
 _SENDING_S = 0.3
-# Below this a link is measured again: a rank that the kernel has just put to sleep is no slow link.
+# Below this a link is measured again: a rank that the kernel has just put to sleep is not a slow link.
 _SURELY_FAST_BYTES_PER_S = 1e8
 _TRIES = 3
 # On many nodes behind a slow rank 0 the first few tell enough.
@@ -35,7 +35,7 @@ _LENGTH = struct.Struct("!I")
 
 
 class MeetingPoint:
-    """Rank 0's side. `wait` returns what came in time; a stranger's connection is no rank."""
+    """Rank 0's side. `wait` returns what came in time; a stranger's connection is not a rank."""
 
     def __init__(self, port: int, job: str, others: int, clock: "Clock") -> None:
         self._job = job
@@ -103,7 +103,7 @@ class MeetingPoint:
                 self._note(rank, link, waits=waits)
                 if waits:
                     self._tell(connection)
-                connection.recv(1)  # the other side closes first, so that no port of ours stays in use
+                connection.recv(1)  # the other side closes first, so that Muster's port does not stay in use
         except (OSError, ValueError):
             return
 
@@ -245,10 +245,10 @@ def _send(connection: socket.socket, value: Mapping[str, Any]) -> None:
 def _receive(connection: socket.socket) -> Any:  # what each side says is known where it is read
     (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
     if length > _LARGEST:
-        raise ValueError("not one of ours")
+        raise ValueError("not a message of Muster")
     found = json.loads(_exactly(connection, length))
     if not isinstance(found, dict):
-        raise ValueError("not one of ours")  # noqa: TRY004  # a stranger's words are wrong, no type of ours
+        raise ValueError("not a message of Muster")  # noqa: TRY004  # a stranger's message is a wrong value, not a wrong type
     return found
 
 

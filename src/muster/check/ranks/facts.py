@@ -113,7 +113,7 @@ class Node(TypedDict, total=False):
     """What the vendor's tool printed, by its name."""
 
     leftovers: List[str]
-    """Files of ours that an ended process has left where a new one looks."""
+    """Files of this user that an ended process left where a new process looks."""
 
     shared: Dict[str, str]
     """Of the working directory and the run directory: what this node sees there."""

@@ -94,7 +94,7 @@ def _patience(seconds: float, others: int) -> float:
 def run(words: Sequence[str]) -> NoReturn:
     """`main` as a program: it leaves without waiting for threads, which may hang in a resolver."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is no error of ours to show
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is not an error that Muster reports
     status = main(words)
     sys.stdout.flush()
     sys.stderr.flush()

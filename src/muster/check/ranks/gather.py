@@ -50,7 +50,7 @@ _NAMES = frozenset(
         "no_proxy",
     )
 )
-# Open MPI's own wiring, made anew for each start.
+# Open MPI's own wiring, which each start makes again.
 _WIRING = ("OMPI_MCA_ess_", "OMPI_MCA_orte_", "OMPI_MCA_pmix", "OMPI_MCA_initial_wdir")
 # A password in a proxy's address, or a token in a URL, must not get into a report.
 _SECRET = re.compile(r"//[^/@\s]*@")
@@ -429,7 +429,7 @@ def _is_old(path: str, user: int, before: float) -> bool:
 
 
 def _is_open(path: str) -> bool:
-    """Whether a process of ours has it mapped or open."""
+    """Return whether a process of this user has it mapped or open."""
     for pid in _names("/proc"):
         if not pid.isdecimal():
             continue

@@ -38,7 +38,7 @@ class LineReader:
         self.ended = False
 
     def take(self, line: str) -> bool:
-        """Whether the line is one of ours; a document that is whole is then in `documents`."""
+        """Return whether the line is Muster's; a complete document is then in `documents`."""
         found = _LINE.search(line)
         if found is None:
             self.ended = self.ended or END in line

@@ -53,7 +53,7 @@ def judge_presence(world: World) -> Iterator[Finding]:
 
 
 def _lacks_name(world: World, rank: Rank) -> bool:
-    """Whether the host did not come because it does not know rank 0's name: that is said of the names."""
+    """Return whether the host did not come because it does not know rank 0's name: the names' judge reports that."""
     address = rank["environment"].get("MASTER_ADDR", "")
     asked = [each for node in world.nodes if node["host"] == rank["host"] for each in node.get("names", [])]
     return any(each["name"] == address and not each["addresses"] for each in asked)

@@ -42,7 +42,7 @@ class Health(NamedTuple):
     remap_pending: bool = False
     remap_failed: bool = False
     slowed_by: Tuple[str, ...] = ()
-    """Reasons why its clock is held down that are no choice of anybody's: heat, power supply."""
+    """Reasons why its clock is held down that nobody chose: heat, power supply."""
 
     processes: Tuple[Process, ...] = ()
     exclusive: bool = False

@@ -1,6 +1,6 @@
-"""Variables that contradict each other, that nobody reads any more, or that say what nobody means. Pure.
+"""Variables that contradict each other, that no program reads any more, or that do not mean what was intended. Pure.
 
-A rule looks at one rank's variables; what it says is said once for all ranks that it holds for.
+A rule looks at one rank's variables; its finding is reported once for all ranks that it holds for.
 """
 
 import re
@@ -235,7 +235,7 @@ def _old_and_new_differ(environment: Environment, place: Place) -> Optional[Said
     return Said(
         WARNING,
         f"{name}={environment[name]} and TORCH_{name}={environment['TORCH_' + name]} contradict each other",
-        f"take {name} away",
+        f"unset {name}",
     )
 
 
@@ -245,7 +245,7 @@ def _errors_not_handled(environment: Environment, place: Place) -> Optional[Said
             return Said(
                 BROKEN,
                 f"{name}=0: when one rank dies the others wait for ever in their collective, and the job with them",
-                f"take {name} away (the default ends the process)",
+                f"unset {name} (the default ends the process)",
             )
     return None
 
@@ -294,7 +294,7 @@ def _channels(environment: Environment, place: Place) -> Optional[Said]:
     return Said(
         WARNING,
         f"NCCL_MIN_NCHANNELS={least} is more than NCCL_MAX_NCHANNELS={most}",
-        "take one of them away: NCCL chooses well by itself",
+        "unset one of them: NCCL chooses well by itself",
     )
 
 
@@ -311,7 +311,7 @@ def _slow_switches(environment: Environment, place: Place) -> Optional[Said]:
     return Said(
         WARNING,
         "; ".join(f"{name}=1: {_SLOW_SWITCHES[name]}" for name in found),
-        f"take {' and '.join(found)} away once the fault it was meant for is found",
+        f"unset {' and '.join(found)} once the fault it was meant for is found",
     )
 
 
@@ -348,7 +348,7 @@ def _two_filters(environment: Environment, place: Place) -> Optional[Said]:
             return Said(
                 BROKEN,
                 f"ROCR_VISIBLE_DEVICES={rocr} leaves {count} GPUs, and {name}={inner} counts among those",
-                f"set one of them: take {name} away",
+                f"set only one of them: unset {name}",
             )
     return None
 
@@ -378,7 +378,7 @@ def _interface_is_loopback(environment: Environment, place: Place) -> Optional[S
     for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
         if place.nodes > 1 and environment.get(name, "").strip("=") == "lo":
             return Said(
-                BROKEN, f"{name}=lo: that interface leads to no other node", f"take {name} away, or name the fabric's"
+                BROKEN, f"{name}=lo: that interface leads to no other node", f"unset {name}, or name the fabric's"
             )
     return None
 

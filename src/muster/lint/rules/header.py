@@ -130,7 +130,7 @@ def _is_prefix(name: str) -> bool:
     good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 hostname\n",
 )
 def find_bare_words(job: Job) -> Iterator[Hit]:
-    """Yield words of a directive that are no option."""
+    """Yield words of a directive that are not options."""
     for each in job.directives:
         if not each.written.startswith("-"):
             yield Hit(each.place, f"{each.written!r} is not an option")
@@ -377,7 +377,7 @@ def find_late_folders(job: Job) -> Iterator[Hit]:
     "requeue-overwrites",
     Severity.FRAGILE,
     "a requeued job overwrites its first output",
-    why="After a requeue Slurm opens the output anew and truncates it: the log of the first run is gone.",
+    why="After a requeue Slurm opens the output again and truncates it: the log of the first run is gone.",
     instead="Add #SBATCH --open-mode=append.",
     source=sources.SBATCH,
     bad=_HEAD + "#SBATCH --requeue\nsrun --kill-on-bad-exit=1 hostname\n",

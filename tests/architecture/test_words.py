@@ -1,0 +1,78 @@
+"""Guards the English of messages, comments and documents: a few phrases that came back most often, with what to write.
+
+This is not a style checker. A phrase is listed because readers stumbled over it many times; CONTRIBUTING has the rule.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .paths import ROOT
+
+# What → why, and what to write.
+WORST = {
+    r"\b(?:leav(?:e|es|ing)|tak(?:e|es|en|ing)|took|left)\b(?: [^\s.;:]+){0,4} away\b": "write omit, remove or unset",
+    r"\bleav(?:e|es|ing) (?:it |them |that |those )?out\b": "write omit, or exclude for a node",
+    r"(?<!there )\b(?:is|are|was|were) no (?!longer\b|more\b|less\b|fewer\b|such\b|other\b)": "write is not a",
+    r"\bmend(?:s|ed|ing)?\b": "write fix, correct or repair",
+    r"\b(?:of|by) ours\b": "write of Muster: a reader does not know who we are",
+    r"(?<![\"'=] )\b(?:is|are|be) said\b": "name who reports it: a warning, Muster, Slurm",
+    r"\banew\b": "write again",
+    r"\bnobody (?:knows|says|reads|looks|listens|asked|typed)\b": "name the subject: is not known, no program reads",
+}
+PATHS = ("src", "docs", "scripts", "README.md", "ARCHITECTURE.md")
+# Ten sentences as they were.
+EXAMPLES = ("docs/contributing/words.md",)
+
+
+def texts() -> Iterator[tuple[str, int, str]]:
+    """Yield (file, line number, line) of the files that people read."""
+    listed = subprocess.run(["git", "ls-files", "--", *PATHS], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in listed.stdout.splitlines():
+        if name in EXAMPLES or Path(name).suffix not in {".py", ".sh", ".md", ".toml", ""}:
+            continue
+        for number, line in enumerate((ROOT / name).read_text(errors="replace").splitlines(), 1):
+            yield name, number, line
+
+
+def phrases_in(line: str) -> Iterator[str]:
+    """Yield each of the worst phrases in a line, with what to write."""
+    for pattern, advice in WORST.items():
+        if match := re.search(pattern, line, flags=re.IGNORECASE):
+            yield f"{match[0].strip()!r}: {advice}"
+
+
+def test_the_worst_phrases_do_not_come_back() -> None:
+    stumbling = [f"{name}:{number}: {phrase}" for name, number, line in texts() for phrase in phrases_in(line)]
+    assert not stumbling, "\n".join(stumbling)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "take NCCL_IB_HCA away: NCCL takes the nearest card",
+        "leave --master-addr away, or name a host",
+        "leave it out: every rank finds out which one it is",
+        "0 is no time between two ranks",
+        "mend the file or its permissions",
+        "a bug of ours",
+        "what cannot be staged is said",
+        "a cluster that was made anew",
+        "with --distribution=arbitrary nobody knows the host of rank 0",
+    ],
+)
+def test_each_phrase_is_found(sentence: str) -> None:
+    assert list(phrases_in(sentence))
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["there is no Python in venv", "it is no longer there", "omit it, or name a host", "a recommended value"],
+)
+def test_plain_sentences_are_left_alone(sentence: str) -> None:
+    assert not list(phrases_in(sentence))
