@@ -137,7 +137,7 @@ def earlier_runs(case: Case) -> list[str]:
 
 
 def attempts_as_json(case: Case) -> list[dict[str, Any]]:
-    """The attempts of a job of ours that are over, of one that may run again, in their order."""
+    """Return the attempts of a job of Muster's that are over, if the job may run again, in their order."""
     from muster.follow.attempts import attempts_over
     from muster.slurm.states import Phase
 

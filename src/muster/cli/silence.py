@@ -2,7 +2,7 @@
 
     python -m muster.cli.silence first|second JOB NODELIST RUN_DIRECTORY SECONDS
 
-The status is 3 where no rank goes on, else 0. It is no verb: nobody types it.
+The status is 3 where no rank goes on, else 0. It is not a verb: only the script starts it.
 """
 
 from __future__ import annotations

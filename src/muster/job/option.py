@@ -182,12 +182,14 @@ def parse_walltime(value: str) -> Walltime:
 
 
 def parse_silence(value: str) -> int:
-    """Return the seconds after which a job without a sign of life hangs; 0: nobody looks."""
+    """Return the seconds after which a job without a sign of life hangs; 0: never."""
     if value in {"off", "0"}:
         return 0
     seconds = parse_walltime(value).seconds
     if seconds is None or seconds < _LEAST_SILENCE_S:
-        raise RequestError(f"{value!r} is no time after which a job hangs", hint="5m, 1h, 90s or more than 5s; or off")
+        raise RequestError(
+            f"{value!r} is not a time after which a job hangs", hint="5m, 1h, 90s or more than 5s; or off"
+        )
     return seconds
 
 

@@ -171,7 +171,7 @@ class Stage(msgspec.Struct, frozen=True):
     """What is left: the program's own arguments, or the command that it starts."""
 
     before: tuple[Word, ...] = ()
-    """Words that are no option and stand before its command: a container's verb and image, the variables of `env`."""
+    """Words that are not options and stand before its command: a container's verb and image, the variables of `env`."""
 
     def option(self, *names: str) -> Word | None:
         """Return the value of the first of these options that stands here."""

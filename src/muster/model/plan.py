@@ -320,7 +320,7 @@ class Plan(msgspec.Struct, frozen=True):
     notes: tuple[Note, ...] = ()
 
     hang: Hang | None = None
-    """When a job without a sign of life hangs; None: nobody looks."""
+    """When a job without a sign of life hangs; None: never."""
 
     may_be_alone: bool = False
     """The source does not show whether the ranks meet: it is looked at when they have ended."""

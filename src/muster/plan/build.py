@@ -176,7 +176,7 @@ def digest_of(plan: Plan) -> str:
     import hashlib  # costs as much as a dozen of our modules, and only a job that is queued needs it
 
     bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
-    # Where nobody asked for it, the digest is that of before there was such a thing.
+    # Without it the digest stays what it was before the option existed.
     return hashlib.sha256(repr(bare).replace(", finish=None", "").replace(", hang=None", "").encode()).hexdigest()[:12]
 
 

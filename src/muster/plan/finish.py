@@ -21,7 +21,7 @@ def make_finish(request: Request, launcher: Launcher, engine: Engine, directory:
         return None
     if engine is Engine.HERE or not launcher.starts_ranks:
         option = request.origin("restart" if request.restart else "checkpoint")
-        raise RequestError(f"{option}: it is for jobs of Slurm", hint="leave it out here")
+        raise RequestError(f"{option}: it is for jobs of Slurm", hint="omit it here")
     checkpoint = request.checkpoint and str(PurePosixPath(directory) / request.checkpoint)
     return Finish(restarts=request.restart, checkpoint=checkpoint)
 

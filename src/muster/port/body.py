@@ -81,13 +81,13 @@ def _module(line: int, what: str, words: list[str], draft: Draft) -> None:
     verb, names = (words[0], words[1:]) if words and words[0] in _MODULE_VERBS else ("load", words)
     names = [name for name in names if not name.startswith("-") or name == "-"]
     if verb in {"purge", "reset"}:
-        draft.note(line, what, "", "nothing of the submitting shell's modules stays")
+        draft.note(line, what, "", "the modules of the submitting shell are unloaded")
     elif verb in {"load", "add", "try-load"}:
         for name in names:
             if "$" in name:
                 draft.ask(line, what, f"the name of the module is not in the script: {name}")
             elif name.startswith("-"):
-                draft.ask(line, what, f"a module is taken away: {name}")
+                draft.ask(line, what, f"a module is unloaded: {name}")
             else:
                 draft.keep(line, what, "module", name, "")
     elif verb == "use":

@@ -39,7 +39,7 @@ _FIELDS = {
     "distribution": "distribution",
 }
 _NOISE = {
-    "no-requeue": "Muster's jobs do not begin anew unasked: --requeue asks for it",
+    "no-requeue": "Muster's jobs run again only if --requeue asks for it",
     "verbose": "says more about the submission, and nothing to the job",
     "quiet": "says less about the submission, and nothing to the job",
     "get-user-env": "the ranks get what the plan shows, whatever the login shell has",
@@ -148,7 +148,7 @@ def _requeue(line: int, what: str, value: str | None, draft: Draft) -> None:
 
 def _comment(line: int, what: str, value: str | None, draft: Draft) -> None:
     if (value or "").startswith("muster:"):
-        draft.note(line, what, "", "Muster writes it anew")
+        draft.note(line, what, "", "Muster writes it again")
     else:
         draft.drop(line, what, "by its own comment Muster finds its jobs again; --job-name names a job")
 

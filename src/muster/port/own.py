@@ -49,7 +49,7 @@ def read_own(job: Job) -> Draft:
     _take_launcher(job, draft)
     for directive in job.directives:
         _compare(directive, draft, fields)
-    draft.rows.append(Row(line + 1, "job() { … }", Verdict.KEPT, "", "Muster's own lines: the plan writes them anew"))
+    draft.rows.append(Row(line + 1, "job() { … }", Verdict.KEPT, "", "Muster's own lines: the plan writes them again"))
     return draft
 
 

@@ -91,7 +91,7 @@ class Draft:
             self.replace(row, _without(verdict, value), now, why)
 
     def revise_one(self, field: str, old: str, verdict: Verdict, value: str | None, why: str) -> None:
-        """Give one value of a field that repeats another value, or take it away."""
+        """Give one value of a field that repeats another value, or remove it."""
         values = self.values[field]
         place = values.index(old)
         values[place : place + 1] = [] if value is None else [value]

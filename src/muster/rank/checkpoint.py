@@ -144,7 +144,7 @@ def _looks_like_trainer(names: Set[str]) -> bool:
 def _check_file(path: str) -> None:
     reader = _reader(path)
     if reader is None:
-        raise _Half("nobody knows what it is")
+        raise _Half("it is not known what it is")
     try:
         reader(path)
     except _Half as half:
@@ -154,7 +154,7 @@ def _check_file(path: str) -> None:
 
 
 def _reader(path: str) -> Any:
-    """What looks whether such a file is whole; None: it is no part of a checkpoint that we know."""
+    """Return the test whether such a file is whole; None: not a part of a known checkpoint."""
     name = os.path.basename(path)
     if os.path.isdir(path):
         return None

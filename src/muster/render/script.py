@@ -222,7 +222,7 @@ def prologue_text(plan: Plan, prologue: Prologue) -> str:
 
 
 def _again(plan: Plan, prologue: Prologue) -> tuple[Part, ...]:
-    """Return what tells the ranks of a job that starts them again which start this is; a keeper is no sh."""
+    """Return what tells the ranks of a job that starts them again which start this is; a keeper is not sh."""
     return ("again_rank",) if plan.finish is not None and prologue.variable != KEEPER else ()
 
 

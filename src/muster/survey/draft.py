@@ -355,7 +355,7 @@ def _modules(survey: Survey) -> Iterator[str]:
 
 
 def _accounts(survey: Survey) -> Iterator[str]:
-    """The accounts that pay for this user: the first is the example, all are said."""
+    """The accounts that pay for this user: the first is the example, all are listed."""
     names = ACCOUNTS.read(survey.answers.get("accounts", "")) or SHARES.read(survey.answers.get("shares", ""))
     if names:
         yield f"# yours: {', '.join(names)}"

@@ -10,7 +10,7 @@ muster_find_checkpoint() {
     done
     muster_checkpoint='' MUSTER_CHECKPOINT=''
     if [ -z "$program" ]; then
-        printf 'muster: warning: this host has no Python, and nobody looks for the newest checkpoint in %s\n' "$1" >&2
+        printf 'muster: warning: this host has no Python, and no process looks for the newest checkpoint in %s\n' "$1" >&2
     elif [ -e "$1" ]; then
         found=$("$program" -I -S -c "$muster_search" "$1" </dev/null) || printf 'muster: warning: %s cannot be searched\n' "$1" >&2
         while read -r kind rest; do

@@ -7,7 +7,7 @@ muster_watch_silence() {
     [ -d "$muster_found" ] || muster_found=$(mktemp -d) || return 0
     rm -f "$muster_found/hang"
     if [ ! -x "$2" ]; then
-        printf 'muster: note: %s\n' "this node does not see $2: nobody looks whether the ranks hang" >&2
+        printf 'muster: note: %s\n' "this node does not see $2: a hang of the ranks is not noticed" >&2
         return
     fi
     muster_silence "$$" "$@" </dev/null &
@@ -44,7 +44,7 @@ muster_silence() {
     done
 }
 
-# Looks at the ranks, for the first time or for the second: a rank that goes on begins the time anew.
+# Looks at the ranks, for the first time or for the second: if a rank goes on, the time begins again.
 muster_look() {
     "$python" -I -m muster.cli.silence "$1" "$muster_job" "$SLURM_JOB_NODELIST" "$muster_found" "$after" &
     look=$!
@@ -55,5 +55,5 @@ muster_look() {
     esac
     look=
     [ "$looked$end" != secondend ] || muster_end_attempt "$(cat "$muster_found/hang")"
-    before=$(stat -c %s "$muster_logs"/*.log 2>/dev/null) # what was said of it is no sign of life
+    before=$(stat -c %s "$muster_logs"/*.log 2>/dev/null) # the report itself is not a sign of life
 }
