@@ -84,7 +84,7 @@ def test_a_private_folder_of_somebody_else_is_not_taken(monkeypatch: pytest.Monk
     theirs.mkdir(mode=0o777)
     theirs.chmod(0o777)
     monkeypatch.setattr("muster.lab.registry._private_folder", lambda: theirs)
-    with pytest.raises(RequestError, match="can be changed by others") as caught:
+    with pytest.raises(RequestError, match="is not yours alone") as caught:
         Registry({"XDG_STATE_HOME": "/dev/null/state"}).reserve("one")
     assert caught.value.hint is not None
 

@@ -72,7 +72,7 @@ def test_what_is_typed_stands_before_what_a_file_says(folder: Path) -> None:
     [
         (("--venv", "nowhere"), "there is no Python in nowhere"),
         (("--conda", "./nowhere"), "there is no Python in"),
-        (("--conda", "nowhere"), "there is not a conda environment named 'nowhere'"),
+        (("--conda", "nowhere"), "there is no conda environment named 'nowhere'"),
         (("--with", "conda"), "--with conda, and no conda environment is named"),
         (("--with", "image"), "--with image, and no image is named"),
         (("--with", "spack"), "--with"),
