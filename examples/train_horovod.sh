@@ -2,19 +2,15 @@
 # Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit --site generic -N 2 --ntasks-per-node 2 --launcher horovod -t 10 -J train_horovod --venv .venv --
 #     python train_horovod.py
-#SBATCH --job-name=train_horovod
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=2
+#SBATCH --job-name=train_horovod --comment=muster:7cdae57e5463
+#SBATCH --nodes=2 --ntasks-per-node=2
 #SBATCH --time=00:10:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --comment=muster:07005e804d5d
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin . 2 0
-    . .venv/bin/activate || muster_stop 'the virtual environment .venv is not there' \
-        'is it on a file system that the compute nodes see?'
+    . .venv/bin/activate || muster_not_there 'the virtual environment .venv is not there'
     export HOROVOD_CONTROLLER=mpi HOROVOD_CPU_OPERATIONS=mpi RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+horovod AGENTS=1 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PYTHON=.venv/bin/python \
         PORTS=20000-31999
@@ -28,7 +24,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 420caaab), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 2c4e005b), explained in docs/explanation/script.md.
 
 # Functions that the job and every started process call.
 muster_common=$(
@@ -109,8 +105,10 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks.
+# Ends the job with the exit status of its ranks, after the functions $@.
 muster_finish() {
+    local last
+    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }
@@ -119,23 +117,13 @@ muster_finish() {
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_output%/logs/batch.log}
-    [ "$muster_run_dir" != "$muster_output" ] || muster_find_moved_run
+    [ "$muster_run_dir" != "$muster_output" ] || muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
         'submit from a directory that the compute nodes can write'
     muster_logs=$muster_run_dir/logs
     # Space that the warning of muster_leave_run_directory needs when the disk is full.
     muster_room=$muster_logs/.room
     { printf '%16384s' '' >"$muster_room"; } 2>/dev/null || :
-}
-
-# The output goes to a file of the user's: the job's script lies in its run directory, unless it was queued by hand.
-muster_find_moved_run() {
-    local place
-    place=$(scontrol show job "$muster_job" 2>/dev/null | sed -n 's/^ *Command=\(.*\)\/job\.sh$/\1/p' | head -n 1)
-    muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
-    [ -n "$place" ] && [ -f "$place/plan.json" ] || return 0
-    [ ! -f "$place/job_id" ] || [ "$(<"$place/job_id")" = "${SLURM_ARRAY_JOB_ID:-$muster_job}" ] || return 0
-    muster_run_dir=$place${SLURM_ARRAY_TASK_ID:+/task-$SLURM_ARRAY_TASK_ID}
 }
 
 # Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
@@ -159,6 +147,11 @@ muster_take_size() {
 # Changes to the working directory of the ranks.
 muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
+}
+
+# Stops with the sentence $1: a path that the job needs is not there.
+muster_not_there() {
+    muster_stop "$1" 'is it on a file system that the compute nodes see?'
 }
 
 # Exports what was planned, for the prologue of every rank to compare with what it finds. NAME=VALUE becomes

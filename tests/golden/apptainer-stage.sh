@@ -1,12 +1,9 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit -N 2 --image /images/x.sif --stage-env --stage '/scratch/it'"'"'s data' -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=1
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=2 --ntasks-per-node=1
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -32,9 +29,7 @@ job() {
         "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    muster_stage_end
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked muster_stage_end
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -119,8 +114,10 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks.
+# Ends the job with the exit status of its ranks, after the functions $@.
 muster_finish() {
+    local last
+    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }

@@ -1,14 +1,10 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit -N 1 -o out/%x-%j.txt --sbatch=--requeue --srun=--unbuffered -- hostname
-#SBATCH --job-name=hostname
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --requeue
-#SBATCH --export=NONE
-#SBATCH --open-mode=append
+#SBATCH --job-name=hostname --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1
+#SBATCH --requeue --export=NONE --open-mode=append
 #SBATCH --output=/home/ada/project/out/%x-%j.txt
-#SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -106,8 +102,10 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks.
+# Ends the job with the exit status of its ranks, after the functions $@.
 muster_finish() {
+    local last
+    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }

@@ -3,20 +3,16 @@
 #   muster submit -N 2 --env 'A=$(touch canary) '"'"'x'"'"'' --env 'OUT={run_dir}/{job_id}' --unset-env LD_PRELOAD
 #     --node-prologue 'echo '"'"'warm; up'"'"'' --chdir 'a'"'"'; echo foo' -J 'my job' --venv '/home/ada/my env'
 #     --master-port 23456 -- python train.py 'a  b' '$(touch canary)' 'it'"'"'s' 'new\x0aline' '*'
-#SBATCH --job-name="my job"
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=1
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name="my job" --comment=muster:DIGEST
+#SBATCH --nodes=2 --ntasks-per-node=1
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin '/home/ada/project/a'"'"'; echo foo' 1 0
-    . '/home/ada/my env/bin/activate' || muster_stop 'the virtual environment /home/ada/my env is not there' \
-        'is it on a file system that the compute nodes see?'
-    export RES_OPTIONS='timeout:1 attempts:3' A='$(touch canary) '"'"'x'"'"'' OUT="$muster_run_dir"/"$muster_job"
+    . '/home/ada/my env/bin/activate' || muster_not_there 'the virtual environment /home/ada/my env is not there'
     unset LD_PRELOAD
+    export RES_OPTIONS='timeout:1 attempts:3' A='$(touch canary) '"'"'x'"'"'' OUT="$muster_run_dir"/"$muster_job"
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT=23456 \
         PYTHON='/home/ada/my env/bin/python' PORTS=20000-31999
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
@@ -109,8 +105,10 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks.
+# Ends the job with the exit status of its ranks, after the functions $@.
 muster_finish() {
+    local last
+    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }
@@ -159,6 +157,11 @@ muster_take_size() {
 # Changes to the working directory of the ranks.
 muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
+}
+
+# Stops with the sentence $1: a path that the job needs is not there.
+muster_not_there() {
+    muster_stop "$1" 'is it on a file system that the compute nodes see?'
 }
 
 # Exports what was planned, for the prologue of every rank to compare with what it finds. NAME=VALUE becomes

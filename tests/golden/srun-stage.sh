@@ -2,19 +2,14 @@
 # Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit -N 2 -g 4 --venv /home/ada/env --stage-env --stage '/scratch/it'"'"'s data' --stage-out out -- python
 #     train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=4
-#SBATCH --gpus-per-node=4
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 0
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORTS=20000-31999
@@ -35,8 +30,7 @@ job() {
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
         --output="$muster_logs"/%N.log --input=0 \
         sh -c "$muster_task" muster python train.py
-    muster_stage_end
-    muster_finish
+    muster_finish muster_stage_end
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -121,8 +115,10 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks.
+# Ends the job with the exit status of its ranks, after the functions $@.
 muster_finish() {
+    local last
+    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }
@@ -171,6 +167,11 @@ muster_take_size() {
 # Changes to the working directory of the ranks.
 muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
+}
+
+# Stops with the sentence $1: a path that the job needs is not there.
+muster_not_there() {
+    muster_stop "$1" 'is it on a file system that the compute nodes see?'
 }
 
 # Exports what was planned, for the prologue of every rank to compare with what it finds. NAME=VALUE becomes

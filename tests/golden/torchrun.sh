@@ -1,13 +1,9 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit -N 4 -g 4 -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=4
-#SBATCH --gpus-per-node=4
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --gpus-per-node=4
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -105,8 +101,10 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks.
+# Ends the job with the exit status of its ranks, after the functions $@.
 muster_finish() {
+    local last
+    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }

@@ -144,8 +144,7 @@ _OPTIONS = {
 
 def _chosen(line: str) -> str:
     """Return the line; of a choice between modules, with the first of them."""
-    found = re.search(r"muster_first ([^ )]+)", line)
-    return f"module load {found[1]}" if found else line
+    return line.partition("|")[0].replace("'", "") if line.startswith("module load ") else line
 
 
 def _explained(site: str, line: str, own: tuple[str, str] | None) -> tuple[str | None, str | None]:
@@ -281,7 +280,7 @@ def _prelude(text: str) -> str:
         return text
     if text.startswith(". "):
         return "command activate"
-    return f"command {re.sub(r'^command -v module.*', 'module', text)}"
+    return f"command {re.sub(r'^muster_modules .*', 'module', text)}"
 
 
 def _of_image(made: Plan) -> Iterator[Line]:

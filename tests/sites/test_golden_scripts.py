@@ -115,7 +115,12 @@ def _expected(case: Case) -> Iterator[str]:
     """The words that have to reach the launcher, from the request and the golden header alone."""
     made = plan_of(case)
     assert not isinstance(made, MusterError)
-    header = dict(re.findall(r"^#SBATCH --([a-z-]+)=(.*)$", SCRIPTS[case], re.MULTILINE))
+    header = dict(
+        option.split("=", 1)
+        for line in re.findall(r"^#SBATCH --(.*)$", SCRIPTS[case], re.MULTILINE)
+        for option in line.split(" --")
+        if "=" in option
+    )
     nodes, per_node = int(header["nodes"]), int(header["ntasks-per-node"])
     agents = "torchrun" in case.launcher
     count = nodes if agents else nodes * per_node
@@ -142,7 +147,7 @@ def test_executed_with_stub_tools_it_starts_what_was_asked_for(case: Case, tmp_p
     assert words[-1] == "train.py"
     assert words.count("train.py") == 1
     # The stub has none of them: then the last of a list is asked for.
-    loads = [" ".join(map(_last, each.words[1:])) for each in made.prelude if str(each.words[0]) == "module"]
+    loads = [" ".join(map(_last, each.shown[1:])) for each in made.prelude if str(each.shown[0]) == "module"]
     modules = [line for line in modules if not line.startswith("--terse avail")]
     assert modules == loads
     if case.mode == "container" and made.image.program:

@@ -123,7 +123,7 @@ def test_a_name_that_a_shell_would_read_is_a_name(tmp_path: Path) -> None:
 
 def test_more_directories_are_used_before_anything_is_loaded(tmp_path: Path) -> None:
     made = asked(tmp_path, "--module-use", str(tmp_path), "--module-use", "/", "--module", "torch")
-    commands = [" ".join(map(str, each.words)) for each in made.prelude if str(each.words[0]) == "module"]
+    commands = [" ".join(map(str, each.shown)) for each in made.prelude if str(each.shown[0]) == "module"]
 
     done, loaded = execute(made, tmp_path)
 

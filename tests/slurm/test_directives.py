@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from muster.errors import RequestError
 from muster.runner import run
-from muster.slurm.directives import format_directive
+from muster.slurm.directives import format_directive, format_header
 
 # sbatch reads all directives before it looks for a controller; nobody listens on port 1.
 _CONF = """\
@@ -95,3 +95,19 @@ def test_a_flag_without_a_value_and_lines_below_it_are_read(sbatch: Path) -> Non
 def test_a_control_character_is_refused(value: str) -> None:
     with pytest.raises(RequestError, match="control character"):
         format_directive("comment", value)
+
+
+def test_options_of_one_subject_share_a_line_and_are_read_as_they_were(sbatch: Path) -> None:
+    options = [("nodes", "2"), ("account", "a b"), ("ntasks-per-node", "4"), ("time", "00:10:00"), ("exclusive", None)]
+    lines = format_header(options)
+    assert lines == ["#SBATCH --nodes=2 --ntasks-per-node=4 --exclusive", '#SBATCH --account="a b" --time=00:10:00']
+    found = read_back(sbatch, *lines)
+    assert (found["account"], found["nodes"], found["ntasks-per-node"]) == ("a b", "2-2", "4")
+    assert "exclusive" in found
+
+
+def test_a_line_of_the_header_ends_before_it_is_too_long(sbatch: Path) -> None:
+    names = ["nodes", "ntasks-per-node", "mem", "gres", "cpus-per-task"]
+    lines = format_header((name, "7" * 40) for name in names)
+    assert all(len(line) <= 120 for line in lines)
+    assert [word.partition("=")[0] for line in lines for word in line.split()[1:]] == [f"--{name}" for name in names]

@@ -110,7 +110,21 @@ class Prelude(msgspec.Struct, frozen=True):
     failure: str
     """The sentence when it fails."""
 
-    hint: Word
+    hint: str
+    stops_itself: bool = False
+    """Whether the command ends the job by itself with that sentence."""
+
+    @property
+    def shown(self) -> tuple[Word, ...]:
+        """Return the command as a person would type it."""
+        verbs = {"muster_use": "use", "muster_load": "load"}
+        verb = verbs.get(str(self.words[0]))
+        return self.words if verb is None else ("module", verb, *self.words[1:])
+
+    @property
+    def of_modules(self) -> bool:
+        """Whether it is about the cluster's modules."""
+        return str(self.words[0]) in {"module", "muster_modules", "muster_use", "muster_load"}
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -120,6 +134,8 @@ class Condition(msgspec.Struct, frozen=True):
     sentence: str
     hint: str
     reason: Reason
+    variable: str = ""
+    """The variable that the sentence begins with, where it is about one."""
 
 
 class Rendezvous(msgspec.Struct, frozen=True):

@@ -77,4 +77,5 @@ def _of_variables(site: Site, shape: Shape, job: Situation) -> Iterator[Conditio
                 f"{variable.name} was decided for {side}",
                 OTHER_SIZE,
                 reason,
+                variable.name,
             )

@@ -8,7 +8,7 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.model.plan import ImageUse, Note, Prelude, Reason, Variable
-from muster.model.words import Fragment, Hidden, line, quote, template
+from muster.model.words import Hidden, quote, template
 from muster.plan.python_environment import activation, environment_of
 from muster.plan.secret import hide, shown
 from muster.plan.site_terms import node_kind, reason_for
@@ -148,13 +148,9 @@ def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]
         )
     for verb, name, key, origin in words:
         reason = reason_for(site, key, "what a torch job of this site loads") if key else Reason("set by you", origin)
-        shown = name.replace("|", " or ")
-        yield Prelude(
-            ("module", verb, _first_of(name)),
-            reason,
-            f"module {verb} {shown} failed",
-            _versions(name.rpartition("|")[2]) if verb == "load" else "is the directory there?",
-        )
+        hint = "is the directory there?" if verb == "use" else "module avail shows which versions are there"
+        failure = f"module {verb} {name.replace('|', ' or ')} failed"
+        yield Prelude((f"muster_{verb}", name), reason, failure, hint, stops_itself=True)
 
 
 def _of_site(verb: str, request: Request, site: Site, image: ImageUse) -> Iterator[tuple[str, str, str, str]]:
@@ -181,23 +177,12 @@ def brings_torch(request: Request, site: Site) -> bool:
     return bool(site.profile.modules.torch) and not named
 
 
-def _first_of(name: str) -> str | Fragment:
-    """Return the module's name; for `A|B` the shell text that finds the first of them that is there."""
-    names = name.split("|")
-    return name if len(names) == 1 else Fragment(f'"$(muster_first {" ".join(map(quote, names))})"')
-
-
-def _versions(name: str) -> Fragment:
-    """The hint that only the cluster can give: which versions of this module are there."""
-    return Fragment(f'"$(muster_versions {quote(name.partition("/")[0])})"')
-
-
 def _module_command(init: tuple[str, ...] | None) -> Prelude:
     files = init or ("/etc/profile",)
-    reads = " && ".join(line((".", file)) for file in files)
     return Prelude(
-        (Fragment(f"command -v module >/dev/null || {{ {reads}; }}"),),
+        ("muster_modules", *files),
         Reason("a batch shell may not know `module` yet"),
-        f"this host has no modules: {', '.join(files)} cannot be read",
+        f"this host has no modules: {' '.join(files)} cannot be read",
         "omit --module, or correct the site profile",
+        stops_itself=True,
     )

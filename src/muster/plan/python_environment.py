@@ -85,6 +85,10 @@ def environment_of(request: Request, facts: Facts) -> PythonEnvironment | None:
     return PythonEnvironment("venv", folder.rstrip("/"), origin) if folder and folder != "none" else None
 
 
+NOT_THERE = "is it on a file system that the compute nodes see?"
+"""The hint for a path that this node may not see."""
+
+
 def activation(environment: PythonEnvironment | None) -> Iterator[Prelude]:
     """The command of the script that makes it the ranks' own."""
     if environment is None:
@@ -95,7 +99,7 @@ def activation(environment: PythonEnvironment | None) -> Iterator[Prelude]:
         by if environment.kind == "venv" else ("muster_conda", environment.folder),
         Reason(f"the ranks run in this {name}", environment.origin),
         f"the {name} {environment.folder} is not there",
-        "is it on a file system that the compute nodes see?",
+        NOT_THERE,
     )
 
 

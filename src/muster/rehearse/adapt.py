@@ -62,15 +62,13 @@ def _prelude(commands: Sequence[Prelude], has: HasProgram, taken: list[str]) -> 
     modules = []
     for command in commands:
         words = tuple(str(getattr(word, "text", word)) for word in command.words)
-        if words[:1] == ("module",):
-            modules.append(" ".join(words[1:]))
-        elif "command -v module" in str(getattr(command.words[0], "text", "")):
-            continue
+        if command.of_modules:
+            modules.append(" ".join((words[0].removeprefix("muster_"), *words[1:])))
         elif words[0] in _BUILTINS or words[0].startswith("/") or has(words[0]):
             yield command
         else:
             taken.append(f"the site's command `{' '.join(words)}`: this machine has no {words[0]}")
-    loads = [text for text in modules if text != "purge"]
+    loads = [text.replace("|", " or ") for text in modules if text.startswith(("use ", "load "))]
     if modules:
         taken.append(f"modules ({', '.join(loads) or 'purge'}): software is this machine's own")
 

@@ -45,7 +45,7 @@ def stopped_at(plan: Plan, said: str) -> Point | None:
 
 def _room(prelude: Prelude) -> str:
     """Return the part of a profile that a command of the script comes from, where its reason does not name it."""
-    return "modules" if prelude.words[0] == "module" or prelude.reason.origin == "muster" else "commands"
+    return "modules" if prelude.of_modules or prelude.reason.origin == "muster" else "commands"
 
 
 def judge_exit(status: int) -> Point:

@@ -36,7 +36,7 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     yield "rendezvous", f"MASTER_ADDR = {meeting.address or 'the first host of the step'}", meeting.address_reason
     yield "rendezvous", f"MASTER_PORT = {meeting.port or 'chosen in the job'}", meeting.port_reason
     for prelude in plan.prelude:
-        yield "prelude", " ".join(quote(word) for word in prelude.words), prelude.reason
+        yield "prelude", " ".join(quote(word) for word in prelude.shown), prelude.reason
     for variable in plan.variables:
         shown = "" if variable.value is None else f"={_shown(variable.value)}"
         verb = "pass on" if variable.pass_on else ("unset" if variable.value is None else "export")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 from typing import Any
@@ -11,16 +11,17 @@ from typing import Any
 from muster.images import engine_named
 from muster.launchers import launcher_named
 from muster.launchers.base import KEEPER, RANK, Launcher, Part, Prologue
-from muster.model.plan import SNAPSHOT_HERE, Directive, Engine, Output, Plan, Prelude, Variable
+from muster.model.plan import SNAPSHOT_HERE, Condition, Engine, Output, Plan, Variable
 from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, quote
 from muster.plan.conditions import OTHER_SIZE
 from muster.plan.effect import narrows
+from muster.plan.python_environment import NOT_THERE
 from muster.plan.secret import hidden_names
 from muster.rank import contract
 from muster.render.finish import attempt_lines, checkpoint_lines, finish_parts, finish_texts, keeps_attempts
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, kept, part
-from muster.slurm.directives import format_directive
+from muster.slurm.directives import format_header
 from muster.slurm.variables import CLASHING, CLASHING_WITHIN
 
 __all__ = [
@@ -96,7 +97,7 @@ def job_part(plan: Plan) -> str:
         "#!/bin/bash",
         f"# Written by muster {plan.version} for the site '{plan.site}'. It runs with {runs_with} alone.",
         *wrap(f"muster {verb} {typed}", WIDTH, initial_indent="#   ", subsequent_indent="#     ", **_UNBROKEN),
-        *(_directive(each) for each in plan.directives),
+        *format_header((each.name, each.value) for each in plan.directives),
         "# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged",
         "",
         "job() {",
@@ -123,10 +124,6 @@ def _main(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from _begin(plan)
     yield from _environment(plan, launcher)
     yield from _step(plan, launcher)
-
-
-def _directive(directive: Directive) -> str:
-    return format_directive(directive.name, directive.value)
 
 
 def own_text(plan: Plan) -> str:
@@ -179,7 +176,8 @@ def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
 def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, bool], ...]:
     return (
         ("other_size", any(each.hint == OTHER_SIZE for each in plan.conditions)),
-        ("modules", any(isinstance(each.hint, Fragment) for each in plan.prelude)),
+        ("modules", any(each.of_modules for each in plan.prelude)),
+        ("not_there", any(each.hint == NOT_THERE for each in plan.prelude)),
         ("conda", any(each.words[0] == "muster_conda" for each in plan.prelude)),
         ("passed", bool(hidden_names(plan))),
         ("attempt", may_run_again(plan) or keeps_attempts(plan)),
@@ -264,17 +262,22 @@ def _begin(plan: Plan) -> Iterator[str]:
     yield fold(("muster_begin", place, *map(str, sizes)))
     if may_run_again(plan) or keeps_attempts(plan):
         yield "muster_attempt"
-    told: dict[tuple[str, str], list[str]] = {}
+    told: dict[tuple[str, str], list[Condition]] = {}
     for condition in plan.conditions:
-        told.setdefault((condition.holds, condition.hint), []).append(condition.sentence)
-    for (holds, hint), (first, *others) in told.items():
-        sentence = f"{first}, and so {_more(len(others))}" if others else first
+        told.setdefault((condition.holds, condition.hint), []).append(condition)
+    for (holds, hint), conditions in told.items():
+        sentence = _of_all(conditions)
         stop = ("muster_other_size", sentence) if hint == OTHER_SIZE else ("muster_stop", sentence, hint)
         yield fold((Fragment(f"{holds} ||"), *stop))
 
 
-def _more(count: int) -> str:
-    return "was one more variable" if count == 1 else f"were {count} more variables"
+def _of_all(conditions: Sequence[Condition]) -> str:
+    """Return one sentence for conditions that hold together: the first, and how many more variables it is about."""
+    first = conditions[0]
+    if len(conditions) == 1:
+        return first.sentence
+    count = "one more" if len(conditions) == 2 else f"{len(conditions) - 1} more"
+    return f"{first.variable} and {count} were{first.sentence.removeprefix(f'{first.variable} was')}"
 
 
 def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
@@ -305,26 +308,22 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
 
 def _prelude(plan: Plan) -> Iterator[str]:
     """Yield the commands before the ranks; modules that follow each other are loaded in one line."""
-    for loads, group in groupby(plan.prelude, key=_loads_a_module):
-        if loads:
-            yield fold(("muster_load", *(each.words[2] for each in group)))
+    for name, group in groupby(plan.prelude, key=lambda each: str(each.words[0])):
+        if name == "muster_load":
+            yield fold((name, *(word for each in group for word in each.words[1:])))
             continue
         for prelude in group:
-            stop = ("muster_stop", prelude.failure, prelude.hint)
-            yield fold((Fragment(f"{line(prelude.words)} ||"), *stop))
-
-
-def _loads_a_module(prelude: Prelude) -> bool:
-    """Return whether it loads one module that has one name: what it says of a failure is then the same for all."""
-    words = prelude.words
-    one = len(words) == 3 and words[:2] == ("module", "load") and isinstance(words[2], str)
-    return one and prelude.failure == f"module load {words[2]} failed" and isinstance(prelude.hint, Fragment)
+            stop: tuple[Word, ...] = ("muster_stop", prelude.failure, prelude.hint)
+            if prelude.hint == NOT_THERE:
+                stop = ("muster_not_there", prelude.failure)
+            command = line(prelude.words)
+            yield command if prelude.stops_itself else fold((Fragment(f"{command} ||"), *stop))
 
 
 def _variables(variables: Iterable[Variable]) -> Iterator[str]:
     """Yield as few lines as hold the variables in their order; a value that the shell fills in sees those before it."""
     verb, words, names = "", list[Word](), set[str]()
-    for variable in variables:
+    for variable in _unset_first(tuple(variables)):
         own = "unset" if variable.value is None and not variable.pass_on else "export"
         sees_those_before = isinstance(variable.value, Fragment) or (
             isinstance(variable.value, Template) and "TMPDIR" in names
@@ -337,6 +336,24 @@ def _variables(variables: Iterable[Variable]) -> Iterator[str]:
         words.append(_word_of(variable))
     if words:
         yield fold((verb, *words))
+
+
+def _unset_first(variables: tuple[Variable, ...]) -> list[Variable]:
+    """Return the variables with those in front that are unset, where nothing before them speaks of them."""
+    first: list[Variable] = []
+    others: list[Variable] = []
+    for variable in variables:
+        alone = variable.value is None and not variable.pass_on and not any(_meets(each, variable) for each in others)
+        (first if alone else others).append(variable)
+    return [*first, *others]
+
+
+def _meets(other: Variable, unset: Variable) -> bool:
+    """Return whether `other` sets what `unset` removes, or has a value that the shell makes of it."""
+    name = unset.name.rstrip("*")
+    if other.name.startswith(name) if unset.name.endswith("*") else other.name == name:
+        return True
+    return isinstance(other.value, Fragment | Template) and name in other.value.text
 
 
 def _word_of(variable: Variable) -> Word:
@@ -409,10 +426,9 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if not launcher.starts_ranks:
         return
     # What is left on the nodes goes; the script ends as its ranks did.
-    if plan.staging is not None:
-        yield "muster_stage_end"
-    if plan.image.may_be_unpacked:
-        yield "muster_remove_unpacked"
-    if (may_run_again(plan) or keeps_attempts(plan)) and hidden_names(plan):
-        yield "muster_passed_on"
-    yield "muster_finish"
+    last = (
+        ("muster_remove_unpacked", plan.image.may_be_unpacked),
+        ("muster_stage_end", plan.staging is not None),
+        ("muster_passed_on", (may_run_again(plan) or keeps_attempts(plan)) and bool(hidden_names(plan))),
+    )
+    yield fold(("muster_finish", *(name for name, why in last if why)))

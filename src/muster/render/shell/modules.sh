@@ -1,3 +1,18 @@
+# Makes sure that this shell knows `module`; if it does not, it reads the files $@.
+muster_modules() {
+    local file
+    ! command -v module >/dev/null || return 0
+    for file in "$@"; do
+        # shellcheck disable=SC1090  # the file belongs to the host
+        . "$file" || muster_stop "this host has no modules: $* cannot be read" 'omit --module, or correct the site profile'
+    done
+}
+
+# Adds the directory $1 to the places where `module` looks.
+muster_use() {
+    module use "$1" || muster_stop "module use $1 failed" 'is the directory there?'
+}
+
 # Prints the first of the modules $@ that exists, in upper or lower case. If none exists, it prints the last one, and
 # `module` reports it.
 muster_first() {
@@ -19,10 +34,12 @@ muster_versions() {
     fi
 }
 
-# Loads the modules $@ in this order.
+# Loads the modules $@ in this order; of NAME|OTHER the first that exists.
 muster_load() {
-    local name
-    for name in "$@"; do
-        module load "$name" || muster_stop "module load $name failed" "$(muster_versions "${name%%/*}")"
+    local wanted name alternatives
+    for wanted in "$@"; do
+        IFS='|' read -ra alternatives <<<"$wanted"
+        name=$(muster_first "${alternatives[@]}")
+        module load "$name" || muster_stop "module load ${wanted//|/ or } failed" "$(muster_versions "${name%%/*}")"
     done
 }

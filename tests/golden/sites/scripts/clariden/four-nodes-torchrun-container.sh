@@ -1,28 +1,19 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'clariden'. It runs with sbatch alone.
 #   muster submit -N 4 -g 4 -t 00:30:00 --image site:ngc-pytorch -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=72
-#SBATCH --gpus-per-node=4
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=normal
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-node=4
+#SBATCH --time=00:30:00 --partition=normal
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 72
-    [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'NCCL_PROTO was decided for 2 nodes or more, and so was one more variable'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_PROTO and one more were decided for 2 nodes or more'
     ulimit -c 0 || muster_stop 'the site'"'"'s command failed: ulimit -c 0' 'run it by hand to see why'
-    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
-    export PYTHONNOUSERSITE=1
-    unset NCCL_NET_PLUGIN
-    export NCCL_PROTO='^LL128' NCCL_SOCKET_IFNAME=hsn MPICH_GPU_SUPPORT_ENABLED=0 TORCH_NCCL_ASYNC_ERROR_HANDLING=1 \
-        CUDA_CACHE_DISABLE=1 PMIX_MCA_psec=native RES_OPTIONS='timeout:1 attempts:3'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH NCCL_NET_PLUGIN
+    export PYTHONNOUSERSITE=1 NCCL_PROTO='^LL128' NCCL_SOCKET_IFNAME=hsn MPICH_GPU_SUPPORT_ENABLED=0 \
+        TORCH_NCCL_ASYNC_ERROR_HANDLING=1 CUDA_CACHE_DISABLE=1 PMIX_MCA_psec=native RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORTS=20000-31999
     muster_choose_port

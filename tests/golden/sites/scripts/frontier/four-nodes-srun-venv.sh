@@ -1,38 +1,21 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'frontier'. It runs with sbatch alone.
 #   muster submit -A ACCOUNT -N 4 -g 8 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=8
-#SBATCH --cpus-per-task=7
-#SBATCH --gpus-per-node=8
-#SBATCH --account=ACCOUNT
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=batch
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-node=8
+#SBATCH --account=ACCOUNT --time=00:30:00 --partition=batch
+#SBATCH --export=NONE --no-requeue
 #SBATCH --network=disable_rdzv_get
-#SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 7
     [ "$muster_ntasks_per_node" -eq 8 ] || muster_other_size 'the CPU masks are for 8 ranks on each node'
-    [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 12 more variables'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
-    module load "$(muster_first PrgEnv-gnu/8.7.0 PrgEnv-gnu)" || muster_stop \
-        'module load PrgEnv-gnu/8.7.0 or PrgEnv-gnu failed' "$(muster_versions PrgEnv-gnu)"
-    module load "$(muster_first cpe/26.03 cpe)" || muster_stop 'module load cpe/26.03 or cpe failed' \
-        "$(muster_versions cpe)"
-    module load "$(muster_first miniforge3/23.11.0-0 miniforge3)" || muster_stop \
-        'module load miniforge3/23.11.0-0 or miniforge3 failed' "$(muster_versions miniforge3)"
-    module load "$(muster_first rocm/7.1.1 rocm)" || muster_stop 'module load rocm/7.1.1 or rocm failed' \
-        "$(muster_versions rocm)"
-    muster_load rccl-net-plugin craype-accel-amd-gfx90a
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 12 more were decided for 2 nodes or more'
+    muster_modules /etc/profile
+    muster_load 'PrgEnv-gnu/8.7.0|PrgEnv-gnu' 'cpe/26.03|cpe' 'miniforge3/23.11.0-0|miniforge3' 'rocm/7.1.1|rocm' \
+        rccl-net-plugin craype-accel-amd-gfx90a
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3 NCCL_CROSS_NIC=1 NCCL_NET_GDR_LEVEL=PHB HSA_FORCE_FINE_GRAIN_PCIE=1 \
         FI_MR_CACHE_MONITOR=kdreg2 FI_CXI_DISABLE_HOST_REGISTER=1 FI_CXI_DEFAULT_CQ_SIZE=131072 \
         FI_CXI_DEFAULT_TX_SIZE=2048 FI_CXI_RDZV_PROTO=alt_read FI_CXI_RX_MATCH_MODE=hybrid FI_CXI_RDZV_EAGER_SIZE=0 \

@@ -1,24 +1,17 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'frontier'. It runs with sbatch alone.
 #   muster submit -A ACCOUNT -N 1 -g 1 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=7
-#SBATCH --gpus-per-node=1
-#SBATCH --account=ACCOUNT
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=batch
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=7 --gpus-per-node=1
+#SBATCH --account=ACCOUNT --time=00:30:00 --partition=batch
+#SBATCH --export=NONE --no-requeue
 #SBATCH --network=disable_rdzv_get
-#SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 7
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 12 more variables'
+        'NCCL_SOCKET_IFNAME and 12 more were decided for fewer than 2 nodes'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
         MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job" http_proxy=http://proxy.ccs.ornl.gov:3128/ \
@@ -34,8 +27,7 @@ job() {
         --cpus-per-task="$muster_cpus_per_task" --output="$muster_logs"/%N.log --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --rocm --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

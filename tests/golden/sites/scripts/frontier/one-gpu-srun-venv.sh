@@ -1,37 +1,21 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'frontier'. It runs with sbatch alone.
 #   muster submit -A ACCOUNT -N 1 -g 1 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=7
-#SBATCH --gpus-per-node=1
-#SBATCH --account=ACCOUNT
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=batch
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=7 --gpus-per-node=1
+#SBATCH --account=ACCOUNT --time=00:30:00 --partition=batch
+#SBATCH --export=NONE --no-requeue
 #SBATCH --network=disable_rdzv_get
-#SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 7
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 12 more variables'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
-    module load "$(muster_first PrgEnv-gnu/8.7.0 PrgEnv-gnu)" || muster_stop \
-        'module load PrgEnv-gnu/8.7.0 or PrgEnv-gnu failed' "$(muster_versions PrgEnv-gnu)"
-    module load "$(muster_first cpe/26.03 cpe)" || muster_stop 'module load cpe/26.03 or cpe failed' \
-        "$(muster_versions cpe)"
-    module load "$(muster_first miniforge3/23.11.0-0 miniforge3)" || muster_stop \
-        'module load miniforge3/23.11.0-0 or miniforge3 failed' "$(muster_versions miniforge3)"
-    module load "$(muster_first rocm/7.1.1 rocm)" || muster_stop 'module load rocm/7.1.1 or rocm failed' \
-        "$(muster_versions rocm)"
-    muster_load rccl-net-plugin craype-accel-amd-gfx90a
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+        'NCCL_SOCKET_IFNAME and 12 more were decided for fewer than 2 nodes'
+    muster_modules /etc/profile
+    muster_load 'PrgEnv-gnu/8.7.0|PrgEnv-gnu' 'cpe/26.03|cpe' 'miniforge3/23.11.0-0|miniforge3' 'rocm/7.1.1|rocm' \
+        rccl-net-plugin craype-accel-amd-gfx90a
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
         MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job" http_proxy=http://proxy.ccs.ornl.gov:3128/ \
         HTTP_PROXY=http://proxy.ccs.ornl.gov:3128/ https_proxy=http://proxy.ccs.ornl.gov:3128/ \

@@ -1,30 +1,19 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'jean-zay'. It runs with sbatch alone.
 #   muster submit -A abc@h100 -N 1 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=24
-#SBATCH --gres=gpu:4
-#SBATCH --account=abc@h100
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --qos=qos_gpu_h100-t3
-#SBATCH --constraint=h100
-#SBATCH --hint=nomultithread
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=4 --cpus-per-task=24 --gres=gpu:4 --hint=nomultithread
+#SBATCH --account=abc@h100 --time=00:30:00 --qos=qos_gpu_h100-t3 --constraint=h100
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 24
     [ "$muster_nodes" -le 128 ] || muster_other_size 'the QOS qos_gpu_h100-t3 takes jobs of at most 128 nodes'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+    muster_modules /etc/profile
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     muster_load arch/h100
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PYTHON=/home/ada/env/bin/python PORTS=10000-29999

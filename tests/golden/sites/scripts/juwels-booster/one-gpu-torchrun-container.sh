@@ -1,25 +1,16 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'juwels-booster'. It runs with sbatch alone.
 #   muster submit -A ACCOUNT -N 1 -g 1 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=12
-#SBATCH --gres=gpu:1
-#SBATCH --account=ACCOUNT
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=booster
-#SBATCH --threads-per-core=1
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=12 --gres=gpu:1 --threads-per-core=1
+#SBATCH --account=ACCOUNT --time=00:30:00 --partition=booster
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 12
     [ "$muster_nodes" -le 384 ] || muster_other_size 'the partition booster takes jobs of at most 384 nodes'
-    [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 3 more variables'
+    [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 3 more were decided for fewer than 2 nodes'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 HOST_SUFFIX=i \
@@ -34,8 +25,7 @@ job() {
         "$muster_keeper" plain \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,37 +1,23 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'juwels-booster'. It runs with sbatch alone.
 #   muster submit -A ACCOUNT -N 1 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=12
-#SBATCH --gres=gpu:4
-#SBATCH --account=ACCOUNT
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=booster
-#SBATCH --threads-per-core=1
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=4 --cpus-per-task=12 --gres=gpu:4 --threads-per-core=1
+#SBATCH --account=ACCOUNT --time=00:30:00 --partition=booster
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 12
     [ "$muster_nodes" -le 384 ] || muster_other_size 'the partition booster takes jobs of at most 384 nodes'
     [ "$muster_ntasks_per_node" -eq 4 ] || muster_other_size 'the CPU masks are for 4 ranks on each node'
-    [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 3 more variables'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+    [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 3 more were decided for fewer than 2 nodes'
+    muster_modules /etc/profile
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module load "$(muster_first Stages/2026 Stages/2025 Stages/2024)" || muster_stop \
-        'module load Stages/2026 or Stages/2025 or Stages/2024 failed' "$(muster_versions Stages)"
-    muster_load GCC OpenMPI CUDA cuDNN MPI-settings/CUDA
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
-    export CUDA_VISIBLE_DEVICES=0,1,2,3
+    muster_load 'Stages/2026|Stages/2025|Stages/2024' GCC OpenMPI CUDA cuDNN MPI-settings/CUDA
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     unset PYTHONPATH
-    export RES_OPTIONS='timeout:1 attempts:3'
+    export CUDA_VISIBLE_DEVICES=0,1,2,3 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 HOST_SUFFIX=i \
         PYTHON=/home/ada/env/bin/python PORTS=20000-31999
     muster_choose_port

@@ -1,17 +1,10 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'karolina'. It runs with sbatch alone.
 #   muster submit -A eu-26-17 -N 4 -g 8 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=8
-#SBATCH --cpus-per-task=16
-#SBATCH --gpus-per-node=8
-#SBATCH --account=eu-26-17
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=qgpu
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=16 --gpus-per-node=8
+#SBATCH --account=eu-26-17 --time=00:30:00 --partition=qgpu
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -29,8 +22,7 @@ job() {
         sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_logs/ranks.log"
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

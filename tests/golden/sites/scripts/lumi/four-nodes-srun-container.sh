@@ -1,32 +1,21 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'lumi'. It runs with sbatch alone.
 #   muster submit -A project_465001063 -N 4 -g 8 -t 00:30:00 --image site:multitorch -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=8
-#SBATCH --cpus-per-task=7
-#SBATCH --gpus-per-node=8
-#SBATCH --account=project_465001063
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=standard-g
-#SBATCH --mem=480G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-node=8 --mem=480G
+#SBATCH --account=project_465001063 --time=00:30:00 --partition=standard-g
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 7
     [ "$muster_nodes" -le 1024 ] || muster_other_size 'the partition standard-g takes jobs of at most 1024 nodes'
     [ "$muster_ntasks_per_node" -eq 8 ] || muster_other_size 'the CPU masks are for 8 ranks on each node'
-    [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so was one more variable'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and one more were decided for 2 nodes or more'
     [ "$muster_nodes" -lt 257 ] || muster_other_size 'NCCL_NET_GDR_LEVEL was decided for fewer than 257 nodes'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+    muster_modules /etc/profile
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module use /appl/local/laifs/modules || muster_stop 'module use /appl/local/laifs/modules failed' \
-        'is the directory there?'
+    muster_use /appl/local/laifs/modules
     muster_load lumi-aif-singularity-bindings
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3 NCCL_NET_GDR_LEVEL=PHB \
@@ -44,8 +33,7 @@ job() {
         /scratch --bind /project --bind /home/ada --bind /projappl --bind /opt/cray --bind /var/spool/slurmd --bind \
         /usr/lib64/libcxi.so.1 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
         /appl/local/laifs/containers/lumi-multitorch-latest.sif python train.py
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,31 +1,21 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'lumi'. It runs with sbatch alone.
 #   muster submit -A project_465001063 -N 1 -g 1 -t 00:30:00 --image site:multitorch -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=7
-#SBATCH --gpus-per-node=1
-#SBATCH --account=project_465001063
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=small-g
-#SBATCH --mem-per-gpu=60G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=7 --gpus-per-node=1 --mem-per-gpu=60G
+#SBATCH --account=project_465001063 --time=00:30:00 --partition=small-g
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 7
     [ "$muster_nodes" -le 4 ] || muster_other_size 'the partition small-g takes jobs of at most 4 nodes'
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so was one more variable'
+        'NCCL_SOCKET_IFNAME and one more were decided for fewer than 2 nodes'
     [ "$muster_nodes" -lt 257 ] || muster_other_size 'NCCL_NET_GDR_LEVEL was decided for fewer than 257 nodes'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+    muster_modules /etc/profile
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module use /appl/local/laifs/modules || muster_stop 'module use /appl/local/laifs/modules failed' \
-        'is the directory there?'
+    muster_use /appl/local/laifs/modules
     muster_load lumi-aif-singularity-bindings
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
@@ -44,8 +34,7 @@ job() {
         /appl/local/laifs/containers/lumi-multitorch-latest.sif python -I -S -c "$muster_keeper" plain \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,27 +1,17 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'marenostrum5'. It runs with sbatch alone.
 #   muster submit -A bsc98 -q acc_ehpc -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=20
-#SBATCH --gres=gpu:4
-#SBATCH --account=bsc98
-#SBATCH --qos=acc_ehpc
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --hint=nomultithread
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=20 --gres=gpu:4 --hint=nomultithread
+#SBATCH --account=bsc98 --qos=acc_ehpc --time=00:30:00
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 20
     [ "$muster_nodes" -le 100 ] || muster_other_size 'the QOS acc_ehpc takes jobs of at most 100 nodes'
-    [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 2 more variables'
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 2 more were decided for 2 nodes or more'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_SOCKET_IFNAME=ib0,ib1,ib2,ib3 NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_4,mlx5_5 NCCL_NET=IB HF_HUB_OFFLINE=1 \
         TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \

@@ -1,29 +1,18 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'meluxina'. It runs with sbatch alone.
 #   muster submit -A p200000 -N 4 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=16
-#SBATCH --account=p200000
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=gpu
-#SBATCH --qos=default
-#SBATCH --hint=nomultithread
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=16 --hint=nomultithread
+#SBATCH --account=p200000 --time=00:30:00 --partition=gpu --qos=default
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 16
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for 2 nodes or more'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+    muster_modules /etc/profile
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module load "$(muster_first Apptainer Apptainer/1.3.6-GCCcore-13.3.0 Apptainer/1.2.4-GCCcore-12.3.0)" || \
-        muster_stop 'module load Apptainer or Apptainer/1.3.6-GCCcore-13.3.0 or Apptainer/1.2.4-GCCcore-12.3.0 failed' \
-        "$(muster_versions Apptainer)"
+    muster_load 'Apptainer|Apptainer/1.3.6-GCCcore-13.3.0|Apptainer/1.2.4-GCCcore-12.3.0'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
@@ -36,8 +25,7 @@ job() {
         python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_hydra_status "$muster_logs/ranks.log"
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,26 +1,16 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'perlmutter'. It runs with sbatch alone.
 #   muster submit -A m1234_g -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=32
-#SBATCH --gpus-per-node=4
-#SBATCH --account=m1234_g
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --qos=regular
-#SBATCH --constraint=gpu
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=32 --gpus-per-node=4
+#SBATCH --account=m1234_g --time=00:30:00 --qos=regular --constraint=gpu
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 32
-    [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'FI_MR_CACHE_MONITOR was decided for 2 nodes or more, and so were 4 more variables'
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'FI_MR_CACHE_MONITOR and 4 more were decided for 2 nodes or more'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export FI_MR_CACHE_MONITOR=userfaultfd HDF5_USE_FILE_LOCKING=FALSE NCCL_SOCKET_IFNAME=hsn NCCL_NET_GDR_LEVEL=PHB \
         NCCL_CROSS_NIC=1 FI_CXI_DISABLE_HOST_REGISTER=1 MPICH_GPU_SUPPORT_ENABLED=0 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \

@@ -1,25 +1,17 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'perlmutter'. It runs with sbatch alone.
 #   muster submit -A m1234_g -N 1 -g 4 -t 00:30:00 --image site:pytorch -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=32
-#SBATCH --gpus-per-node=4
-#SBATCH --account=m1234_g
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --qos=regular
-#SBATCH --constraint=gpu
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=4 --cpus-per-task=32 --gpus-per-node=4
+#SBATCH --account=m1234_g --time=00:30:00 --qos=regular --constraint=gpu
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 32
     [ "$muster_ntasks_per_node" -eq 4 ] || muster_other_size 'the CPU masks are for 4 ranks on each node'
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'FI_MR_CACHE_MONITOR was decided for fewer than 2 nodes, and so were 5 more variables'
+        'FI_MR_CACHE_MONITOR and 5 more were decided for fewer than 2 nodes'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1 HDF5_USE_FILE_LOCKING=FALSE MPICH_GPU_SUPPORT_ENABLED=0 \
         RES_OPTIONS='timeout:1 attempts:3'

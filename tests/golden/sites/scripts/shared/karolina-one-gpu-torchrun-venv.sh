@@ -18,6 +18,8 @@ eval "$muster_common"
 
 # (the part go_to)
 
+# (the part not_there)
+
 # (the part expect)
 
 # (the part port)

@@ -1,29 +1,19 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'snellius'. It runs with sbatch alone.
 #   muster submit -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=16
-#SBATCH --gpus-per-node=4
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=gpu_h100
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=16 --gpus-per-node=4
+#SBATCH --time=00:30:00 --partition=gpu_h100
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 16
-    [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so was one more variable'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and one more were decided for 2 nodes or more'
+    muster_modules /etc/profile
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
-    module load "$(muster_first 2025 2024 2023)" || muster_stop 'module load 2025 or 2024 or 2023 failed' \
-        "$(muster_versions 2023)"
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    muster_load '2025|2024|2023'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_SOCKET_IFNAME=eno2np0 GLOO_SOCKET_IFNAME=eno2np0 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PYTHON=/home/ada/env/bin/python PORTS=20000-31999

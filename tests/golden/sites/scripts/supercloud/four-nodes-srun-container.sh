@@ -1,22 +1,16 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'supercloud'. It runs with sbatch alone.
 #   muster submit -N 4 -g 2 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=2
-#SBATCH --cpus-per-task=20
-#SBATCH --gres=gpu:volta:2
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=2 --cpus-per-task=20 --gres=gpu:volta:2
 #SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
+#SBATCH --export=NONE --no-requeue
 #SBATCH --distribution=nopack
-#SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 2 20
-    [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'PSM2_GPUDIRECT was decided for 2 nodes or more, and so were 2 more variables'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'PSM2_GPUDIRECT and 2 more were decided for 2 nodes or more'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 PSM2_GPUDIRECT=1 NCCL_NET_GDR_LEVEL=SYS NCCL_P2P_LEVEL=SYS NCCL_NET_GDR_READ=1 \
         RES_OPTIONS='timeout:1 attempts:3'
@@ -27,8 +21,7 @@ job() {
         --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

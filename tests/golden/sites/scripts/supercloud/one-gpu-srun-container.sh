@@ -1,22 +1,16 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'supercloud'. It runs with sbatch alone.
 #   muster submit -N 1 -g 1 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=20
-#SBATCH --gres=gpu:volta:1
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=20 --gres=gpu:volta:1
 #SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
+#SBATCH --export=NONE --no-requeue
 #SBATCH --distribution=nopack
-#SBATCH --comment=muster:DIGEST
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 20
-    [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'PSM2_GPUDIRECT was decided for fewer than 2 nodes, and so were 2 more variables'
+    [ "$muster_nodes" -lt 2 ] || muster_other_size 'PSM2_GPUDIRECT and 2 more were decided for fewer than 2 nodes'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORTS=20000-31999
@@ -26,8 +20,7 @@ job() {
         --cpus-per-task="$muster_cpus_per_task" --output="$muster_logs"/%N.log --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,23 +1,15 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'vega'. It runs with sbatch alone.
 #   muster submit -N 4 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=32
-#SBATCH --gres=gpu:4
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=gpu
-#SBATCH --hint=nomultithread
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=32 --gres=gpu:4 --hint=nomultithread
+#SBATCH --time=00:30:00 --partition=gpu
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 32
-    [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 2 more variables'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 2 more were decided for 2 nodes or more'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0 RDMAV_FORK_SAFE=1 \
         RES_OPTIONS='timeout:1 attempts:3'
@@ -28,8 +20,7 @@ job() {
         --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log --hint=nomultithread --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
