@@ -80,7 +80,7 @@ def test_the_site_gives_binds_modules_and_the_verb() -> None:
     sources = [mount.source for mount in made.image.mounts]
 
     assert {"/pfs", "/scratch", "/projappl", "/flash", "/usr/lib64/libcxi.so.1"} <= set(sources)
-    assert ("module", "load", "lumi-aif-singularity-bindings") in [each.words for each in made.prelude]
+    assert ("module", "load", "lumi-aif-singularity-bindings") in [each.shown for each in made.prelude]
     assert made.image.verb == "run"
     assert "--rocm" not in [flag.word for flag in made.image.flags]  # harmful there, the site says
 

@@ -160,11 +160,18 @@ def test_the_job_stands_above_the_dashes_and_each_function_once_below(name: str)
     outside = re.sub(r"<<'MUSTER_TEXT'\n.*?\nMUSTER_TEXT\n", "", own, flags=re.DOTALL)
     functions = [function for function, _ in functions_in(outside)]
 
-    assert job.splitlines()[-3:] == ["    muster_finish", "}", ""]
+    last = ["    muster_finish" + "".join(f" {name}" for name in functions_at_the_end(script)), "}", ""]
+    assert job.splitlines()[-3:] == last
     assert script.endswith("\njob\n")
     assert re.match(r"# Below is Muster's own text \([^ ]+, sha256 [0-9a-f]{8}\)", own)
     assert len(set(functions)) == len(functions)
     assert own.count("muster_stop() {") == 1
+
+
+def functions_at_the_end(script: str) -> list[str]:
+    """Return what the script ends with before it leaves, by the functions that it has."""
+    names = ("muster_remove_unpacked", "muster_stage_end", "muster_passed_on")
+    return [name for name in names if f"\n{name}() {{" in script]
 
 
 @each_script
@@ -293,7 +300,7 @@ def test_where_no_node_answers_nothing_is_staged_and_the_ranks_start(tmp_path: P
     [
         ("2", {"SLURM_JOB_NUM_NODES": "2000"}, "the partition standard-g takes jobs of at most 1024 nodes"),
         ("2", {"SLURM_NTASKS_PER_NODE": "4"}, "the CPU masks are for 8 ranks on each node"),
-        ("2", {"SLURM_JOB_NUM_NODES": "1"}, "NCCL_SOCKET_IFNAME was decided for 2 nodes or more"),
+        ("2", {"SLURM_JOB_NUM_NODES": "1"}, "NCCL_SOCKET_IFNAME and one more were decided for 2 nodes or more"),
         ("2", {"SLURM_JOB_NUM_NODES": "4"}, None),
     ],
 )
@@ -308,7 +315,7 @@ def test_a_size_for_which_a_line_does_not_hold_stops_with_one_sentence(
         assert argv
         return
     assert (status, argv) == (2, [])
-    assert re.search(f"muster: error: {sentence}(, and so (was one|were [0-9]+) more variables?)?\n\nhint: ", stderr)
+    assert f"muster: error: {sentence}\n\nhint: " in stderr
     assert stderr.count("muster: error:") == 1
 
 

@@ -102,7 +102,7 @@ def test_options_of_one_subject_share_a_line_and_are_read_as_they_were(sbatch: P
     lines = format_header(options)
     assert lines == ["#SBATCH --nodes=2 --ntasks-per-node=4 --exclusive", '#SBATCH --account="a b" --time=00:10:00']
     found = read_back(sbatch, *lines)
-    assert (found["account"], found["nodes"], found["ntasks-per-node"]) == ("a b", "2-2", "4")
+    assert (found["account"], found["nodes"], found["ntasks-per-node"]) == ("a b", "2", "4")
     assert "exclusive" in found
 
 

@@ -9,7 +9,8 @@ from muster.model.words import WIDTH
 
 __all__ = ["format_directive", "format_header"]
 
-# What stands in one line: what the job is called; how much is asked for; from whose account, where and for how long; how the job lives.
+# What shares a line: what the job is called; how much is asked for; from whose account, where and for how long; how the
+# job lives.
 _NAME = ("job-name", "comment")
 _SIZE = (
     *("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gpus", "gpus-per-node", "gpus-per-task", "gres", "mem"),
