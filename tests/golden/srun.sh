@@ -102,6 +102,7 @@ muster_begin() {
 }
 
 # Ends the job with the exit status of its ranks, after the functions $@.
+# shellcheck disable=SC2119,SC2120  # most jobs have none
 muster_finish() {
     local last
     for last in "$@"; do "$last"; done

@@ -1,17 +1,10 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'alvis'. It runs with sbatch alone.
 #   muster submit -A NAISS2024-22-219 -N 1 -g 4 -c 8 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=8
-#SBATCH --gpus-per-node=A100:4
-#SBATCH --account=NAISS2024-22-219
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=alvis
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=4 --cpus-per-task=8 --gpus-per-node=A100:4
+#SBATCH --account=NAISS2024-22-219 --time=00:30:00 --partition=alvis
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -30,8 +23,7 @@ job() {
         "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

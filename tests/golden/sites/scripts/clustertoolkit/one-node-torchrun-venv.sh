@@ -1,25 +1,16 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'clustertoolkit'. It runs with sbatch alone.
 #   muster submit -p a3ultra -N 1 -g 8 -c 8 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=8
-#SBATCH --cpus-per-task=8
-#SBATCH --gpus-per-node=8
-#SBATCH --partition=a3ultra
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --mem=0
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=8 --cpus-per-task=8 --gpus-per-node=8 --mem=0
+#SBATCH --partition=a3ultra --time=00:30:00
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 8
-    [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_NET was decided for fewer than 2 nodes, and so was one more variable'
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_NET and one more were decided for fewer than 2 nodes'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PYTHON=/home/ada/env/bin/python PORTS=20000-31999

@@ -1,24 +1,15 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'cyclecloud'. It runs with sbatch alone.
 #   muster submit -N 1 -g 8 -t 00:30:00 --image docker://quay.io/ada/torch:2 -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=8
-#SBATCH --cpus-per-task=12
-#SBATCH --gpus-per-node=8
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=gpu
-#SBATCH --exclusive
-#SBATCH --mem=0
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=8 --cpus-per-task=12 --gpus-per-node=8 --exclusive --mem=0
+#SBATCH --time=00:30:00 --partition=gpu
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 12
-    [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 7 more variables'
+    [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 7 more were decided for fewer than 2 nodes'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1 CUDA_DEVICE_ORDER=PCI_BUS_ID NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml \
         NCCL_IGNORE_CPU_AFFINITY=1 RES_OPTIONS='timeout:1 attempts:3'

@@ -1,18 +1,10 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'delta'. It runs with sbatch alone.
 #   muster submit -A bbka-delta-gpu -N 1 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=16
-#SBATCH --gpus-per-node=4
-#SBATCH --account=bbka-delta-gpu
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=gpuA100x4
-#SBATCH --mem-per-gpu=52G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=4 --cpus-per-task=16 --gpus-per-node=4 --mem-per-gpu=52G
+#SBATCH --account=bbka-delta-gpu --time=00:30:00 --partition=gpuA100x4
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -32,8 +24,7 @@ job() {
         "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,28 +1,18 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'delta'. It runs with sbatch alone.
 #   muster submit -A bbka-delta-gpu -N 1 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=16
-#SBATCH --gpus-per-node=4
-#SBATCH --account=bbka-delta-gpu
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=gpuA100x4
-#SBATCH --mem-per-gpu=52G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=4 --cpus-per-task=16 --gpus-per-node=4 --mem-per-gpu=52G
+#SBATCH --account=bbka-delta-gpu --time=00:30:00 --partition=gpuA100x4
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 16
     [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+    muster_modules /etc/profile
     muster_load nccl
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PYTHON=/home/ada/env/bin/python PORTS=20000-31999

@@ -1,27 +1,18 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'isambard-ai'. It runs with sbatch alone.
 #   muster submit -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=72
-#SBATCH --gpus-per-node=4
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=workq
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-node=4
+#SBATCH --time=00:30:00 --partition=workq
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 72
-    [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for 2 nodes or more, and so were 16 more variables'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 16 more were decided for 2 nodes or more'
+    muster_modules /etc/profile
     muster_load brics/nccl
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_SOCKET_IFNAME=hsn NCCL_NET_GDR_LEVEL=PHB NCCL_CROSS_NIC=1 NCCL_MIN_NCHANNELS=4 NCCL_GDRCOPY_ENABLE=1 \
         NCCL_NET_FORCE_FLUSH=0 FI_CXI_DEFAULT_CQ_SIZE=131072 FI_CXI_DEFAULT_TX_SIZE=2048 \
         FI_CXI_DISABLE_NON_INJECT_MSG_IDC=1 FI_HMEM_CUDA_USE_GDRCOPY=1 FI_CXI_DISABLE_HOST_REGISTER=1 \

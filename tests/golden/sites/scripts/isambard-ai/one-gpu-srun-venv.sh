@@ -1,27 +1,19 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'isambard-ai'. It runs with sbatch alone.
 #   muster submit -N 1 -g 1 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=72
-#SBATCH --gpus-per-node=1
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=workq
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=72 --gpus-per-node=1
+#SBATCH --time=00:30:00 --partition=workq
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 72
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 16 more variables'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+        'NCCL_SOCKET_IFNAME and 16 more were decided for fewer than 2 nodes'
+    muster_modules /etc/profile
     muster_load brics/nccl
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PYTHON=/home/ada/env/bin/python PORTS=20000-31999

@@ -1,24 +1,17 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'isambard-ai'. It runs with sbatch alone.
 #   muster submit -N 1 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=72
-#SBATCH --gpus-per-node=4
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=workq
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-node=4
+#SBATCH --time=00:30:00 --partition=workq
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 72
     [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_SOCKET_IFNAME was decided for fewer than 2 nodes, and so were 16 more variables'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+        'NCCL_SOCKET_IFNAME and 16 more were decided for fewer than 2 nodes'
+    muster_modules /etc/profile
     muster_load brics/apptainer-multi-node
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
@@ -30,8 +23,7 @@ job() {
         --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,24 +1,15 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'kempner'. It runs with sbatch alone.
 #   muster submit -A kempner_mylab_lab -N 1 -g 1 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=24
-#SBATCH --gpus-per-node=1
-#SBATCH --account=kempner_mylab_lab
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=kempner_h100
-#SBATCH --mem-per-gpu=180G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=24 --gpus-per-node=1 --mem-per-gpu=180G
+#SBATCH --account=kempner_mylab_lab --time=00:30:00 --partition=kempner_h100
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 24
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PYTHON=/home/ada/env/bin/python PORTS=20000-31999

@@ -1,18 +1,10 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'kempner'. It runs with sbatch alone.
 #   muster submit -A kempner_mylab_lab -N 1 -g 1 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=24
-#SBATCH --gpus-per-node=1
-#SBATCH --account=kempner_mylab_lab
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=kempner_h100
-#SBATCH --mem-per-gpu=180G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=24 --gpus-per-node=1 --mem-per-gpu=180G
+#SBATCH --account=kempner_mylab_lab --time=00:30:00 --partition=kempner_h100
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -31,8 +23,7 @@ job() {
         "$muster_keeper" plain \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,22 +1,16 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'lonestar6'. It runs with sbatch alone.
 #   muster submit -N 1 -g 3 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=3
-#SBATCH --cpus-per-task=42
-#SBATCH --time=00:30:00
-#SBATCH --export=ALL
-#SBATCH --no-requeue
-#SBATCH --partition=gpu-a100
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=3 --cpus-per-task=42
+#SBATCH --time=00:30:00 --partition=gpu-a100
+#SBATCH --export=ALL --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 3 42
     [ "$muster_nodes" -le 8 ] || muster_other_size 'the partition gpu-a100 takes jobs of at most 8 nodes'
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=3 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PYTHON=/home/ada/env/bin/python PORTS=20000-31999

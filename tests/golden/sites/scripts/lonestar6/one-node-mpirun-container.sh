@@ -1,15 +1,10 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'lonestar6'. It runs with sbatch alone.
 #   muster submit -N 1 -g 3 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=3
-#SBATCH --cpus-per-task=42
-#SBATCH --time=00:30:00
-#SBATCH --export=ALL
-#SBATCH --no-requeue
-#SBATCH --partition=gpu-a100
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=3 --cpus-per-task=42
+#SBATCH --time=00:30:00 --partition=gpu-a100
+#SBATCH --export=ALL --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -26,8 +21,7 @@ job() {
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_hydra_status "$muster_logs/ranks.log"
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,18 +1,10 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'mila'. It runs with sbatch alone.
 #   muster submit -N 4 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=12
-#SBATCH --gpus-per-node=4
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=long
-#SBATCH --constraint=lovelace
-#SBATCH --mem-per-gpu=47G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=12 --gpus-per-node=4 --mem-per-gpu=47G
+#SBATCH --time=00:30:00 --partition=long --constraint=lovelace
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -26,8 +18,7 @@ job() {
         --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

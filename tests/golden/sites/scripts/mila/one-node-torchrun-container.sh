@@ -1,18 +1,10 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'mila'. It runs with sbatch alone.
 #   muster submit -N 1 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=12
-#SBATCH --gpus-per-node=4
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=long
-#SBATCH --constraint=lovelace
-#SBATCH --mem-per-gpu=47G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=4 --cpus-per-task=12 --gpus-per-node=4 --mem-per-gpu=47G
+#SBATCH --time=00:30:00 --partition=long --constraint=lovelace
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -31,8 +23,7 @@ job() {
         "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

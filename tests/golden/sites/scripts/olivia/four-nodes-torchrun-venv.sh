@@ -1,32 +1,19 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'olivia'. It runs with sbatch alone.
 #   muster submit -A ACCOUNT -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=72
-#SBATCH --gpus-per-node=4
-#SBATCH --account=ACCOUNT
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=accel
-#SBATCH --mem=440G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-node=4 --mem=440G
+#SBATCH --account=ACCOUNT --time=00:30:00 --partition=accel
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 72
     [ "$muster_nodes" -le 8 ] || muster_other_size 'the partition accel takes jobs of at most 8 nodes'
-    [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'NCCL_PROTO was decided for 2 nodes or more, and so were 12 more variables'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
-    muster_load NRIS/GPU
-    module load "$(muster_first NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0 NCCL)" || muster_stop \
-        'module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0 or NCCL failed' "$(muster_versions NCCL)"
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_PROTO and 12 more were decided for 2 nodes or more'
+    muster_modules /etc/profile
+    muster_load NRIS/GPU 'NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0|NCCL'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_PROTO='^LL128' NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3 NCCL_CROSS_NIC=1 NCCL_NET_GDR_LEVEL=PHB \
         FI_MR_CACHE_MONITOR=userfaultfd FI_CXI_DISABLE_HOST_REGISTER=1 FI_CXI_DEFAULT_CQ_SIZE=131072 \
         FI_CXI_DEFAULT_TX_SIZE=2048 FI_CXI_RDZV_PROTO=alt_read FI_CXI_RDZV_EAGER_SIZE=0 FI_CXI_RDZV_THRESHOLD=0 \

@@ -1,30 +1,18 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'olivia'. It runs with sbatch alone.
 #   muster submit -A ACCOUNT -N 1 -g 4 -t 00:30:00 --image site:pytorch -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=72
-#SBATCH --gpus-per-node=4
-#SBATCH --account=ACCOUNT
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=accel
-#SBATCH --mem=440G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-node=4 --mem=440G
+#SBATCH --account=ACCOUNT --time=00:30:00 --partition=accel
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 72
     [ "$muster_nodes" -le 8 ] || muster_other_size 'the partition accel takes jobs of at most 8 nodes'
-    [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_PROTO was decided for fewer than 2 nodes, and so were 12 more variables'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
-    muster_load NRIS/GPU
-    module load "$(muster_first NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0 NCCL)" || muster_stop \
-        'module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0 or NCCL failed' "$(muster_versions NCCL)"
+    [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_PROTO and 12 more were decided for fewer than 2 nodes'
+    muster_modules /etc/profile
+    muster_load NRIS/GPU 'NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0|NCCL'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 http_proxy=http://10.63.2.48:3128/ HTTP_PROXY=http://10.63.2.48:3128/ \
         https_proxy=http://10.63.2.48:3128/ HTTPS_PROXY=http://10.63.2.48:3128/ no_proxy=localhost,127.0.0.1,::1 \
@@ -37,8 +25,7 @@ job() {
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
         /cluster/work/support/container/pytorch_nvidia_25.06_arm64.sif python train.py
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

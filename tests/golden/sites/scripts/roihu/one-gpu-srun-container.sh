@@ -1,17 +1,10 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'roihu'. It runs with sbatch alone.
 #   muster submit -A project_2001234 -N 1 -g 1 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=72
-#SBATCH --gres=gpu:gh200:1
-#SBATCH --account=project_2001234
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=gpumedium
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=72 --gres=gpu:gh200:1
+#SBATCH --account=project_2001234 --time=00:30:00 --partition=gpumedium
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -27,8 +20,7 @@ job() {
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /scratch --bind /home/ada --bind \
         /projappl --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python \
         train.py
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,24 +1,16 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'roihu'. It runs with sbatch alone.
 #   muster submit -A project_2001234 -N 1 -g 1 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=72
-#SBATCH --gres=gpu:gh200:1
-#SBATCH --account=project_2001234
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=gpumedium
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=72 --gres=gpu:gh200:1
+#SBATCH --account=project_2001234 --time=00:30:00 --partition=gpumedium
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 72
     [ "$muster_nodes" -le 4 ] || muster_other_size 'the partition gpumedium takes jobs of at most 4 nodes'
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PYTHON=/home/ada/env/bin/python PORTS=20000-31999

@@ -1,23 +1,15 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'rorqual'. It runs with sbatch alone.
 #   muster submit -A def-someuser -N 1 -g 1 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=16
-#SBATCH --gpus-per-node=h100:1
-#SBATCH --account=def-someuser
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --mem-per-gpu=124G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=16 --gpus-per-node=h100:1 --mem-per-gpu=124G
+#SBATCH --account=def-someuser --time=00:30:00
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 16
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+    muster_modules /etc/profile
     muster_load apptainer
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
@@ -32,8 +24,7 @@ job() {
         sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_logs/ranks.log"
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ eval "$muster_common"
 
 # (the part modules)
 
+# (the part not_there)
+
 # (the part expect)
 
 # (the part port)

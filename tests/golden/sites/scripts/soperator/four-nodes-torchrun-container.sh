@@ -1,22 +1,15 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'soperator'. It runs with sbatch alone.
 #   muster submit -N 4 -g 8 -t 00:30:00 --image docker://quay.io/ada/torch:2 -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=8
-#SBATCH --cpus-per-task=16
-#SBATCH --gpus-per-node=8
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=16 --gpus-per-node=8 --mem=1280G
 #SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --mem=1280G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 16
-    [ "$muster_nodes" -ge 2 ] || muster_other_size \
-        'NCCL_TOPO_FILE was decided for 2 nodes or more, and so was one more variable'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_TOPO_FILE and one more were decided for 2 nodes or more'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1 NCCL_TOPO_FILE=/var/run/nvidia-topologyd/virtualTopology.xml NCCL_SOCKET_IFNAME=eth0 \
         RES_OPTIONS='timeout:1 attempts:3'

@@ -1,22 +1,15 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'soperator'. It runs with sbatch alone.
 #   muster submit -N 1 -g 1 -t 00:30:00 --image docker://quay.io/ada/torch:2 -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=16
-#SBATCH --gpus-per-node=1
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=16 --gpus-per-node=1 --mem-per-gpu=160G
 #SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --mem-per-gpu=160G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 16
-    [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_TOPO_FILE was decided for fewer than 2 nodes, and so was one more variable'
+    [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_TOPO_FILE and one more were decided for fewer than 2 nodes'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \

@@ -1,24 +1,16 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'soperator'. It runs with sbatch alone.
 #   muster submit -N 1 -g 8 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=8
-#SBATCH --cpus-per-task=16
-#SBATCH --gpus-per-node=8
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=8 --cpus-per-task=16 --gpus-per-node=8 --mem=1280G
 #SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --mem=1280G
-#SBATCH --comment=muster:DIGEST
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 16
-    [ "$muster_nodes" -lt 2 ] || muster_other_size \
-        'NCCL_TOPO_FILE was decided for fewer than 2 nodes, and so was one more variable'
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_TOPO_FILE and one more were decided for fewer than 2 nodes'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PYTHON=/home/ada/env/bin/python PORTS=20000-31999

@@ -1,27 +1,18 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'trillium'. It runs with sbatch alone.
 #   muster submit -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=4
-#SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=24
-#SBATCH --gpus-per-node=4
-#SBATCH --time=00:30:00
-#SBATCH --export=NONE
-#SBATCH --no-requeue
-#SBATCH --partition=compute
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=24 --gpus-per-node=4
+#SBATCH --time=00:30:00 --partition=compute
+#SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 24
     [ "$muster_nodes" -le 25 ] || muster_other_size 'the partition compute takes jobs of at most 25 nodes'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
-    module load "$(muster_first StdEnv/2023 StdEnv)" || muster_stop 'module load StdEnv/2023 or StdEnv failed' \
-        "$(muster_versions StdEnv)"
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    muster_modules /etc/profile
+    muster_load 'StdEnv/2023|StdEnv'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PYTHON=/home/ada/env/bin/python PORTS=20000-31999

@@ -1,25 +1,18 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'vista'. It runs with sbatch alone.
 #   muster submit -N 1 -g 1 -t 00:30:00 --venv /home/ada/env -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=72
-#SBATCH --time=00:30:00
-#SBATCH --export=ALL
-#SBATCH --no-requeue
-#SBATCH --partition=gh
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=72
+#SBATCH --time=00:30:00 --partition=gh
+#SBATCH --export=ALL --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 72
     [ "$muster_nodes" -le 64 ] || muster_other_size 'the partition gh takes jobs of at most 64 nodes'
-    command -v module >/dev/null || { . /etc/profile; } || muster_stop \
-        'this host has no modules: /etc/profile cannot be read' 'omit --module, or correct the site profile'
+    muster_modules /etc/profile
     muster_load gcc cuda
-    . /home/ada/env/bin/activate || muster_stop 'the virtual environment /home/ada/env is not there' \
-        'is it on a file system that the compute nodes see?'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=ibrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PYTHON=/home/ada/env/bin/python PORTS=20000-31999

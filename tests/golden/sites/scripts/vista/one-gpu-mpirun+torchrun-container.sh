@@ -1,15 +1,10 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'vista'. It runs with sbatch alone.
 #   muster submit -N 1 -g 1 -t 00:30:00 --image /images/train.sif -- python train.py
-#SBATCH --job-name=train
-#SBATCH --nodes=1
-#SBATCH --ntasks-per-node=1
-#SBATCH --cpus-per-task=72
-#SBATCH --time=00:30:00
-#SBATCH --export=ALL
-#SBATCH --no-requeue
-#SBATCH --partition=gh
-#SBATCH --comment=muster:DIGEST
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=72
+#SBATCH --time=00:30:00 --partition=gh
+#SBATCH --export=ALL --no-requeue
 # shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
@@ -28,8 +23,7 @@ job() {
         sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_logs/ranks.log"
-    muster_remove_unpacked
-    muster_finish
+    muster_finish muster_remove_unpacked
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
