@@ -22,7 +22,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 3566bac4), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 3e099818), explained in docs/explanation/script.md.
 
 # Functions that the job and every started process call.
 muster_common=$(
@@ -103,11 +103,8 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks, after the functions $@.
-# shellcheck disable=SC2119,SC2120  # most jobs have none
+# Ends the job with the exit status of its ranks.
 muster_finish() {
-    local last
-    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }

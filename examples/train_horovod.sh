@@ -24,7 +24,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 b543dbb5), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 9cc2866a), explained in docs/explanation/script.md.
 
 # Functions that the job and every started process call.
 muster_common=$(
@@ -105,11 +105,8 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks, after the functions $@.
-# shellcheck disable=SC2119,SC2120  # most jobs have none
+# Ends the job with the exit status of its ranks.
 muster_finish() {
-    local last
-    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }

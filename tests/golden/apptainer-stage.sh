@@ -29,7 +29,9 @@ job() {
         "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    muster_finish muster_remove_unpacked muster_stage_end
+    muster_remove_unpacked
+    muster_stage_end
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -114,11 +116,8 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks, after the functions $@.
-# shellcheck disable=SC2119,SC2120  # most jobs have none
+# Ends the job with the exit status of its ranks.
 muster_finish() {
-    local last
-    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }

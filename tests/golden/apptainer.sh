@@ -17,7 +17,8 @@ job() {
         --output="$muster_logs"/%N.log --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --bind /tmp --bind /home/ada --bind /data:/set:ro --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project '/images/it'"'"'s.sif' python train.py
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -102,11 +103,8 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks, after the functions $@.
-# shellcheck disable=SC2119,SC2120  # most jobs have none
+# Ends the job with the exit status of its ranks.
 muster_finish() {
-    local last
-    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }

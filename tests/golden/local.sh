@@ -104,13 +104,8 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the run with the exit status of its ranks, after the functions $@.
-# shellcheck disable=SC2119,SC2120  # most jobs have none
-muster_finish() {
-    local last
-    for last in "$@"; do "$last"; done
-    exit "${muster_interrupted:-$muster_status}"
-}
+# Ends the run with the exit status of its ranks.
+muster_finish() { exit "${muster_interrupted:-$muster_status}"; }
 
 # Changes to the working directory of the ranks.
 muster_go_to() {

@@ -30,7 +30,8 @@ job() {
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
         --output="$muster_logs"/%N.log --input=0 \
         sh -c "$muster_task" muster python train.py
-    muster_finish muster_stage_end
+    muster_stage_end
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -115,11 +116,8 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks, after the functions $@.
-# shellcheck disable=SC2119,SC2120  # most jobs have none
+# Ends the job with the exit status of its ranks.
 muster_finish() {
-    local last
-    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }

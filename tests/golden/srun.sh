@@ -101,11 +101,8 @@ muster_begin() {
     muster_forget
 }
 
-# Ends the job with the exit status of its ranks, after the functions $@.
-# shellcheck disable=SC2119,SC2120  # most jobs have none
+# Ends the job with the exit status of its ranks.
 muster_finish() {
-    local last
-    for last in "$@"; do "$last"; done
     muster_leave_run_directory
     exit "${muster_interrupted:-$muster_status}"
 }

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.lab
 SEES = ("sh", "-c", 'echo "rank $RANK of $WORLD_SIZE sees ${CUDA_VISIBLE_DEVICES-all}"')
 
 # Software that this machine has not: what a site's modules would bring.
-_MODULES = r"(?m)^ *(module (load|purge|use)|command -v module|muster_load) .*\n"
+_MODULES = r"(?m)^ *(module (load|purge|use)|muster_modules|muster_use|muster_load) .*\n"
 
 
 def script_of(lab: Lab, folder: Path, *words: str) -> str:

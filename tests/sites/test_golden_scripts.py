@@ -8,14 +8,13 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from muster.errors import MusterError
-from muster.model.words import Fragment, Word
+from muster.model.words import Word
 from muster.render.script import job_script
 from muster.runner import run
 
@@ -39,7 +38,7 @@ def kept(request: pytest.FixtureRequest) -> dict[Case, str]:
 
 def _last(word: Word) -> str:
     """Return the word; of a choice between modules, the last."""
-    return shlex.split(word.text.strip('"'))[-1].rstrip(")") if isinstance(word, Fragment) else str(word)
+    return str(word).rpartition("|")[2]
 
 
 @each_script
@@ -164,3 +163,11 @@ def test_the_environment_is_made_before_the_ranks_start() -> None:
             text = SCRIPTS[case]
             start = "_step " if "_step " in text else f"{case.launcher.partition('+')[0]} "
             assert text.index(f". {VENV}/bin/activate") < text.index(start)
+
+
+@each_script
+def test_the_job_is_read_on_one_screen(case: Case) -> None:
+    job, _, _ = SCRIPTS[case].partition("# -----")
+    lines = job.splitlines()
+    assert len(lines) <= 40, "; ".join(lines[20:])
+    assert max(map(len, lines)) <= 120

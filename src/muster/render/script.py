@@ -431,4 +431,5 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
         ("muster_stage_end", plan.staging is not None),
         ("muster_passed_on", (may_run_again(plan) or keeps_attempts(plan)) and bool(hidden_names(plan))),
     )
-    yield fold(("muster_finish", *(name for name, why in last if why)))
+    yield from (name for name, why in last if why)
+    yield "muster_finish"

@@ -24,7 +24,8 @@ job() {
         "$muster_keeper" plain \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

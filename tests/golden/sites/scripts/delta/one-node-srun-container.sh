@@ -21,7 +21,8 @@ job() {
         --cpu-bind=mask_cpu:0xffff000000000000,0xffff00000000,0xffff0000,0xffff --input=0 \
         sh -c "$muster_task" muster apptainer --quiet run --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

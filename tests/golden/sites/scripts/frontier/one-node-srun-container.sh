@@ -30,7 +30,8 @@ job() {
 0xfe0000000000 --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --rocm --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ job() {
         sh -c "$muster_task" muster apptainer --quiet exec --writable-tmpfs --nv --bind /e --bind /tmp --bind /dev/shm \
         --bind /home/ada --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif \
         python train.py
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

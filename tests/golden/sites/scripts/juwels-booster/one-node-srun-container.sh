@@ -23,7 +23,8 @@ job() {
         --cpu-bind=mask_cpu:0xfff000,0xfff,0xfff000000000,0xfff000000 --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ job() {
         sh -c "$muster_task" muster singularity --quiet exec --nv --bind /tmp --bind /home/ada --bind /leonardo --bind \
         /leonardo_work --bind /leonardo_scratch --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd \
         /home/ada/project /images/train.sif python train.py
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

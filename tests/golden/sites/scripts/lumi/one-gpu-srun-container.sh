@@ -30,7 +30,8 @@ job() {
         /scratch --bind /project --bind /home/ada --bind /projappl --bind /opt/cray --bind /var/spool/slurmd --bind \
         /usr/lib64/libcxi.so.1 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
         /appl/local/laifs/containers/lumi-multitorch-latest.sif python train.py
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ job() {
         sh -c "$muster_task" muster singularity --quiet exec --nv --bind /tmp --bind /gpfs --bind /apps --bind \
         /home/ada --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python \
         train.py
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

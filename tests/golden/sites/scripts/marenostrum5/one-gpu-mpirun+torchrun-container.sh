@@ -29,7 +29,8 @@ job() {
         sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_torchrun_status "$muster_logs/ranks.log"
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ job() {
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind /mnt/tier1 --bind \
         /mnt/tier2 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif \
         python train.py
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ job() {
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /scratch --bind /home/ada --bind \
         /projappl --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python \
         train.py
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

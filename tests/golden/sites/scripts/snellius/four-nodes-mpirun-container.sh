@@ -21,7 +21,8 @@ job() {
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_hydra_status "$muster_logs/ranks.log"
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ job() {
         "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
-    muster_finish muster_remove_unpacked
+    muster_remove_unpacked
+    muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
