@@ -170,4 +170,3 @@ def test_the_job_is_read_on_one_screen(case: Case) -> None:
     job, _, _ = SCRIPTS[case].partition("# -----")
     lines = job.splitlines()
     assert len(lines) <= 40, "; ".join(lines[20:])
-    assert max(map(len, lines)) <= 120
