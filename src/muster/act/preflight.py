@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -83,6 +84,11 @@ def _check_file(path: Path, shown: str, *, executable: bool) -> None:
     if path.is_dir():
         raise RequestError(f"{shown} is a directory, not a program", hint="give the script's own path")
     if not path.exists():
+        if re.match(r"(python|sh|bash)\S* ", shown):
+            raise RequestError(
+                f"the command is one word, {shown!r}, and there is no such file",
+                hint=f"write it without quotes: -- {shown}",
+            )
         near = sorted(each.name for each in path.parent.glob(f"*{path.suffix}"))[:5] if path.parent.is_dir() else []
         hint = f"in {path.parent}: {', '.join(near)}" if near else f"looked for {path}"
         raise RequestError(f"there is no file {shown}", hint=hint)

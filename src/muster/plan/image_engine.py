@@ -94,7 +94,10 @@ def find_image(reference: Reference, seen: ImageFacts) -> Found:
     if kind in {"missing", None} and reference.kind is None and "/" not in text:
         return Found("edf", text)
     if kind == "missing":
-        raise RequestError(f"there is no image {text}", hint=f"looked for {reference.path}")
+        raise RequestError(
+            f"there is no image {text}: looked for {reference.path}",
+            hint="give its path, or docker://REGISTRY/NAME:TAG; muster build image makes one",
+        )
     if seen.broken is not None:
         raise RequestError(
             f"the image {text} cannot be used: {seen.broken}", hint="pull, copy or build the image again"
