@@ -34,6 +34,7 @@ VERBS = (
     Verb("logs", "muster.cli.logs", "output of the ranks of a job: all ranks or one, once or while it grows"),
     Verb("why", "muster.cli.why", "why a job waits and what would start it sooner, or how it ended"),
     Verb("stacks", "muster.cli.stacks", "where every rank of a running job stands, and who keeps the others waiting"),
+    Verb("top", "muster.cli.top", "one screen of a running job: its ranks by host, what each does, who is late"),
     Verb("cancel", "muster.cli.cancel", "end jobs"),
     Verb("clean", "muster.cli.clean", "files that earlier jobs have left, by age; asks before it removes"),
     Verb("queues", "muster.cli.queues", "the partitions: limits, what is free, how many jobs wait"),

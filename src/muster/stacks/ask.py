@@ -22,7 +22,7 @@ from muster.stacks.read import sort_by_task
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["Question", "ask_here", "ask_job", "find_spy", "jobs_here"]
+__all__ = ["Question", "ask_here", "ask_job", "find_spy", "gather_words", "jobs_here", "refused"]
 
 _PATIENCE_S = 60
 _LOOK_S = 0.03
@@ -58,10 +58,10 @@ def find_spy(environment: Mapping[str, str]) -> str | None:
 
 def ask_job(job: str, nodes: int, environment: Mapping[str, str], question: Question) -> str:
     """Return what the nodes of a running Slurm job answer; a node that does not answer is not waited for long."""
-    words = [*step_of_job(job, nodes), *_words(job, question)]
+    words = [*step_of_job(job, nodes), *gather_words(job, question)]
     status, text, said = _hear(words, scheduler_environment(environment), nodes, question)
     if status and "@node" not in text:
-        raise _refused(said, status, job)
+        raise refused(said, status, job)
     if status is None and "@node" not in text:
         message = f"no node of job {job} answered within {_PATIENCE_S} s"
         raise SchedulerSilent(message, hint=f"srun --jobid={job} --overlap hostname shows the same")
@@ -70,10 +70,11 @@ def ask_job(job: str, nodes: int, environment: Mapping[str, str], question: Ques
 
 def ask_here(job: str, question: Question, runner: Runner = run) -> str:
     """Return what the ranks of a run on this machine answer."""
-    return runner(_words(job, question), timeout_s=_PATIENCE_S + question.rounds * question.gap_s).stdout
+    return runner(gather_words(job, question), timeout_s=_PATIENCE_S + question.rounds * question.gap_s).stdout
 
 
-def _words(job: str, question: Question) -> list[str]:
+def gather_words(job: str, question: Question) -> list[str]:
+    """Return the words of what runs on each node."""
     text = _SCRIPT.read_text(encoding="utf-8")
     rank = "-" if question.rank is None else str(question.rank)
     asked = (question.spy or "-", rank, str(question.rounds), f"{question.gap_s:g}")
@@ -126,7 +127,7 @@ def jobs_here() -> list[str]:
     return sorted(jobs)
 
 
-def _refused(text: str, status: int, job: str) -> MusterError:
+def refused(text: str, status: int, job: str) -> MusterError:
     """Return what Slurm's refusal of the step means."""
     lowered = text.lower()
     if "access/permission denied" in lowered or "invalid user" in lowered:

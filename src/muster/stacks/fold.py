@@ -90,8 +90,9 @@ def is_user_file(file: str) -> bool:
 
 
 def user_frame(stack: RankStack) -> Frame | None:
-    """Return the innermost frame of the user's own files, else the innermost."""
-    own = (frame for frame in stack.frames if is_user_file(frame.file))
+    """Return the innermost frame of the user's own files, of another thread where the main one has none."""
+    threads = (stack.frames, *(frames for _, frames in stack.threads))
+    own = (frame for frames in threads for frame in frames if is_user_file(frame.file))
     return next(own, stack.frames[0] if stack.frames else None)
 
 
@@ -115,7 +116,7 @@ def _call(stack: RankStack) -> tuple[str, Frame | None]:
             return _SHOWN_AS.get(collective or "", collective) or (
                 inner[-1].function if inner else frame.function
             ), frame
-    return (stack.frames[0].function, stack.frames[0]) if stack.frames else ("", None)
+    return (stack.frames[0].function, user_frame(stack)) if stack.frames else ("", None)
 
 
 def _is_collective(stack: RankStack) -> bool:

@@ -1,0 +1,223 @@
+"""muster top: one screen of a running job that refreshes: its ranks by host, and what each does."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from muster.cli.asking import Case, cases, earlier_runs, job_ids, plain, scheduler
+from muster.cli.command_line import Command, Words
+from muster.errors import RequestError, SiteError
+from muster.job.option import option, parse_count
+
+if TYPE_CHECKING:
+    from muster.cli.top_screen import Screen
+    from muster.stacks.stream import Watch
+
+_EVERY_S = 10
+_FIRST_GAP_S = 1
+_KEY_S = 0.2
+_UP, _DOWN = {"\x1b[A", "k"}, {"\x1b[B", "j"}
+
+
+def main(words: Words) -> int:
+    """Show the screen until q is pressed or the job ends; on no terminal once."""
+    case = running_case(job_ids(words))
+    from muster.stacks.ask import Question, find_spy
+    from muster.stacks.stream import Watch
+
+    assert case.job is not None  # noqa: S101  # it runs
+    live = sys.stdout.isatty() and sys.stdin.isatty()
+    every = int(words.every or _EVERY_S) if live else _FIRST_GAP_S
+    question = Question(find_spy(os.environ), rounds=1_000_000 if live else 2, gap_s=every)
+    watch = Watch(case.job.id, case.job.nodes or 1, dict(os.environ), question)
+    try:
+        return _live(case, watch) if live else _once(case, watch)
+    finally:
+        watch.end()
+
+
+def running_case(ids: tuple[str, ...]) -> Case:
+    """Return the one job that was asked for; refused where it does not run."""
+    (case,) = cases(ids, scheduler().jobs(ids))
+    if case.job is None or case.job.state.phase.is_over:
+        raise SiteError(f"job {ids[0]} has ended", hint=f"muster why {ids[0]}")
+    if case.job.state.name != "RUNNING":
+        raise SiteError(f"job {ids[0]} does not run yet: {case.job.state.name}", hint=f"muster why {ids[0]}")
+    return case
+
+
+def _once(case: Case, watch: Watch) -> int:
+    from rich.console import Console
+
+    from muster.cli.top_screen import draw
+
+    while not watch.has_ended:
+        watch.has_news()
+        time.sleep(_KEY_S)
+    watch.has_news()
+    _check(case, watch)
+    console = Console()
+    console.print(draw(_Top(case, watch).screen(), console.width, 1000))
+    return 0
+
+
+def _check(case: Case, watch: Watch) -> None:
+    if not watch.looks.looks:
+        from muster.stacks.ask import refused
+
+        raise refused(watch.said(), 1, case.asked)
+    if not watch.looks.movements():
+        raise RequestError("no rank was found: no Python process of the job has a RANK", hint="muster logs")
+
+
+def _live(case: Case, watch: Watch) -> int:
+    from rich.console import Console
+    from rich.live import Live
+
+    from muster.cli.top_screen import draw
+
+    console = Console()
+    top = _Top(case, watch)
+    with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(draw(top.screen(), console.width, console.height), refresh=True)
+            key = keys()
+            if key == "q":
+                return 0
+            top.press(key)
+            watch.has_news()
+            if watch.has_ended:
+                break
+    _check(case, watch)
+    print(f"job {case.asked} has ended: muster why {case.asked}")
+    return 0
+
+
+class _Top:
+    """What is shown, and what was chosen."""
+
+    def __init__(self, case: Case, watch: Watch) -> None:
+        self.case, self.watch = case, watch
+        self.chosen = 0
+        self.page = ""
+
+    def press(self, key: str) -> None:
+        """Choose the next rank or the one before, or a page of it; any other key goes back."""
+        ranks = [each.stack.rank for each in self.watch.looks.movements()]
+        if key in _UP | _DOWN and ranks:
+            place = ranks.index(self.chosen) if self.chosen in ranks else 0
+            self.chosen = ranks[(place + (1 if key in _DOWN else -1)) % len(ranks)]
+        elif key:
+            self.page = key if key in {"s", "l"} and key != self.page else ""
+
+    def screen(self) -> Screen:
+        """Return the screen as it is now."""
+        from muster.cli.top_screen import Screen
+        from muster.stacks.judge import judge
+
+        ranks = self.watch.looks.movements()
+        size = max((each.stack.size for each in ranks), default=0)
+        rounds = self.watch.looks.rounds()
+        two = len(rounds) == 2 and rounds[0].at_s < rounds[1].at_s
+        sentence = judge(rounds, size).sentence if two else "the first look …"
+        page = tuple(self._stack() if self.page == "s" else self._log()) if self.page else ()
+        return Screen(self._title(size, len(ranks)), ranks, size, self.chosen, sentence, self._last_line(), page)
+
+    def _title(self, size: int, found: int) -> str:
+        job = self.case.job
+        assert job is not None  # noqa: S101  # it runs
+        parts = [f"job {self.case.asked} {job.name}", f"{found} of {size} ranks on {job.nodes} nodes"]
+        attempt = len(earlier_runs(self.case)) + 1
+        if attempt > 1:
+            parts.append(f"attempt {attempt}")
+        if job.started is not None:
+            spent = max(int(time.time()) - job.started, 0)
+            parts.append(f"runs {_clock(spent)}")
+            if job.time_limit_s is not None:
+                parts.append(f"{_clock(max(job.time_limit_s - spent, 0))} left")
+        return "  ".join(parts)
+
+    def _stack(self) -> Iterator[str]:
+        chosen = next((each.stack for each in self.watch.looks.movements() if each.stack.rank == self.chosen), None)
+        if chosen is None:
+            yield f"rank {self.chosen} has no process"
+            return
+        yield f"rank {chosen.rank}: process {chosen.pid} on {chosen.host}"
+        if chosen.trouble:
+            yield chosen.trouble
+        for name, frames in sorted(chosen.threads, key=lambda thread: thread[0] != "MainThread"):
+            yield f"thread {name}"
+            yield from (f"    {frame.function} ({frame.file}:{frame.line})" for frame in frames)
+
+    def _log(self) -> Iterator[str]:
+        lines = self._lines(self.chosen, 200)
+        yield f"rank {self.chosen}: its last lines, the newest first"
+        yield from reversed(lines)
+
+    def _last_line(self) -> str:
+        lines = self._lines(None, 1)
+        return f"last output: {lines[-1]}" if lines else "nothing was written yet"
+
+    def _lines(self, rank: int | None, count: int) -> list[str]:
+        from muster.follow.find_output import find_output
+        from muster.follow.watch import last_lines
+
+        output = find_output(self.case.job, self.case.run, self.case.asked)
+        if output is None:
+            return []
+        return [plain(line.merged().decode(errors="replace")) for line in last_lines(output, rank=rank, count=count)]
+
+
+def _clock(seconds: int) -> str:
+    hours, rest = divmod(seconds, 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}"
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[], str]]:
+    """Yield a function that returns the key that is pressed within a moment, or nothing."""
+    import select
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+
+    def key() -> str:
+        ready, _, _ = select.select([descriptor], [], [], _KEY_S)
+        return os.read(descriptor, 8).decode(errors="replace") if ready else ""
+
+    tty.setcbreak(descriptor)
+    try:
+        yield key
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+COMMAND = Command(
+    name="top",
+    start=main,
+    summary="""\
+Show one screen of a running job that refreshes: its ranks by host, what each does, at which line, and who keeps the
+others waiting. Keys: arrows choose a rank, s shows its stack, l its log, q ends. Not on a terminal: once.
+The whole time it is one step beside the job's own.""",
+    options=(
+        option(
+            "--every",
+            metavar="SECONDS",
+            parse=parse_count(1, 3600),
+            help="between two looks at the ranks (10)",
+            group="output",
+        ),
+    ),
+    operands="JOB",
+    least=1,
+    most=1,
+    hint="muster jobs lists yours",
+    examples=("muster top 4711",),
+)

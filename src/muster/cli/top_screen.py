@@ -1,0 +1,134 @@
+"""The screen of muster top, as something that rich draws: the job, its ranks by host, the line below. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.console import Group as Lines
+from rich.table import Table
+from rich.text import Text
+
+from muster.cli.asking import plain
+from muster.stacks.fold import collective_of, user_frame
+from muster.stacks.judge import Doing, Movement, standing
+
+__all__ = ["Screen", "draw", "state_of"]
+
+_STYLES = {
+    Doing.MOVES: "green",
+    Doing.COMPILES: "magenta",
+    Doing.READS: "cyan",
+    Doing.SPINS: "red",
+    Doing.WAITS: "yellow",
+    Doing.RESTS: "red",
+}
+# A cell of the grid: the rank's number and a letter.
+_LETTERS = {
+    Doing.MOVES: "r",
+    Doing.COMPILES: "c",
+    Doing.READS: "i",
+    Doing.SPINS: "L",
+    Doing.WAITS: "w",
+    Doing.RESTS: "S",
+}
+_LEGEND = "r runs  i reads or writes  c compiles  w waits in a collective  L one line  S stands"
+_NARROW = 60
+
+
+class Screen(NamedTuple):
+    """All that is shown."""
+
+    title: str
+    ranks: Sequence[Movement]
+    size: int
+    chosen: int
+    sentence: str
+    last_line: str
+    page: Sequence[str] = ()
+    """Shown in the place of the ranks: the stack or the log of one."""
+
+    note: str = ""
+
+
+def draw(screen: Screen, width: int, height: int) -> Lines:
+    """Return the screen."""
+    title = Text(plain(screen.title), style="bold reverse", overflow="ellipsis", no_wrap=True)
+    keys = "q quit  ↑↓ rank  s stack  l log" if not screen.page else "q quit  ↑↓ rank  any other key: back"
+    foot = [_one(screen.sentence, "bold"), _one(screen.last_line, ""), _one(screen.note or keys, "dim")]
+    room = max(height - len(foot) - 2, 1)
+    if screen.page:
+        return Lines(title, *(_one(line, "") for line in screen.page[:room]), *foot)
+    drawn = _list(screen, width, room) if len(screen.ranks) <= room - 1 else _grid(screen, width, room)
+    return Lines(title, drawn, *foot)
+
+
+def _one(text: str, style: str) -> Text:
+    return Text(plain(text), style=style, overflow="ellipsis", no_wrap=True)
+
+
+def state_of(each: Movement) -> str:
+    """Return what a rank does, in a few words."""
+    if each.doing is Doing.WAITS:
+        return f"waits in {collective_of(each.stack)}"
+    return standing(each.stack).value if each.doing is Doing.RESTS else each.doing.value
+
+
+def _place(each: Movement) -> str:
+    frame = user_frame(each.stack)
+    return each.stack.trouble or (f"{frame.name}:{frame.line} {frame.function}" if frame else "")
+
+
+def _list(screen: Screen, width: int, room: int) -> Table:
+    """Few ranks: a line each."""
+    del room
+    table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
+    columns = ["rank", "host", "state", "CPU", "memory", "line"]
+    if width < _NARROW:
+        columns = ["rank", "host", "state", "CPU"]
+    for name in columns:
+        right = name in {"rank", "CPU", "memory"}
+        table.add_column(name, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
+    for each in screen.ranks:
+        stack = each.stack
+        gpu = " +GPU" if stack.signs.has_gpu else ""
+        cells = {
+            "rank": str(stack.rank),
+            "host": plain(stack.host),
+            "state": state_of(each),
+            "CPU": f"{each.cpu:.0%}",
+            "memory": f"{stack.signs.memory_mib:,} MiB{gpu}",
+            "line": plain(_place(each)),
+        }
+        style = _STYLES[each.doing] + (" reverse" if stack.rank == screen.chosen else "")
+        table.add_row(*(cells[name] for name in columns), style=style)
+    return table
+
+
+def _grid(screen: Screen, width: int, room: int) -> Lines:
+    """Many ranks: a line for each host, a cell for each rank."""
+    hosts: dict[str, list[Movement]] = {}
+    for each in screen.ranks:
+        hosts.setdefault(each.stack.host, []).append(each)
+    name = max(map(len, hosts), default=0)
+    digits = len(str(max(screen.size - 1, 0)))
+    a_line = max((width - name - 7) // (digits + 2), 1)
+    lines: list[Text] = []
+    for host, ranks in hosts.items():
+        cpu = f"{sum(each.cpu for each in ranks) / len(ranks):4.0%} "
+        for begin in range(0, len(ranks), a_line):
+            line = Text((f"{plain(host):<{name}} {cpu}" if not begin else " " * (name + 6)), no_wrap=True)
+            for each in ranks[begin : begin + a_line]:
+                style = _STYLES[each.doing] + (" reverse" if each.stack.rank == screen.chosen else "")
+                line.append(f"{each.stack.rank:>{digits}}{_LETTERS[each.doing]}", style=style)
+                line.append(" ")
+            lines.append(line)
+    more = len(lines) - (room - 3)
+    shown = lines if more <= 0 else [*lines[: room - 3], Text(f"… {more} more lines: a higher terminal shows them")]
+    chosen = next((each for each in screen.ranks if each.stack.rank == screen.chosen), None)
+    about = (
+        ""
+        if chosen is None
+        else f"rank {chosen.stack.rank} on {chosen.stack.host}: {state_of(chosen)}, {_place(chosen)}"
+    )
+    return Lines(*shown, _one(_LEGEND, "dim"), _one(about, ""))

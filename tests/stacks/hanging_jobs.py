@@ -1,0 +1,113 @@
+"""Scripts that hang, each in its way: submitted with --hang, and what the job then says of itself.
+
+The first line of a script says the rank that hangs (1 if it does not say) and how; `# HERE` stands at its line.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from muster.runner import Result, checked
+from muster.stacks.judge import Kind
+from plugins.labs import MUSTER, Lab
+
+__all__ = ["CASES", "Case", "Report", "misses", "reports", "submit"]
+
+FOLDER = Path(__file__).with_name("hangs")
+
+
+class Case(NamedTuple):
+    """One script, and what is to be said of it."""
+
+    script: Path
+    rank: int
+    kinds: tuple[Kind, ...]
+    line: int
+
+
+class Report(NamedTuple):
+    """What a job said."""
+
+    sentence: str
+    silent_s: float
+    """From its last output to the report."""
+
+
+def _case(script: Path) -> Case:
+    lines = script.read_text(encoding="utf-8").splitlines()
+    head = lines[0]
+    rank = re.search(r" rank: (\d)", head)
+    kinds = re.search(r" kind: ([a-z_ ]+)", head)
+    assert kinds, f"{script.name} does not say how it hangs"
+    line = next(number for number, text in enumerate(lines, 1) if text.endswith("# HERE"))
+    return Case(script, int(rank[1]) if rank else 1, tuple(Kind[each.upper()] for each in kinds[1].split(" or ")), line)
+
+
+CASES = {script.stem: _case(script) for script in sorted(FOLDER.glob("*.py"))}
+
+
+def misses(case: Case, report: Report | None) -> Iterator[str]:
+    """Yield what a report should say and does not: the rank, its host, the line, how it hangs."""
+    if report is None:
+        yield "no report"
+        return
+    where = f"{case.script.name}:{case.line}"
+    whole = Kind.COLLECTIVE in case.kinds
+    wanted = ("all 2 ranks",) if whole else (f"rank {case.rank} on node",)
+    yield from (word for word in (*wanted, where) if word not in report.sentence)
+    words = {Kind.ORDER: f"rank {case.rank} on node{case.rank + 1} is in "}
+    if not any(words.get(kind, kind.value) in report.sentence for kind in case.kinds) and not whole:
+        yield " or ".join(kind.value for kind in case.kinds)
+
+
+def reports(
+    lab: Lab, folder: Path, names: Iterable[str], *, launcher: str, after_s: int, at_once: int, patience_s: float
+) -> dict[str, Report | None]:
+    """Run the scripts, some at once, each until it has said who hangs; return what each said."""
+    waiting, running, found = list(names), dict[str, tuple[str, Path, float]](), dict[str, Report | None]()
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            name = waiting.pop(0)
+            running[name] = (*submit(lab, folder, CASES[name].script, launcher, after_s), time.monotonic())
+        time.sleep(0.3)
+        for name, (job, directory, began) in list(running.items()):
+            text = _read(directory / "hang")
+            if text or time.monotonic() - began > patience_s:
+                found[name] = Report(text, _silence(directory)) if text else None
+                checked(lab.exec(["scancel", job]))
+                del running[name]
+    return found
+
+
+def submit(lab: Lab, folder: Path, script: Path, launcher: str, after_s: int, **variables: str) -> tuple[str, Path]:
+    """Submit a script over two hosts; return the job and its run directory."""
+    path = {"PATH": f"{Path(MUSTER).parent}:/usr/bin:/bin:/usr/sbin:/sbin"}
+    place = folder / script.stem
+    place.mkdir()
+    size = ["-N", "2", "--ntasks-per-node", "1", "--launcher", launcher, "--hang", f"{after_s}s", "--grace", "1"]
+    told = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
+    done = _checked(lab.exec([MUSTER, "submit", *size, *told, "--", "python", str(script)], cwd=place, env=path))
+    (directory,) = (place / "muster-runs").iterdir()
+    return done.stdout.strip(), directory
+
+
+def _checked(done: Result) -> Result:
+    assert done.ok, done.stderr
+    return done
+
+
+def _silence(directory: Path) -> float:
+    logs: Sequence[Path] = [path for path in (directory / "logs").glob("*.log") if path.name != "batch.log"]
+    written = [path.stat().st_mtime for path in logs if path.stat().st_size]
+    return (directory / "hang").stat().st_mtime - max(written, default=(directory / "job_id").stat().st_mtime)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

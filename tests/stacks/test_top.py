@@ -1,0 +1,140 @@
+"""muster top: what is drawn at several widths, the looks as they come in, and the keys on a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from muster.cli.top_screen import Screen, draw
+from muster.runner import checked, end_group, start
+from muster.stacks.judge import Doing, Movement
+from muster.stacks.read import Frame, RankStack, Signs
+from muster.stacks.stream import Looks
+from plugins.labs import Lab
+
+MUSTER = str(Path(sys.executable).with_name("muster"))
+_SLEEP = "import time\n\n\ndef wait():\n    time.sleep(600)\n\n\nprint('hello', flush=True)\nwait()\n"
+
+
+def _ranks(hosts: int, each: int) -> tuple[Movement, ...]:
+    frame = Frame("step", "/home/a/train.py", 12)
+    return tuple(
+        Movement(
+            RankStack(rank, hosts * each, f"node{rank // each + 1}", 100, "S", (frame,), signs=Signs(memory_mib=2048)),
+            list(Doing)[rank % len(Doing)],
+            0.5,
+            0.0,
+        )
+        for rank in range(hosts * each)
+    )
+
+
+def _drawn(screen: Screen, width: int, height: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
+    console.print(draw(screen, width, height))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    return [line.rstrip() for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+@pytest.mark.parametrize(("hosts", "each"), [(1, 2), (4, 2), (4, 16), (40, 8)])
+def test_the_screen_fits_and_shows_every_rank_or_says_what_is_not_shown(width: int, hosts: int, each: int) -> None:
+    ranks = _ranks(hosts, each)
+    title = "job 12 train  all ranks on all of its nodes  runs 0:10:00  1:50:00 left"
+    lines = _drawn(Screen(title, ranks, len(ranks), 1, "it works", "last output: 0: step 1"), width, 24)
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    shown = {int(number) for number in re.findall(r"(?:^| )(\d+)(?:[ricwLS]|  node)", text, re.MULTILINE)}
+    assert shown >= set(range(len(ranks))) or "more lines" in text
+    assert "it works" in text
+    assert "node1" in text
+
+
+def test_a_page_takes_the_place_of_the_ranks() -> None:
+    page = [f"frame {number}" for number in range(100)]
+    lines = _drawn(Screen("job", _ranks(1, 2), 2, 0, "it works", "", page), 80, 24)
+    assert "frame 0" in lines
+    assert len(lines) <= 24
+
+
+def test_looks_are_taken_in_as_they_come() -> None:
+    def answer(node: int, look: int) -> str:
+        threads = json.dumps([{"thread_name": "MainThread", "frames": []}])
+        head = f"@node {node} node{node + 1} {look} {look}.0\n@rank {node} 2 node{node + 1} 9 S 0\n"
+        return f"{head}@signs {100 * look} 0 0 1 - 0 \n{threads}\n@end\n@done {node}\n"
+
+    looks = Looks()
+    whole = "".join(
+        f"{node}: {line}\n" for look in (1, 2, 3) for node in (0, 1) for line in answer(node, look).splitlines()
+    )
+    completed = [looks.feed(whole[place : place + 7]) for place in range(0, len(whole), 7)]
+    assert sum(completed) == 6
+    assert [(each.stack.rank, each.cpu) for each in looks.movements()] == [(0, 1.0), (1, 1.0)]
+    assert [each.at_s for each in looks.rounds()] == [2.0, 3.0]
+
+
+@contextmanager
+def _terminal(words: list[str], env: dict[str, str], columns: int) -> Iterator[int]:
+    """A program on a pseudo-terminal of that width; the other end of it."""
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = start(words, env=env, stdin=theirs, stdout=theirs, stderr=theirs, own_group=True)
+    os.close(theirs)
+    try:
+        yield ours
+        assert process.wait(30) == 0
+    finally:
+        end_group(process)
+        os.close(ours)
+
+
+def _wait_for(terminal: int, words: str) -> str:
+    """Read until the words stand on the screen; without the escapes."""
+    text = ""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        ready, _, _ = select.select([terminal], [], [], 1)
+        text += os.read(terminal, 1 << 16).decode(errors="replace") if ready else ""
+        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+        if words in plain:
+            return plain
+    raise AssertionError(text)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("columns", [40, 80, 160])
+def test_the_keys_of_a_terminal(lab: Lab, shared_directory: Path, columns: int) -> None:
+    (shared_directory / "wait.py").write_text(_SLEEP)
+    size = ["-N", "2", "--ntasks-per-node", "2", "-c", "1"]
+    submit = [MUSTER, "submit", *size, "--", sys.executable, "wait.py"]
+    job = checked(lab.exec(submit, cwd=shared_directory)).stdout.strip()
+    while "hello" not in lab.exec([MUSTER, "logs", job]).stdout:
+        pass
+    try:
+        words = lab.argv([MUSTER, "top", job, "--every", "1"])
+        with _terminal(words, {**lab.person.environment(), "TERM": "xterm"}, columns) as terminal:
+            _wait_for(terminal, "node2")
+            os.write(terminal, b"\x1b[B")
+            os.write(terminal, b"s")
+            assert "wait" in _wait_for(terminal, "rank 1: process ")
+            os.write(terminal, b"l")
+            _wait_for(terminal, "hello")
+            os.write(terminal, b"q")
+    finally:
+        checked(lab.exec(["scancel", job]))
