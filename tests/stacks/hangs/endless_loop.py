@@ -15,8 +15,7 @@ print("begins", flush=True)
 
 def count():
     number = 1
-    while number:
-        number += 1  # HERE
+    while number: number += 1  # HERE
 
 
 if RANK == 0:
