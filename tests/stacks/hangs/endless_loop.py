@@ -15,7 +15,7 @@ print("begins", flush=True)
 
 def count():
     number = 1
-    while number: number += 1  # HERE
+    number += sum(1 for _ in iter(int, 1))  # HERE
 
 
 if RANK == 0:
