@@ -26,6 +26,7 @@ def joined(stream: bytes, *, chunk: int = 7) -> bytes:
         (b"[1,12]<stderr>: [0]: indented\n", b"12:  [0]: indented\n"),
         (b"mpirun's own words, with [1,3]<stdout>: in them\n", b"mpirun's own words, with [1,3]<stdout>: in them\n"),
         (b"[3] MPICH's\n3: srun's\n", b"[3] MPICH's\n3: srun's\n"),
+        (b"[1,0]<stdout>:a[1,0]<stderr>:b\n[1,0]<stdout>:c\n", b"0: b\n0: ac\n"),
         (b"[1,2]<stdout>:no end", b"2: no end\n"),
         (b"[1,2]<stdout>:never[1,1]<stdout>:x\n", b"1: x\n2: never\n"),
     ],

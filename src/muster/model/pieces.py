@@ -10,7 +10,7 @@ from itertools import pairwise
 
 __all__ = ["Pieces"]
 
-_TAG = re.compile(rb"\[[0-9]+,([0-9]{1,15})\]<std(?:out|err|diag)>:")
+_TAG = re.compile(rb"\[[0-9]+,([0-9]{1,15})\]<std(out|err|diag)>:")
 # A program that writes no line ends must not fill our memory: its line is broken here.
 _LONGEST_LINE_BYTES = 1 << 20
 
@@ -20,7 +20,7 @@ class Pieces:
 
     def __init__(self) -> None:
         self._rest = b""
-        self._held: dict[bytes, bytes] = {}
+        self._held: dict[tuple[bytes, bytes], bytes] = {}
 
     def feed(self, chunk: bytes) -> bytes:
         """Return what is whole now."""
@@ -36,7 +36,7 @@ class Pieces:
         last = self._line(self._rest) if self._rest else b""
         self._rest = b""
         held, self._held = self._held, {}
-        return last + b"".join(rank + b": " + text + b"\n" for rank, text in held.items())
+        return last + b"".join(rank + b": " + text + b"\n" for (rank, _), text in held.items())
 
     def _line(self, line: bytes) -> bytes:
         """One line of the stream; a piece that another rank's interrupts is held until the rest of its line comes."""
@@ -44,9 +44,9 @@ class Pieces:
         if not tags or tags[0].start():
             return line + b"\n"
         for tag, following in pairwise(tags):
-            self._hold(tag[1], line[tag.end() : following.start()])
+            self._hold((tag[1], tag[2]), line[tag.end() : following.start()])
         last = tags[-1]
-        return last[1] + b": " + self._held.pop(last[1], b"") + line[last.end() :] + b"\n"
+        return last[1] + b": " + self._held.pop((last[1], last[2]), b"") + line[last.end() :] + b"\n"
 
-    def _hold(self, rank: bytes, text: bytes) -> None:
-        self._held[rank] = self._held.get(rank, b"") + text
+    def _hold(self, stream: tuple[bytes, bytes], text: bytes) -> None:
+        self._held[stream] = self._held.get(stream, b"") + text
