@@ -1,4 +1,4 @@
-"""`make test`: all tests in three processes beside each other, each with its folders and labs, and lint beside them.
+"""`make test`: all tests in five processes beside each other, each with its folders and labs, and lint beside them.
 
     scripts/run_tests.py [--fast] [WORDS FOR PYTEST…]
 
@@ -22,14 +22,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".cache" / "test-logs"
-TESTS = [sys.executable, "-m", "pytest"]
+# The logs end with the slowest tests: that is where a shard's time went.
+TESTS = [sys.executable, "-m", "pytest", "--durations=40"]
 EVERYTHING = "not long and not versions and not gpu"
 FAST = f"{EVERYTHING} and not lab and not torch"
 
-# Shard → folders; they take about as long together. A folder that is named nowhere belongs to the last.
+# Shard → folders. A test over a lab waits more than it computes, so more shards than cores end sooner, and the longest
+# shard decides. A folder that is named nowhere belongs to the last.
 SHARDS: Mapping[str, Sequence[str]] = {
-    "launch": ("launch", "rank", "stage"),
-    "lab": ("lab", "life", "bench", "check", "rehearse"),
+    "launch": ("launch",),
+    "ranks": ("rank", "stage", "bench"),
+    "lab": ("lab", "check"),
+    "life": ("life", "rehearse"),
     "rest": (),
 }
 FAST_SHARDS: Mapping[str, Sequence[str]] = {
@@ -108,9 +112,8 @@ def told(name: str, status: int) -> int:
 
 def _summaries(text: str) -> list[str]:
     """pytest's own last lines: one for the run, one more where something ran again."""
-    return [
-        line for line in text.splitlines() if re.search(r"\d (passed|failed|skipped|errors?|deselected).* in \d", line)
-    ]
+    summary = re.compile(r"=* ?\d+ (passed|failed|skipped|errors?|deselected).* in \d")
+    return [line for line in text.splitlines() if summary.match(line)]
 
 
 def counts_in(text: str) -> Counter[str]:
