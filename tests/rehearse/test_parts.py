@@ -136,6 +136,19 @@ def test_what_the_lab_has_not_is_taken_out_and_said() -> None:
     assert any("hosts called …i" in text for text in rehearsed.taken_out)
 
 
+def test_a_sites_own_starter_has_a_stand_in_where_it_is_not_here() -> None:
+    made = plan("-N", "2", "-t", "30", "--venv", "none", "--", "x", site="vista")
+    assert made.launcher == "ibrun"
+
+    rehearsed = for_lab(made, bundled("vista").profile, lambda program: False, lambda path: True)
+    there = for_lab(made, bundled("vista").profile, lambda program: program == "ibrun", lambda path: True)
+
+    assert rehearsed.plan.launcher == "mpirun"
+    assert any(text.startswith("ibrun itself: ") for text in rehearsed.taken_out)
+    assert there.plan.launcher == "ibrun"
+    assert "mpirun -np" in job_script(rehearsed.plan)
+
+
 def test_modules_are_taken_out_and_the_users_environment_stays() -> None:
     made = plan("-N", "2", "-t", "30", "--venv", "/home/ada/env", "--", "x", site="supercloud")
 

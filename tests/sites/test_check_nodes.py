@@ -103,7 +103,7 @@ def test_the_launch_over_two_nodes_is_part_of_the_check(clariden: Lab, scratch: 
     (home / "muster").mkdir(parents=True)
     (home / "muster" / "site.toml").write_text(LAB_PLACES)
     # What a lab of this machine has otherwise: its processor, its network, no host without GPUs.
-    unlike = {"launch.slurm", "fabric.kind", "nodes.gh200.arch", "partitions.xfer.gpus"}
+    unlike = {"launch.slurm", "fabric.kind", "nodes.gh200.arch", "partitions.xfer.gpus", "containers.ce"}
     for number, (text, key) in enumerate((("\n", ""), *BROKEN_LAUNCH)):
         project = scratch / f"launch-{number}"
         project.mkdir()

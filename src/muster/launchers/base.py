@@ -126,6 +126,9 @@ class Launcher(ABC):
     agent: str = ""
     """The program that it starts once on each node and that starts the ranks; empty: it starts the ranks."""
 
+    stand_in: ClassVar[str] = ""
+    """The launcher of a rehearsal on a machine that lacks this one: it is one site's own program."""
+
     needs_pmi: bool = False
     """Whether srun has to be told a PMI, because the ranks find each other by their MPI."""
 

@@ -19,6 +19,7 @@ class Ibrun(ByMpirun):
     name = "ibrun"
     engines = frozenset({Engine.SLURM})
     labels_lines = False
+    stand_in = "mpirun"
     reaches_by_ssh = ()
     keeps_signals = "ibrun's daemons, which pass nothing on"
     sets_mpi_variables = True

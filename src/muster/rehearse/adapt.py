@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from muster.launchers import launcher_named
 from muster.model.plan import Flag, Output, Plan, Prelude, Shape
 from muster.rank.vendors import VISIBLE
 from muster.sites.schema import Profile
@@ -30,6 +31,10 @@ class Rehearsed(msgspec.Struct, frozen=True):
 def for_lab(plan: Plan, profile: Profile, has: HasProgram, there: HasPath) -> Rehearsed:
     """The plan with everything that this machine can do, and a sentence for each thing that it cannot."""
     taken: list[str] = []
+    launcher = launcher_named(plan.launcher)
+    if launcher.stand_in and not has(launcher.name):
+        taken.append(f"{launcher.name} itself: this machine has none, and {launcher.stand_in} starts the ranks")
+        plan = replace(plan, launcher=launcher.stand_in)
     prelude = tuple(_prelude(plan.prelude, has, taken))
     flags = tuple(_step_flags(plan.step_flags, profile, taken))
     prologue = plan.node_prologue

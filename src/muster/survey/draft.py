@@ -155,7 +155,9 @@ def seen_profile(survey: Survey) -> Profile:
     """The draft as a value."""
     text = draft(survey, "seen")
     layers = [Layer("probe", "the probe's draft", text, tomllib.loads(text))]
-    return check(merge(layers), layers)
+    profile = check(merge(layers), layers)
+    # A login node's engines say nothing of the compute nodes'.
+    return profile if survey.node else msgspec.structs.replace(profile, containers={})
 
 
 # ---------------------------------------------------------------- reading

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from muster.images import engine_named
 from muster.policy.masks import core_list
 from muster.sites.load import Origin, Site
 from muster.sites.schema import Node, Profile, Queue
@@ -188,7 +189,9 @@ def _containers(profile: Profile, seen: Profile) -> Iterator[_Misfit]:
     """An engine that a module brings is not there before the module is loaded."""
     there = [each.engine for each in seen.containers.values()]
     for name, container in profile.containers.items():
-        if there and not container.modules and container.engine not in there:
+        engine = engine_named(container.engine)
+        known = bool(engine.program or engine.step_option) and not container.modules
+        if there and known and container.engine not in there:
             yield f"containers.{name}", f"it has {container.engine}", f"has {_list(there)}"
 
 
