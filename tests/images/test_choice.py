@@ -4,6 +4,7 @@ sentence before anybody waits.
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePosixPath
 
 import pytest
@@ -14,8 +15,15 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.errors import MusterError
 from muster.facts import Facts, ImageFacts, VenvFacts
+from muster.job.options import parse, request_from
+from muster.launchers.shell import UNPACKED
 from muster.model.plan import Engine, Plan
+from muster.plan.build import make_plan
+from muster.plan.interactive import for_a_shell
 from muster.render.explain import explain
+from muster.render.script import job_script
+from muster.runner import checked, run
+from muster.sites.load import load
 
 HERE = ImageFacts(
     machine="x86_64",
@@ -348,3 +356,23 @@ def test_nodes_without_a_way_out_pull_no_image() -> None:
 
 def test_none_turns_off_what_a_settings_file_asks_for() -> None:
     assert planned("--image", "none").image.image is None
+
+
+@pytest.mark.parametrize(("kind", "opens"), [("sif", True), ("sandbox", False)])
+def test_a_shell_in_an_image_that_users_may_not_mount_has_it_unpacked(kind: str, opens: bool) -> None:
+    """As an ordinary user without FUSE it was: "squashfuse_ll exited: fuse: failed to open /dev/fuse"."""
+    site = load("generic")
+    values, origins, command = parse(["--image", "x.sif"])
+    asked = for_a_shell(request_from({}, values, origins, command), site, "sh")
+    script = job_script(make_plan(asked, site, facts(kind), typed=(), stream=True))
+
+    assert ("export APPTAINER_UNSQUASH=1" in script) is opens
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="by design: root alone becomes a user without FUSE")
+def test_the_engine_is_told_to_unpack_where_fuse_is_closed() -> None:
+    as_nobody = ["setpriv", "--reuid=65534", "--clear-groups"]
+    closed = not run([*as_nobody, "test", "-w", "/dev/fuse"]).ok
+    words = [*as_nobody, "sh", "-c", UNPACKED, "muster", "sh", "-c", 'echo "$APPTAINER_UNSQUASH"']
+
+    assert checked(run(words)).stdout == ("1\n" if closed else "\n")

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 from msgspec.structs import replace
 
+from muster.act.left_over import end_left_over_steps
 from muster.errors import MachineLacks
 from muster.model.pieces import Pieces
 from muster.runner import spawn
@@ -429,6 +430,8 @@ def keep_allocated(
             keeper.run(wake, keeper.look)
         # What a launcher leaves on this host (mpirun its srun, where a node has failed) has no job any more.
         keeper.kill_script()
+        if keeper.job is not None and not asked.steps_of_slurm:
+            end_left_over_steps(keeper.job)
         if (keeper.child_status or 0) >= 0:  # else salloc was killed: the guard gives back what it held
             os.write(guard, b"done\n")
         os.close(guard)

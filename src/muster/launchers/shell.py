@@ -8,7 +8,10 @@ from muster.launchers.base import Launcher, Prologue, Wrap
 from muster.model.plan import Flag, Plan, Reason
 from muster.model.words import Fragment, Word, fold
 
-__all__ = ["Shell"]
+__all__ = ["UNPACKED", "Shell"]
+
+# An image that is a file is mounted through FUSE; where users may not, the engine unpacks it for the shell.
+UNPACKED = '[ -w /dev/fuse ] || export APPTAINER_UNSQUASH=1 SINGULARITY_UNSQUASH=1; exec "$@"'
 
 
 class Shell(Launcher):
@@ -44,7 +47,8 @@ class Shell(Launcher):
         return (*flags, *plan.step_flags)
 
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        return ("srun", *(flag.word for flag in self.flags(plan)), *wrap(plan.command))
+        opened = ("sh", "-c", UNPACKED, "muster") if plan.image.may_be_unpacked else ()
+        return ("srun", *(flag.word for flag in self.flags(plan)), *opened, *wrap(plan.command))
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         """Nothing of Muster's stands between it and its terminal."""

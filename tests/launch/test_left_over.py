@@ -1,0 +1,41 @@
+"""Guards that a job which is over leaves no srun on the login host, and that nobody else's is ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from muster.act.left_over import end_left_over_steps
+from muster.runner import start
+
+if TYPE_CHECKING:
+    from muster.runner import Process
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Iterator[dict[str, Process]]:
+    """Programs called srun, of two jobs, each in a group of its own."""
+    sleep = shutil.which("sleep")
+    assert sleep is not None
+    shutil.copy(sleep, tmp_path / "srun")
+    made = {
+        job: start([str(tmp_path / "srun"), "300"], env={**os.environ, "SLURM_JOB_ID": job}, own_group=True)
+        for job in ("4711", "471")
+    }
+    yield made
+    for process in made.values():
+        process.kill()
+        process.wait()
+
+
+def test_the_srun_of_a_job_that_is_over_ends_and_no_other(steps: dict[str, Process]) -> None:
+    end_left_over_steps("4711")
+
+    assert steps["4711"].wait() == -signal.SIGKILL
+    assert steps["471"].poll() is None
