@@ -53,6 +53,7 @@ def test_a_script_of_no_known_site_is_of_none() -> None:
         ("supercloud", "lumi", "mpirun", "--launcher srun", ""),
         ("horeka", "supercloud", "NCCL_IB_TIMEOUT", "", "for the network and the machine of HoreKa 2"),
         ("horeka", "marenostrum5", "(no -q)", "-q acc_ehpc", "wants a qos: which of"),
+        ("lumi", "supercloud", "--nodes=4", "-N 4", "gives a job more than 4"),
         ("ml-dist", "lumi", "http_proxy", "", "a proxy of"),
         ("ml-dist", "lumi", "TMPDIR_SHM", "in the command", "set outside the script"),
     ],

@@ -217,6 +217,17 @@ def _shape(draft: Draft, way: Way) -> None:
     draft.revise("gpus_per_node", Verdict.CHANGED, str(each), why)
 
 
+def _most_nodes(draft: Draft, way: Way) -> None:
+    """Ask about more nodes than any queue of the target gives, where the plan names no queue to be held against."""
+    profile, nodes = way.target.profile, draft.number("nodes") or 1
+    gpus = bool(draft.number("gpus_per_node"))
+    fit = [queue for queue in profile.partitions.values() if queue.open and bool(queue.gpus) == gpus]
+    limits = [queue.nodes_max for queue in fit if queue.nodes_max is not None]
+    if fit and len(limits) == len(fit) and nodes > max(limits):
+        why = f"{nodes} nodes, and no queue of {way.there} gives a job more than {max(limits)}"
+        draft.revise("nodes", Verdict.ASKED, str(max(limits)), why)
+
+
 def _node(profile: Profile, draft: Draft | None = None) -> Node | None:
     """Return the kind of node that the job gets: the first with GPUs, or the first of all for a job without."""
     wants = draft is None or (draft.number("gpus_per_node") or 0) > 0
@@ -519,6 +530,7 @@ _STEPS: tuple[Callable[[Draft, Way], None], ...] = (
     _features,
     _flags,
     _shape,
+    _most_nodes,
     _cpus,
     _memory,
     _time,
@@ -631,7 +643,10 @@ _REPAIRS: Mapping[str, str] = {
 
 def _repair(draft: Draft, error: MusterError, way: Way) -> bool:
     """Do what the hint of a refusal says, where it names an option and its value."""
-    wanted = re.search(r"wants --(qos|partition)\b", error.message)
+    wanted = re.search(r"wants --(qos|partition|mem)\b", error.message)
+    if wanted is not None and wanted[1] == "mem" and draft.get("mem") is None:
+        draft.revise("mem", Verdict.ASKED, "16G", f"{way.there} wants the memory of a node: 16G is a guess")
+        return True
     if wanted is not None:
         return _choose(draft, way, wanted[1])
     done = False

@@ -79,6 +79,7 @@ def read_draft(job: Job) -> Draft:
     step: dict[str, str] = {}
     if launch is not None:
         step = read_chain(launch, draft)
+        _without_image(draft)
     read_commands(chains, launch, draft)
     settings = read_assignments(job.shell.assignments, values, draft, used_in=draft.command)
     _put_settings(settings, draft)
@@ -119,6 +120,14 @@ def _uses_gpus(job: Job) -> bool:
         re.search(r"--nv\b|--rocm\b|\bNCCL_|\bCUDA_VISIBLE|\bcuda\b|GPUS_PER_NODE|\bROCR_|-environment", code)
         is not None
     )
+
+
+def _without_image(draft: Draft) -> None:
+    """Ask about the binds of a container whose image the script does not name."""
+    if draft.get("image") is None:
+        for bind in list(draft.values.get("bind", ())):
+            why = "the image is not in the script: --image IMAGE --bind PATH"
+            draft.revise_one("bind", bind, Verdict.ASKED, None, why)
 
 
 def _put_settings(settings: list[str], draft: Draft) -> None:

@@ -197,6 +197,9 @@ def find_installs(job: Job) -> Iterator[Hit]:
                 yield Hit(each.place, "every rank installs into the same place")
 
 
+_OF_CPUS = ("--cpus-per-task", "-c", "--cpus-per-gpu", "--cpu-bind", "--cpu_bind", "--exact")
+
+
 @rule(
     "threads-unset",
     Severity.SLOW,
@@ -214,6 +217,10 @@ def find_unset_threads(job: Job) -> Iterator[Hit]:
     if tasks < 2 or "cpus-per-task" not in job.header or "OMP_NUM_THREADS" in job.text or "set_num_threads" in job.text:
         return
     for launch in job.steps:
+        step = launch.stage("step")
+        one_cpu = step is not None and not step.has(*_OF_CPUS) and not job.shell.assigned("SRUN_CPUS_PER_TASK")
+        if one_cpu:  # srun-cpus-per-task says it: such a rank has one thread
+            continue
         if launch.stage("python") and not launch.stage("agent") and not launch.stage("container"):
             yield Hit(launch.command.place, f"each of {tasks} ranks starts as many threads as it sees cores")
             return

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from muster.lint import sources
 from muster.lint.bash import Word
 from muster.lint.job import Job
+from muster.lint.launch import Stage
 from muster.lint.rule import rule
 from muster.lint.values import Hit, Place, Severity
 
@@ -182,27 +183,29 @@ def find_fixed_ports(job: Job) -> Iterator[Hit]:
     """Yield literal ports of the meeting point."""
     if not job.is_slurm:
         return
+    said: set[str] = set()
     for each in job.assignments:
         if (
             each.name in {"MASTER_PORT", "MAIN_PROCESS_PORT", "RDZV_PORT"}
             and each.value is not None
             and each.value.value.isdigit()
         ):
+            said.add(each.value.value)
             yield Hit(each.place, f"the port {each.value.value} is the same in every job")
     for launch in job.all_launches:
-        stage = launch.stage("agent")
-        if stage is None:
-            continue
-        port, endpoint = stage.text(*_PORT_OPTIONS), stage.text("--rdzv-endpoint", "--rdzv_endpoint")
-        if port is not None and port.isdigit() and port != "0":
-            word = stage.option(*_PORT_OPTIONS)
-            yield Hit(word.place if word else stage.word.place, f"the port {port} is the same in every job")
-        elif endpoint is not None and re.search(r":[1-9]\d*$", endpoint):
-            word = stage.option("--rdzv-endpoint", "--rdzv_endpoint")
-            yield Hit(
-                word.place if word else stage.word.place,
-                f"the port {endpoint.rpartition(':')[2]} is the same in every job",
-            )
+        for port, place in _ports_of(launch.stage("agent")):
+            if port not in said:  # the variable that holds it is named already
+                said.add(port)
+                yield Hit(place, f"the port {port} is the same in every job")
+
+
+def _ports_of(stage: Stage | None) -> Iterator[tuple[str, Place]]:
+    """Yield the literal ports in the options of an agent."""
+    for names in (_PORT_OPTIONS, ("--rdzv-endpoint", "--rdzv_endpoint")):
+        text, word = (stage.text(*names), stage.option(*names)) if stage is not None else (None, None)
+        match = re.search(r"(?:^|:)([1-9]\d*)$", text or "")
+        if match is not None and word is not None:
+            yield match[1], word.place
 
 
 @rule(
