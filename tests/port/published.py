@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Iterator
 
 from sites.differences import Script, published
-from sites.profiles import SIXTEEN
+from sites.profiles import SITES
 
 __all__ = ["rebuilt", "scripts"]
 
 
 def scripts() -> Iterator[tuple[str, Script]]:
     """Yield (site, facts) of every published script."""
-    yield from ((site, script) for site in SIXTEEN for script in published(site).script)
+    yield from ((site, script) for site in SITES for script in published(site).script)
 
 
 def rebuilt(script: Script) -> str:
