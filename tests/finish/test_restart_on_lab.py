@@ -104,7 +104,11 @@ def test_each_attempt_keeps_its_logs_and_why_tells_the_story(lab: Lab, shared_di
     size = ("-N", "2", "--ntasks-per-node", "1")
     job = checked(muster("submit", "--quiet", "--restart", "1", *size, "--", "sh", "rank.sh")).stdout.strip()
 
-    assert muster("logs", "-f", job).status == 2
+    followed = muster("logs", "-f", job)
+    assert followed.status == 2
+    for attempt in (1, 2):
+        assert f"1: words of attempt {attempt}\n" in followed.stdout
+        assert f"muster: attempt {attempt} ended" in followed.stdout
     story = muster("why", job).stdout
     assert "attempt 1: rank 1 on node2: exit status 1; the same ranks start again (restart 1 of 1)" in story
     assert "attempt 2: rank 1 on node2: exit status 2; not started again: that was allowed 1 time" in story

@@ -203,7 +203,7 @@ def _wanted(plan: Plan) -> Wanted:
     header = {each.name: each.value or "" for each in plan.directives}
     shape = plan.shape
     return Wanted(
-        nodes=shape.nodes,
+        nodes=int(header.get("nodes", shape.nodes)),
         cpus=shape.ntasks_per_node * (shape.cpus_per_task or 1),
         gpus=shape.gpus_per_node,
         memory_mib=parse_memory_mib(header["mem"]) if header.get("mem", "0") != "0" else 0,

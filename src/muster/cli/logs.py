@@ -126,7 +126,7 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
     from muster.follow.scheduler import pauses
     from muster.follow.watch import Follower
 
-    output = _output(case)
+    output = replace(_output(case), every_attempt=True)
     if rank is not None:
         output.check_rank(rank)
     follower = Follower(output)
@@ -140,7 +140,7 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
             case, over = _look(case, slurm)
             ask_at = now + next(waits)
             if case.run is None or output.named:
-                follower.output = _output(case)
+                follower.output = replace(_output(case), every_attempt=True)
         _show(follower.new_lines(final=over), rank, as_json=as_json)
         if over:
             _refuse_closed(case)

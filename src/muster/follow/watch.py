@@ -101,6 +101,9 @@ class JobOutput(msgspec.Struct, frozen=True):
     attempt: int | None = None
     """Which run of a job that was put back into the queue; None: the last there is."""
 
+    every_attempt: bool = False
+    """Whether the files of all attempts are meant, each attempt after the one before."""
+
     def files(self) -> list[LogFile]:
         """The files that are there now; the batch script's own is the last, as its end tells of the job's end."""
         found = [] if self.folder is None else [self._of_run(path) for path in sorted(self._logs(), key=_in_order)]
@@ -111,7 +114,10 @@ class JobOutput(msgspec.Struct, frozen=True):
         if self.folder is None:
             return
         for folder in (self.folder, *self.folder.parent.glob("task-*/logs")):  # of an array
-            yield from self._attempt_in(folder).glob("*.log")
+            if self.every_attempt:
+                yield from (*folder.glob("*.log"), *folder.glob("attempt-*/*.log"))
+            else:
+                yield from self._attempt_in(folder).glob("*.log")
 
     def _attempt_in(self, folder: Path) -> Path:
         """The logs of the run that is meant: the first has no folder of its own."""
@@ -263,10 +269,11 @@ def lines_at_end(file: LogFile, stream: BinaryIO) -> Iterator[bytes]:
     yield from pieces.end().splitlines()
 
 
-def _in_order(path: Path) -> tuple[list[tuple[int, str]], bool, list[tuple[int, str]]]:
-    """node2 before node10, and the batch script's own file last; the tasks of an array one after the other."""
-    logs = path.parent if path.parent.name == "logs" else path.parent.parent
-    return _by_number(logs.parent.name), path.stem == "batch", _by_number(path.name)
+def _in_order(path: Path) -> tuple[list[tuple[int, str]], list[tuple[int, str]], bool, list[tuple[int, str]]]:
+    """node2 before node10, and the batch script's own file last; attempts and tasks of an array one after the other."""
+    first = path.parent.name == "logs"
+    logs, attempt = (path.parent, "") if first else (path.parent.parent, path.parent.name)
+    return _by_number(logs.parent.name), _by_number(attempt), path.stem == "batch", _by_number(path.name)
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:

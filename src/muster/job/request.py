@@ -312,6 +312,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             help="when a rank fails, start the same ranks again in the same allocation, N times at most",
         ),
     ] = 0
+    spares: Annotated[
+        int,
+        option(
+            "--spares",
+            metavar="K",
+            parse=parse_count(0, 1000),
+            group="until it is done",
+            help="hold K nodes more, which take the place of nodes that die: the ranks start again on those that live",
+        ),
+    ] = 0
     checkpoint: Annotated[
         str | None,
         option(

@@ -13,5 +13,8 @@ class Finish(msgspec.Struct, frozen=True):
     restarts: int = 0
     """How often the same ranks may start again in the allocation."""
 
+    spares: int = 0
+    """Nodes that the job holds besides those of its ranks."""
+
     checkpoint: str | None = None
     """Where the script saves, as an absolute path."""

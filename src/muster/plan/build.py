@@ -31,7 +31,7 @@ from muster.plan.command import agent_python, pin_python, resolve_command
 from muster.plan.conditions import make_conditions
 from muster.plan.effect import flags_within, narrows, refuse_idle_options, refuse_wireup
 from muster.plan.environment import brings_torch, left_over, make_prelude, make_variables, stays_behind
-from muster.plan.finish import finish_variables, make_finish
+from muster.plan.finish import finish_variables, make_finish, spare_flags
 from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.hang import make_hang
@@ -82,7 +82,7 @@ def make_plan(
     here = engine is Engine.HERE and bool(request.conda or request.venv)
     own = as_variables(environment_of(request, facts), facts) if here else ()
     directory = _working_directory(request, facts)
-    finish = make_finish(request, launcher, engine, directory)
+    finish = make_finish(request, launcher, engine, directory, within=within)
     own = (*jax_variables(facts.script, engine), *finish_variables(finish), *own)
     variables = (*_kept_outside(image), *launcher.variables(), *own, *make_variables(request, terms, facts))
     name = request.job_name or _name_of(command)
@@ -115,7 +115,11 @@ def make_plan(
         mpi=mpi,
         wireup=terms.wireup,
         directives=(),
-        step_flags=(*_step_flags(request, terms), *(flags_within(request, launcher) if within else ())),
+        step_flags=(
+            *_step_flags(request, terms),
+            *spare_flags(finish, launcher, engine),
+            *(flags_within(request, launcher) if within else ()),
+        ),
         mpirun_flags=terms.mpirun_flags,
         prelude=make_prelude(request, site, terms, facts, image),
         variables=_last_of_each(variables),
@@ -148,7 +152,8 @@ def make_plan(
         from muster.plan.limits import check_limits
 
         plan = replace(plan, directives=make_directives(request, terms, plan, more_flags))
-        check_limits(site, request, shape, launcher.site_name, plan.directives)
+        held = shape if finish is None else replace(shape, nodes=shape.nodes + finish.spares)
+        check_limits(site, request, held, launcher.site_name, plan.directives)
         comment = replace(plan.directives[0], name="comment", value=f"muster:{digest_of(plan)}", reason=_COMMENT)
         plan = replace(plan, directives=(*plan.directives, comment))
     return plan

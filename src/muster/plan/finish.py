@@ -6,24 +6,46 @@ from pathlib import PurePosixPath
 
 from muster.errors import RequestError
 from muster.job.request import Request
-from muster.launchers.base import Launcher
+from muster.launchers.base import Launcher, Starter
 from muster.model.finish import Finish
-from muster.model.plan import Engine, Reason, Variable
+from muster.model.plan import Engine, Flag, Reason, Variable
 from muster.model.words import Fragment
 from muster.rank import contract
 
-__all__ = ["finish_variables", "make_finish"]
+__all__ = ["finish_variables", "make_finish", "spare_flags"]
 
 
-def make_finish(request: Request, launcher: Launcher, engine: Engine, directory: str) -> Finish | None:
+def make_finish(request: Request, launcher: Launcher, engine: Engine, directory: str, *, within: bool) -> Finish | None:
     """Return how the job goes on; None: nothing of the kind was asked for."""
-    if not (request.restart or request.checkpoint):
+    asked = [field for field in ("restart", "spares", "checkpoint") if getattr(request, field)]
+    if not asked:
         return None
     if engine is Engine.HERE or not launcher.starts_ranks:
-        option = request.origin("restart" if request.restart else "checkpoint")
-        raise RequestError(f"{option}: it is for jobs of Slurm", hint="omit it here")
+        raise RequestError(f"{request.origin(asked[0])}: it is for jobs of Slurm", hint="omit it here")
+    if request.spares:
+        _check_spares(request, within=within)
     checkpoint = request.checkpoint and str(PurePosixPath(directory) / request.checkpoint)
-    return Finish(restarts=request.restart, checkpoint=checkpoint)
+    # A node that dies is no fault of the script's: each spare allows one start more.
+    return Finish(restarts=request.restart + request.spares, spares=request.spares, checkpoint=checkpoint)
+
+
+def _check_spares(request: Request, *, within: bool) -> None:
+    """Stop where there cannot be spare nodes, or nothing could make use of them."""
+    spares = request.origin("spares")
+    if within:
+        raise RequestError(f"{spares}: the allocation stands already", hint="omit it, or ask for a job of its own")
+    for field, why in (("stage_env", "copies"), ("stage", "copies"), ("stage_out", "copies"), ("nodelist", "names")):
+        if getattr(request, field):
+            raise RequestError(
+                f"{spares}: a spare node has none of the {why} of {request.origin(field)}", hint="omit one of them"
+            )
+
+
+def spare_flags(finish: Finish | None, launcher: Launcher, engine: Engine) -> tuple[Flag, ...]:
+    """Return the flags by which a step keeps to the nodes that live."""
+    if finish is None or not finish.spares or launcher.starter(engine) is not Starter.STEP:
+        return ()
+    return (Flag(Fragment('"${muster_place[@]}"'), Reason("the nodes that live, without the spare ones")),)
 
 
 def finish_variables(finish: Finish | None) -> tuple[Variable, ...]:

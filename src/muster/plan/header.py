@@ -34,7 +34,10 @@ def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
     shape = plan.shape
     why = dict(shape.reasons)
     yield Directive("job-name", plan.job_name, _set(request, "job_name", "the command's name"))
-    yield Directive("nodes", str(shape.nodes), why["nodes"])
+    spares = plan.finish.spares if plan.finish is not None else 0
+    yield Directive("nodes", str(shape.nodes + spares), why["nodes"])
+    if spares:
+        yield Directive("no-kill", None, Reason("the job outlives a node that dies", request.origin("spares")))
     yield Directive("ntasks-per-node", str(shape.ntasks_per_node), why["ntasks_per_node"])
     if shape.cpus_per_task:
         yield Directive("cpus-per-task", str(shape.cpus_per_task), why["cpus_per_task"])

@@ -11,7 +11,7 @@ from muster.model.plan import Engine, Output, Plan
 from muster.model.words import fold
 from muster.render.parts import kept, part
 
-__all__ = ["attempt_lines", "checkpoint_lines", "finish_parts", "finish_texts", "keeps_attempts"]
+__all__ = ["attempt_lines", "checkpoint_lines", "finish_parts", "finish_texts", "keeps_attempts", "spare_lines"]
 
 
 def keeps_attempts(plan: Plan) -> bool:
@@ -24,6 +24,8 @@ def finish_parts(plan: Plan) -> Iterator[Part]:
     if plan.finish is not None:
         yield "again"
         yield launcher_named(plan.launcher).tells_failure
+        if plan.finish.spares:
+            yield "spares"
         if plan.finish.checkpoint:
             yield "checkpoint"
 
@@ -32,6 +34,12 @@ def finish_texts(plan: Plan) -> Iterator[str]:
     """Yield the texts that the script keeps besides its parts."""
     if plan.finish is not None and plan.finish.checkpoint:
         yield kept("muster_search", part("checkpoint.py"))
+
+
+def spare_lines(plan: Plan) -> Iterator[str]:
+    """Yield the line that holds the spare nodes back."""
+    if plan.finish is not None and plan.finish.spares:
+        yield fold(("muster_keep_spares", str(plan.finish.spares)))
 
 
 def checkpoint_lines(plan: Plan) -> Iterator[str]:

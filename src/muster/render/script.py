@@ -18,7 +18,14 @@ from muster.plan.effect import narrows
 from muster.plan.python_environment import NOT_THERE
 from muster.plan.secret import hidden_names
 from muster.rank import contract
-from muster.render.finish import attempt_lines, checkpoint_lines, finish_parts, finish_texts, keeps_attempts
+from muster.render.finish import (
+    attempt_lines,
+    checkpoint_lines,
+    finish_parts,
+    finish_texts,
+    keeps_attempts,
+    spare_lines,
+)
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, kept, part
 from muster.slurm.directives import format_header
@@ -260,6 +267,7 @@ def _begin(plan: Plan) -> Iterator[str]:
     place = SNAPSHOT_HERE if plan.snapshot else plan.working_directory
     sizes = (shape.ntasks_per_node, shape.cpus_per_task or 0, *((shape.nodes,) if asked else ()))
     yield fold(("muster_begin", place, *map(str, sizes)))
+    yield from spare_lines(plan)
     if may_run_again(plan) or keeps_attempts(plan):
         yield "muster_attempt"
     told: dict[tuple[str, str], list[Condition]] = {}

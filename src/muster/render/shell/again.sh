@@ -21,7 +21,7 @@ muster_again() {
         before=$muster_signature again=$((again + 1))
         muster_prepare_attempt
     done
-    muster_decision="done"
+    muster_decision="done" muster_failed_rank='' muster_failed_host='' muster_cause=''
     muster_note_end ''
 }
 
@@ -77,7 +77,7 @@ muster_find_cause() {
         end="exit status $muster_status"
     fi
     muster_cause="${muster_failed_rank:+rank $muster_failed_rank${muster_failed_host:+ on $muster_failed_host}: }$end"
-    [ -n "$muster_failed_rank" ] || [ -z "$muster_failed_host" ] || muster_cause="$muster_failed_host: $end"
+    [ -n "$muster_failed_rank" ] || [ -z "$muster_failed_host" ] || muster_cause="$muster_failed_host failed"
     muster_cause=$muster_cause${muster_failed_words:+ ($muster_failed_words)}
     [ ! -s "$muster_reason" ] || muster_cause=$(head -n 1 "$muster_reason")
 }
@@ -112,7 +112,7 @@ muster_find_words() {
 # Whether the ranks start again, by how often they did ($1), and the failure before ($2) and now ($3).
 # Results in $muster_decision and $muster_why.
 muster_decide() {
-    local state
+    local state list
     muster_signature=$3
     muster_decision=end
     case $muster_status:$muster_failed_words in
@@ -128,6 +128,9 @@ muster_decide() {
         return
     fi
     state=$(timeout 10 scontrol --oneliner show job "$SLURM_JOB_ID" 2>/dev/null)
+    list=${state#* NodeList=}
+    list=${list%% *}
+    muster_lost=
     state=${state##* JobState=}
     case ${state%% *} in
     RUNNING | '') ;; # a controller that is away ends nothing
@@ -140,6 +143,23 @@ muster_decide() {
     else
         muster_decision=again
     fi
+    [ -z "${muster_place:-}" ] || muster_replace_nodes "$list"
+}
+
+# Takes spare nodes in the place of those that the job ($1: its list of nodes) has lost. Result in $muster_lost.
+muster_replace_nodes() {
+    local before=$SLURM_JOB_NODELIST name
+    if ! muster_place_ranks "$1"; then
+        muster_decision=end
+        muster_why="$(scontrol show hostnames "$1" | grep -c .) nodes are left, and the ranks need $muster_nodes"
+        return
+    fi
+    for name in ${before//,/ }; do
+        case ",$(scontrol show hostnames "$1" | tr '\n' ',')" in
+        *",$name,"*) ;;
+        *) muster_lost=$muster_lost${muster_lost:+ }$name ;;
+        esac
+    done
 }
 
 # Whether a whole checkpoint was written since the attempt began.
@@ -154,7 +174,7 @@ muster_has_new_checkpoint() {
 muster_tell() {
     local told
     if [ "$muster_decision" = again ]; then
-        told="the same ranks start again (restart $(($1 + 1)) of $muster_allowed)"
+        told="${muster_lost:+$muster_lost is lost; }the same ranks start again${muster_lost:+ on $SLURM_JOB_NODELIST} (restart $(($1 + 1)) of $muster_allowed)"
     else
         told="not started again: $muster_why"
     fi
@@ -174,7 +194,7 @@ muster_note_end() {
 # The next attempt: its number and logs, another port, and a name of its own for the meeting.
 muster_prepare_attempt() {
     if [ "$(type -t muster_attempt)" = function ]; then
-        muster_attempt ''
+        muster_attempt "${muster_lost:-}"
     else
         muster_number=$((muster_number + 1))
     fi
