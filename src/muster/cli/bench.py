@@ -136,6 +136,7 @@ def _measure(rest: Sequence[str], order: Order, request: Request, words: Words) 
     assert process.stdout is not None  # noqa: S101  # asked for above
     series = Series()
     progress = Progress(quiet=quiet)
+    say("starting the ranks; the first row takes some seconds", quiet=quiet)
     interrupted = False
     with _kept(words.log) as log:
         try:

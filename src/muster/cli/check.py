@@ -49,6 +49,7 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
 
     plan = _plan(request, facts, rest)
     expected = expected_of(plan)
+    say("looking at every node, and at the network between them: some seconds", quiet=words.quiet)
     found = look_at_job(
         [sys.executable, "-m", "muster", "run", *rest, *_rank_by_rank(plan)],
         expected,

@@ -1,0 +1,75 @@
+"""`make demo`: what it draws while it trains, at every width, and that an install shows that it goes on."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from muster.runner import run
+
+ROOT = Path(__file__).resolve().parents[2]
+CLOCK = str(ROOT / "scripts/with-clock")
+_SPEC = importlib.util.spec_from_file_location("demo", ROOT / "scripts/demo.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+demo = importlib.util.module_from_spec(_SPEC)
+sys.modules["demo"] = demo  # a dataclass looks its module up
+_SPEC.loader.exec_module(demo)
+
+
+def drawn(width: int) -> list[str]:
+    names = ("one process, the whole batch", "this machine, 4 ranks", "4 hosts, srun", "4 hosts, mpirun")
+    ways = [demo.Way(name, [], Path("x.pt")) for name in names]
+    ways[0].began, ways[0].seconds, ways[0].losses = 1.0, 3.1, ["2.349774", "0.079136"]
+    ways[1].began, ways[1].losses = demo.clock() - 4.0, ["2.349774"]
+    ways[2].began = demo.clock() - 1.0
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(demo.picture(ways, width))
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_the_table_says_how_far_each_way_is(width: int) -> None:
+    text = "\n".join(drawn(width))
+
+    assert "done" in text
+    assert "trains, 4 s" in text
+    assert "starts, 1 s" in text
+    assert text.splitlines()[-1] == "4 hosts, mpirun"
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_pipe_and_a_simple_terminal_get_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not demo.draws()  # pytest's stdout is no terminal
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+    assert not demo.draws()
+
+
+def test_it_ends_with_three_commands_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    from muster.cli.verbs import VERBS
+
+    demo.next_steps()
+
+    shown = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  muster ")]
+    assert len(shown) == 3
+    assert {words[1] for words in shown} <= {verb.name for verb in VERBS}
+
+
+def test_a_silent_command_is_announced_and_keeps_its_status() -> None:
+    done = run([CLOCK, "installing", "sh", "-c", "exit 7"])
+
+    assert (done.status, done.stdout) == (7, "installing\n")
+
+
+def test_a_terminal_sees_the_seconds() -> None:
+    seen = run(["script", "-qec", f"'{CLOCK}' installing sleep 2.5", "/dev/null"], env={**os.environ, "TERM": "xterm"})
+
+    assert "… 1 s" in seen.stdout
+    assert "… 2 s" in seen.stdout
