@@ -77,8 +77,11 @@ def test_an_open_quote_is_found_where_it_opens() -> None:
 
 
 def test_the_table_of_published_scripts_is_whole() -> None:
-    table = tomllib.loads((Path(__file__).parent / "public.toml").read_text())["script"]
+    both = tomllib.loads((Path(__file__).parent / "public.toml").read_text())
+    table = both["script"]
     assert len(table) >= 55
+    assert len(table) + len(both["read"]) >= 100
+    assert all(len(each["commit"]) == 40 for each in both["read"])
     for each in table:
         assert len(each["commit"]) == 40
         assert each["wrong_before"] <= each["findings_before"]

@@ -6,14 +6,17 @@ import io
 import re
 import tarfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from muster.port.carry import carry, facts_of
 from muster.render.script import job_script
 from plugins.labs import Lab, Person, lab_up
+from sites.profiles import bundled
 
 from .published import rebuilt, scripts
-from .scripts import HOMES, REFERENCE, carried
+from .scripts import HOMES, REFERENCE, carried, read
 
 MOST_REFUSED = 0.05
 # The largest of the reference scripts has 32 GPUs: 16 nodes of two.
@@ -76,9 +79,37 @@ def _check(lab: Lab, site: str) -> None:
 
 
 @pytest.mark.lab
-def test_a_lab_like_lumi_takes_what_comes_from_other_sites(tester: Person) -> None:
+def test_a_lab_like_lumi_takes_what_comes_from_other_sites_and_runs_it(tester: Person, scratch: Path) -> None:
     with lab_up(tester, "port-lumi", "--like", "lumi", "-N", NODES) as lab:
         _check(lab, "lumi")
+        folder = scratch / "ported"
+        folder.mkdir()
+        assert sorted(_ranks_of(lab, folder)) == [f"rank {rank} of 4, 5" for rank in range(4)]
+
+
+_MADE_FOR_ANOTHER = """\
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=2 --gres=gpu:2 --cpus-per-task=20
+#SBATCH --time=00:05:00 --account=bsc98 --qos=acc_debug
+module load singularity
+export SHOWN=5
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+srun --cpus-per-task=20 bash -c 'echo "rank $RANK of $WORLD_SIZE, $SHOWN"'
+"""
+
+
+def _ranks_of(lab: Lab, folder: Path) -> list[str]:
+    """Run a small script of another site, and return what its ranks wrote."""
+    facts = facts_of(str(folder), str(folder), "root")
+    _, draft = read(_MADE_FOR_ANOTHER)
+    draft.values["node_prologue"] = ["true"]  # the hosts of the lab have no rocm-smi
+    made = carry(draft, bundled("lumi"), bundled("marenostrum5"), facts)
+    assert made.plan is not None, made.refusal
+    (folder / "there.sbatch").write_text(job_script(made.plan))
+    done = lab.exec(["sbatch", "--wait", "there.sbatch"], cwd=folder)
+    logs = "\n".join(path.read_text() for path in folder.rglob("*.log"))
+    assert done.status == 0, f"{done.stderr}{logs}"
+    return re.findall(r"rank \d of \d, \d", logs)
 
 
 @pytest.mark.lab
