@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from muster.stacks.judge import Kind, judge
+from muster.stacks.judge import Kind, judge, judge_job
 from muster.stacks.read import read_rounds
 
 _TORCH = "/env/lib/python3.11/site-packages/torch"
@@ -129,3 +129,14 @@ def test_a_node_that_does_not_answer_is_named() -> None:
     found = judge(read_rounds(text), 2, silent_nodes=["node2"], silent_ranks=[1])
     assert (found.kind, found.host) == (Kind.NODE, "node2")
     assert found.sentence == "node2 (rank 1) does not answer; 1 rank waits in all_reduce at train.py:120 (train)"
+
+
+def test_a_node_that_is_only_slow_is_no_hang() -> None:
+    waits, works = _Rank(_REDUCE), _Rank(_OWN, _NEXT, cpu=50)
+    first = "".join(
+        f"@node {node} node{node + 1} 1 1.0\n{(waits, works)[node].answer(node, 2, 0)}@done {node}\n" for node in (0, 1)
+    )
+    second = f"@node 0 node1 2 2.0\n{waits.answer(0, 2, 1)}@done 0\n@node 1 node2 2 2.0\n"
+    found = judge_job(read_rounds(first + second), ["node1", "node2"])
+    assert found.kind not in {Kind.NODE, Kind.GONE}
+    assert judge_job(read_rounds(first), ["node1", "node2", "node3"]).host == "node3"

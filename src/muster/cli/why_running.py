@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["as_json", "explain_running"]
 
 _GAP_S = 0.7
+_LATE_S = 4.0
 _LONGEST_LINE = 120
 
 
@@ -43,22 +44,14 @@ def look(case: Case) -> Verdict:
     """Return what the ranks of a running job do, from two looks at all of them."""
     from muster.rank.hostlist import expand
     from muster.stacks.ask import Question, ask_job, find_spy
-    from muster.stacks.judge import judge
+    from muster.stacks.judge import judge_job
     from muster.stacks.read import read_rounds
 
     job = case.job
     assert job is not None  # noqa: S101  # of a running job
     nodes = job.nodes or 1
-    question = Question(find_spy(os.environ), rounds=3, gap_s=_GAP_S / 2)
-    rounds = read_rounds(ask_job(job.id, nodes, dict(os.environ), question))
-    names = expand(job.node_list or "")
-    answered = rounds[-1].nodes if rounds else frozenset()
-    silent = [number for number in range(nodes) if number not in answered]
-    stacks = rounds[0].stacks if rounds else ()
-    size = max((stack.size for stack in stacks), default=0)
-    silent_names = [names[number] if number < len(names) else f"node {number}" for number in silent]
-    missing = sorted(set(range(size)) - {stack.rank for stack in stacks}) if silent else []
-    return judge(rounds, size, silent_nodes=silent_names, silent_ranks=missing)
+    question = Question(find_spy(os.environ), rounds=3, gap_s=_GAP_S / 2, late_s=_LATE_S)
+    return judge_job(read_rounds(ask_job(job.id, nodes, dict(os.environ), question)), expand(job.node_list or ""))
 
 
 def _reported(case: Case) -> Iterator[str]:

@@ -26,8 +26,6 @@ __all__ = ["Question", "ask_here", "ask_job", "find_spy", "gather_words", "jobs_
 
 _PATIENCE_S = 60
 _LOOK_S = 0.03
-# A node that answers so much later than the first does not answer.
-_LATE_S = 4.0
 _SCRIPT = Path(__file__).with_name("gather.sh")
 
 
@@ -46,6 +44,9 @@ class Question(msgspec.Struct, frozen=True):
 
     options: tuple[str, ...] = ()
     """Of py-spy."""
+
+    late_s: float = 15.0
+    """A node that answers so much later than the first does not answer."""
 
 
 def find_spy(environment: Mapping[str, str]) -> str | None:
@@ -107,7 +108,7 @@ def _wait(process: Process, answers: int, nodes: int, question: Question) -> int
             return 0
         if done >= question.rounds and late is None:
             taken = time.monotonic() - began
-            late = time.monotonic() + max(_LATE_S, taken - pause)
+            late = time.monotonic() + max(question.late_s, taken - pause)
     return status
 
 

@@ -92,11 +92,13 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     muster_processes | muster_ranks |
         while read -r muster_pid muster_rank muster_size muster_state muster_counts; do
             [ "$muster_only" = - ] || [ "$muster_only" = "$muster_rank" ] || continue
-            muster_waits=$(cat "/proc/$muster_pid/wchan" 2>/dev/null)
+            muster_waits=
+            read -r muster_waits 2>/dev/null <"/proc/$muster_pid/wchan" || :
             printf '@rank %s %s %s %s %s %s\n' \
                 "$muster_rank" "$muster_size" "$muster_host" "$muster_pid" "${muster_state:-?}" "${muster_waits:-0}"
-            # shellcheck disable=SC2010  # names of links that Muster did not make
-            muster_gpu=$(ls -l "/proc/$muster_pid/fd" 2>/dev/null | grep -c -e '-> /dev/nvidia[0-9]' -e '-> /dev/kfd')
+            muster_gpu=0
+            # shellcheck disable=SC2010  # names of links, and none of ours
+            [ ! -e /dev/nvidiactl ] && [ ! -e /dev/kfd ] || muster_gpu=$(ls -l "/proc/$muster_pid/fd" 2>/dev/null | grep -c -e '-> /dev/nvidia[0-9]' -e '-> /dev/kfd')
             printf '@signs %s %s %s\n' "$muster_counts" "$muster_gpu" "$(muster_file_of "$muster_pid")"
             if [ "$muster_spy" = - ]; then
                 printf 'py-spy is not there\n'

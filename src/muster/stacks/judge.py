@@ -11,7 +11,7 @@ import msgspec
 from muster.stacks.fold import Group, collective_of, fold, is_implicit, is_user_file, ranks_in_words, user_frame
 from muster.stacks.read import Frame, RankStack, Round
 
-__all__ = ["Doing", "Kind", "Movement", "Verdict", "judge", "movements", "standing"]
+__all__ = ["Doing", "Kind", "Movement", "Verdict", "judge", "judge_job", "movements", "standing"]
 
 # What a rank at rest uses: its watchdogs and heartbeats.
 _REST_CPU = 0.02
@@ -119,13 +119,24 @@ def judge(
     rounds: Sequence[Round], size: int, *, silent_nodes: Sequence[str] = (), silent_ranks: Sequence[int] = ()
 ) -> Verdict:
     """Return what the job does between the first look and the last."""
-    moved = movements(rounds)
+    moved = movements(rounds) if rounds else ()
     if silent_nodes:
         return _silent(silent_nodes, silent_ranks, moved)
     if not moved:
         return Verdict(Kind.STARTS, "no rank has started: no Python process of the job has a RANK")
     busy = [each for each in moved if each.goes_on]
     return _working(moved, busy) if busy else _hanging(moved, size)
+
+
+def judge_job(rounds: Sequence[Round], nodes: Sequence[str]) -> Verdict:
+    """Return what a job does on these nodes: one that did not even begin to answer is named, a slow one is not."""
+    begun = frozenset(node for each in rounds for node in (each.begun | each.nodes))
+    whole = [each for each in rounds if each.nodes >= begun]
+    size = max((stack.size for each in rounds for stack in each.stacks), default=0)
+    silent = [name for number, name in enumerate(nodes) if number not in begun]
+    present = {stack.rank for each in rounds for stack in each.stacks}
+    missing = sorted(set(range(size)) - present) if silent else []
+    return judge(whole or rounds, size if whole else 0, silent_nodes=silent, silent_ranks=missing)
 
 
 def movements(rounds: Sequence[Round]) -> tuple[Movement, ...]:

@@ -85,6 +85,9 @@ class Round(msgspec.Struct, frozen=True):
     at_s: float = 0.0
     """When: the first node's seconds since its start."""
 
+    begun: frozenset[int] = frozenset()
+    """The nodes that began to answer."""
+
 
 def read_answers(text: str) -> tuple[RankStack, ...]:
     """Return the stacks of all ranks by their number, of the first look; what is not an answer is passed over."""
@@ -97,6 +100,7 @@ def read_rounds(text: str) -> tuple[Round, ...]:
     stacks: dict[int, list[RankStack]] = {}
     nodes: dict[int, set[int]] = {}
     began: dict[int, float] = {}
+    begun: dict[int, set[int]] = {}
     number = 1
     for item in _items(text):
         if isinstance(item, RankStack):
@@ -105,12 +109,14 @@ def read_rounds(text: str) -> tuple[Round, ...]:
             nodes.setdefault(number, set()).add(item)
         else:
             number = int(item["round"])
+            begun.setdefault(number, set()).add(int(item["node"]))
             began.setdefault(number, float(item["now"]))
     return tuple(
         Round(
             tuple(sorted(stacks.get(each, ()), key=lambda stack: stack.rank)),
             frozenset(nodes.get(each, ())),
             began.get(each, 0.0),
+            frozenset(begun.get(each, ())),
         )
         for each in sorted(stacks.keys() | nodes.keys())
     )

@@ -15,10 +15,10 @@ import msgspec
 from muster.errors import MusterError
 from muster.stacks.ask import Question, ask_here, ask_job, find_spy
 from muster.stacks.fold import fold, lines_of
-from muster.stacks.judge import Verdict, judge, movements
+from muster.stacks.judge import Verdict, judge_job, movements
 from muster.stacks.read import Round, read_rounds
 
-__all__ = ["REPORT", "Watched", "judge_silence", "look"]
+__all__ = ["REPORT", "Watched", "look"]
 
 REPORT = "hang"
 """In the run directory: what was found, while it holds."""
@@ -26,6 +26,7 @@ REPORT = "hang"
 _FIRST = "silence"
 _CONFIRM_ROUNDS, _CONFIRM_GAP_S = 4, 1.0
 _LONGEST_GAP_S = 10.0
+_LATE_S = 30.0
 
 
 class Watched(msgspec.Struct, frozen=True):
@@ -53,29 +54,22 @@ def _first_look(watched: Watched, environment: Mapping[str, str]) -> bool:
     spy = find_spy(environment)
     if _goes_on_here(watched, spy):
         return True
-    _write(watched.directory / _FIRST, ask_job(watched.job, len(watched.nodes), environment, Question(spy)))
+    _write(
+        watched.directory / _FIRST, ask_job(watched.job, len(watched.nodes), environment, Question(spy, late_s=_LATE_S))
+    )
     return False
 
 
 def _second_look(watched: Watched, environment: Mapping[str, str]) -> bool:
-    question = Question(find_spy(environment), rounds=_CONFIRM_ROUNDS, gap_s=_CONFIRM_GAP_S)
+    question = Question(find_spy(environment), rounds=_CONFIRM_ROUNDS, gap_s=_CONFIRM_GAP_S, late_s=_LATE_S)
     rounds = (*_first(watched), *read_rounds(ask_job(watched.job, len(watched.nodes), environment, question)))
-    verdict = judge_silence(rounds, watched.nodes)
+    verdict = judge_job(rounds, watched.nodes)
     if not verdict.is_hang:
         return True
     groups = fold(rounds[-1].stacks)
     size = max((stack.size for stack in rounds[-1].stacks), default=0)
     _report(watched, _sentence(watched, verdict), tuple(lines_of(groups, size, linecache.getline)))
     return False
-
-
-def judge_silence(rounds: Sequence[Round], nodes: Sequence[str]) -> Verdict:
-    """Return what the job does, from the first look to the last."""
-    last = rounds[-1] if rounds else Round((), frozenset())
-    size = max((stack.size for each in rounds for stack in each.stacks), default=0)
-    silent = [name for number, name in enumerate(nodes) if number not in last.nodes]
-    missing = sorted(set(range(size)) - {stack.rank for stack in last.stacks}) if silent else []
-    return judge(rounds, size, silent_nodes=silent, silent_ranks=missing)
 
 
 def _goes_on_here(watched: Watched, spy: str | None) -> bool:
