@@ -55,7 +55,10 @@ def misses(case: Case, report: Report | None) -> Iterator[str]:
     if report is None:
         yield "no report"
         return
-    where = f"{case.script.name}:{case.line}"
+    # A loop of two lines stands at either.
+    lines = (case.line, case.line - 1) if Kind.LOOP in case.kinds else (case.line,)
+    places = [f"{case.script.name}:{line}" for line in lines]
+    where = next((place for place in places if report and place in report.sentence), places[0])
     whole = Kind.COLLECTIVE in case.kinds
     wanted = ("all 2 ranks",) if whole else (f"rank {case.rank} on node",)
     yield from (word for word in (*wanted, where) if word not in report.sentence)

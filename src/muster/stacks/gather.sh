@@ -84,6 +84,15 @@ muster_file_of() {
     case $muster_word in 0x? | 0x?? | 0x???) readlink "/proc/$1/fd/$((muster_word))" ;; esac
 } 2>/dev/null
 
+# Whether py-spy holds process $1: another look is under way, and no debugger.
+muster_is_looked_at() {
+    muster_tracer=$(awk '$1 == "TracerPid:" { print $2 }' "/proc/$1/status" 2>/dev/null)
+    muster_name=
+    read -r muster_name 2>/dev/null <"/proc/${muster_tracer:-0}/comm" || :
+    # A tracer that has gone since then was no debugger either.
+    [ "$muster_name" = py-spy ] || [ -z "$muster_name" ]
+}
+
 muster_round=0
 while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     [ "$muster_round" -eq 1 ] || sleep "$muster_gap"
@@ -92,6 +101,7 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     muster_processes | muster_ranks |
         while read -r muster_pid muster_rank muster_size muster_state muster_counts; do
             [ "$muster_only" = - ] || [ "$muster_only" = "$muster_rank" ] || continue
+            [ "$muster_state" != t ] || ! muster_is_looked_at "$muster_pid" || muster_state=S
             muster_waits=
             read -r muster_waits 2>/dev/null <"/proc/$muster_pid/wchan" || :
             printf '@rank %s %s %s %s %s %s\n' \

@@ -15,7 +15,8 @@ print("begins", flush=True)
 
 def count():
     number = 1
-    number += sum(1 for _ in iter(int, 1))  # HERE
+    while number:
+        number += 1  # HERE
 
 
 if RANK == 0:
