@@ -20,7 +20,7 @@ from muster.facts import ImageFacts, StagingFacts
 from muster.model.plan import Plan
 from muster.render.explain import explain, plan_as_json, plan_as_text
 from muster.render.functions import functions_in
-from muster.render.script import RULE, job_part, job_script, job_shown, lines_of_job
+from muster.render.script import RULE, job_part, job_script, job_shown, lines_of_job, own_text
 from muster.runner import run
 from sites.golden_scripts import as_kept
 
@@ -167,6 +167,11 @@ def test_the_job_stands_above_the_dashes_and_each_function_once_below(name: str)
     assert re.match(r"# Below is Muster's own text \([^ ]+, sha256 [0-9a-f]{8}\)", own)
     assert len(set(functions)) == len(functions)
     assert own.count("muster_stop() {") == 1
+
+
+def test_muster_s_own_text_of_an_srun_job_does_not_grow_unseen() -> None:
+    """It is read by those who ask what runs: a part that some jobs need is for these jobs."""
+    assert len(own_text(SCRIPTS["srun"]).splitlines()) <= 530
 
 
 @each_script
