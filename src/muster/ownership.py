@@ -31,7 +31,7 @@ class Trust(msgspec.Struct, frozen=True):
         return cls(safe=tuple(filter(None, environment.get(SAFE, "").split(":"))))
 
     def refusal(self, path: Path) -> str | None:
-        """Why this file is not to be used, in words; None where nobody else could have written it."""
+        """Return why this file is not to be used, in words; None where nobody else could have written it."""
         if str(path.parent) in self.safe:
             return None
         places = dict.fromkeys((path, path.parent, path.resolve(), path.resolve().parent))
@@ -54,7 +54,7 @@ class Trust(msgspec.Struct, frozen=True):
 
 
 def nearest(name: str, start: Path, home: Path) -> Path | None:
-    """The nearest file of this name from `start` upward, within its project, your home and its file system."""
+    """Return the nearest file of this name from `start` upward, within its project, your home and its file system."""
     device = _device_of(start)
     for folder in (start, *start.parents):
         if _device_of(folder) != device:
@@ -74,7 +74,7 @@ def _device_of(folder: Path) -> int | None:
 
 
 def _is_own_group(gid: int, uid: int) -> bool:
-    """Whether a group is its owner's alone, as where every user has one of the same name; root's is root's."""
+    """Return whether a group is its owner's alone, as where every user has one of the same name; root's is root's."""
     import grp
     import pwd
 

@@ -107,7 +107,7 @@ def run(
 
 
 def _silent(program: str, timeout_s: float) -> SchedulerSilent:
-    """The error of a program that did not answer; where munge is down, that is why Slurm's programs wait."""
+    """Return the error of a program that did not answer; where munge is down, that is why Slurm's programs wait."""
     message = f"{program} did not answer within {timeout_s:g} s"
     if Path(program).name in _ASK_MUNGE and munge_is_down():
         return SchedulerSilent(
@@ -139,7 +139,7 @@ def munge_is_down() -> bool:
 
 
 def checked(result: Result, *, hint: str | None = None) -> Result:
-    """The result itself, or `CommandFailed` with what the program said."""
+    """Return the result itself, or `CommandFailed` with what the program said."""
     if not result.ok:
         raise CommandFailed(result.argv, result.status, result.stderr or result.stdout, hint=hint)
     return result
@@ -238,7 +238,7 @@ def become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
 
 
 def _refused_by_kernel(argv: Sequence[str], env: Mapping[str, str] | None, error: OSError) -> Exception:
-    """What the kernel refuses to start, as a sentence; any other error as it is."""
+    """Return what the kernel refuses to start, as a sentence; any other error as it is."""
     if error.errno == errno.EAGAIN:
         return RequestError(
             f"no more processes can be started here: {argv[0]}", hint="fewer ranks; ulimit -u shows how many"

@@ -64,7 +64,7 @@ def parse_walltime_s(text: str) -> int | None:
 
 
 def format_walltime(seconds: int) -> str:
-    """The form every Slurm reads the same way: [days-]hours:minutes:seconds."""
+    """Return the form every Slurm reads the same way: [days-]hours:minutes:seconds."""
     days, rest = divmod(seconds, 24 * 3600)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
     return f"{days}-{clock}" if days else clock
@@ -79,7 +79,7 @@ def parse_memory_mib(text: str) -> int:
 
 
 def format_memory(mib: int) -> str:
-    """The shortest exact form with a unit that Slurm reads: 16G, 1536M."""
+    """Return the shortest exact form with a unit that Slurm reads: 16G, 1536M."""
     return f"{mib // 1024}G" if mib and mib % 1024 == 0 else f"{mib}M"
 
 

@@ -100,7 +100,7 @@ def _why_it_stays(run: Run, asked: Question) -> str | None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether Muster, and not the job, wrote a file of a run directory. A snapshot is where the job works."""
+    """Return whether Muster, and not the job, wrote a file of a run directory. A snapshot is where the job works."""
     parts = path.parts[1:] if path.parts[0].startswith("task-") else path.parts
     return (len(parts) == 1 and parts[0] in _OURS) or (parts[0] == "logs" and parts[-1].endswith(".log"))
 

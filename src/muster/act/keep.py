@@ -131,7 +131,7 @@ class _Pump:
         self._pending = memoryview(b"")
 
     def descriptor(self) -> tuple[int, int]:
-        """What to wait for: more to read, or room to write it to."""
+        """Return what to wait for: more to read, or room to write it to."""
         return (self.target, select.POLLOUT) if self._pending else (self.reader, select.POLLIN)
 
     def go_on(self) -> None:
@@ -519,7 +519,7 @@ def _foreground(group: int | None) -> Iterator[None]:
 
 
 def _owns_terminal() -> bool:
-    """Whether the terminal is this group's to give; one that is nobody's controlling terminal is not."""
+    """Return whether the terminal is this group's to give; one that is nobody's controlling terminal is not."""
     try:
         return os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
     except OSError:

@@ -81,7 +81,7 @@ def run_allocated(
 
 
 def _asked_before(plan: Plan, environment: Mapping[str, str], runner: Runner) -> tuple[dict[str, str], str]:
-    """The environment for Slurm's clients, and the script.
+    """Return the environment for Slurm's clients, and the script.
 
     salloc would wait for nodes that will never be, and refuse with status 1 and no hint: sbatch is asked first.
     """
@@ -223,7 +223,7 @@ def _filled(value: Word, known: Mapping[str, str]) -> str:
 
 
 def _place_of(index: int, plan: Plan, count: int) -> dict[str, str]:
-    """What the supervisor says of one process: ranks are dealt to the (simulated) nodes in blocks."""
+    """Return what the supervisor says of one process: ranks are dealt to the (simulated) nodes in blocks."""
     per_node = count // plan.shape.nodes
     return {
         contract.LOCAL_PROCID: str(index),
@@ -235,7 +235,7 @@ def _place_of(index: int, plan: Plan, count: int) -> dict[str, str]:
 
 
 def _port(plan: Plan) -> int:
-    """The port that was asked for, or one of the range that nobody holds at this moment."""
+    """Return the port that was asked for, or one of the range that nobody holds at this moment."""
     if plan.rendezvous.port is not None:
         return plan.rendezvous.port
     import socket

@@ -159,7 +159,7 @@ def record_of(
     image: str | None = None,
     runner: Runner = run,
 ) -> tuple[dict[str, Any], str]:
-    """What is kept of how a job was made, and the difference to the commit."""
+    """Return what is kept of how a job was made, and the difference to the commit."""
     commit, changes = _git(working_directory, runner)
     kept = {
         name: value
@@ -182,7 +182,7 @@ _OF_AN_IMAGE = ("from", "base", "bases", "image", "pulled", "built", "engine", "
 
 
 def _image(path: str) -> dict[str, Any]:
-    """Which image it is: its path, and what stands in the record beside it."""
+    """Return which image it is: its path, and what stands in the record beside it."""
     try:
         beside = json.loads(Path(f"{path.rstrip('/')}.json").read_text())
         found = {name: beside[name] for name in _OF_AN_IMAGE if beside.get(name)}
@@ -201,7 +201,7 @@ def _git(directory: str, runner: Runner) -> tuple[str | None, str]:
 
 
 def state_directory(environment: Mapping[str, str], home: str) -> Path:
-    """Where Muster keeps what it has to remember of this user."""
+    """Return where Muster keeps what it has to remember of this user."""
     return Path(environment.get("XDG_STATE_HOME") or Path(home) / ".local" / "state") / "muster"
 
 
@@ -223,7 +223,7 @@ def _entry(state: Path, cluster: str, job: str) -> Path:
 
 
 def find_run(state: Path, job: str, cluster: str) -> Run | None:
-    """The run of a job id on a cluster; else that of an earlier Muster, whose cluster is not known.
+    """Return the run of a job id on a cluster; else that of an earlier Muster, whose cluster is not known.
 
     Where nothing tells which cluster this is, the only run of that number is meant.
     """
@@ -254,7 +254,7 @@ _CLOCKS_S = 600
 
 
 def is_of(made: Run, job: Job) -> bool:
-    """Whether a job, as Slurm tells it, is the one of this run, and not another of the same number."""
+    """Return whether a job, as Slurm tells it, is the one of this run, and not another of the same number."""
     folder = f"{made.directory}/"
     if job.stdout is not None and not made.moved:
         return job.stdout.startswith(folder)

@@ -112,7 +112,7 @@ def submit(
 
 
 def _pending_file(state: Path, digest: str) -> Path:
-    """Where a submission stands until it is answered; nothing is queued that could not be remembered."""
+    """Return where a submission stands until it is answered; nothing is queued that could not be remembered."""
     pending = state / "pending" / f"{digest}.json"
     probe = pending.with_suffix(".probe")
     try:
@@ -231,7 +231,7 @@ def _remember(done: Submitted, plan: Plan, state: Path, cluster: str) -> Submitt
 
 
 def _unanswered(state: Path, digest: str) -> Path | None:
-    """The run directory of the same submission, if the last attempt had no answer."""
+    """Return the run directory of the same submission, if the last attempt had no answer."""
     try:
         entry = json.loads((state / "pending" / f"{digest}.json").read_text(encoding="utf-8"))
         recent = time.time() - float(entry["asked"]) < _PENDING_S
@@ -249,7 +249,7 @@ def _find(digest: str, state: Path, cluster: str, environment: Mapping[str, str]
 
 
 def _is_known(state: Path, job: str, cluster: str, digest: str) -> bool:
-    """Whether this job is remembered, and not one of the same number on another cluster."""
+    """Return whether this job is remembered, and not one of the same number on another cluster."""
     found = find_run(state, job, cluster)
     try:
         return found is not None and f"muster:{digest}" in (found.directory / "job.sh").read_text(encoding="utf-8")

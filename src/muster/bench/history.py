@@ -44,13 +44,13 @@ class History(msgspec.Struct, frozen=True):
         return tuple(rates)
 
     def usual(self, row: Row, site: str, device: str) -> float | None:
-        """The median of the earlier ones."""
+        """Return the median of the earlier ones."""
         rates = self.earlier(row, site, device)
         return statistics.median(rates) if rates else None
 
 
 def lines_of(series: Series, site: str) -> Sequence[str]:
-    """The lines that this series adds; rows with wrong elements teach nothing about speed."""
+    """Return the lines that this series adds; rows with wrong elements teach nothing about speed."""
     start = series.start
     if start is None:
         return ()

@@ -104,12 +104,12 @@ def _wrong_words(row: Row, start: Start | None) -> str:
 
 
 def _noise(row: Row) -> float:
-    """The machine's own spread, where that is more than the usual tolerance."""
+    """Return the machine's own spread, where that is more than the usual tolerance."""
     return min(0.4, max(1 - _PASS, 3 * row.spread))
 
 
 def _published(row: Row, profile: Profile) -> Bandwidth | None:
-    """The published result of the same collective, nodes and ranks, at this size or a smaller one."""
+    """Return the published result of the same collective, nodes and ranks, at this size or a smaller one."""
     if row.scope != "nodes":
         return None
     fits = [
@@ -142,7 +142,7 @@ def _held(
 
 
 def wire_share(row: Row, gbit_per_node: float) -> tuple[float, str]:
-    """What crossed a node's wire over what it can carry, and how that was counted.
+    """Return what crossed a node's wire over what it can carry, and how that was counted.
 
     A ring sends the bus bandwidth over each node's wire. Between two nodes NCCL takes a tree: each half crosses once,
     so the wire carries the algorithm bandwidth, and the bus bandwidth counts it up to twice.

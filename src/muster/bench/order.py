@@ -74,7 +74,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def choose(text: str, kind: str, known: Sequence[str]) -> tuple[str, ...]:
-    """The names of a list with commas, each once, in their order."""
+    """Return the names of a list with commas, each once, in their order."""
     names = tuple(dict.fromkeys(part.strip().replace("-", "_") for part in text.split(",")))
     for name in names:
         if name not in known:
@@ -83,7 +83,7 @@ def choose(text: str, kind: str, known: Sequence[str]) -> tuple[str, ...]:
 
 
 def format_bytes(size: int) -> str:
-    """The size with the largest unit that makes it exact: 64 KiB, 4 GB; else a rounded one."""
+    """Return the size with the largest unit that makes it exact: 64 KiB, 4 GB; else a rounded one."""
     for name in ("GiB", "MiB", "KiB", "GB", "MB"):
         if size >= _UNITS[name] and size % _UNITS[name] == 0:
             return f"{size // _UNITS[name]} {name}"

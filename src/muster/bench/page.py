@@ -55,7 +55,7 @@ code{font:.86em ui-monospace,"SF Mono",Menlo,Consolas,monospace}
 
 
 def page(series: Series, judgements: Sequence[Judgement], findings: Sequence[Finding], site: str) -> str:
-    """The whole document."""
+    """Return the whole document."""
     start = series.start
     title = f"Bandwidth of {site}"
     ranks = f"{start.nodes} nodes, {start.size} ranks, {start.backend}" if start else "nothing was measured"

@@ -170,7 +170,7 @@ _DECODER = msgspec.json.Decoder(Record)
 
 
 def read_line(line: str) -> Record | None:
-    """The record of a line, None where it is not Muster's; ValueError for a line of Muster's that is damaged."""
+    """Return the record of a line, None where it is not Muster's; ValueError for a line of Muster's that is damaged."""
     _, mark, text = line.partition(MARK)
     text = text if mark else line.strip()
     if not mark and not text.startswith('{"kind"'):
@@ -186,7 +186,7 @@ _LISTS: tuple[tuple[type, str], ...] = ((Row, "rows"), (Absent, "absent"), (Prob
 
 
 def add(series: Series, record: Record) -> Series:
-    """The series with one more record; what follows a new start is a new series."""
+    """Return the series with one more record; what follows a new start is a new series."""
     from msgspec.structs import replace
 
     if isinstance(record, Start):
@@ -201,7 +201,7 @@ def add(series: Series, record: Record) -> Series:
 
 
 def read_series(lines: Iterable[str]) -> Series:
-    """The last series in the lines of a log or results file."""
+    """Return the last series in the lines of a log or results file."""
     from msgspec.structs import replace
 
     series = Series()

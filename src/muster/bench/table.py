@@ -36,7 +36,7 @@ SCOPES = {"nodes": "all ranks", "intra": "within each node", "inter": "one rank 
 
 
 def where(row: Row) -> str:
-    """Which ranks took part."""
+    """Return which ranks took part."""
     if row.scope == "nodes":
         return f"{row.nodes} × {row.ranks // row.nodes}" if row.nodes else str(row.ranks)
     return {"intra": f"within a node ({row.ranks})", "inter": f"{row.nodes} × 1"}[row.scope]
@@ -108,7 +108,7 @@ def node_cells(row: Row) -> tuple[str, ...]:
 
 
 def document(series: Series, judgements: Sequence[Judgement], findings: Sequence[Finding], site: str) -> dict[str, Any]:
-    """The stable JSON of `--json`."""
+    """Return the stable JSON of `--json`."""
     from msgspec import to_builtins
 
     return {

@@ -47,7 +47,7 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_way(means: Means) -> Way:
-    """The best way that is there."""
+    """Return the best way that is there."""
     if means.uid == 0:
         return Way.OWN_NAMESPACE if means.lacks_capabilities else Way.ROOT
     if means.namespaces and means.subordinate_ids:

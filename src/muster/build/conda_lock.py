@@ -12,7 +12,7 @@ __all__ = ["conda_lock"]
 
 
 def conda_lock(file: Path, prefix: Path) -> str:
-    """The file, with every package of the environment in `prefix` to the build, and pip's to the version."""
+    """Return the file, with every package of the environment in `prefix` to the build, and pip's to the version."""
     found = sorted(_packages(prefix))
     if not found:
         raise RequestError(
@@ -27,7 +27,7 @@ def conda_lock(file: Path, prefix: Path) -> str:
 
 
 def _head(file: Path) -> Iterator[str]:
-    """What stands before the packages: a name and channels."""
+    """Yield what stands before the packages: a name and channels."""
     try:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:

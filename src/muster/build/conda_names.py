@@ -30,7 +30,7 @@ class CondaNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def conda_names() -> CondaNames:
-    """The names, read once."""
+    """Return the names, read once."""
     return msgspec.toml.decode(Path(__file__).with_name("conda_names.toml").read_bytes(), type=CondaNames)
 
 

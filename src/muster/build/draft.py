@@ -71,12 +71,12 @@ def remove(path: Path) -> None:
 
 
 def record_of(target: Path) -> Path:
-    """Where the record of an image is: beside it."""
+    """Return where the record of an image is: beside it."""
     return target.with_name(f"{target.name}.json")
 
 
 def read_record(file: Path) -> dict[str, Any]:
-    """What it says; nothing where there is none, or it cannot be read."""
+    """Return what it says; nothing where there is none, or it cannot be read."""
     try:
         found = json.loads(file.read_text())
     except (OSError, ValueError):
@@ -107,7 +107,7 @@ def digest_of_path(path: Path) -> str:
 
 
 def is_up_to_date(target: Path, record: Path, inputs: str, *, replace: bool) -> bool:
-    """Whether what is there was built from the same; another is only built over it when `replace` says so."""
+    """Return whether what is there was built from the same; another is only built over it when `replace` says so."""
     if not target.exists():
         return False
     if read_record(record).get("inputs") == inputs:

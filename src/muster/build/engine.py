@@ -210,7 +210,7 @@ class Builder(msgspec.Struct, frozen=True):
 
 
 def root_lacks_capabilities(status: Path = Path("/proc/self/status"), last: Path = _LAST_CAPABILITY) -> bool:
-    """Whether we are root without all of its powers: Apptainer asks for every one before it runs %post."""
+    """Return whether we are root without all of its powers: Apptainer asks for every one before it runs %post."""
     try:
         found = re.search(r"^CapEff:\s*([0-9a-f]+)$.*", status.read_text(), re.MULTILINE)
         everything = (1 << (int(last.read_text()) + 1)) - 1

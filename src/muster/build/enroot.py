@@ -22,7 +22,7 @@ Say = Callable[[str], None]
 
 
 def import_words(registry: Registry, digest: str) -> str:
-    """The image as enroot writes it: the registry's host ends with #, the digest says which bytes."""
+    """Return the image as enroot writes it: the registry's host ends with #, the digest says which bytes."""
     return f"docker://{registry.host}#{registry.name}@{digest}"
 
 
@@ -70,5 +70,5 @@ def credentials(folder: Path, registry: Registry | None, login: Login | None) ->
 
 
 def edf_of(image: Path) -> str:
-    """The smallest environment file that runs it: `muster run --image X.toml` and srun --environment read it."""
+    """Return the smallest environment file that runs it: `muster run --image X.toml` and srun --environment read it."""
     return f"image = {json.dumps(str(image).replace('$', '$$'), ensure_ascii=False)}\n"

@@ -93,7 +93,7 @@ class BuildReport(msgspec.Struct, frozen=True):
 
 
 def horovod_cache(environment: Mapping[str, str]) -> Path:
-    """Where wheels are kept: $XDG_CACHE_HOME/muster/horovod."""
+    """Return where wheels are kept: $XDG_CACHE_HOME/muster/horovod."""
     home = Path(environment.get("HOME") or "/root")
     return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "muster/horovod"
 
@@ -122,14 +122,14 @@ def add_horovod(
 
 
 def kept_wheel(cache: Path, target: Target) -> Path | None:
-    """The wheel that was built before for the same parts."""
+    """Return the wheel that was built before for the same parts."""
     return next((cache / target.key).glob(f"horovod-{VERSION}-*.whl"), None)
 
 
 def look_at_target(
     python: Path, environment: Mapping[str, str], *, nccl: Path | None = None, runner: Runner = run
 ) -> Target:
-    """What is there to build against; what is missing is named with its fix, before anything is fetched."""
+    """Return what is there to build against; what is missing is named with its fix, before anything is fetched."""
     asked = _json_of(runner([str(python), "-c", _ASK_TARGET], env=environment, timeout_s=120))
     if asked.get("torch") is None:
         raise RequestError(
@@ -164,7 +164,7 @@ def look_at_target(
 
 
 def parse_check_build(text: str) -> BuildReport:
-    """The report of `horovodrun --check-build`."""
+    """Return the report of `horovodrun --check-build`."""
     version = re.search(r"^Horovod v(\S+?):", text, re.MULTILINE)
     if version is None:
         raise RequestError(
@@ -202,7 +202,7 @@ def _mpi_of(environment: Mapping[str, str], runner: Runner) -> str:
 
 
 def _nccl_home(asked: Path | None, environment: Mapping[str, str]) -> Path:
-    """Where NCCL is: as asked, else where the site's module says."""
+    """Return where NCCL is: as asked, else where the site's module says."""
     names = ("HOROVOD_NCCL_HOME", "NCCL_HOME", "NCCL_ROOT", "EBROOTNCCL", "NCCL_PATH", "ROCM_PATH")
     told = next((environment[name] for name in names if environment.get(name)), None)
     home = asked or (Path(told) if told else None)
@@ -239,7 +239,7 @@ def _nccl_version(home: Path) -> str:
 
 
 def _options(target: Target, nccl: Path | None, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The words that its build reads from the environment."""
+    """Yield the words that its build reads from the environment."""
     for name in ("WITH_PYTORCH", "WITHOUT_TENSORFLOW", "WITHOUT_MXNET", "WITH_MPI", "WITH_GLOO"):
         yield f"HOROVOD_{name}", "1"
     if target.nccl is None:
@@ -288,7 +288,7 @@ def _build(
 
 
 def _fetch(python: Path, work: Path, environment: Mapping[str, str], runner: Runner) -> Path:
-    """The source release, through pip: its index, proxy and cache are the user's."""
+    """Return the source release, through pip: its index, proxy and cache are the user's."""
     words = ("download", "--quiet", "--no-deps", "--no-binary", "horovod", "--no-build-isolation")
     _pip(python, environment, runner, *words, "--dest", str(work), f"horovod=={VERSION}")
     with tarfile.open(next(work.glob("horovod-*.tar.gz"))) as release:
@@ -336,7 +336,7 @@ _ERROR = re.compile(r"(?i:(?:fatal )?error: |CMake Error|RuntimeError: )|Could N
 
 
 def _first_error(log: Path) -> str:
-    """The line that says why: compilers and cmake go on talking after it."""
+    """Return the line that says why: compilers and cmake go on talking after it."""
     lines = log.read_text(errors="replace").splitlines()
     found = next((line for line in lines if _ERROR.search(line)), None)
     return (found or (lines[-1] if lines else "it said nothing")).strip()

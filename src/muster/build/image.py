@@ -188,7 +188,7 @@ def _built(
 
 
 def _written(folder: Path, base: str | None, text: str | None, archive: Path | None) -> str:
-    """What the engine is given: a definition's file, or the base alone."""
+    """Return what the engine is given: a definition's file, or the base alone."""
     base = f"docker-archive:{archive}" if archive else base
     if text is None:
         return base or ""
@@ -221,7 +221,7 @@ def _words_for_enroot(order: ImageOrder, base: str | None, text: str | None) -> 
 
 
 def _base_of(source: Source | None, login: Login | None, say: Say) -> tuple[str | None, bool]:
-    """The words for the engine; a registry's image by its digest, so what is recorded is what is pulled."""
+    """Return the words for the engine; a registry's image by its digest, so what is recorded is what is pulled."""
     if source is None:
         return None, False
     if source.registry is not None:
@@ -245,7 +245,7 @@ def _base_of(source: Source | None, login: Login | None, say: Say) -> tuple[str 
 
 
 def _definition_of(order: ImageOrder, base: str | None) -> str | None:
-    """The text to build from; None: the base alone says it all."""
+    """Return the text to build from; None: the base alone says it all."""
     given = _read(order.definition) if order.definition else ""
     if is_containerfile(order.definition):
         given = from_containerfile(given)

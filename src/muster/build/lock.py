@@ -75,7 +75,7 @@ def _shown(pins: list[Pin]) -> str:
 
 
 def notes_on(pins: Sequence[Pin]) -> Iterator[str]:
-    """What to know of a file before anything is built from it, a sentence each."""
+    """Yield what to know of a file before anything is built from it, a sentence each."""
     loose = [pin.name for pin in pins if pin.level == "unpinned"]
     if loose:
         yield f"warning: not pinned, so the next build may install other versions: {', '.join(loose)}"

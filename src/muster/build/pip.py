@@ -39,7 +39,7 @@ def pip(python: Path, words: Sequence[str], environment: Mapping[str, str], runn
 
 
 def offline_words(wheelhouse: Path | None, *, offline: bool) -> tuple[str, ...]:
-    """Where pip looks: a wheelhouse first, and with `offline` nowhere else."""
+    """Return where pip looks: a wheelhouse first, and with `offline` nowhere else."""
     if offline and wheelhouse is None:
         raise RequestError("--offline needs a place to take packages from", hint="--wheelhouse DIR")
     if wheelhouse is not None and not wheelhouse.is_dir():

@@ -71,7 +71,7 @@ def is_containerfile(file: Path | None) -> bool:
 
 
 def finds_podman(environment: Mapping[str, str]) -> str | None:
-    """Where it is."""
+    """Return where it is."""
     return shutil.which("podman", path=environment.get("PATH"))
 
 
@@ -140,7 +140,7 @@ def _take_away(program: str, folder: Path, environment: Mapping[str, str], runne
 
 
 def bases_of(text: str) -> list[str]:
-    """What its FROMs name in registries: neither scratch nor an earlier stage, nor what a variable says."""
+    """Return what its FROMs name in registries: neither scratch nor an earlier stage, nor what a variable says."""
     stages, found = {"scratch"}, []
     for line in re.findall(r"^[ \t]*FROM[ \t]+(.+?)[ \t]*$", text, re.MULTILINE | re.IGNORECASE):
         words = [word for word in line.split() if not word.startswith("--")]
@@ -156,12 +156,12 @@ def _which(registry: Registry) -> str:
 
 
 def first_registry(text: str) -> Registry | None:
-    """Where the first base is from: the registry that a login is for."""
+    """Return where the first base is from: the registry that a login is for."""
     return next((parse_source(f"docker://{base}").registry for base in bases_of(text)), None)
 
 
 def digests_of_bases(text: str, start: Registry | None, login: Login | None, say: Say) -> dict[str, str]:
-    """What each base means today; one without a tag, or with latest, is named."""
+    """Return what each base means today; one without a tag, or with latest, is named."""
     found: dict[str, str] = {}
     for base in bases_of(text) if start is None else [f"{start.host}/{start.name}{_which(start)}"]:
         registry = parse_source(f"docker://{base}").registry

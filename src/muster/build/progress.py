@@ -39,7 +39,7 @@ def lines_of(process: Process, say: Say, *, silence_s: float = _SILENCE_S) -> It
 
 
 def _written(group: int) -> str:
-    """What the processes of the group have written: to disk, or to each other."""
+    """Return what the processes of the group have written: to disk, or to each other."""
     total = 0
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -48,7 +48,7 @@ class Login(msgspec.Struct, frozen=True):
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
 
     def environment(self) -> dict[str, str]:
-        """What Apptainer and SingularityCE read."""
+        """Return what Apptainer and SingularityCE read."""
         return {
             f"{engine}_DOCKER_{part}": value
             for engine in ("APPTAINER", "SINGULARITY")
@@ -57,7 +57,7 @@ class Login(msgspec.Struct, frozen=True):
 
 
 def login_from_file(registry: Registry, environment: Mapping[str, str], home: Path) -> Login | None:
-    """What `docker login` or `podman login` has kept for this registry; a helper program is not asked."""
+    """Return what `docker login` or `podman login` has kept for this registry; a helper program is not asked."""
     folder = Path(environment.get("DOCKER_CONFIG") or home / ".docker")
     hosts = {registry.host, f"https://{registry.host}"}
     if registry.host == "docker.io":
@@ -72,7 +72,7 @@ def login_from_file(registry: Registry, environment: Mapping[str, str], home: Pa
 
 
 def digest_of(registry: Registry, login: Login | None) -> str:
-    """The digest that the registry gives to this name now."""
+    """Return the digest that the registry gives to this name now."""
     if registry.digest is not None:
         return registry.digest
     answer = _answer(registry, login, f"manifests/{registry.tag}")
@@ -83,7 +83,7 @@ def digest_of(registry: Registry, login: Login | None) -> str:
 
 
 def hosts_that_ask(registry: Registry) -> tuple[str, ...]:
-    """The hosts, without ports, that want to know who pulls: the registry, and who gives out its tokens."""
+    """Return the hosts, without ports, that want to know who pulls: the registry, and who gives out its tokens."""
     hosts = [registry.host]
     try:
         _ask(f"{registry.url.partition('/v2/')[0]}/v2/", {})

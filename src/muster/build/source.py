@@ -43,7 +43,7 @@ class Registry(msgspec.Struct, frozen=True):
         return f"{'http' if self.is_plain_http else 'https'}://{host}/v2/{self.name}"
 
     def pinned(self, digest: str) -> str:
-        """The words that mean this very image for ever."""
+        """Return the words that mean this very image for ever."""
         return f"{_DOCKER}{self.host}/{self.name}@{digest}"
 
 
@@ -60,7 +60,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def parse_source(words: str) -> Source:
-    """What `--from` names."""
+    """Return what `--from` names."""
     if not words.strip() or any(ord(character) < 32 for character in words):
         raise RequestError(f"--from {words!r} names no image", hint=_FORMS)
     if words.startswith(_DOCKER):

@@ -181,7 +181,7 @@ def _inputs(order: VenvOrder, program: str) -> str:
 
 
 def _look(python: Path, environment: Mapping[str, str], runner: Runner) -> dict[str, str | list[str] | None]:
-    """What it turned out to be; a torch that cannot be loaded shows here."""
+    """Return what it turned out to be; a torch that cannot be loaded shows here."""
     done = checked(
         runner([str(python), "-c", _ASK], env=environment, timeout_s=300),
         hint="the installed packages cannot be loaded: nothing was put in place",

@@ -45,7 +45,7 @@ class Looked(NamedTuple):
 
 
 def expected_of(plan: Plan) -> Expected:
-    """What a launch that is checked promises, for the judges; and who set its variables."""
+    """Return what a launch that is checked promises, for the judges; and who set its variables."""
     ours = dict.fromkeys((*contract.PUBLISHED, contract.OMP_NUM_THREADS), "muster")
     planned = {each.name: each.reason.origin for each in plan.variables if each.value is not None or each.pass_on}
     expected: Expected = json.loads(plan.gate[-1])
@@ -109,7 +109,7 @@ class _Hearing:
         return "\n".join(self._said)
 
     def wait(self, ears: Sequence[threading.Thread]) -> bool:
-        """Whether both streams ended by themselves."""
+        """Return whether both streams ended by themselves."""
         ended: float | None = None
         while any(ear.is_alive() for ear in ears):
             for ear in ears:
@@ -124,7 +124,7 @@ class _Hearing:
 
 
 def _of_launch(said: str, status: int, documents: Sequence[Any], *, in_time: bool) -> list[Finding]:
-    """What a launch that brought no ranks says of itself."""
+    """Return what a launch that brought no ranks says of itself."""
     refusals = {match["what"]: match["hint"] for match in _REFUSAL.finditer(said)}
     if documents:
         return []

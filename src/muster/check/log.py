@@ -130,7 +130,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def _look_at(failure: Failure) -> str:
-    """What to read where nothing in the log is known as a cause."""
+    """Return what to read where nothing in the log is known as a cause."""
     if failure.status == KILLED_STATUS:
         return KILLED_HINT
     if not failure.tasks:
@@ -160,7 +160,7 @@ def _in_words(transport: Transport, hosts: Sequence[str]) -> str:
 
 
 def explain(lines: Iterable[str]) -> Cause | None:
-    """The one signature that explains these few lines best; None: none is known."""
+    """Return the one signature that explains these few lines best; None: none is known."""
     causes = _Search()
     for number, line in enumerate(lines, start=1):
         causes.look(number, line.encode(errors="replace"))
@@ -218,7 +218,7 @@ class _Reports:
             self._lines.append(_CONTROL.sub("", raw.decode(errors="replace"))[:_SHOWN])
 
     def first(self) -> Failure | None:
-        """The first failure; a rank that somebody names counts more than the end of a step."""
+        """Return the first failure; a rank that somebody names counts more than the end of a step."""
         of_srun = read_step(self._lines).first
         found = [
             *(launcher.first_failure([self._lines]) for launcher in by_agents_first()),

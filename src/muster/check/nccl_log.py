@@ -137,7 +137,7 @@ class NcclLog:
             process.algorithms.append(found["what"])
 
     def transports(self) -> dict[Transport, list[str]]:
-        """What was chosen → the hosts that chose it; a process that only spoke of other things is left out."""
+        """Return what was chosen → the hosts that chose it; a process that only spoke of other things is left out."""
         version = next((one.values["version"] for one in self._processes.values() if "version" in one.values), "")
         found: dict[Transport, list[str]] = {}
         for (host, _), process in self._processes.items():

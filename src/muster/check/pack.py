@@ -27,7 +27,7 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
 def packed() -> bytes:
-    """The file."""
+    """Return the file."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "__main__.py", _START)

@@ -56,7 +56,7 @@ def _rows(cores: Sequence[int], seats: Sequence[Seat]) -> Iterator[str]:
 
 
 def _wrapped(head: str, words: Sequence[str]) -> Iterator[str]:
-    """The words behind `head`, over several lines where they are many; a head of "somewhere" needs one."""
+    """Yield the words behind `head`, over several lines where they are many; a head of "somewhere" needs one."""
     line = head
     for word in words:
         if len(line) + len(word) + 2 > _WIDTH:
@@ -68,7 +68,7 @@ def _wrapped(head: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def _elsewhere(node: Node, domains: set[int]) -> list[str]:
-    """What hangs on a domain that has no CPUs here."""
+    """Return what hangs on a domain that has no CPUs here."""
     hanging = {gpu.get("numa") for gpu in node.get("gpus", [])} | {numa for _, numa in _cards(node)}
     return [
         each for domain in sorted(one for one in hanging - domains if one is not None) for each in _beside(node, domain)
@@ -89,7 +89,7 @@ def _some(count: int, what: str) -> str:
 
 
 def _cards(node: Node) -> list[tuple[str, int | None]]:
-    """The RDMA devices; where there are none, the network interfaces that hang on a bus."""
+    """Return the RDMA devices; where there are none, the network interfaces that hang on a bus."""
     devices = [(each["name"], each.get("numa")) for each in node.get("devices", [])]
     return devices or [
         (each["name"], each.get("numa"))
@@ -99,7 +99,7 @@ def _cards(node: Node) -> list[tuple[str, int | None]]:
 
 
 def _beside(node: Node, domain: int | None) -> list[str]:
-    """What hangs on a NUMA domain; None: on none that is known."""
+    """Return what hangs on a NUMA domain; None: on none that is known."""
     gpus = [number for number, gpu in enumerate(node.get("gpus", [])) if gpu.get("numa") == domain]
     cards = [name for name, numa in _cards(node) if numa == domain]
     return [f"GPU {cpu_list(gpus)}"] * bool(gpus) + cards

@@ -53,7 +53,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
         return tuple(word.encode() for word in self.any_of)
 
     def may_be_in(self, text: bytes) -> bool:
-        """Whether the text holds one of the words without which nothing matches."""
+        """Return whether the text holds one of the words without which nothing matches."""
         return any(word in text for word in self.words)
 
 

@@ -169,7 +169,7 @@ def _flushed(status: int) -> int:
 
 
 def help_text() -> str:
-    """The page that `muster --help` prints."""
+    """Return the page that `muster --help` prints."""
     width = max(len(verb.name) for verb in VERBS)
     return _TOP.format(verbs="\n".join(f"  {verb.name:<{width}}  {verb.help}" for verb in VERBS))
 

@@ -67,7 +67,7 @@ def scheduler() -> Scheduler:
 
 
 def state() -> Path:
-    """Where our own records of jobs lie."""
+    """Return where our own records of jobs lie."""
     from pathlib import Path
 
     from muster.act.record import state_directory
@@ -91,7 +91,7 @@ def cases(ids: Sequence[str], answer: Answer, *, records_do: bool = False) -> li
 
 
 def cluster() -> str:
-    """The cluster that Slurm's clients reach from here, by its name."""
+    """Return the cluster that Slurm's clients reach from here, by its name."""
     from muster.look.cluster import cluster_name
 
     return cluster_name(os.environ)
@@ -212,7 +212,7 @@ def expected_start(job: Job) -> int | None:
 
 
 def ended_how(job: Job) -> str:
-    """The exit status or signal of a job that is over, in words; empty where there is none to tell.
+    """Return the exit status or signal of a job that is over, in words; empty where there is none to tell.
 
     A job that never had a node may have one too (signal 1 with BadConstraints), which no process ever gave.
     """

@@ -56,7 +56,7 @@ def _refuse_beside_submit(words: Words) -> None:
 
 
 def _order(words: Words, directory: str) -> Order:
-    """The series, from the options."""
+    """Return the series, from the options."""
     from random import randrange
 
     from muster.bench.factors import COLLECTIVES
@@ -126,7 +126,7 @@ def _submit(rest: Sequence[str], order: Order, request: Request, words: Words) -
 
 
 def _measure(rest: Sequence[str], order: Order, request: Request, words: Words) -> tuple[Series, int]:
-    """The series as far as it came, and the status of the launch."""
+    """Return the series as far as it came, and the status of the launch."""
     from muster.bench.results import Series, add, read_line
     from muster.runner import PIPE, start
 
@@ -166,7 +166,7 @@ _UNLIMITED = 1 << 20
 
 
 def _room(stream: TextIO) -> int:
-    """How many columns a line may have: a terminal's, or as many as it wants."""
+    """Return how many columns a line may have: a terminal's, or as many as it wants."""
     import shutil
 
     return shutil.get_terminal_size().columns if stream.isatty() else _UNLIMITED
@@ -231,7 +231,7 @@ class _kept:  # noqa: N801  # a context, said like a function
 
 
 def _lines(stream: IO[bytes]) -> Iterator[str]:
-    """The lines of something that may be binary, or one line of gigabytes: a piece at a time."""
+    """Yield the lines of something that may be binary, or one line of gigabytes: a piece at a time."""
     while piece := stream.readline(_LONGEST_LINE):
         yield piece.decode(errors="replace")
 

@@ -73,12 +73,12 @@ def _rank_by_rank(plan: Plan) -> list[str]:
 
 
 def _asks_for_a_job(request: Request) -> bool:
-    """Whether anything but the site was asked for: nodes, an account, this machine …"""
+    """Return whether anything but the site was asked for: nodes, an account, this machine …"""
     return bool(set(request.origins) - {"site", "site_set", "facts", "venv", "chdir", "account", "export"})
 
 
 def _plan(request: Request, facts: Facts, typed: Sequence[str]) -> Plan:
-    """The plan of this very launch; that of the launch itself is the same."""
+    """Return the plan of this very launch; that of the launch itself is the same."""
     from msgspec.structs import replace
 
     from muster.look.place import Place, place_of

@@ -19,7 +19,7 @@ _LINES = 15
 
 
 def wait_words(job: str) -> str:
-    """Why a job waits and when Slurm expects it to start, in one sentence; empty if it is not known."""
+    """Return why a job waits and when Slurm expects it to start, in one sentence; empty if it is not known."""
     from msgspec.structs import replace
 
     from muster.cli.asking import expected_start, scheduler, when

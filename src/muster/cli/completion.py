@@ -81,7 +81,7 @@ def main(words: Words) -> int:
 
 
 def _answer(shell: str, typed: list[str]) -> Iterator[str]:
-    """The candidates in the form that the shell reads."""
+    """Yield the candidates in the form that the shell reads."""
     cut = ""
     if shell == "bash":
         typed, cut = _joined(typed)
@@ -169,7 +169,7 @@ def _walk(before: Sequence[str], by_flag: Mapping[str, Option]) -> tuple[list[st
 
 
 def _flags(by_flag: Mapping[str, Option], typed: set[str]) -> list[Candidate]:
-    """The long spelling of every option that may still be given."""
+    """Return the long spelling of every option that may still be given."""
     left = {each.flags: each for each in by_flag.values() if each.repeated or not typed & set(each.flags)}
     longs = [(next(flag for flag in each.flags if flag.startswith("--")), each) for each in left.values()]
     return [Candidate(flag, each.help.replace("%%", "%")) for flag, each in longs]
@@ -203,7 +203,7 @@ def _sites() -> Iterator[Candidate]:
 
 
 def _jobs() -> Iterator[Candidate]:
-    """The user's jobs that Slurm knows; a controller that does not answer at once is not waited for."""
+    """Yield the user's jobs that Slurm knows; a controller that does not answer at once is not waited for."""
     from msgspec.structs import replace
 
     from muster.cli.asking import scheduler

@@ -67,7 +67,7 @@ def _title(given: Option, command: Command) -> str:
 
 
 def _column(options: Iterable[Option]) -> int:
-    """Where the sentences of these options begin."""
+    """Return where the sentences of these options begin."""
     return _column_behind(each.head for each in options)
 
 

@@ -30,7 +30,7 @@ def main(words: Words) -> int:
 
 
 def _order(job: Job) -> tuple[bool, int]:
-    """Those that live before those that ended, the oldest first."""
+    """Return those that live before those that ended, the oldest first."""
     return job.state.phase.is_over, int(job.id)
 
 
@@ -49,7 +49,7 @@ def _row(job: Job, *, accounts: bool) -> tuple[object, ...]:
 
 
 def _what(job: Job) -> str:
-    """The one thing worth saying of a job in this state."""
+    """Return the one thing worth saying of a job in this state."""
     from muster.slurm.states import Phase
 
     phase = job.state.phase

@@ -71,7 +71,7 @@ def plan_for(
     within: bool = False,
     stream: bool = False,
 ) -> Plan:
-    """The plan under the terms of the site; the engine is Slurm unless another is given."""
+    """Return the plan under the terms of the site; the engine is Slurm unless another is given."""
     from muster.model.plan import Engine
     from muster.plan.build import make_plan
     from muster.sites.load import choose_site, overrides_from
@@ -91,7 +91,7 @@ def plan_for(
 
 
 def _seen(request: Request, site: Site, facts: Facts) -> Facts:
-    """The facts with those of what the request names: its image, what it stages, the NCCL of its environment."""
+    """Return the facts with those of what the request names: its image, what it stages, the NCCL of its environment."""
     from pathlib import Path
 
     from muster.look.nccl import look_at_nccl
@@ -133,7 +133,7 @@ def _held_against_its_record(plan: Plan, request: Request, site: Site, typed_in:
 
 
 def _nodes_of(request: Request, site: Site, plan: Plan) -> RunsOn:
-    """What is known of the nodes of a plan: by the profile, and on this machine by a look."""
+    """Return what is known of the nodes of a plan: by the profile, and on this machine by a look."""
     from muster.look.venv_record import RunsOn
     from muster.model.plan import Engine
     from muster.plan.site_terms import node_kind
@@ -151,7 +151,7 @@ def _nodes_of(request: Request, site: Site, plan: Plan) -> RunsOn:
 
 
 def _told_of_forks(plan: Plan, site: Site) -> Plan:
-    """Where the network's card must not meet a forked process: does the script fork its data loaders?"""
+    """Return where the script forks its data loaders, if the network's card must not meet a forked process."""
     from pathlib import Path
 
     from msgspec.structs import replace

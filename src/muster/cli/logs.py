@@ -59,7 +59,7 @@ def _rank(text: str) -> int:
 
 
 def _case(asked: str, slurm: Scheduler, *, follow: bool) -> Case:
-    """The job: Slurm says whether it is the one of our record, which is read also while Slurm is silent."""
+    """Return the job: Slurm says whether it is the one of our record, which is read also while Slurm is silent."""
     from msgspec.structs import replace
 
     from muster.act.record import find_run

@@ -74,7 +74,7 @@ def _on_cluster(site: Site, script: str, *, known: bool) -> Iterator[Step]:
 
 
 def _required(site: Site) -> Iterator[str]:
-    """The options that every job of the site needs."""
+    """Yield the options that every job of the site needs."""
     profile = site.profile
     examples = {
         "account": f"-A {profile.request.account_example or 'ACCOUNT'}",

@@ -21,7 +21,7 @@ def print_json(value: Any) -> None:
 
 
 def _holds_surrogate(text: str) -> bool:
-    """Whether the text holds bytes of a file's name that are not text, which no encoding takes."""
+    """Return whether the text holds bytes of a file's name that are not text, which no encoding takes."""
     return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 

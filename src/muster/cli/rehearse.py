@@ -139,7 +139,7 @@ def _asked_of_sbatch(place: Stage, plan: Plan) -> None:
 
 
 def _probed(place: Stage, plan: Plan) -> list[Point]:
-    """The launch with something else in the place of the command: once to tell of it, once to fail."""
+    """Return the launch with something else in the place of the command: once to tell of it, once to fail."""
     from muster.rehearse.adapt import with_command
     from muster.rehearse.judge import Point, judge, judge_exit
     from muster.rehearse.probe import failing_probe, parse, probe
@@ -164,7 +164,7 @@ def _words(plan: Plan) -> tuple[str, ...]:
 
 
 def _files(plan: Plan) -> list[str]:
-    """What the command names that is there on this host."""
+    """Return what the command names that is there on this host."""
     there = [Path(plan.working_directory) / word for word in _words(plan)[1:] if word and not word.startswith("-")]
     return [str(path) for path in there if _exists(path)]
 

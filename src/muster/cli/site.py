@@ -214,7 +214,7 @@ def _report(words: Words) -> int:
 
 
 def _prove(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
-    """What two nodes show of the profile, and what Muster's own launch over two nodes shows."""
+    """Return what two nodes show of the profile, and what Muster's own launch over two nodes shows."""
     from muster.survey.ask import ask_two_nodes
     from muster.survey.nodes import findings_of_nodes
 

@@ -83,7 +83,7 @@ def _details(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _left(job: Job) -> str:
-    """What is left of a running job's time."""
+    """Return what is left of a running job's time."""
     import time
 
     from muster.slurm.states import Phase

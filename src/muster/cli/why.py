@@ -137,7 +137,7 @@ def _killed(job: Job | None, failure: Failure | None) -> Iterator[str]:
 
 
 def _failure(case: Case) -> tuple[JobOutput | None, Failure | None]:
-    """The job's output, and what went wrong first in it."""
+    """Return the job's output, and what went wrong first in it."""
     from muster.follow.first_failure import first_failure
 
     output = _output(case)
@@ -168,7 +168,7 @@ def _warnings(output: JobOutput | None) -> list[str]:
 
 
 def _last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
-    """The last lines of the rank that failed first; of everything where it is not known or said nothing."""
+    """Return the last lines of the rank that failed first; of everything where it is not known or said nothing."""
     from muster.follow.watch import last_lines
 
     if output is None:
@@ -187,7 +187,7 @@ def _shortened(line: str) -> str:
 
 
 def _known(lines: Sequence[str]) -> dict[str, str] | None:
-    """The known error that explains these lines best."""
+    """Return the known error that explains these lines best."""
     from muster.check.log import explain
 
     found = explain(lines)
@@ -197,7 +197,7 @@ def _known(lines: Sequence[str]) -> dict[str, str] | None:
 
 
 def _as_json(case: Case) -> dict[str, Any]:
-    """What `status --json` gives, and the reasons."""
+    """Return what `status --json` gives, and the reasons."""
     from muster.slurm.states import Phase
 
     job = case.job

@@ -67,7 +67,7 @@ class End(msgspec.Struct, frozen=True):
 
 
 def read_attempts(folder: Path) -> list[Attempt]:
-    """The runs that a run directory tells of; none where the job may not run again."""
+    """Return the runs that a run directory tells of; none where the job may not run again."""
     try:
         lines = (folder / "attempts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -81,7 +81,7 @@ def read_attempts(folder: Path) -> list[Attempt]:
 
 
 def read_ends(folder: Path) -> list[End]:
-    """The ends that a run directory tells of; none where ranks do not start again."""
+    """Return the ends that a run directory tells of; none where ranks do not start again."""
     try:
         lines = (folder / "ends").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -101,5 +101,5 @@ def _end(fields: list[str]) -> End | None:
 
 
 def folder_of(run: Run, task: str | None) -> Path:
-    """Where a job, or one task of an array, keeps its attempts."""
+    """Return where a job, or one task of an array, keeps its attempts."""
     return run.directory if task is None else run.directory / f"task-{task}"

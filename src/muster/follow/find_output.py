@@ -36,7 +36,7 @@ def find_output(job: Job | None, run: Run | None, asked: str = "", attempt: int 
 
 
 def closed_output(job: Job | None) -> Path | None:
-    """Where the output of a job lies that you may not read: the file, or the first directory on its way."""
+    """Return where the output of a job lies that you may not read: the file, or the first directory on its way."""
     if job is None or job.stdout is None:
         return None
     for file in _matching(job.stdout, job.id, job):
@@ -69,7 +69,7 @@ def _matching(pattern: str, job_id: str, job: Job | None) -> list[Path]:
 
 
 def _letters(job_id: str, job: Job | None) -> dict[str, str]:
-    """What sbatch's patterns stand for, as far as it is known."""
+    """Return what sbatch's patterns stand for, as far as it is known."""
     array, _, index = (job.shown_id if job else job_id).partition("_")
     found = {"j": job_id, "A": array}
     if job is not None:

@@ -53,7 +53,7 @@ class Answer(msgspec.Struct, frozen=True):
     """Whether the cluster keeps accounts; None: it was not asked."""
 
     def of(self, asked: str) -> tuple[Job, ...]:
-        """The jobs that an id means: for an array's, all that is known of it."""
+        """Return the jobs that an id means: for an array's, all that is known of it."""
         return tuple(job for job in self.jobs if _means(asked, job))
 
 
@@ -89,7 +89,7 @@ class Scheduler(msgspec.Struct, frozen=True):
             raise CommandFailed(answer.argv, answer.status, refused[0], hint="muster jobs shows which jobs are yours")
 
     def next_job_id(self) -> int | None:
-        """The number that the next job gets; None where the controller does not tell it."""
+        """Return the number that the next job gets; None where the controller does not tell it."""
         try:
             told = CONFIGURATION.read(self._ask(CONFIGURATION.argv).stdout).get("NEXT_JOB_ID", "")
         except MusterError:
@@ -101,7 +101,7 @@ class Scheduler(msgspec.Struct, frozen=True):
         return self._answered(PARTITIONS), self._answered(WAITING)
 
     def peak_memory(self, job: str) -> PeakMemory | None:
-        """The most memory that a task of this job used, as far as the cluster keeps accounts."""
+        """Return the most memory that a task of this job used, as far as the cluster keeps accounts."""
         try:
             question = ask_memory(job)
             answer = self._ask(question.argv)
@@ -148,7 +148,7 @@ class Scheduler(msgspec.Struct, frozen=True):
 
 
 def pauses(first_s: float = 1.0, most_s: float = 30.0) -> Iterator[float]:
-    """How long to wait before asking again: ever longer, so that a long job costs the controller little."""
+    """Return how long to wait before asking again: ever longer, so that a long job costs the controller little."""
     pause = first_s
     while True:
         yield pause
@@ -156,7 +156,7 @@ def pauses(first_s: float = 1.0, most_s: float = 30.0) -> Iterator[float]:
 
 
 def _means(asked: str, job: Job) -> bool:
-    """Whether `asked` is this job, or the array (123, 123_4) that it is part of."""
+    """Return whether `asked` is this job, or the array (123, 123_4) that it is part of."""
     return asked in {job.id, job.shown_id} or job.shown_id.startswith((f"{asked}_", f"{asked}+"))
 
 

@@ -56,7 +56,7 @@ class LogFile(msgspec.Struct, frozen=True):
     """The attempt whose lines are meant, of a file that holds those of all; None: all are."""
 
     def line(self, raw: bytes) -> Line:
-        """The line as what it is: of a rank, or of nobody."""
+        """Return the line as what it is: of a rank, or of nobody."""
         found = _LABEL.match(raw) if self.labelled else None
         if found is None:
             return Line(self.rank, raw, labelled=False)
@@ -120,7 +120,7 @@ class JobOutput(msgspec.Struct, frozen=True):
                 yield from self._attempt_in(folder).glob("*.log")
 
     def _attempt_in(self, folder: Path) -> Path:
-        """The logs of the run that is meant: the first has no folder of its own."""
+        """Return the logs of the run that is meant: the first has no folder of its own."""
         if self.attempt is not None:
             return folder / f"attempt-{self.attempt}" if self.attempt > 1 else folder
         numbers = [path.name.removeprefix("attempt-") for path in folder.glob("attempt-*")]
@@ -166,7 +166,7 @@ def output_of_run(
 
 
 def output_of_files(paths: Sequence[Path]) -> JobOutput:
-    """The output of a job that is not ours: the files that Slurm writes for it."""
+    """Return the output of a job that is not ours: the files that Slurm writes for it."""
     return JobOutput(None, tuple(dict.fromkeys(paths)))
 
 
@@ -191,7 +191,7 @@ class Follower(msgspec.Struct):
     _seen: dict[Path, _Open] = msgspec.field(default_factory=dict)
 
     def new_lines(self, *, final: bool = False) -> Iterator[Line]:
-        """The lines since the last call; `final`: also a last line that was never ended."""
+        """Yield the lines since the last call; `final`: also a last line that was never ended."""
         for file in self.output.files():
             state = self._seen.setdefault(file.path, _Open(file))
             state.file = file
@@ -238,7 +238,7 @@ def _taken(state: _Open) -> Iterator[Line]:
 
 
 def last_lines(output: JobOutput, *, rank: int | None, count: int) -> list[Line]:
-    """The last `count` lines of `rank`, or of everything; only the end of long files is looked at."""
+    """Return the last `count` lines of `rank`, or of everything; only the end of long files is looked at."""
     found: deque[Line] = deque(maxlen=count)
     for file in output.files():
         found.extend(line for line in _tail(file) if rank is None or line.rank == rank)

@@ -105,7 +105,7 @@ def activated(plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
 
 
 def names_set(plan: Plan) -> tuple[str, ...]:
-    """The variables that user and site set: what an image says of them does not hold."""
+    """Return the variables that user and site set: what an image says of them does not hold."""
     return tuple(each.name for each in plan.variables if each.value is not None or each.pass_on)
 
 
@@ -115,7 +115,7 @@ def carried(plan: Plan) -> tuple[str, ...]:
 
 
 def parts_inside(plan: Plan) -> tuple[str, ...]:
-    """The parts that `lines_inside` calls."""
+    """Return the parts that `lines_inside` calls."""
     image = plan.image
     compare = image.compare_gpus
     wanted = (("gpu_kind", compare), ("stack", compare), ("stack_inside", compare), ("venv_inside", image.venv))

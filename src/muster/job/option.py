@@ -78,7 +78,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(self.flags[:2]) + (f" {self.metavar}" if self.metavar else "")
 
     def describe(self) -> str:
-        """The option and its sentence, for an error that asks for its value."""
+        """Return the option and its sentence, for an error that asks for its value."""
         return f"{self.flags[-1]} {self.metavar}: {self.help}"
 
 

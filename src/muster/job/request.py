@@ -513,11 +513,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
 
     def origin(self, name: str) -> str:
-        """Where the value of a field came from, in words."""
+        """Return where the value of a field came from, in words."""
         return self.origins.get(name, "the default")
 
     def given(self, name: str) -> bool:
-        """Whether somebody asked for this value."""
+        """Return whether somebody asked for this value."""
         return name in self.origins
 
 

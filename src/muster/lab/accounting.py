@@ -44,7 +44,7 @@ _SMALL = (
 
 
 def sacctmgr_words(spec: LabSpec) -> Iterator[list[str]]:
-    """What sacctmgr is told, in order: the cluster, qualities of service, accounts, users."""
+    """Yield what sacctmgr is told, in order: the cluster, qualities of service, accounts, users."""
     yield ["add", "cluster", spec.cluster]
     for qos in spec.qos:
         if qos.name == "normal":  # every cluster has it

@@ -30,13 +30,13 @@ Say = Callable[[str], None]
 
 
 def apptainer_cache(environment: Mapping[str, str]) -> Path:
-    """Where it is kept: $XDG_CACHE_HOME/muster/apptainer."""
+    """Return where it is kept: $XDG_CACHE_HOME/muster/apptainer."""
     home = Path(environment.get("HOME") or "/root")
     return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "muster/apptainer"
 
 
 def prepared_apptainer(cache: Path, say: Say, runner: Runner = run) -> Path:
-    """The unpacked packages, from the cache or fetched now; `relocated` makes them run from a place."""
+    """Return the unpacked packages, from the cache or fetched now; `relocated` makes them run from a place."""
     ready = cache / "packages"
     if (ready / APPTAINER).exists():
         return ready

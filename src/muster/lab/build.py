@@ -115,7 +115,7 @@ def stand_in(texts: Mapping[str, str]) -> None:
 
 
 def _mounted_files(folder: str) -> list[str]:
-    """The names in `folder` that something of the machine is mounted over."""
+    """Return the names in `folder` that something of the machine is mounted over."""
     points = [Path(place) for place, _ in view.mounts()]
     return [each.name for each in points if str(each.parent) == folder and each.is_file() and os.access(each, os.R_OK)]
 
@@ -165,7 +165,7 @@ def wait_for_hosts(hosts: Sequence[str], controller: Process, *, timeout_s: floa
 
 
 def usable_hosts() -> set[str]:
-    """The hosts on which Slurm would start a job now."""
+    """Return the hosts on which Slurm would start a job now."""
     return {name for name, state in host_states().items() if _STARTS_JOBS.fullmatch(state)}
 
 

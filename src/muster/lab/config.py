@@ -184,7 +184,7 @@ fi
 
 
 def address(spec: LabSpec, host: str) -> str:
-    """The address of a host; the login host has the first one."""
+    """Return the address of a host; the login host has the first one."""
     return str(_LOGIN_ADDRESS + (0 if host == LOGIN else 1 + spec.hosts.index(host)))
 
 
@@ -201,12 +201,12 @@ def hosts_file(spec: LabSpec) -> str:
 
 
 def user_ids(spec: LabSpec) -> dict[str, int]:
-    """The user id, equal to the group id, of each of the lab's ordinary users."""
+    """Return the user id, equal to the group id, of each of the lab's ordinary users."""
     return {name: _FIRST_USER_ID + number for number, name in enumerate(spec.users, start=1)}
 
 
 def passwd_file(machine: str, spec: LabSpec, home: str) -> str:
-    """The machine's passwd with the caller's home for root, and the lab's ordinary users."""
+    """Return the machine's passwd with the caller's home for root, and the lab's ordinary users."""
     ids = user_ids(spec)
     kept = [line for line in _others(machine, ids) if not line.startswith("root:")]
     root = f"root:x:0:0:root:{home}:/bin/bash"
@@ -224,7 +224,7 @@ def shadow_file(passwd: str) -> str:
 
 
 def group_file(machine: str, spec: LabSpec) -> str:
-    """The machine's group file and one group for each of the lab's ordinary users."""
+    """Return the machine's group file and one group for each of the lab's ordinary users."""
     ids = user_ids(spec)
     return _lines([*_others(machine, ids), *(f"{name}:x:{number}:" for name, number in ids.items())])
 

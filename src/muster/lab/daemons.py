@@ -37,7 +37,7 @@ def wait_until(ready: Callable[[], bool], daemon: Process, name: str, *, timeout
 
 
 def last_words(name: str) -> str:
-    """The end of a daemon's logs: they vanish with the lab."""
+    """Return the end of a daemon's logs: they vanish with the lab."""
     lines: list[str] = []
     for file in sorted(paths.LOGS.glob(f"{name}*")):
         lines += file.read_text(errors="replace").splitlines()[-5:]

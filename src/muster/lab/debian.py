@@ -76,7 +76,7 @@ def fetch(suite: str, work: Path, say: Say, runner: Runner) -> Fetched:
 
 
 def mirror_of(runner: Runner) -> str:
-    """The mirror of Debian that the machine itself uses."""
+    """Return the mirror of Debian that the machine itself uses."""
     words = ["indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(LABEL)", "Created-By: Packages"]
     for line in checked(runner(["apt-get", *words])).stdout.splitlines():
         address, *whose = line.split(maxsplit=2)
@@ -120,7 +120,7 @@ class Apt:
         return {name: version for name, version in chosen if name in names or _is_wanted(name)}
 
     def size_mb(self, packages: Mapping[str, str]) -> int:
-        """What a download of them would bring."""
+        """Return what a download of them would bring."""
         said = self._ask("download", "--print-uris", *_exactly(packages))
         return round(sum(map(int, re.findall(r"^'\S+' \S+ (\d+)", said, flags=re.MULTILINE))) / 1e6)
 

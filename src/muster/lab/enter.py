@@ -31,7 +31,7 @@ __all__ = ["Command", "execute", "inside"]
 
 
 def inside(pid: int, function: Callable[[], Any], *, kinds: Namespace = EVERY_KIND) -> Any:
-    """What `function` returns (as JSON brings it) or raises, called inside the lab whose first process is `pid`.
+    """Return what `function` returns (as JSON brings it) or raises, called inside the lab whose first process is `pid`.
 
     `kinds`: of which namespaces; those of the others are the machine's own.
     """
@@ -158,7 +158,7 @@ def _become(argv: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _closed_above(path: Path) -> Path | None:
-    """The first folder on the way to `path` that this process may not pass."""
+    """Return the first folder on the way to `path` that this process may not pass."""
     return next((each for each in reversed(path.parents) if not os.access(each, os.X_OK)), None)
 
 
@@ -204,7 +204,7 @@ def _collect(child: int) -> int | None:
 
 
 def _is_broken(pipe: int) -> bool:
-    """Whether nobody is left at the other end: the outer keeper died before it could be watched."""
+    """Return whether nobody is left at the other end: the outer keeper died before it could be watched."""
     return bool(select.select([pipe], [], [], 0)[0])
 
 
@@ -246,7 +246,7 @@ def _identity(name: str | None) -> _Identity:
 
 
 def _environment(command: Command, identity: _Identity) -> dict[str, str]:
-    """The caller's environment, without what speaks of another cluster or another person."""
+    """Return the caller's environment, without what speaks of another cluster or another person."""
     environment = {key: value for key, value in command.environment.items() if not key.startswith(_FOREIGN)}
     if not Path("/etc/slurm/slurm.conf").exists():
         environment["SLURM_CONF"] = str(paths.CONFIG / "slurm.conf")

@@ -109,7 +109,7 @@ def restore_controller() -> None:
 
 
 def _runs(program: str) -> bool:
-    """Whether a daemon of the login host runs: the lab has one of each."""
+    """Return whether a daemon of the login host runs: the lab has one of each."""
     return any(_name_of(entry) == program for entry in Path("/proc").iterdir() if entry.name.isdigit())
 
 
@@ -156,7 +156,7 @@ def conditions(spec: LabSpec) -> dict[str, list[str]]:
 
 
 def controller_answers() -> bool:
-    """Whether slurmctld runs; a stopped one does not answer."""
+    """Return whether slurmctld runs; a stopped one does not answer."""
     try:
         return _runs("slurmctld") and not _is_stopped(_controller())
     except (FileNotFoundError, ProcessLookupError):

@@ -22,7 +22,7 @@ BRIDGE = "lab"
 
 
 def link(spec: LabSpec, host: str) -> str:
-    """The host's port on the lab's bridge; its other end is the host's eth0."""
+    """Return the host's port on the lab's bridge; its other end is the host's eth0."""
     return f"port{spec.hosts.index(host) + 1}"
 
 
@@ -53,17 +53,17 @@ def _record(host: str) -> Path:
 
 
 def known() -> list[str]:
-    """The hosts of this lab."""
+    """Return the hosts of this lab."""
     return [file.stem for file in paths.HOSTS.glob("*.pid")]
 
 
 def first_process(host: str) -> int:
-    """The pid of the host's first process, as the lab sees it, whether it lives or not."""
+    """Return the pid of the host's first process, as the lab sees it, whether it lives or not."""
     return int(_record(host).read_text().split()[0])
 
 
 def is_up(host: str) -> bool:
-    """Whether the host's first process lives."""
+    """Return whether the host's first process lives."""
     pid, started = map(int, _record(host).read_text().split())
     return kernel.start_time(pid) == started
 

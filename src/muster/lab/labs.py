@@ -103,7 +103,7 @@ def _text(file: str) -> str:
 
 
 def status(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
-    """What is up, what holds on each host, what is real and what is faked: the keys of `--json`."""
+    """Return what is up, what holds on each host, what is real and what is faked: the keys of `--json`."""
     entry = Registry(environment).find(name)
     seen = inside(entry.pid, _look)
     faked = [*_FAKED, _OPEN if seen["internet"] else _CLOSED]

@@ -101,7 +101,7 @@ def _partitions(profile: Profile, groups: tuple[HostGroup, ...]) -> Iterator[Par
 
 
 def _kind_of(profile: Profile, queue: Queue) -> str | None:
-    """The first kind of node that has as many GPUs."""
+    """Return the first kind of node that has as many GPUs."""
     return next((kind for kind, node in profile.nodes.items() if queue.gpus in {None, node.gpus}), None)
 
 
@@ -179,13 +179,13 @@ _FIELDS = {
 
 
 def job_submit_lua(profile: Profile) -> str:
-    """The script with which the lab's controller refuses what the site refuses."""
+    """Return the script with which the lab's controller refuses what the site refuses."""
     rules = [f"  if {condition} then return refuse({_lua(text)}) end" for condition, text in _rules(profile)]
     return _LUA.format(site=profile.name, selects=_selects(profile), rules="\n".join(rules))
 
 
 def _selects(profile: Profile) -> str:
-    """What the site chooses: the partition where the GPUs select it, the GPUs where nodes come with theirs."""
+    """Return what the site chooses: the partition where the GPUs select it, the GPUs where nodes come with theirs."""
     lines = []
     by_gpus = any(rule.partition is None and rule.qos is None and rule.when.gpus_min for rule in profile.queue_rules)
     first = next((name for name, queue in profile.partitions.items() if queue.gpus), None)
@@ -256,7 +256,7 @@ def _flag_rules(profile: Profile) -> Iterator[tuple[str, str]]:
 
 
 def _sizes(queue: Queue, name: str) -> Iterator[tuple[str, str]]:
-    """The sizes that a QOS refuses at once, and not only by waiting for ever."""
+    """Yield the sizes that a QOS refuses at once, and not only by waiting for ever."""
     if queue.nodes_max:
         yield f"given(job.min_nodes) and job.min_nodes > {queue.nodes_max}", f"{name} allows {queue.nodes_max} nodes"
     if queue.nodes_min:

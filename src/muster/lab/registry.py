@@ -69,7 +69,7 @@ class Registry:
         self._file(name).unlink(missing_ok=True)
 
     def find(self, name: str) -> Entry:
-        """The entry of a lab that is up."""
+        """Return the entry of a lab that is up."""
         check_name(name)
         entries = {entry.name: entry for entry in self.clear()}
         if name not in entries:
@@ -126,7 +126,7 @@ def _boot() -> str:
 
 
 def home_of(environment: Mapping[str, str]) -> Path:
-    """The caller's home directory: $HOME, or what the machine's list of users has."""
+    """Return the caller's home directory: $HOME, or what the machine's list of users has."""
     if home := environment.get("HOME"):
         return Path(home)
     try:
@@ -136,7 +136,7 @@ def home_of(environment: Mapping[str, str]) -> Path:
 
 
 def _can_be_written(folder: Path) -> bool:
-    """Whether `folder` can be written, or made where it is not there."""
+    """Return whether `folder` can be written, or made where it is not there."""
     try:
         there = next(each for each in (folder, *folder.parents) if each.exists())
     except PermissionError:

@@ -46,7 +46,7 @@ Which = Callable[[str], str | None]
 
 
 def which(program: str) -> str | None:
-    """Where a daemon's program lies, or None."""
+    """Return where a daemon's program lies, or None."""
     return shutil.which(program, path=paths.DAEMON_PATH)
 
 
@@ -67,7 +67,7 @@ def check_programs(spec: LabSpec, *, ordinary_user: bool, find: Which = which) -
 
 
 def subordinate_ranges(subuid: str, subgid: str, user: str, uid: int) -> tuple[IdRange, IdRange]:
-    """The user's largest ranges in /etc/subuid and /etc/subgid, whose texts these are."""
+    """Return the user's largest ranges in /etc/subuid and /etc/subgid, whose texts these are."""
     texts = {"/etc/subuid": ("--add-subuids", subuid), "/etc/subgid": ("--add-subgids", subgid)}
     ranges, missing, options = [], [], []
     for file, (option, text) in texts.items():
@@ -125,7 +125,7 @@ def _sysctl(name: str) -> str | None:
 def namespaces_refused(
     number: int, *, sysctl: Callable[[str], str | None] = _sysctl, uid: int | None = None
 ) -> MachineLacks:
-    """Why this machine refused namespaces with error `number`, and what allows them."""
+    """Return why this machine refused namespaces with error `number`, and what allows them."""
     message = f"this machine forbids the namespaces that a lab is made of: {os.strerror(number)}"
     for name, forbidding, allowing in _SWITCHES:
         if sysctl(name) == forbidding:
@@ -142,5 +142,5 @@ def namespaces_refused(
 
 
 def as_root(argv: Sequence[str]) -> str:
-    """The command as the hint should write it for whoever is asking."""
+    """Return the command as the hint should write it for whoever is asking."""
     return " ".join(argv if os.geteuid() == 0 else ["sudo", *argv])

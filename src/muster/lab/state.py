@@ -16,7 +16,7 @@ def write_spec(spec: LabSpec) -> None:
 
 
 def read_spec() -> LabSpec:
-    """The spec that this lab was made from."""
+    """Return the spec that this lab was made from."""
     import msgspec
 
     return msgspec.json.decode(paths.SPEC.read_bytes(), type=LabSpec)

@@ -45,13 +45,13 @@ class SlurmRoot:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where other versions are kept: $XDG_CACHE_HOME/muster/slurm."""
+    """Return where other versions are kept: $XDG_CACHE_HOME/muster/slurm."""
     home = Path(environment.get("HOME") or "/root")
     return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "muster/slurm"
 
 
 def prepared_root(version: str, *, cache: Path, say: Say, runner: Runner = run) -> SlurmRoot:
-    """The Slurm `version` from the cache, or made now. Whatever goes wrong, nothing half-made is left."""
+    """Return the Slurm `version` from the cache, or made now. Whatever goes wrong, nothing half-made is left."""
     if version not in SUITES:
         raise UnknownName("Slurm version to fetch", version, tuple(SUITES))
     folder = cache / version
@@ -100,7 +100,7 @@ def lay_over(root: SlurmRoot) -> None:
 
 
 def _ready(folder: Path) -> SlurmRoot | None:
-    """What stands in `folder`, if every file of it still has the size and time that it was made with."""
+    """Return what stands in `folder`, if every file of it still has the size and time that it was made with."""
     try:
         manifest = _manifest(folder)
         for name, entry in manifest["files"].items():
@@ -137,7 +137,7 @@ def _write_manifest(made: Fetched) -> None:
 
 
 def _digest(file: Path) -> str | None:
-    """The sha256 of a file, or of where a link leads; None where there is nothing."""
+    """Return the sha256 of a file, or of where a link leads; None where there is nothing."""
     try:
         content = os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes()
     except OSError:

@@ -47,7 +47,7 @@ def bind_machine(opened: dict[Path, int]) -> None:
 
 
 def project_of(directory: Path) -> Path | None:
-    """The folder that all hosts have to be shown for `directory`; None where they see it anyway.
+    """Return the folder that all hosts have to be shown for `directory`; None where they see it anyway.
 
     It is the project that the directory belongs to, or the directory itself.
     """
@@ -79,7 +79,7 @@ def show_all() -> None:
 
 
 def read_shown() -> list[str]:
-    """The folders that are shown."""
+    """Return the folders that are shown."""
     return paths.SHOWN.read_text().splitlines() if paths.SHOWN.exists() else []
 
 
@@ -198,14 +198,14 @@ def _close(place: str) -> None:
 
 
 def _flags_of(place: str) -> MountFlag:
-    """The flags that an ordinary user's remount has to keep."""
+    """Return the flags that an ordinary user's remount has to keep."""
     flags = os.statvfs(place).f_flag
     same = flags & (os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME)
     return MountFlag(same) | (MountFlag.relative_time if flags & os.ST_RELATIME else MountFlag.none)
 
 
 def list_written() -> list[dict[str, Any]]:
-    """What was written since `protect`: path and size of each file; size None where it was removed."""
+    """Return what was written since `protect`: path and size of each file; size None where it was removed."""
     found = [each for layer in sorted(paths.WRITTEN.glob("*/place")) for each in _of_layer(layer.parent)]
     return sorted(found, key=lambda each: str(each["path"]))
 

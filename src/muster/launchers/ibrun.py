@@ -37,7 +37,7 @@ class Ibrun(ByMpirun):
         return ("ibrun", *(flag.word for flag in self.flags(plan)), *command)
 
     def prepare(self, plan: Plan, carried: Sequence[str]) -> Iterator[str]:
-        """The hosts in rank order, by which a rank knows its node."""
+        """Yield the hosts in rank order, by which a rank knows its node."""
         del plan, carried
         yield 'MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\\n" " ") && export MUSTER_NODES'
 

@@ -19,7 +19,7 @@ _NAME = re.compile(r"^\s*ClusterName\s*=\s*([^\s#]+)", re.IGNORECASE | re.MULTIL
 
 
 def cluster_name(environment: Mapping[str, str], runner: Runner = run) -> str:
-    """The name of the cluster that Slurm's clients reach from here; UNNAMED where nothing tells it.
+    """Return the name of the cluster that Slurm's clients reach from here; UNNAMED where nothing tells it.
 
     The file is read first: it costs no process, and tells it while the controller is silent.
     """

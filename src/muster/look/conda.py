@@ -15,7 +15,7 @@ __all__ = ["find_conda"]
 
 
 def find_conda(request: Request, facts: Facts) -> Request:
-    """The request with the folder of the environment in its name's place."""
+    """Return the request with the folder of the environment in its name's place."""
     name = request.conda
     if name is None:
         return request

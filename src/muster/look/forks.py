@@ -12,7 +12,7 @@ __all__ = ["fork_warning", "forking_loaders"]
 
 
 def fork_warning(script: Path, workloads: tuple[str, ...]) -> str | None:
-    """What to say of this script on a fabric whose card must not meet a forked process; None: nothing.
+    """Return what to say of this script on a fabric whose card must not meet a forked process; None: nothing.
 
     `workloads` are those of the site that --workload takes.
     """
@@ -30,7 +30,7 @@ def fork_warning(script: Path, workloads: tuple[str, ...]) -> str | None:
 
 
 def forking_loaders(script: Path) -> list[str]:
-    """The data loaders of a script, and of the modules beside it that it imports, as "train.py, line 12: …".
+    """Return the data loaders of a script, and of the modules beside it that it imports, as "train.py, line 12: …".
 
     What cannot be told from the source is not claimed: options in a dictionary, a start method in a variable.
     """
@@ -43,7 +43,7 @@ def forking_loaders(script: Path) -> list[str]:
 
 
 def _chooses_a_start(tree: ast.Module) -> bool:
-    """Whether a start method is chosen for all workers, unless it is plainly fork."""
+    """Return whether a start method is chosen for all workers, unless it is plainly fork."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and name_called(node) == "set_start_method")
     return any(not (call.args and _literal(call.args[0]) == "fork") for call in calls)
 

@@ -79,7 +79,7 @@ def _kept_today(request: Request, site: Site) -> str | None:
 
 
 def look_at_path(path: Path) -> ImageFacts:
-    """What lies there, by its content: a name may say anything."""
+    """Return what lies there, by its content: a name may say anything."""
     return _look(path, glibc=True)[0]
 
 
@@ -106,11 +106,11 @@ class Tree(Protocol):
         ...
 
     def has(self, path: str) -> bool:
-        """Whether the path is there."""
+        """Return whether the path is there."""
         ...
 
     def read(self, path: str, most_bytes: int = ...) -> bytes:
-        """The beginning of a file; nothing where there is none."""
+        """Return the beginning of a file; nothing where there is none."""
         ...
 
 
@@ -145,7 +145,7 @@ def _look_at_directory(path: Path) -> tuple[ImageFacts, Tree | None]:
 
 
 def _look_inside(tree: Tree, known: ImageFacts) -> ImageFacts:
-    """The facts, with those that only the image's own files tell."""
+    """Return the facts, with those that only the image's own files tell."""
     return replace(
         known,
         arch=known.arch or next(_elf_architectures(tree), None),
@@ -190,7 +190,7 @@ def _packages(tree: Tree) -> Iterator[str]:
 
 
 def _made_for(tree: Tree) -> str | None:
-    """The kind that its torch was built for, or cpu; without torch, the one whose software it holds.
+    """Return the kind that its torch was built for, or cpu; without torch, the one whose software it holds.
 
     None: there is no sign of any, or of several.
     """
@@ -233,7 +233,7 @@ def _content(file: Path) -> bytes:
 
 
 def _place_in(image: Path, path: str) -> Path | None:
-    """Where a sandbox has this path; its links count from its own root. None: it has none."""
+    """Return where a sandbox has this path; its links count from its own root. None: it has none."""
     rest = path.split("/")
     place: list[str] = []
     for _ in range(256):
@@ -290,7 +290,7 @@ _DESCRIPTOR_BYTES, _ABOUT_PARTITION = 585, 201
 
 
 def _look_at_sif(path: Path, file: BinaryIO, head: bytes) -> tuple[ImageFacts, Tree | None]:
-    """The header of the format: architecture at byte 45; from 80 where its list of parts and its data lie."""
+    """Return the header of the format: architecture at byte 45; from 80 where its list of parts and its data lie."""
     if len(head) < 128:
         return ImageFacts(kind="sif", broken=_TRUNCATED), None
     count, listed, _, begin, length = struct.unpack("<qqqqq", head[88:128])
@@ -310,7 +310,7 @@ def _look_at_sif(path: Path, file: BinaryIO, head: bytes) -> tuple[ImageFacts, T
 
 
 def _look_at_squashfs(path: Path, offset: int, facts: ImageFacts) -> tuple[ImageFacts, Tree | None]:
-    """What is packed in a way that Python does not unpack keeps its secrets until a node has mounted it."""
+    """Return what can be seen of a packed file: one that Python cannot unpack shows nothing before it is mounted."""
     if facts.broken is not None:
         return facts, None
     from muster.look.squashfs import CannotBeRead, Packed
@@ -323,7 +323,7 @@ def _look_at_squashfs(path: Path, offset: int, facts: ImageFacts) -> tuple[Image
 
 
 def _look_at_venv(request: Request, facts: Facts, tree: Tree | None) -> VenvFacts | None:
-    """The virtual environment that the ranks are to have in the image."""
+    """Return the virtual environment that the ranks are to have in the image."""
     folder = venv_in_image(request, facts)
     if folder is None:
         return None
@@ -347,7 +347,7 @@ def _look_at_venv(request: Request, facts: Facts, tree: Tree | None) -> VenvFact
 
 
 def _base_of_venv(folder: Path) -> str | None:
-    """The first Python outside it to which its own leads."""
+    """Return the first Python outside it to which its own leads."""
     place = folder / "bin/python"
     for _ in range(16):
         if not place.is_symlink():
@@ -363,7 +363,7 @@ _WHEEL_WANTS = re.compile(r"^Tag: .*manylinux_(\d+)_(\d+)_", re.MULTILINE)
 
 
 def _glibc_of_packages(folder: Path) -> tuple[int, int] | None:
-    """The newest C library that the wheels in it were made for, each by its oldest tag."""
+    """Return the newest C library that the wheels in it were made for, each by its oldest tag."""
     found = []
     for file in folder.glob("*.dist-info/WHEEL"):
         tags = [(int(one), int(two)) for one, two in _WHEEL_WANTS.findall(file.read_text(errors="replace"))]
@@ -403,7 +403,7 @@ def _real_paths(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _project_of(start: Path) -> Path | None:
-    """The nearest directory upward that is a project's top: it has muster.toml or is a work tree of git."""
+    """Return the nearest directory upward that is a project's top: it has muster.toml or is a work tree of git."""
     return next(
         (each for each in (start, *start.parents) if (each / "muster.toml").is_file() or (each / ".git").exists()), None
     )

@@ -28,7 +28,7 @@ def look_at_nccl(request: Request, site: Site, facts: Facts) -> Facts:
 
 
 def nccl_of_environment(python: str | None) -> str | None:
-    """The version of the wheel that torch brings into the environment of this interpreter."""
+    """Return the version of the wheel that torch brings into the environment of this interpreter."""
     if python is None:
         return None
     folders = (Path(python).parent.parent / "lib").glob("python3*/site-packages/nvidia_nccl_cu*.dist-info")
@@ -37,6 +37,6 @@ def nccl_of_environment(python: str | None) -> str | None:
 
 
 def nccl_of_modules(names: Iterable[str]) -> str | None:
-    """The version in the last module that is called NCCL."""
+    """Return the version in the last module that is called NCCL."""
     found = [match[1] for name in names if (match := re.match(_MODULE, name))]
     return found[-1] if found else None

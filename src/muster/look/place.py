@@ -36,12 +36,12 @@ class Place(StrEnum):
 
 
 def stands_in_allocation(facts: Facts) -> bool:
-    """Whether this process was started inside a Slurm job: by salloc, sbatch or srun."""
+    """Return whether this process was started inside a Slurm job: by salloc, sbatch or srun."""
     return bool(facts.environment.get("SLURM_JOB_ID") and facts.environment.get("SLURM_JOB_NODELIST"))
 
 
 def place_of(request: Request, facts: Facts, runner: Runner = run) -> tuple[Place, str]:
-    """The place, and the reason for it in words."""
+    """Return the place, and the reason for it in words."""
     if request.here or _starts_here_only(request.launcher):
         return Place.HERE, "asked for: " + request.origin("here" if request.here else "launcher")
     if stands_in_allocation(facts):

@@ -29,7 +29,7 @@ __all__ = ["controller_answers", "load_facts", "look", "save_facts", "settings_f
 
 
 def look(environment: Mapping[str, str] | None = None) -> Facts:
-    """What this process can see by itself."""
+    """Return what this process can see by itself."""
     variables = dict(os.environ if environment is None else environment)
     account = pwd.getpwuid(os.getuid())
     home = variables.get("HOME") or account.pw_dir
@@ -49,19 +49,19 @@ def look(environment: Mapping[str, str] | None = None) -> Facts:
 
 
 def _is_own(python: str | None) -> bool:
-    """Whether the ranks' interpreter is of the environment that Muster itself stands in."""
+    """Return whether the ranks' interpreter is of the environment that Muster itself stands in."""
     return python is not None and Path(python).parent.parent == Path(sys.prefix)
 
 
 def _rank_library(variables: Mapping[str, str], home: str) -> str:
-    """The folder that `act/rank_library.py` makes: its name changes with the place of the package."""
+    """Return the folder that `act/rank_library.py` makes: its name changes with the place of the package."""
     data = variables.get("XDG_DATA_HOME") or f"{home}/.local/share"
     package = str(Path(__file__).resolve().parent.parent)
     return f"{data}/muster/rank-library/{zlib.crc32(package.encode()):08x}"
 
 
 def _working_directory(variables: Mapping[str, str]) -> str:
-    """The directory as the user reached it: /scratch, not the /pfs behind it, which other hosts may not have."""
+    """Return the directory as the user reached it: /scratch, not the /pfs behind it, which other hosts may not have."""
     here = os.getcwd()  # noqa: PTH109  # a string is wanted
     logical = variables.get("PWD", "")
     try:
@@ -72,7 +72,7 @@ def _working_directory(variables: Mapping[str, str]) -> str:
 
 
 def _active_python(variables: Mapping[str, str]) -> str | None:
-    """The python that the user's own shell would start."""
+    """Return the python that the user's own shell would start."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         candidate = Path(variables.get(name, "/nowhere")) / "bin" / "python"
         if variables.get(name) and candidate.exists():
@@ -131,7 +131,7 @@ def _candidates(facts: Facts) -> list[Path]:
 
 
 def settings_notes(facts: Facts) -> list[Note]:
-    """What to know of the settings: those that somebody else could have written, and those from further up."""
+    """Return what to know of the settings: those that somebody else could have written, and those from further up."""
     search = SearchPath.of(facts)
     here = Path(facts.working_directory)
     notes = []
@@ -148,7 +148,7 @@ _SAFER = f"what it names would run as you; chmod go-w, a copy of your own, or: e
 
 
 def controller_answers(runner: Runner = run) -> bool:
-    """Whether a Slurm controller answers here; no client on PATH means there is no Slurm."""
+    """Return whether a Slurm controller answers here; no client on PATH means there is no Slurm."""
     if on_path("scontrol", os.environ) is None:
         return False
     from muster.slurm.cluster import CONTROLLER

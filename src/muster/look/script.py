@@ -38,7 +38,7 @@ _SPAWN = frozenset({"spawn", "start_processes"})
 
 
 def look_at_script(command: Sequence[str], directory: str) -> ScriptFacts | None:
-    """What the command's script shows; None: it has none that could be read."""
+    """Return what the command's script shows; None: it has none that could be read."""
     _, words = unwrapped(command)
     if not words:
         return None
@@ -69,7 +69,7 @@ def _of_shell(word: str, text: str) -> ScriptFacts | None:
 
 
 def _python_script(words: Sequence[str]) -> str | None:
-    """The script's path in `python -u script.py …`; None: a module, -c, or nothing."""
+    """Return the script's path in `python -u script.py …`; None: a module, -c, or nothing."""
     if words[0].endswith(".py"):
         return words[0]
     left = list(words[1:])
@@ -104,7 +104,7 @@ def _of_python(file: Path, shown: str, words: Sequence[str]) -> ScriptFacts | No
 
 
 def _never_joins(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
-    """Whether it computes with torch, and nothing in it could know of another rank."""
+    """Return whether it computes with torch, and nothing in it could know of another rank."""
     tops = {module.partition(".")[0] for module in modules}
     strangers = tops - _INERT - sys.stdlib_module_names - _beside(file, tops)
     known = not strangers and not tops & _OPAQUE and not any(m.startswith("torch.distributed") for m in modules)
@@ -112,7 +112,7 @@ def _never_joins(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: f
 
 
 def _may_be_alone(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
-    """Whether nobody can tell from its source: it may join under a condition, or leave that to a framework."""
+    """Return whether nobody can tell from its source: it may join under a condition, or leave that to a framework."""
     tops = {module.partition(".")[0] for module in modules}
     strangers = tops - _INERT - sys.stdlib_module_names - _beside(file, tops)
     if not (strangers or "torch" in tops) or tops & _MEET_ELSEWHERE or _calls(trees, "destroy_process_group"):
@@ -170,7 +170,7 @@ def _all_calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def _reads_identity(tree: ast.AST) -> bool:
-    """Whether a variable that names a rank is read: its writes are for ranks that the script itself starts."""
+    """Return whether a variable that names a rank is read: its writes are for ranks that the script itself starts."""
     written = {
         id(node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
     }
@@ -181,7 +181,7 @@ def _reads_identity(tree: ast.AST) -> bool:
 
 
 def _spawns(tree: ast.Module, words: Sequence[str]) -> Iterator[int]:
-    """The lines on which it starts ranks of its own, whatever its arguments, or with those that were given."""
+    """Yield the lines on which it starts ranks of its own, whatever its arguments, or with those that were given."""
     names = _names_of_multiprocessing(tree)
     for call, tests in _calls_with_tests(tree.body, ()):
         function = call.func
@@ -219,7 +219,7 @@ def _calls_with_tests(
 
 
 def _holds(test: ast.expr | None, words: Sequence[str]) -> bool:
-    """Whether a condition is `__name__ == "__main__"`, or a switch that stands in the command."""
+    """Return whether a condition is `__name__ == "__main__"`, or a switch that stands in the command."""
     if isinstance(test, ast.Compare) and ast.unparse(test.left) == "__name__":
         return True
     if isinstance(test, ast.Attribute):
@@ -228,7 +228,7 @@ def _holds(test: ast.expr | None, words: Sequence[str]) -> bool:
 
 
 def _needs_mpi(tree: ast.Module) -> bool:
-    """Whether it takes its ranks from mpi4py, and would fail without: an import in `try` has another way."""
+    """Return whether it takes its ranks from mpi4py, and would fail without: an import in `try` has another way."""
     plain = any(isinstance(node, (ast.Import, ast.ImportFrom)) and "mpi4py" in _modules_of(node) for node in tree.body)
     return plain and any(isinstance(node, ast.Attribute) and node.attr == "COMM_WORLD" for node in ast.walk(tree))
 
@@ -239,7 +239,7 @@ def _modules_of(node: ast.Import | ast.ImportFrom) -> set[str]:
 
 
 def _waits_for_store(trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
-    """Whether every rank is a client of a store that only torchrun's agent serves."""
+    """Return whether every rank is a client of a store that only torchrun's agent serves."""
     if "torchft" in {module.partition(".")[0] for module in modules}:
         return True
     made = [call for _, tree in trees for call in _all_calls(tree) if name_called(call) == "TCPStore"]
@@ -253,7 +253,7 @@ def _is_client(call: ast.Call) -> bool:
 
 
 def _local_rank_argument(trees: Sequence[tuple[str, ast.Module]]) -> bool:
-    """Whether --local_rank alone tells it its device, as before torch 1.9."""
+    """Return whether --local_rank alone tells it its device, as before torch 1.9."""
     texts = {node.value for _, tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     joins = _calls(trees, "init_process_group")
     return joins and bool({"--local_rank", "--local-rank"} & texts) and "LOCAL_RANK" not in texts

@@ -82,11 +82,11 @@ class Packed:
         return sorted(name for name in self._list(node) if fnmatchcase(name, pattern))
 
     def has(self, path: str) -> bool:
-        """Whether the path is there, links followed from the image's own root."""
+        """Return whether the path is there, links followed from the image's own root."""
         return self._find(path) is not None
 
     def read(self, path: str, most_bytes: int = 1 << 22) -> bytes:
-        """The first `most_bytes` of a file; nothing where there is none."""
+        """Return the first `most_bytes` of a file; nothing where there is none."""
         node = self._find(path)
         return b"" if node is None or node.kind not in _FILES else self._content(node, min(node.size, most_bytes))
 

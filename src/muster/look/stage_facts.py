@@ -23,7 +23,7 @@ _NOT_FOR_RANKS = ("site-packages", "test", "config-3*")
 
 
 def look_at_staging(request: Request, facts: Facts) -> Facts:
-    """The facts, with what staging needs to know; unchanged where nothing is to be staged."""
+    """Return the facts, with what staging needs to know; unchanged where nothing is to be staged."""
     if not (request.stage_env or request.stage or request.stage_out):
         return facts
     here = Path(facts.working_directory)
@@ -74,7 +74,7 @@ def _environment(folder: Path) -> Iterator[Path]:
 
 
 def _leave_out(folder: Path) -> Iterator[Path]:
-    """What others keep beside it: a conda's environments, the packages of a venv's own Python."""
+    """Yield what others keep beside it: a conda's environments, the packages of a venv's own Python."""
     yield from (folder / name for name in ("envs", "pkgs") if (folder / name).is_dir())
     if "include-system-site-packages = true" not in _configuration(folder):
         for path in _environment(folder):
@@ -88,7 +88,7 @@ def _signs(folder: Path) -> Iterator[Path]:
 
 
 def _script(command: tuple[str, ...], working: Path) -> tuple[str, str] | None:
-    """The first word that ends in .py and is a file, where Python is what runs it."""
+    """Return the first word that ends in .py and is a file, where Python is what runs it."""
     words = iter(command)
     if not command or not (command[0].endswith(".py") or Path(command[0]).name.startswith("python")):
         return None

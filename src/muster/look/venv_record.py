@@ -70,7 +70,7 @@ def _of_kinds(venv: Path, record: Mapping[str, Any], node: RunsOn) -> Iterator[s
 
 
 def cpu_flags_needed(venv: Path) -> tuple[str, ...]:
-    """What the CPU could do on which something was compiled into it; nothing where all of it came as wheels."""
+    """Return what the CPU could do on which something was compiled into it; nothing where all of it came as wheels."""
     record = _record_of(venv)
     found = record.get("cpu_flags") if record.get("with") else None
     return tuple(str(each) for each in found) if isinstance(found, list) else ()

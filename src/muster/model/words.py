@@ -35,7 +35,7 @@ class Template(msgspec.Struct, frozen=True):
     text: str
 
     def filled(self, known: Mapping[str, str]) -> str:
-        """The text with every gap filled."""
+        """Return the text with every gap filled."""
         return _PLACEHOLDER.sub(lambda found: known[found[1]], self.text)
 
 

@@ -186,7 +186,7 @@ def digest_of(plan: Plan) -> str:
 
 
 def _may_be_alone(request: Request, facts: Facts, shape: Shape, launcher: Launcher) -> bool:
-    """Whether it is to be looked at the end whether the ranks have met; agents meet whatever their ranks do."""
+    """Return whether it is to be looked at the end whether the ranks have met; agents meet whatever their ranks do."""
     several = shape.ntasks > 1 and launcher.starts_ranks and not launcher.agent
     return several and request.wireup != "dummy" and facts.script is not None and facts.script.may_be_alone
 
@@ -239,7 +239,7 @@ def _check_places(image: ImageUse, directory: str, variables: Sequence[Variable]
 
 
 def _python(request: Request, facts: Facts) -> str | None:
-    """The interpreter of the environment that the ranks will have."""
+    """Return the interpreter of the environment that the ranks will have."""
     if request.image:
         venv = venv_in_image(request, facts)
         return f"{venv}/bin/python" if venv else None
@@ -249,7 +249,7 @@ def _python(request: Request, facts: Facts) -> str | None:
 
 
 def _python_is_made_in_the_job(request: Request, site: Site, facts: Facts) -> bool:
-    """Whether the script itself brings the interpreter: a virtual environment, modules or an image."""
+    """Return whether the script itself brings the interpreter: a virtual environment, modules or an image."""
     return environment_of(request, facts) is not None or bool(
         request.module
         or request.image
@@ -260,7 +260,7 @@ def _python_is_made_in_the_job(request: Request, site: Site, facts: Facts) -> bo
 
 
 def _brings_software(request: Request, site: Site) -> bool:
-    """Whether a flag of the step brings a software stack, with a Python of its own."""
+    """Return whether a flag of the step brings a software stack, with a Python of its own."""
     flags = (flag.partition("=")[0] for flag in (*request.srun, *request.sbatch))
     return any(flag in site.profile.launch.stack_by_flag for flag in flags)
 
@@ -271,7 +271,7 @@ def _last_of_each(variables: Iterable[Variable]) -> tuple[Variable, ...]:
 
 
 def _name_of(command: Sequence[str]) -> str:
-    """The script's name, else the program's."""
+    """Return the script's name, else the program's."""
     for word in command:
         if word.endswith((".py", ".sh")):
             return PurePosixPath(word).stem

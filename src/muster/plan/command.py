@@ -16,7 +16,7 @@ _BRING_PYTHON = {"env", "uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi",
 
 
 def resolve_command(command: Sequence[str], python: str | None) -> tuple[tuple[str, ...], str | None]:
-    """The command that each rank runs, and one line of news where it is not what was typed."""
+    """Return the command that each rank runs, and one line of news where it is not what was typed."""
     if not command:
         raise RequestError("no command was given", hint="muster run -N 2 -g 4 -- python train.py")
     words = tuple(command)

@@ -19,7 +19,7 @@ OTHER_SIZE = "write a new script for this size with muster plan"
 
 
 def make_conditions(site: Site, request: Request, shape: Shape, terms: Terms, job: Situation) -> tuple[Condition, ...]:
-    """The sizes for which a line of this script is right, each with the line it is about."""
+    """Return the sizes for which a line of this script is right, each with the line it is about."""
     return (*_of_queue(site, request, terms), *_of_masks(site, shape, terms), *_of_variables(site, shape, job))
 
 

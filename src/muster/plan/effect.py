@@ -64,7 +64,7 @@ def refuse_idle_options(
 
 
 def flags_within(request: Request, launcher: Launcher) -> Iterator[Flag]:
-    """The step's flags that say of an allocation that stands what was typed."""
+    """Yield the step's flags that say of an allocation that stands what was typed."""
     if not launcher.starts_ranks or _is_program(launcher):
         return
     for field, name in _OF_STEPS_TOO.items():
@@ -76,7 +76,7 @@ def flags_within(request: Request, launcher: Launcher) -> Iterator[Flag]:
 
 
 def narrows(flags: Sequence[Flag]) -> bool:
-    """Whether srun chooses other nodes of the allocation than its first ones."""
+    """Return whether srun chooses other nodes of the allocation than its first ones."""
     return any(str(flag.word).startswith(("--nodelist=", "--exclude=")) for flag in flags)
 
 

@@ -39,7 +39,7 @@ _OURS = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROU
 
 
 def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variable, ...]:
-    """The site's variables, then the user's: what the user asks for wins."""
+    """Return the site's variables, then the user's: what the user asks for wins."""
     found = {each.name: each for each in terms.variables}
     for name, variable in _resolver():
         found.setdefault(name, variable)
@@ -66,7 +66,7 @@ def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variab
 
 
 def left_over(request: Request, facts: Facts) -> Iterator[Note]:
-    """What another launch left in the environment: none of it reaches the ranks, and nobody has to wonder."""
+    """Yield what another launch left in the environment: none of it reaches the ranks, and nobody has to wonder."""
     found = [name for name in _LEFT_OVER if facts.environment.get(name)]
     if found:
         yield Note(
@@ -172,7 +172,7 @@ def _of_site(verb: str, request: Request, site: Site, image: ImageUse) -> Iterat
 
 
 def brings_torch(request: Request, site: Site) -> bool:
-    """Whether the site's own torch is loaded: where the user names no environment, module or image."""
+    """Return whether the site's own torch is loaded: where the user names no environment, module or image."""
     named = request.venv or request.conda or request.module or request.image
     return bool(site.profile.modules.torch) and not named
 

@@ -19,7 +19,7 @@ def gate_file(directory: str) -> str:
 
 
 def gate_words(python: str, directory: str, expected: dict[str, Any]) -> tuple[str, ...]:
-    """The start of every rank: look, meet the others, and become the command that follows, or end."""
+    """Return the start of every rank: look, meet the others, and become the command that follows, or end."""
     import json  # costs as much as three of our modules, and most launches are not checked
 
     return (python, gate_file(directory), "gate", json.dumps(expected, sort_keys=True))
@@ -37,7 +37,7 @@ def gate_condition(directory: str) -> Condition:
 
 
 def expected_at(site: Site, shape: Shape, engine: Engine) -> dict[str, Any]:
-    """What the site's profile promises of its nodes, for the judges; what is not known is not judged."""
+    """Return what the site's profile promises of its nodes, for the judges; what is not known is not judged."""
     node = next((each for each in site.profile.nodes.values() if each.gpu_numa), None)
     fabric = site.profile.fabric
     found: dict[str, Any] = {

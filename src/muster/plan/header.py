@@ -16,7 +16,7 @@ __all__ = ["make_directives"]
 def make_directives(
     request: Request, terms: Terms, plan: Plan, more: Sequence[tuple[str, str | None, str]]
 ) -> tuple[Directive, ...]:
-    """The header of the job: what was asked, then what the site adds, then the flags that are passed on."""
+    """Return the header of the job: what was asked, then what the site adds, then the flags that are passed on."""
     found = {each.name: each for each in _asked(request, terms, plan)}
     for each in terms.directives:
         found.setdefault(each.name, each)
@@ -53,7 +53,7 @@ def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
 
 
 def _requeue(request: Request, terms: Terms) -> Iterator[Directive]:
-    """Whether Slurm may run the job again: only where somebody asked for it, or the site leaves no choice."""
+    """Return whether Slurm may run the job again: only where somebody asked for it, or the site leaves no choice."""
     if terms.requeue == "never" and request.requeue:
         raise RequestError(
             f"{request.origin('requeue')}: {terms.requeue_reason.text}", hint="omit it, and submit the job again"
@@ -69,7 +69,7 @@ def _requeue(request: Request, terms: Terms) -> Iterator[Directive]:
 
 
 def _as_written(request: Request) -> Iterator[Directive]:
-    """The options that are one directive each: the option itself says which."""
+    """Yield the options that are one directive each: the option itself says which."""
     for field, option in options_of(type(request)).items():
         value = getattr(request, field) if option.directive else None
         if option.directive and value is not None and value is not False:

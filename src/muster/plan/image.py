@@ -30,7 +30,7 @@ HOST_NAMES = ("PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_*"
 def use_image(
     request: Request, site: Site, facts: Facts, job: Situation, launcher: Launcher, engine: Engine
 ) -> ImageUse:
-    """The image, its engine and all that goes with it; what cannot work is refused here."""
+    """Return the image, its engine and all that goes with it; what cannot work is refused here."""
     reference = reference_of(request, site, facts)
     if reference is None:
         if request.bind or request.engine not in {None, "none"}:
@@ -96,18 +96,18 @@ def _verb(
 
 
 def _has_to_ask(engine: ImageEngine, kind: str, seen: ImageFacts, job: Situation) -> bool:
-    """Whether the nodes compare the image's torch with their GPUs; nothing is pulled for a question."""
+    """Return whether the nodes compare the image's torch with their GPUs; nothing is pulled for a question."""
     return bool(job.gpus_per_node) and not seen.looked_inside and engine.can_be_asked(kind)
 
 
 def _activation(reference: Reference, seen: ImageFacts) -> tuple[str, ...]:
-    """What makes the image's environment ready: the site says it of its own images, others say it themselves."""
+    """Return what makes the image's environment ready: the site says it of its own images, others say it themselves."""
     told = reference.of_site.activation if reference.of_site else None
     return seen.activation if told is None else told
 
 
 def _container_of(site: Site, engine: str, request: Request, reference: Reference) -> str | None:
-    """The site's entry for the engine, by name."""
+    """Return the site's entry for the engine, by name."""
     containers = site.profile.containers
     for name in (request.engine, reference.of_site.engine if reference.of_site else None):
         if name in containers:
@@ -116,7 +116,7 @@ def _container_of(site: Site, engine: str, request: Request, reference: Referenc
 
 
 def _program(engine: ImageEngine, seen: ImageFacts) -> str:
-    """The name of the program; its path where only this shell's PATH leads to it."""
+    """Return the name of the program; its path where only this shell's PATH leads to it."""
     if not engine.program:
         return ""
     path = seen.programs.get(engine.program, engine.program)
@@ -124,7 +124,7 @@ def _program(engine: ImageEngine, seen: ImageFacts) -> str:
 
 
 def _flags(site: Site, name: str | None, engine: ImageEngine, gpu_kind: str | None, job: Situation) -> Iterator[Flag]:
-    """The site's own flags of the engine, or of the step for it, and the one that brings the GPUs in."""
+    """Yield the site's own flags of the engine, or of the step for it, and the one that brings the GPUs in."""
     container = site.profile.containers.get(name or "", Container(engine="none"))
     why = reason_for(site, f"containers.{name}", "how this site starts the engine")
     for word in (container.flags if engine.program else container.srun) or ():
@@ -241,7 +241,7 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 def keep_host_outside(use: ImageUse) -> Iterator[Variable]:
-    """What of the host's environment does not enter; what the user or the site sets stands after it."""
+    """Yield what of the host's environment does not enter; what the user or the site sets stands after it."""
     if use.image is None:
         return
     why = Reason("the image has its own: the host's stays outside unless asked for (--env)")

@@ -44,7 +44,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def reference_of(request: Request, site: Site, facts: Facts) -> Reference | None:
-    """The image that was asked for; None: none was."""
+    """Return the image that was asked for; None: none was."""
     text = request.image
     if text is None:
         return None
@@ -85,7 +85,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def find_image(reference: Reference, seen: ImageFacts) -> Found:
-    """What --image names, after a look; what is missing or broken goes no further."""
+    """Return what --image names, after a look; what is missing or broken goes no further."""
     if reference.path is None:
         return Found("registry", reference.text)
     text, kind = reference.text, seen.kind
@@ -111,7 +111,7 @@ def find_image(reference: Reference, seen: ImageFacts) -> Found:
 def choose_engine(
     request: Request, site: Site, seen: ImageFacts, reference: Reference, found: Found, place: Engine
 ) -> tuple[str, Reason]:
-    """The engine and the reason for it."""
+    """Return the engine and the reason for it."""
     containers = site.profile.containers
     if request.engine is not None:
         name = containers[request.engine].engine if request.engine in containers else request.engine
@@ -137,7 +137,7 @@ def choose_engine(
 
 
 def _engine_here(seen: ImageFacts, found: Found, place: Engine) -> tuple[str, Reason]:
-    """Where no profile says anything: a program that this host has, else what runs such images at all."""
+    """Return the engine if no profile names one: a program that this host has, else what runs such images at all."""
     able = _able(found.kind)
     what = _SHOWN[found.kind]
     for candidate in able:

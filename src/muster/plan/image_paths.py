@@ -52,7 +52,7 @@ def check_places(use: ImageUse, working_directory: str, variables: Sequence[Vari
 
 
 def image_notes(use: ImageUse, seen: ImageFacts | None, words: Sequence[Word], *, gpus: int) -> Iterator[Note]:
-    """What to know before pressing return: paths that the image does not see, and what starting it costs."""
+    """Yield what to know before pressing return: paths that the image does not see, and what starting it costs."""
     if use.image is None:
         return
     seen = seen or ImageFacts()

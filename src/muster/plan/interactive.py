@@ -34,5 +34,5 @@ def for_a_shell(request: Request, site: Site, shell: str) -> Request:
 
 
 def _partition_beside(site: Site, qos: str) -> str | None:
-    """The partition that the site's own rules name together with this QOS: some sites want both."""
+    """Return the partition that the site's own rules name together with this QOS: some sites want both."""
     return next((rule.partition for rule in site.profile.queue_rules if rule.qos == qos), None)

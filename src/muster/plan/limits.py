@@ -53,7 +53,7 @@ def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[s
 
 
 def _gpu_type(header: Mapping[str, str | None]) -> str | None:
-    """The type in --gres=gpu:TYPE:N or --gpus-per-node=TYPE:N."""
+    """Return the type in --gres=gpu:TYPE:N or --gpus-per-node=TYPE:N."""
     for item in (header.get("gres") or "").split(","):
         name, *rest = item.split(":")
         if name == "gpu" and len(rest) == 2:

@@ -40,7 +40,7 @@ def make_mounts(
 
 
 def covered(path: str, mounts: Iterable[Mount]) -> bool:
-    """Whether the path of the host is seen in the image under the same name."""
+    """Return whether the path of the host is seen in the image under the same name."""
     return any(_lies_in(path, each.target) for each in mounts)
 
 

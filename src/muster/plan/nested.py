@@ -127,7 +127,7 @@ class Nested(msgspec.Struct, frozen=True):
 
 
 def nested_launcher(words: Sequence[str]) -> Nested | None:
-    """The launcher that these words start, directly or behind others; None: none."""
+    """Return the launcher that these words start, directly or behind others; None: none."""
     before, rest = unwrapped(words)
     if not rest:
         return None
@@ -146,7 +146,7 @@ def nested_launcher(words: Sequence[str]) -> Nested | None:
 
 
 def launcher_in_text(text: str) -> Nested | None:
-    """The launcher that a shell script starts; None where it looks at its rank and so knows of being started."""
+    """Return the launcher that a shell script starts; None where it looks at its rank and so knows of being started."""
     if _AWARE.search(text):
         return None
     return next(filter(None, map(nested_launcher, commands_of(text))), None)
@@ -174,7 +174,7 @@ def _behind_python(before: tuple[str, ...], words: tuple[str, ...], python: str)
 
 
 def refuse_launcher(nested: Nested, where: str = "the command") -> RequestError:
-    """The refusal, with the same start in our words and what they cannot say."""
+    """Return the refusal, with the same start in our words and what they cannot say."""
     own, command = _split(nested)
     words: list[str] = []
     rest: list[str] = []
@@ -205,7 +205,7 @@ def _sentence(nested: Nested, where: str) -> str:
 
 
 def _split(nested: Nested) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The launcher's own words, and the command that it would have run: from the first script or program."""
+    """Return the launcher's own words, and the command that it would have run: from the first script or program."""
     words = nested.words
     start = 1 if nested.name in _SECOND_WORDS else 0
     for index, word in enumerate(words[start:], start=start):
@@ -265,7 +265,7 @@ class _Sizes:
         self.in_all: str | None = None
 
     def take(self, name: str, value: str) -> bool:
-        """Whether this option was a size."""
+        """Return whether this option was a size."""
         if not value.isdigit():
             return False
         for field, names in (("nodes", _NODES), ("per_node", _PER_NODE), ("in_all", _IN_ALL)):
@@ -275,7 +275,7 @@ class _Sizes:
         return False
 
     def words(self) -> list[str]:
-        """The sizes in our options."""
+        """Return the sizes in our options."""
         nodes = int(self.nodes or 1)
         if self.per_node is None and self.in_all is not None and int(self.in_all) % nodes == 0:
             self.per_node = str(int(self.in_all) // nodes)

@@ -66,14 +66,14 @@ def _with_article(name: str) -> str:
 
 
 def venv_in_image(request: Request, facts: Facts) -> str | None:
-    """The folder of a virtual environment that the command is to have in its image; None: the image's own."""
+    """Return the folder of a virtual environment that the command is to have in its image; None: the image's own."""
     if not request.image or request.venv in {None, "none"}:
         return None
     return str(PurePosixPath(facts.working_directory) / (request.venv or ""))
 
 
 def environment_of(request: Request, facts: Facts) -> PythonEnvironment | None:
-    """The folder of the ranks' Python; None: an image, modules, or what the host has."""
+    """Return the folder of the ranks' Python; None: an image, modules, or what the host has."""
     if request.image:
         return None
     if request.conda:
@@ -90,7 +90,7 @@ NOT_THERE = "is it on a file system that the compute nodes see?"
 
 
 def activation(environment: PythonEnvironment | None) -> Iterator[Prelude]:
-    """The command of the script that makes it the ranks' own."""
+    """Yield the command of the script that makes it the ranks' own."""
     if environment is None:
         return
     name = _IN_WORDS[environment.kind]

@@ -37,7 +37,7 @@ def script_notes(
 
 
 def wants_mpi(script: ScriptFacts | None) -> bool:
-    """Whether the ranks are those of mpi4py or of Horovod."""
+    """Return whether the ranks are those of mpi4py or of Horovod."""
     return script is not None and (script.needs_mpi or _is_horovods(script))
 
 

@@ -43,7 +43,7 @@ def is_secret(name: str, value: str = "") -> bool:
 
 
 def _typed_secret(assignment: str) -> bool:
-    """What holds {job_id} or its like is made in the job, from nothing that anybody hides."""
+    """Return whether the value of KEY=VALUE must be hidden; a value with {job_id} is made in the job and hides nothing."""
     name, equals, value = assignment.partition("=")
     return bool(equals) and is_secret(name, value) and not isinstance(template(value), Template)
 
@@ -54,7 +54,7 @@ def shown(assignment: str) -> str:
 
 
 def without(typed: Iterable[str], assignments: Iterable[str]) -> tuple[str, ...]:
-    """The words that were typed, without the values of secrets among `assignments`."""
+    """Return the words that were typed, without the values of secrets among `assignments`."""
     secrets = [each for each in assignments if _typed_secret(each)]
     return tuple(_masked(word, secrets) for word in typed)
 
@@ -67,7 +67,7 @@ def _masked(word: str, secrets: Sequence[str]) -> str:
 
 
 def hide(variable: Variable) -> Variable:
-    """The variable, its value hidden if it looks like a secret."""
+    """Return the variable, its value hidden if it looks like a secret."""
     value = variable.value
     if type(value) is not str or not is_secret(variable.name, value):
         return variable
@@ -75,12 +75,12 @@ def hide(variable: Variable) -> Variable:
 
 
 def hidden_values(plan: Plan) -> dict[str, str]:
-    """The hidden values of a plan by name: for the act, which hands them to the job."""
+    """Return the hidden values of a plan by name: for the act, which hands them to the job."""
     return {each.name: each.value.text for each in plan.variables if isinstance(each.value, Hidden)}
 
 
 def hidden_names(plan: Plan) -> tuple[str, ...]:
-    """The variables whose values stand in no text."""
+    """Return the variables whose values stand in no text."""
     return tuple(hidden_values(plan))
 
 
@@ -93,7 +93,7 @@ def without_values(text: str, values: Iterable[str]) -> str:
 
 
 def carried(plan: Plan) -> dict[str, str]:
-    """The variables by which a script that starts now is given the hidden values."""
+    """Return the variables by which a script that starts now is given the hidden values."""
     return {f"{PASSED}{name}": value for name, value in hidden_values(plan).items()}
 
 

@@ -25,7 +25,7 @@ __all__ = ["node_kind", "node_shape", "reason_for", "say_trust", "site_notes", "
 
 
 def reason_for(site: Site, key: str, text: str, *, shown: str | None = None) -> Reason:
-    """The reason of a value that the profile gives: its own words first, with document and date.
+    """Return the reason of a value that the profile gives: its own words first, with document and date.
 
     `shown`: the key in a person's words, where `key` is the number of an entry.
     """
@@ -49,7 +49,7 @@ def node_kind(site: Site, request: Request) -> tuple[str | None, Node]:
 
 
 def node_shape(site: Site, request: Request) -> NodeShape:
-    """What one node has, for the arithmetic."""
+    """Return what one node has, for the arithmetic."""
     name, node = node_kind(site, request)
     if name is None:
         return NodeShape()
@@ -225,7 +225,7 @@ def _directives(site: Site, request: Request, job: Situation) -> Iterator[Direct
 
 
 def _memory(site: Site, job: Situation) -> Iterator[Directive]:
-    """What has to be asked for: a whole node's where all of it is the job's, else a share for each GPU."""
+    """Yield what has to be asked for: a whole node's where all of it is the job's, else a share for each GPU."""
     memory = site.profile.memory
     if memory.policy == "explicit" and job.whole_node and memory.mem:
         yield Directive("mem", memory.mem, reason_for(site, "memory.mem", "memory has to be asked for here"))
@@ -289,7 +289,7 @@ _PROXY_NAMES = frozenset({"http_proxy", "https_proxy", "ftp_proxy", "all_proxy",
 
 
 def site_notes(site: Site, request: Request, shape: Shape, job: Situation) -> Iterator[Note]:
-    """What the user should know of this site and this job before it is queued."""
+    """Yield what the user should know of this site and this job before it is queued."""
     yield from _trust(site)
     yield from _without_plugin(site, request, job)
     yield from _overruled(site, request, job)

@@ -28,7 +28,7 @@ _OPTIONS = ("stage_env", "stage", "stage_out")
 def make_staging(
     request: Request, site: Site, facts: Facts, shape: Shape, image: ImageUse, engine: Engine, directory: str
 ) -> Staging | None:
-    """What was asked for, or the reason why that cannot be."""
+    """Return what was asked for, or the reason why that cannot be."""
     if not any(getattr(request, name) for name in _OPTIONS) or engine is Engine.HERE:
         return None
     bind_variable = engine_named(image.engine).bind_variable
@@ -147,7 +147,7 @@ def _word(request: Request, seen: StagingFacts, image: ImageUse) -> str | None:
 
 
 def _folder(site: Site) -> tuple[Word, Reason]:
-    """The nodes' own disk, by the profile: one that outlives the job is better than one that ends with it."""
+    """Return the nodes' own disk, by the profile: one that outlives the job is better than one that ends with it."""
     own = [(name, each) for name, each in site.profile.filesystems.items() if each.scope in {"node", "job"}]
     for name, each in sorted(own, key=lambda item: (bool(item[1].counts_as_memory), item[1].scope != "node")):
         text = "the node's memory: staged copies count against it" if each.counts_as_memory else each.use
@@ -164,7 +164,7 @@ def _path(path: str) -> Word:
 
 
 def staging_notes(request: Request, engine: Engine, staging: Staging | None, facts: Facts) -> Iterator[Note]:
-    """What to know before pressing return."""
+    """Yield what to know before pressing return."""
     asked = next((name for name in _OPTIONS if getattr(request, name)), None)
     if asked and engine is Engine.HERE:
         yield Note(f"--{asked.replace('_', '-')}: without Slurm nothing is copied: all files are on this machine")

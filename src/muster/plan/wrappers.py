@@ -67,7 +67,7 @@ def unwrapped(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _start_of_command(words: Sequence[str]) -> int:
-    """Where the command of a wrapper begins; 0: this is not a wrapper."""
+    """Return where the command of a wrapper begins; 0: this is not a wrapper."""
     name = PurePosixPath(words[0]).name
     wrapper = _WRAPPERS.get(name)
     if wrapper is None:
@@ -96,7 +96,7 @@ def _start_of_command(words: Sequence[str]) -> int:
 
 
 def commands_in_shell(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The commands of `bash -c TEXT`."""
+    """Yield the commands of `bash -c TEXT`."""
     if not words or PurePosixPath(words[0]).name not in _SHELLS:
         return
     for index, word in enumerate(words[1:], start=1):
@@ -108,7 +108,7 @@ def commands_in_shell(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def commands_of(text: str) -> Iterator[tuple[str, ...]]:
-    """The simple commands of a shell text, as far as they can be seen without running it."""
+    """Yield the simple commands of a shell text, as far as they can be seen without running it."""
     until = ""
     for line in text.replace("\\\n", " ").splitlines():
         if until:

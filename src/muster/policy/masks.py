@@ -18,12 +18,12 @@ __all__ = ["Bound", "bind_ranks", "core_list", "gpu_cores", "mask_of", "spell_co
 
 
 def threads_counted(profile: Profile, node: Node) -> int:
-    """How many CPUs Slurm counts for one core there: hardware threads, or the core alone."""
+    """Return how many CPUs Slurm counts for one core there: hardware threads, or the core alone."""
     return (node.threads_per_core or 1) if profile.request.cpus == "threads" else 1
 
 
 def core_list(text: str) -> tuple[int, ...]:
-    """The cores of a list such as 0-5,48-53."""
+    """Return the cores of a list such as 0-5,48-53."""
     cores: list[int] = []
     for part in text.split(","):
         low, _, high = part.partition("-")
@@ -32,7 +32,7 @@ def core_list(text: str) -> tuple[int, ...]:
 
 
 def spell_cores(cores: Iterable[int]) -> str:
-    """The shortest list of these cores: 0-5,48."""
+    """Return the shortest list of these cores: 0-5,48."""
     runs: list[list[int]] = []
     for core in sorted(cores):
         if runs and core == runs[-1][1] + 1:
@@ -43,12 +43,12 @@ def spell_cores(cores: Iterable[int]) -> str:
 
 
 def mask_of(cores: Iterable[int]) -> str:
-    """The mask of these cores as srun reads it."""
+    """Return the mask of these cores as srun reads it."""
     return f"{sum(1 << core for core in set(cores)):#x}"
 
 
 def gpu_cores(node: Node, *, threads: int = 1) -> tuple[tuple[int, ...], ...] | None:
-    """The cores of each logical GPU, `threads` hardware threads of each; None where the tables are not known."""
+    """Return the cores of each logical GPU, `threads` hardware threads of each; None where the tables are not known."""
     if node.numa is None or node.gpu_numa is None or not node.gpus or node.cores is None:
         return None
     reserved = set(core_list(node.reserved_cores)) if node.reserved_cores else set()
@@ -85,7 +85,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 def bind_ranks(profile: Profile, node: Node, *, ranks: int, whole_node: bool) -> Bound:
-    """The srun flags that bind local rank i to the cores nearest to its GPU, or none and the reason for it."""
+    """Return the srun flags that bind local rank i to the cores nearest to its GPU, or none and the reason for it."""
     kind = profile.binding.kind
     if kind in {None, "none"}:
         return Bound((), "the site binds well enough by itself, or publishes no tables")

@@ -64,12 +64,12 @@ def kind_of_account(profile: Profile, account: str | None) -> str | None:
 
 
 def queue_of(profile: Profile, partition: str | None, qos: str | None) -> Queue | None:
-    """The narrower of what is known of this partition and this QOS; None where nothing is."""
+    """Return the narrower of what is known of this partition and this QOS; None where nothing is."""
     return profile.qos.get(qos or "") or profile.partitions.get(partition or "")
 
 
 def longest_s(queue: Queue, nodes: int) -> int | None:
-    """The longest walltime of a job of this size, in seconds; None: no limit is known."""
+    """Return the longest walltime of a job of this size, in seconds; None: no limit is known."""
     for step in queue.time_by_nodes:
         if nodes <= step.nodes_max:
             return parse_walltime_s(step.time_max)

@@ -60,7 +60,7 @@ def refusals(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def node_of(profile: Profile, ask: Ask) -> tuple[str, Node] | None:
-    """The kind of node that this job gets."""
+    """Return the kind of node that this job gets."""
     name = kind_of(profile, partition=ask.partition, qos=ask.qos, constraint=ask.constraint, account=ask.account)
     return None if name is None or name not in profile.nodes else (name, profile.nodes[name])
 

@@ -94,7 +94,7 @@ def _refuse_bad_address(address: str, one_node: bool) -> None:
 
 
 def published_port(environment: Mapping[str, str]) -> Optional[Tuple[int, str]]:
-    """The port that somebody chose for this start, and the variable that says so."""
+    """Return the port that somebody chose for this start, and the variable that says so."""
     reserved = environment.get("SLURM_STEP_RESV_PORTS", "").split(",")[0].split("-")[0]
     chosen = {
         contract.MASTER_PORT: environment.get(contract.MASTER_PORT, "").strip(),

@@ -7,7 +7,7 @@ __all__ = ["synchronised"]
 
 
 def synchronised(model: Any, group: Any, device: Any) -> Any:
-    """The model with every batch norm taking its statistics over the ranks of `group`."""
+    """Return the model with every batch norm taking its statistics over the ranks of `group`."""
     from torch.nn import SyncBatchNorm
 
     model = SyncBatchNorm.convert_sync_batchnorm(model, group)

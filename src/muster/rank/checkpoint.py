@@ -65,19 +65,19 @@ def _names(folder: str) -> List[str]:
 
 
 def _number(path: str) -> int:
-    """The last number in a name: its step."""
+    """Return the last number in a name: its step."""
     numbers = re.findall(r"[0-9]{1,15}", os.path.basename(path))
     return int(numbers[-1]) if numbers else -1
 
 
 def _has_signs(folder: str) -> bool:
-    """Whether a folder says itself that it is one checkpoint."""
+    """Return whether a folder says itself that it is one checkpoint."""
     signs = (".metadata", ".metadata.tmp", "trainer_state.json", "meta.pt")
     return any(name in signs or name.endswith((".distcp", ".index.json")) for name in _names(folder))
 
 
 def _is_checkpoint(folder: str) -> bool:
-    """Whether a folder among others is a checkpoint: by its own signs, or by what lies in it and its number."""
+    """Return whether a folder among others is a checkpoint: by its own signs, or by what lies in it and its number."""
     if not os.path.isdir(folder):
         return False
     if _has_signs(folder):
@@ -298,7 +298,7 @@ def _complete(found: Sequence[Found]) -> List[Found]:
 
 
 def _missing(wanted: Set[str], names: Set[str], *, any_counts: bool) -> List[str]:
-    """The files that should be there; shards that an index or the metadata lists have been looked at."""
+    """Return the files that should be there; shards that an index or the metadata lists have been looked at."""
     listed = any(name.endswith((".metadata", ".index.json")) for name in names)
     kinds = {re.sub("[0-9]+", "", name) for name in names}
     missing = sorted(name for name in wanted - names if not (listed and re.search(r"-of-|[.]distcp$", name)))

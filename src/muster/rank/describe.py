@@ -29,7 +29,7 @@ _LONGEST_VALUE = 120
 
 
 def variables_in_force(environment: Mapping[str, str]) -> Dict[str, str]:
-    """The variables that matter to a world, sorted; long values cut."""
+    """Return the variables that matter to a world, sorted; long values cut."""
     return {
         name: environment[name].replace("\n", "\\n")[:_LONGEST_VALUE]
         for name in sorted(environment)

@@ -41,7 +41,7 @@ class Backend(NamedTuple):
 
 
 def this_torch() -> Torch:
-    """The facts of the torch in this process. No GPU is initialised."""
+    """Return the facts of the torch in this process. No GPU is initialised."""
     import torch
 
     distributed = torch.distributed
@@ -58,7 +58,7 @@ def this_torch() -> Torch:
 
 
 def gpus_asked_for(environment: Mapping[str, str]) -> Tuple[Optional[bool], str]:
-    """Whether GPUs were asked for, and the evidence; None where nothing says so or not."""
+    """Return whether GPUs were asked for, and the evidence; None where nothing says so or not."""
     expected = environment.get(contract.EXPECTED_GPUS, "")
     if expected.isdigit():
         return int(expected) > 0, f"{contract.EXPECTED_GPUS}={expected}"
@@ -69,7 +69,7 @@ def gpus_asked_for(environment: Mapping[str, str]) -> Tuple[Optional[bool], str]
 
 
 def choose_backend(wanted: Optional[str], environment: Mapping[str, str], torch: Torch) -> Backend:
-    """The backend and the kind of device for what is wanted (None: the best there is).
+    """Return the backend and the kind of device for what is wanted (None: the best there is).
 
     Raises WireupError where GPUs were asked for and cannot be used: never gloo in silence.
     """
@@ -118,7 +118,7 @@ def _mend_none(torch: Torch) -> str:
 
 
 def gpu_index(local_rank: int, gpus: int, host: str) -> int:
-    """The index of this rank's GPU among those it sees: its own where all are visible, 0 where only one is."""
+    """Return the index of this rank's GPU among those it sees: its own where all are visible, 0 where only one is."""
     if gpus == 1:
         return 0
     if local_rank < gpus:
@@ -142,7 +142,7 @@ def refuse_shared(gpus: Sequence[Tuple[str, str]]) -> None:
 
 
 def eager_is_safe(version: str) -> bool:
-    """Whether `init_process_group(device_id=…)` works: there since 2.3, it hung after 2.6.0 and before 2.7.1.
+    """Return whether `init_process_group(device_id=…)` works: there since 2.3, it hung after 2.6.0 and before 2.7.1.
 
     (pytorch #153960)
     """

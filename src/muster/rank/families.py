@@ -158,7 +158,7 @@ FAMILIES: Tuple[Family, ...] = (
 
 
 def present(environment: Mapping[str, str]) -> Tuple[Family, ...]:
-    """The families that are there, highest first; of those that read the same rank variable only one."""
+    """Return the families that are there, highest first; of those that read the same rank variable only one."""
     found: Tuple[Family, ...] = ()
     for family in FAMILIES:
         read_already = any(family.rank == other.rank for other in found)
@@ -169,5 +169,5 @@ def present(environment: Mapping[str, str]) -> Tuple[Family, ...]:
 
 
 def family_named(name: str) -> Family:
-    """The row of that name; a wrong name is a KeyError."""
+    """Return the row of that name; a wrong name is a KeyError."""
     return {family.name: family for family in FAMILIES}[name]

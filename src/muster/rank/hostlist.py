@@ -77,12 +77,12 @@ def _plain(text: str) -> Optional[List[str]]:
 
 
 def count(text: str) -> int:
-    """How many names `expand` would give; nothing is expanded."""
+    """Return how many names `expand` would give; nothing is expanded."""
     return _count(list(_elements(text)), text)
 
 
 def first(text: str) -> str:
-    """The first name; what follows it is not read. An empty list is refused."""
+    """Return the first name; what follows it is not read. An empty list is refused."""
     for _, factors in _elements(text):
         lowest = (
             factor if isinstance(factor, str) else str(factor[0].low).zfill(factor[0].width) for factor in factors
@@ -92,7 +92,7 @@ def first(text: str) -> str:
 
 
 def compress(names: Iterable[str]) -> str:
-    """The list in Slurm's short form: `expand(compress(names)) == list(names)`."""
+    """Return the list in Slurm's short form: `expand(compress(names)) == list(names)`."""
     groups: List[_Group] = []
     for name in names:
         _refuse_unwritable(name)
@@ -112,7 +112,7 @@ class _Group:
         self.size = 1
 
     def take(self, stem: str, digits: str) -> bool:
-        """Whether the next name belongs here; if so it is in."""
+        """Return whether the next name belongs here; if so it is in."""
         last = self.ranges[-1]
         if stem != self.stem or not digits or not last[1] or self.size == _MOST_NAMES_IN_BRACKET:
             return False

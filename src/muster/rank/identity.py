@@ -164,7 +164,7 @@ def _numbers_agents(higher: _Claim, lower: _Claim, environment: Mapping[str, str
 
 
 def _is_of_another_host(environment: Mapping[str, str]) -> bool:
-    """Whether Open MPI's variables were made on another host than this step runs on."""
+    """Return whether Open MPI's variables were made on another host than this step runs on."""
     theirs, ours = environment.get("PMIX_HOSTNAME"), environment.get("SLURMD_NODENAME")
     return bool(theirs and ours) and str(theirs).split(".")[0] != str(ours).split(".")[0]
 
@@ -203,7 +203,7 @@ def _refuse_alone_in_a_job(environment: Mapping[str, str]) -> None:
 
 
 def _complete(chosen: _Claim, claims: List[_Claim], environment: Mapping[str, str]) -> Identity:
-    """The chosen family's values, and what the others that number the same ranks add to them."""
+    """Return the chosen family's values, and what the others that number the same ranks add to them."""
     values: Dict[str, int] = {}
     sources: Dict[str, str] = {}
     agreeing = [chosen] + [claim for claim in claims if claim is not chosen and _same_ranks(chosen, claim)]
@@ -231,7 +231,7 @@ def _refuse_outside(member: str, whole: str, values: Mapping[str, int], sources:
 
 
 def _hosts(agreeing: List[_Claim], environment: Mapping[str, str]) -> Tuple[Tuple[str, ...], str]:
-    """The hosts with rank 0's first, and where they come from."""
+    """Return the hosts with rank 0's first, and where they come from."""
     if environment.get(contract.NODES):
         return tuple(environment[contract.NODES].split()), contract.NODES
     variables = [name for claim in agreeing for name in claim.family.hosts]

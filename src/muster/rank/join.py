@@ -115,7 +115,7 @@ def leave(joined: Joined) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """What a failure is called where one line must do."""
+    """Return what a failure is called where one line must do."""
     return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
@@ -135,7 +135,7 @@ def abort(joined: Joined, reason: str) -> None:
 def _meet(
     store: Store, identity: Identity, instances: int, wait_s: float
 ) -> Tuple[Tuple[Seat, ...], Tuple[Seat, ...], int]:
-    """The seats of all ranks, those of this rank's world, and its number. Fails on every rank alike."""
+    """Return the seats of all ranks, those of this rank's world, and its number. Fails on every rank alike."""
     pid = os.getpid()
     place = Place(socket.gethostname(), pid, started_at(pid), identity.node_rank, identity.local_rank)
     try:
@@ -234,7 +234,7 @@ def _join_by_torchs_mpi(method: Method, chosen: Backend) -> Joined:
 
 
 def _usable_torch() -> Torch:
-    """The facts of a torch that is there, new enough, and in no process group yet."""
+    """Return the facts of a torch that is there, new enough, and in no process group yet."""
     try:
         import torch.distributed as dist
     except ImportError:

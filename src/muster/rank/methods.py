@@ -39,7 +39,7 @@ METHODS = (
 
 
 def method_named(name: str, environment: Mapping[str, str]) -> Method:
-    """The row of that name; `auto` gives way to the one that `muster run --wireup` or the site has chosen."""
+    """Return the row of that name; `auto` gives way to the one that `muster run --wireup` or the site has chosen."""
     asked = environment.get(contract.METHOD, "") if name == "auto" else name
     source = contract.METHOD if name == "auto" else "muster.world(method=…)"
     for method in METHODS:

@@ -17,7 +17,7 @@ __all__ = ["prefixed", "rendezvous"]
 def rendezvous(
     environment: Mapping[str, str], identity: Identity, method: Method
 ) -> Tuple[str, Callable[[float], Store]]:
-    """The numeric address of rank 0 ('' where none is needed), and how to open a store there."""
+    """Return the numeric address of rank 0 ('' where none is needed), and how to open a store there."""
     if identity.size == 1:
         return "", _in_this_process
     if method.meets == "file":

@@ -65,7 +65,7 @@ def _local_ranks(members: Sequence[int], places: Sequence[Place], host: str) -> 
 
 
 def split(everyone: Sequence[Seat], rank: int, instances: int) -> Tuple[Tuple[Seat, ...], int]:
-    """The seats of this rank's world and its number, when the ranks make `instances` worlds of the same size.
+    """Return the seats of this rank's world and its number, when the ranks make `instances` worlds of the same size.
 
     Nodes and local ranks are counted again; which device a rank has was settled by its seat among all.
     """
@@ -93,7 +93,7 @@ def split(everyone: Sequence[Seat], rank: int, instances: int) -> Tuple[Tuple[Se
 
 
 def absent(missing: Sequence[int], places: Sequence[Optional[Place]], identity: Identity) -> str:
-    """The missing ranks in words, each with the host where it should be: 'rank 5 (n3)'."""
+    """Return the missing ranks in words, each with the host where it should be: 'rank 5 (n3)'."""
     hosts = _expected_hosts(places, identity)
     named = [f"{rank} ({hosts[rank]})" if hosts[rank] else str(rank) for rank in missing[:8]]
     more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
@@ -101,7 +101,7 @@ def absent(missing: Sequence[int], places: Sequence[Optional[Place]], identity: 
 
 
 def _expected_hosts(places: Sequence[Optional[Place]], identity: Identity) -> List[str]:
-    """Where each rank should be: where it is; else, for ranks placed in blocks, where its block is; else ''."""
+    """Return where each rank should be: where it is; else, for ranks placed in blocks, where its block is; else ''."""
     hosts = [place.host if place else "" for place in places]
     by_block = _blocks(len(places), identity)
     agreed = all(not here or _short(here) == _short(block) for here, block in zip(hosts, by_block))

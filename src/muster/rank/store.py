@@ -47,7 +47,7 @@ _LINGER_S = 5.0
 
 
 def numeric(host: str, port: int) -> str:
-    """The host's address in numbers, IPv4 before IPv6. Raise WireupError for an unknown name."""
+    """Return the host's address in numbers, IPv4 before IPv6. Raise WireupError for an unknown name."""
     try:  # as bytes: a text would load Python's tables for international names, 3 ms in each rank
         found = socket.getaddrinfo(host.encode("ascii" if host.isascii() else "idna"), port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -76,7 +76,7 @@ def files_only() -> Iterator[None]:
 
 
 def _hosts_services(path: str = "/etc/nsswitch.conf") -> str:
-    """What this system's `hosts:` line says; glibc's default where there is none."""
+    """Return what this system's `hosts:` line says; glibc's default where there is none."""
     try:
         lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -186,7 +186,7 @@ def _family(address: str) -> int:
 
 
 def exchange(store: Store, name: str, mine: Any, *, rank: int, size: int, deadline: float) -> List[Any]:
-    """What each rank has put under `name` (anything JSON can hold), in rank order, on every rank.
+    """Return what each rank has put under `name` (anything JSON can hold), in rank order, on every rank.
 
     Rank 0 collects and publishes once, so each rank asks once. Raises MissingRanks, on every rank, when some do not
     come in time.

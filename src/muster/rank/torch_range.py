@@ -30,7 +30,7 @@ def refuse_old_torch(version: Optional[str] = None) -> None:
 
 
 def torch_here() -> Optional[str]:
-    """The version of the torch in this process, or of the one that `import torch` would load."""
+    """Return the version of the torch in this process, or of the one that `import torch` would load."""
     loaded = sys.modules.get("torch")
     if loaded is not None:
         return str(getattr(loaded, "__version__", "")) or None

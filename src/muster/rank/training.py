@@ -45,7 +45,7 @@ def ddp(world: "World", model: Any, batchnorm_group: Optional[int], stride: int,
 
 
 def _unshared_buffers(wrapper: Any) -> Dict[str, bool]:
-    """The option that keeps rank 0's running statistics from being copied over those of the other groups."""
+    """Return the option that keeps rank 0's running statistics from being copied over those of the other groups."""
     from inspect import signature
 
     names = ("forward_sync_buffers", "broadcast_buffers")  # torch 2.13 has both and warns of the second
@@ -137,7 +137,7 @@ def loader(world: "World", dataset: Any, batch_size: int, train: bool, **options
 
 
 def workers(local_size: int) -> int:
-    """How many data loading processes suit this rank: its own cores but one."""
+    """Return how many data loading processes suit this rank: its own cores but one."""
     mine = len(os.sched_getaffinity(0))
     if mine == os.cpu_count():  # not bound: the ranks of this host share all cores
         mine //= local_size
@@ -145,7 +145,7 @@ def workers(local_size: int) -> int:
 
 
 def start_method(environment: Any, devices: str = "/dev") -> Optional[str]:
-    """How data loading processes must be started here; None: as Python does.
+    """Return how data loading processes must be started here; None: as Python does.
 
     A process that has opened Slingshot's cxi device must not be forked: the child crashes in libfabric
     (pytorch #119845).

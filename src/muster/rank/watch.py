@@ -113,7 +113,7 @@ class Watch:
 
 
 def _neighbour(seats: Sequence[Seat], rank: int) -> Optional[Seat]:
-    """The next rank of this host, around the ring, if its process can be seen from here."""
+    """Return the next rank of this host, around the ring, if its process can be seen from here."""
     here = socket.gethostname()
     ring = [seat for seat in seats if seat.host == here]
     if len(ring) < 2:

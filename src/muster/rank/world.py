@@ -112,7 +112,7 @@ class World:
         dist.barrier(**({} if self.device.type == "cpu" else {"device_ids": [self.device.index]}))
 
     def group(self, size: int, stride: int = 1) -> Any:
-        """The process group of `size` ranks that this rank belongs to; every rank must ask for it.
+        """Return the process group of `size` ranks that this rank belongs to; every rank must ask for it.
 
         Ranks `stride` apart form a group: with stride 1 neighbours, with stride `local_size` one of each node. The
         groups of all ranks have the same shape, so `size` × `stride` must divide the world.
@@ -189,7 +189,7 @@ class World:
     # --- training ---------------------------------------------------------------------------------------------------
 
     def ddp(self, model: Any, batchnorm_group: Optional[int] = None, stride: int = 1, **options: Any) -> Any:
-        """The model in DistributedDataParallel. It must lie on `world.device`.
+        """Return the model in DistributedDataParallel. It must lie on `world.device`.
 
         batchnorm_group: batch norm takes its statistics over groups of so many ranks, `stride` apart, and buffers are
         then no longer copied from rank 0 at each step. `options` go to DistributedDataParallel, and win.

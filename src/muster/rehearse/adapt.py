@@ -29,7 +29,7 @@ class Rehearsed(msgspec.Struct, frozen=True):
 
 
 def for_lab(plan: Plan, profile: Profile, has: HasProgram, there: HasPath) -> Rehearsed:
-    """The plan with everything that this machine can do, and a sentence for each thing that it cannot."""
+    """Return the plan with everything that this machine can do, and a sentence for each thing that it cannot."""
     taken: list[str] = []
     launcher = launcher_named(plan.launcher)
     if launcher.stand_in and not has(launcher.name):
@@ -96,7 +96,7 @@ def with_command(plan: Plan, command: Sequence[str]) -> Plan:
 
 
 def few_ranks(plan: Plan, most: int) -> Plan:
-    """The command itself, with at most `most` ranks and without GPUs, over the allocation of the whole job."""
+    """Return the command itself, with at most `most` ranks and without GPUs, over the allocation of the whole job."""
     nodes = min(plan.shape.nodes, most)
     per_node = min(plan.shape.ntasks_per_node, max(1, most // nodes))
     flags = [flag for flag in plan.step_flags if not str(flag.word).startswith(("--cpu-bind=", "--gpu-bind="))]
@@ -113,7 +113,7 @@ def few_ranks(plan: Plan, most: int) -> Plan:
 
 
 def not_shown(plan: Plan, profile: Profile) -> Iterator[str]:
-    """What no lab can show of this job."""
+    """Yield what no lab can show of this job."""
     fabric = profile.fabric.title or profile.fabric.kind
     if plan.shape.nodes > 1:
         yield (

@@ -44,7 +44,7 @@ class Stage(msgspec.Struct, frozen=True):
     environment: Mapping[str, str]
 
     def accepts(self, script: str) -> Result:
-        """What the lab's sbatch says to the script of an ordinary user: root is bound by no rule."""
+        """Return what the lab's sbatch says to the script of an ordinary user: root is bound by no rule."""
         words = self._inside(*ask_whether_taken().argv, user=_ORDINARY_USER)
         return run(words, env=self.environment, cwd="/", stdin=script, timeout_s=60)
 
@@ -60,7 +60,7 @@ class Stage(msgspec.Struct, frozen=True):
         return _status(process)
 
     def written(self) -> list[Written]:
-        """What the job has written in the view of this machine's files, by path."""
+        """Return what the job has written in the view of this machine's files, by path."""
         return [Written(str(each["path"]), each["size"]) for each in labs.written(self.name, self.environment)]
 
     def _job(self, plan: Plan, whole: Plan) -> list[str]:

@@ -23,7 +23,7 @@ class Point(msgspec.Struct, frozen=True):
 
 
 def judge(plan: Plan, seen: Sequence[Seen]) -> list[Point]:
-    """The points of a probe's run, in the order in which a job would break over them."""
+    """Return the points of a probe's run, in the order in which a job would break over them."""
     if not seen:
         return [Point(ok=False, text="no rank came as far as the command", hint="the lines above say where it ended")]
     return [point for look in _LOOKS for point in look(plan, seen)]
@@ -49,7 +49,7 @@ def _room(prelude: Prelude) -> str:
 
 
 def judge_exit(status: int) -> Point:
-    """Whether the status of the one rank that failed came out at the end."""
+    """Return whether the status of the one rank that failed came out at the end."""
     if status == FAILED_WITH:
         return Point(ok=True, text=f"one rank that ends with status {status} ends the job, with that status")
     text = f"one rank ended with status {FAILED_WITH}, and the job with {status}"

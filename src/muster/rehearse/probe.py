@@ -81,7 +81,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def probe(command: Sequence[str], *, names: Sequence[str], files: Sequence[str]) -> tuple[str, ...]:
-    """The words that stand in the place of `command` and tell of it."""
+    """Return the words that stand in the place of `command` and tell of it."""
     text = _TEXT.format(
         mark=_MARK,
         names=" ".join(dict.fromkeys((*_ALWAYS, *names))),
@@ -91,12 +91,12 @@ def probe(command: Sequence[str], *, names: Sequence[str], files: Sequence[str])
 
 
 def failing_probe(last_rank: int) -> tuple[str, ...]:
-    """The words under which one rank fails while the others wait: the job has to end with that rank's status."""
+    """Return the words under which one rank fails while the others wait: the job has to end with that rank's status."""
     return ("sh", "-c", f'[ "$RANK" != {last_rank} ] || exit {FAILED_WITH}; sleep 600')
 
 
 def parse(output: str) -> tuple[Seen, ...]:
-    """What the ranks told, in the order of their ranks; other lines are not theirs."""
+    """Return what the ranks told, in the order of their ranks; other lines are not theirs."""
     told: dict[str, list[str]] = {}
     for line in output.split("\n"):
         _, mark, rest = line.partition(_MARK + _BETWEEN)

@@ -22,7 +22,7 @@ class Insists(msgspec.Struct, frozen=True):
 
 
 def insists(source: str) -> tuple[Insists, ...]:
-    """The lines, in order; none where the text is not Python."""
+    """Return the lines, in order; none where the text is not Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -45,7 +45,7 @@ def _unasked(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
 
 
 def _asks(test: ast.expr) -> bool:
-    """Whether a condition is about GPUs or backends being there."""
+    """Return whether a condition is about GPUs or backends being there."""
     names = {each.attr for each in ast.walk(test) if isinstance(each, ast.Attribute)}
     return bool(names & {"is_available", "device_count", "is_nccl_available"})
 
@@ -65,7 +65,7 @@ def _needs(call: ast.Call) -> str | None:
 
 
 def _text(node: ast.expr) -> str:
-    """The beginning of a string, also of one with gaps."""
+    """Return the beginning of a string, also of one with gaps."""
     if isinstance(node, ast.JoinedStr) and node.values:
         node = node.values[0]
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

@@ -128,7 +128,7 @@ def _staging(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
 
 
 def plan_as_text(plan: Plan) -> str:
-    """What `plan --as why` prints."""
+    """Return what `plan --as why` prints."""
     lines = [f"{shlex.join(plan.typed)}", ""]
     section = ""
     for name, text, reason in explain(plan):
@@ -145,7 +145,7 @@ def plan_as_text(plan: Plan) -> str:
 
 
 def plan_as_json(plan: Plan) -> str:
-    """What `plan --as json` prints and the run directory keeps."""
+    """Return what `plan --as json` prints and the run directory keeps."""
     text = json.dumps({"schema": 1, **_value(plan)}, indent=2, ensure_ascii=False) + "\n"
     return text.encode(errors="backslashreplace").decode()  # a byte that is not UTF-8 is \\udcXX in JSON, and valid
 

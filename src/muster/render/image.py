@@ -17,12 +17,12 @@ __all__ = ["definition_lines", "prologue_end", "step_words", "with_step_flags"]
 
 
 def with_step_flags(plan: Plan) -> Plan:
-    """The plan, its step's flags with those of the image."""
+    """Return the plan, its step's flags with those of the image."""
     return replace(plan, step_flags=(*plan.step_flags, *engine_named(plan.image.engine).step_flags(plan)))
 
 
 def step_words(plan: Plan) -> tuple[Word, ...]:
-    """The line that starts the ranks, in their image."""
+    """Return the line that starts the ranks, in their image."""
 
     def wrap(command: Sequence[Word]) -> tuple[Word, ...]:
         return engine_named(plan.image.engine).wrap(plan, command)
@@ -41,7 +41,7 @@ def prologue_end(plan: Plan) -> str:
 
 
 def definition_lines(plan: Plan) -> Iterator[str]:
-    """What an engine that lives in the step's flags finds in the run directory, and the directory itself."""
+    """Yield what an engine that lives in the step's flags finds in the run directory, and the directory itself."""
     engine = engine_named(plan.image.engine)
     if not engine.in_step:
         return

@@ -261,7 +261,7 @@ def may_run_again(plan: Plan) -> bool:
 
 
 def _begin(plan: Plan) -> Iterator[str]:
-    """Where the job lives and how large it is; and what holds for that size only."""
+    """Return where the job lives and how large it is; and what holds for that size only."""
     shape = plan.shape
     asked = plan.within or plan.engine is Engine.HERE
     place = SNAPSHOT_HERE if plan.snapshot else plan.working_directory

@@ -31,13 +31,13 @@ STAGE_VARIABLES = (
 
 
 def stage_texts() -> Iterator[str]:
-    """What runs on every node beside the ranks, and what the script does with it."""
+    """Yield what runs on every node beside the ranks, and what the script does with it."""
     yield "# What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python."
     yield node_text()
 
 
 def node_text() -> str:
-    """The helper's text, as the script keeps it."""
+    """Return the helper's text, as the script keeps it."""
     return f"muster_stage_node=$(\n    cat <<'MUSTER_TEXT'\n{part('stage_node')}MUSTER_TEXT\n)\n"
 
 

@@ -93,7 +93,7 @@ def _future(source: Source, path: Path, tomorrow: dt.date) -> Iterator[Broken]:
 
 
 def _trust(profile: Profile, merged: Merged, layers: Sequence[Layer]) -> Iterator[Broken]:
-    """What a profile says of its own trust is what its sources allow."""
+    """Yield where a profile claims another trust than its sources allow."""
     if profile.complete and profile.trust != "own":
         hint = 'trust = "own", where every fact rests on documents of the site of the last 18 months'
         yield Broken(("complete",), "complete = true needs the site's own recent documents", hint)
@@ -214,7 +214,7 @@ _ANY_OF = frozenset({"launchers", "stacks", "gpu_kinds"})
 
 
 def _covers(earlier: QueueRule, later: QueueRule) -> bool:
-    """Whether every job of the later rule is one of the earlier rule."""
+    """Return whether every job of the later rule is one of the earlier rule."""
     return all(_as_wide(field.name, earlier.when, later.when) for field in fields(When))
 
 

@@ -52,7 +52,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def document(path: Path) -> Document:
-    """The document of a file."""
+    """Return the document of a file."""
     try:
         return msgspec.convert(parse_toml(read_text(path), str(path)), Document)
     except msgspec.ValidationError as error:

@@ -39,13 +39,13 @@ class SearchPath(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, facts: Facts) -> SearchPath:
-        """The one that holds for whoever typed the command."""
+        """Return the one that holds for whoever typed the command."""
         config = facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config"
         project = nearest("muster-site.toml", Path(facts.working_directory), Path(facts.home))
         return cls(user=Path(config) / "muster", project=project, trust=Trust.of(facts.environment))
 
     def trusts(self, path: Path) -> bool:
-        """Whether a file that is there may decide what runs: what Muster brings may, whoever installed it."""
+        """Return whether a file that is there may decide what runs: what Muster brings may, whoever installed it."""
         return path.parent == self.bundled or self.trust.refusal(path) is None
 
     def files(self) -> Iterator[Path]:
@@ -115,7 +115,7 @@ def heads(search: SearchPath | None = None) -> list[Head]:
 
 
 def heads_in(folder: Path, layer: str, search: SearchPath | None = None) -> Iterator[Head]:
-    """Those of the profiles in one folder, of which nobody else could have written one."""
+    """Yield those of the profiles in one folder, of which nobody else could have written one."""
     for path in sorted(folder.glob("*.toml")) if folder.is_dir() else ():
         if search and not search.trusts(path):
             continue
@@ -152,7 +152,7 @@ def _head_of(path: Path) -> dict[str, Any]:
 
 
 def evidence_from(facts: Facts, found: Sequence[Head]) -> Evidence:
-    """What this host shows: variables, names, and those of the profiles' telling files that are here."""
+    """Return what this host shows: variables, names, and those of the profiles' telling files that are here."""
     wanted = {str(path) for head in found for path in head.detect.get("files", ())}
     return Evidence(
         cluster_name=facts.cluster_name or facts.environment.get("SLURM_CLUSTER_NAME"),

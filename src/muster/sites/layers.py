@@ -68,7 +68,7 @@ class Merged(msgspec.Struct, frozen=True):
     origins: dict[Path, tuple[int, Path]]
 
     def origin(self, path: Path) -> tuple[int, Path] | None:
-        """The strongest layer that says something at or below this path, else around it."""
+        """Return the strongest layer that says something at or below this path, else around it."""
         below = [where for leaf, where in self.origins.items() if leaf[: len(path)] == path]
         if below:
             return max(below, key=lambda where: where[0])

@@ -66,7 +66,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         return {tuple(key.split(".")): Fact(source=fact) if isinstance(fact, str) else fact for key, fact in facts}
 
     def get(self, key: str) -> Any:
-        """The value of a dotted key, as TOML gave it; None where no layer sets it."""
+        """Return the value of a dotted key, as TOML gave it; None where no layer sets it."""
         value: Any = self.merged.table
         for part in self._path(key):
             try:
@@ -76,7 +76,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         return value
 
     def origin(self, key: str) -> Origin:
-        """Where a dotted key came from: `memory.mem`, `partitions.small.time_max`, `environment.NCCL_NET`."""
+        """Return where a dotted key came from: `memory.mem`, `partitions.small.time_max`, `environment.NCCL_NET`."""
         return self.origin_at(self._path(key))
 
     def origin_at(self, path: Path) -> Origin:
@@ -96,7 +96,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         )
 
     def _path(self, key: str) -> Path:
-        """The path of a dotted key; an entry of a list is named by its name, id, path, flag or number."""
+        """Return the path of a dotted key; an entry of a list is named by its name, id, path, flag or number."""
         path: tuple[str | int, ...] = ()
         value: Any = self.merged.table
         words = key.split(".")
@@ -110,7 +110,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         return path
 
     def _fact(self, path: Path, kind: str) -> Fact | None:
-        """The closest fact of the same kind of layer: a bundled document does not speak of what a user wrote."""
+        """Return the closest fact of the same kind of layer: a bundled document does not speak of what a user wrote."""
         words = tuple(str(part) for part in path if not isinstance(part, int))
         for length in range(len(words), 0, -1):
             fact = self._facts.get(words[:length])
@@ -123,7 +123,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         return self._own(path, "source")
 
     def _own(self, path: Path, field: str) -> str | None:
-        """What the innermost entry on the way to this key says of its own source or reason."""
+        """Return what the innermost entry on the way to this key says of its own source or reason."""
         value: Any = self.merged.table
         found = None
         for part in path:
@@ -137,7 +137,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
 
 
 def _step(value: Any, words: Sequence[str]) -> tuple[str | int, int]:
-    """The next step into `value`, and how many words name it: a name may itself hold dots."""
+    """Return the next step into `value`, and how many words name it: a name may itself hold dots."""
     for taken in range(1, len(words) + 1):
         name = ".".join(words[:taken])
         if isinstance(value, dict) and name in value:
@@ -150,7 +150,7 @@ def _step(value: Any, words: Sequence[str]) -> tuple[str | int, int]:
 
 
 def _numbered(entries: Sequence[Any], name: str) -> int | None:
-    """The number of the entry of this name."""
+    """Return the number of the entry of this name."""
     for number, entry in enumerate(entries):
         if isinstance(entry, dict) and name in {entry.get(field) for field in ("name", "id", "path", "flag")}:
             return number
@@ -161,7 +161,7 @@ def _numbered(entries: Sequence[Any], name: str) -> int | None:
 
 
 def load(name: str, search: SearchPath | None = None, overrides: Mapping[str, Any] | None = None) -> Site:
-    """The site of this name, or of this TOML file, with every layer that holds for it."""
+    """Return the site of this name, or of this TOML file, with every layer that holds for it."""
     where = search or SearchPath()
     layers = [*_base_layers(name, where, ()), *_overlay_layers(name, where)]
     if overrides:
@@ -183,7 +183,7 @@ def _profile_of(merged: Merged, layers: Sequence[Layer]) -> Profile:
 
 
 def _base_layers(name: str, search: SearchPath, chain: tuple[tuple[str, Layer], ...]) -> list[Layer]:
-    """The profile of this name from every folder that has one, after the one that it extends.
+    """Return the profile of this name from every folder that has one, after the one that it extends.
 
     `chain`: the profiles that led here, each with the layer that extends the next.
     """
@@ -217,7 +217,7 @@ def _files_of(name: str, search: SearchPath) -> list[tuple[str, FilePath]]:
 
 
 def _overlay_layers(name: str, search: SearchPath) -> Iterator[Layer]:
-    """The layers over a site; one that names a site holds there only."""
+    """Yield the layers over a site; one that names a site holds there only."""
     for kind, path in search.overlays():
         if path.exists() and search.trusts(path):
             layer = _layer(kind, path)
@@ -263,7 +263,7 @@ def _typed(text: str) -> Any:
 
 
 def choose_site(name: str | None, facts: Facts, overrides: Mapping[str, Any] | None = None) -> Site:
-    """The site that was asked for, else the one that the evidence shows, else `generic`, said aloud."""
+    """Return the site that was asked for, else the one that the evidence shows, else `generic`, said aloud."""
     search = SearchPath.of(facts)
     if name is not None:
         return load(name, search, overrides)

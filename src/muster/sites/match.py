@@ -68,7 +68,7 @@ def decide(
 
 
 def signs(evidence: Evidence, detect: Mapping[str, Any]) -> Iterator[str]:
-    """The certain signs of a profile that are there, in words."""
+    """Yield the certain signs of a profile that are there, in words."""
     names = detect.get("cluster_names", ())
     if evidence.cluster_name and names and evidence.cluster_name not in names:
         return  # the cluster says who it is, and it is another
@@ -87,7 +87,7 @@ def signs(evidence: Evidence, detect: Mapping[str, Any]) -> Iterator[str]:
 
 
 def weak_signs(evidence: Evidence, detect: Mapping[str, Any]) -> Iterator[str]:
-    """The signs that fit, and would fit elsewhere too."""
+    """Yield the signs that fit, and would fit elsewhere too."""
     for pattern in detect.get("nodes", ()):
         if re.fullmatch(pattern, evidence.hostname):
             yield f"the node is called {evidence.hostname}"

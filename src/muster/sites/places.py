@@ -17,7 +17,7 @@ _TOKEN = re.compile(r'''"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    """The line, from 1, of every table and of every key that stands on a line of its own."""
+    """Return the line, from 1, of every table and of every key that stands on a line of its own."""
     found: dict[Path, int] = {}
     counts: dict[Path, int] = {}
     prefix: Path = ()
@@ -39,7 +39,7 @@ def lines_of(text: str) -> dict[Path, int]:
 
 
 def _header_path(brackets: str, parts: Path, counts: dict[Path, int]) -> Path:
-    """The path of a table, with the number of its element where a part is an array of tables."""
+    """Return the path of a table, with the number of its element where a part is an array of tables."""
     path: Path = ()
     for position, part in enumerate(parts):
         path = (*path, part)
@@ -79,7 +79,7 @@ def _after(line: str, depth: int, quotes: str) -> tuple[int, str]:
 
 
 def line_of(lines: Mapping[Path, int], path: Path) -> int | None:
-    """The line of this key, else the first one below it, else of the nearest table or key around it."""
+    """Return the line of this key, else the first one below it, else of the nearest table or key around it."""
     if path in lines:
         return lines[path]
     below = [number for other, number in lines.items() if other[: len(path)] == path]
@@ -92,7 +92,7 @@ def line_of(lines: Mapping[Path, int], path: Path) -> int | None:
 
 
 def spell(path: Path) -> str:
-    """The path as a person writes it: environment[3].value."""
+    """Return the path as a person writes it: environment[3].value."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)

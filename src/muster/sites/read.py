@@ -33,7 +33,7 @@ class Broken(NamedTuple):
 
 
 def to_profile(table: Mapping[str, Any]) -> Profile | Broken:
-    """The typed value of these tables, or the one place where they do not fit the schema."""
+    """Return the typed value of these tables, or the one place where they do not fit the schema."""
     try:
         return msgspec.convert(table, Profile)
     except msgspec.ValidationError as error:
@@ -41,12 +41,12 @@ def to_profile(table: Mapping[str, Any]) -> Profile | Broken:
 
 
 def struct_keys(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    """The keys of a part of the schema."""
+    """Return the keys of a part of the schema."""
     return kind.__struct_encode_fields__
 
 
 def _narrow(value: Any, kind: Any, path: Path) -> Broken | None:
-    """The deepest key that does not fit; None if `value` fits `kind`."""
+    """Return the deepest key that does not fit; None if `value` fits `kind`."""
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -71,7 +71,7 @@ def _children(value: Any, kind: Any) -> Iterator[tuple[Any, Any, str | int]]:
 
 
 def _options(kind: Any) -> tuple[Any, ...]:
-    """The alternatives of a union, None left out; an annotated type stays as it is."""
+    """Return the alternatives of a union, None left out; an annotated type stays as it is."""
     if get_origin(kind) in {Union, UnionType}:
         return tuple(each for each in get_args(kind) if each is not NoneType)
     return (kind,)
@@ -104,7 +104,7 @@ def _misfit(value: Any, kind: Any, path: Path, said: str) -> Broken:
 
 
 def _words(kind: Any) -> str:
-    """What a type wants, in words."""
+    """Return what a type wants, in words."""
     origin = get_origin(kind)
     for each in getattr(kind, "__metadata__", ()):
         if isinstance(each, msgspec.Meta) and each.description:

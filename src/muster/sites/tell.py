@@ -50,7 +50,7 @@ def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def _spell(path: Path, table: Mapping[str, Any]) -> str:
-    """The path as `site.origin` reads it; an entry is called by its name where that is enough."""
+    """Return the path as `site.origin` reads it; an entry is called by its name where that is enough."""
     words: list[str] = []
     value: Any = table
     for part in path:
@@ -76,13 +76,13 @@ def _words(value: Any) -> str:
 
 
 def third_party_keys(site: Site) -> list[str]:
-    """The keys that only a third party vouches for; an entry of a table is named once, not value by value."""
+    """Return the keys that only a third party vouches for; an entry of a table is named once, not value by value."""
     found = [line.key for line in lines(site) if line.origin.trust == "T"]
     return list(dict.fromkeys(".".join(key.split(".")[:2]) for key in found))
 
 
 def as_json(site: Site) -> dict[str, Any]:
-    """The whole site for a program: the profile as it holds here, and the origin of each of its values."""
+    """Return the whole site for a program: the profile as it holds here, and the origin of each of its values."""
     return {
         "site": site.name,
         "layers": [{"layer": layer.kind, "file": layer.file} for layer in site.layers],

@@ -20,7 +20,7 @@ _MAX_BYTES = 1_000_000
 
 
 def read_text(path: Path) -> str:
-    """The text of a profile file."""
+    """Return the text of a profile file."""
     where = str(path)
     try:
         with path.open("rb") as stream:
@@ -42,7 +42,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_toml(text: str, file: str) -> dict[str, Any]:
-    """The tables of a TOML text."""
+    """Return the tables of a TOML text."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

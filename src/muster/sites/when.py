@@ -38,7 +38,7 @@ class Situation(msgspec.Struct, frozen=True):
 
 
 def holds(when: When | None, job: Situation) -> bool:
-    """Whether every condition that is given holds."""
+    """Return whether every condition that is given holds."""
     if when is None:
         return True
     checks: Iterable[tuple[object, bool]] = (
@@ -67,7 +67,7 @@ def applies(entry: Variable | Command | Bind, job: Situation) -> bool:
 
 
 def workloads_of(profile: Profile) -> tuple[str, ...]:
-    """The names under which the profile offers something that only some programs need."""
+    """Return the names under which the profile offers something that only some programs need."""
     return tuple(dict.fromkeys(_workloads(profile)))
 
 
@@ -91,7 +91,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def say_when(when: When | None) -> str:
-    """The condition in words; empty if there is none."""
+    """Return the condition in words; empty if there is none."""
     if when is None:
         return ""
     said = (

@@ -12,7 +12,7 @@ _MAGIC = re.compile(r"[*?[]")
 
 
 def glob_of(pattern: str, known: Mapping[str, str]) -> str:
-    """The files that `pattern` stands for, as a glob: `known` letters are filled in, the others become "*".
+    """Return the files that `pattern` stands for, as a glob: `known` letters are filled in, the others become "*".
 
     %5j is the job id on five digits. A name that holds a backslash is taken as it is, as sbatch does.
     """

@@ -86,7 +86,7 @@ def _gpus(gres: str) -> int:
 
 
 def find_misfit(wanted: Wanted, nodes: Iterable[NodeLine]) -> Misfit | None:
-    """The first number that no node has, or the nodes that are down; None where nothing of this is seen."""
+    """Return the first number that no node has, or the nodes that are down; None where nothing of this is seen."""
     here = [node for node in nodes if (node.partition in wanted.partitions if wanted.partitions else node.is_default)]
     if not here:
         return None

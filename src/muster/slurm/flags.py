@@ -80,7 +80,7 @@ _FLAGS = frozenset(
 
 
 def is_flag(name: str) -> bool:
-    """Whether sbatch has a flag of this name, written without its dashes."""
+    """Return whether sbatch has a flag of this name, written without its dashes."""
     return name in _FLAGS
 
 
@@ -90,7 +90,7 @@ def name_of_letter(letter: str) -> str | None:
 
 
 def instead_of(name: str) -> tuple[str, str] | None:
-    """Why a flag of sbatch's would break the plan, and what to write instead; None: it would not."""
+    """Return why a flag of sbatch's would break the plan, and what to write instead; None: it would not."""
     return _REFUSED.get(name)
 
 

@@ -150,7 +150,7 @@ def ask_memory(job: str) -> Question[PeakMemory | None]:
 
 
 def parse_memory(stdout: str) -> PeakMemory | None:
-    """The step that used most; None where accounting counted nothing."""
+    """Return the step that used most; None where accounting counted nothing."""
     rows = [cells for line in stdout.splitlines() if len(cells := line.split("|")) == 4]
     asked = next((cells[3] for cells in rows if "." not in cells[0]), "")
     used = [(_kib(cells[1]), cells[2]) for cells in rows if "." in cells[0]]
@@ -188,7 +188,7 @@ def parse_squeue(stdout: str) -> tuple[Job, ...]:
 
 
 def parse_sacct(stdout: str) -> tuple[Job, ...]:
-    """The jobs in sacct's answer; a line that begins no record goes on with the name of the one before it."""
+    """Return the jobs in sacct's answer; a line that begins no record goes on with the name of the one before it."""
     names = [field for field, _ in _SACCT]
     starts = [found.start() for found in re.finditer(rf"^[0-9]+{_FIELD_END}", stdout, re.MULTILINE)]
     return tuple(
@@ -199,19 +199,19 @@ def parse_sacct(stdout: str) -> tuple[Job, ...]:
 
 
 def is_silent(stderr: str) -> bool:
-    """Whether a client says that its daemon did not answer."""
+    """Return whether a client says that its daemon did not answer."""
     return bool(
         re.search(r"Unable to contact slurm controller|[Ss]ocket timed out|Connection (refused|timed out)", stderr)
     )
 
 
 def is_job_unknown(stderr: str) -> bool:
-    """Whether squeue or scancel says that there is no such job."""
+    """Return whether squeue or scancel says that there is no such job."""
     return "Invalid job id" in stderr
 
 
 def is_accounting_absent(stderr: str) -> bool:
-    """Whether sacct says that this cluster keeps no accounts."""
+    """Return whether sacct says that this cluster keeps no accounts."""
     return "accounting storage is disabled" in stderr
 
 

@@ -39,7 +39,7 @@ class Reason(msgspec.Struct, frozen=True):
         return self.clears is not Clears.UNKNOWN
 
     def remedy_for(self, job: str) -> str:
-        """The remedy with the job's id in the commands that it names."""
+        """Return the remedy with the job's id in the commands that it names."""
         return re.sub(r"\bID\b", job, self.remedy)
 
 
@@ -193,7 +193,7 @@ _FOR = {
 
 
 def reason_of(text: str) -> Reason:
-    """What squeue or sacct gave as the reason; one that Slurm invented since is a value too."""
+    """Return what squeue or sacct gave as the reason; one that Slurm invented since is a value too."""
     said = text.strip()
     code, detail = _split(said)
     if code in REASONS:
@@ -205,7 +205,7 @@ def reason_of(text: str) -> Reason:
 
 
 def _split(said: str) -> tuple[str, str]:
-    """The code, and what stands behind it: "ReqNodeNotAvail, UnavailableNodes:n1", "RaisedSignal:9(Killed)"."""
+    """Return the code, and what stands behind it: "ReqNodeNotAvail, UnavailableNodes:n1", "RaisedSignal:9(Killed)"."""
     # The controller sets this text in place of a code.
     if said.replace("_", " ").startswith("Nodes required for job are DOWN, DRAINED or"):
         return "ReqNodeNotAvail", ""

@@ -79,7 +79,7 @@ class StepStory(msgspec.Struct, frozen=True):
 
 
 def read_step(lines: Iterable[str]) -> StepStory:
-    """The story in srun's lines; whatever else stands between them is passed over."""
+    """Return the story in srun's lines; whatever else stands between them is passed over."""
     first: Failure | None = None
     found: list[Ending] = []
     for line in lines:
@@ -94,7 +94,7 @@ def read_step(lines: Iterable[str]) -> StepStory:
 
 
 def endings(lines: Iterable[str]) -> Iterator[Ending]:
-    """The tasks' endings that srun reported, in its order."""
+    """Yield the tasks' endings that srun reported, in its order."""
     return (ending for line in lines if (ending := _ending(line)) is not None)
 
 
@@ -135,7 +135,7 @@ def _outside(line: str) -> Failure | None:
 
 
 def _numbers(text: str) -> tuple[int, ...] | None:
-    """The numbers of "0,2-3"; None where the text is no such list."""
+    """Return the numbers of "0,2-3"; None where the text is no such list."""
     found: list[int] = []
     for item in text.split(","):
         low, dash, high = item.partition("-")

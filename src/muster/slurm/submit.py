@@ -60,7 +60,7 @@ def ask_whether_taken(*script: str) -> Question[Rejection]:
 
 
 def parse_submit(stdout: str) -> JobId:
-    """The job of `sbatch --parsable`: "123", or "123;cluster"; a site's own greeting may stand above it."""
+    """Return the job of `sbatch --parsable`: "123", or "123;cluster"; a site's own greeting may stand above it."""
     found = re.search(r"^([0-9]+)(?:;(\S+))?\s*$", stdout, re.MULTILINE)
     if found is None:
         raise SiteError(
@@ -71,7 +71,7 @@ def parse_submit(stdout: str) -> JobId:
 
 
 def array_indices(text: str) -> list[int]:
-    """The tasks of --array: 0-3, 1,5-7, 0-15:4, 0-99%10; none where sbatch itself will refuse the text."""
+    """Return the tasks of --array: 0-3, 1,5-7, 0-15:4, 0-99%10; none where sbatch itself will refuse the text."""
     found: list[int] = []
     for item in text.partition("%")[0].split(","):
         parts = re.fullmatch(r"\s*([0-9]{1,8})(?:-([0-9]{1,8})(?::([0-9]{1,8}))?)?\s*", item)
@@ -166,12 +166,12 @@ _REJECTIONS = (
 
 
 def is_without_cluster(stderr: str) -> bool:
-    """Whether a client of Slurm says that it finds no cluster to speak to."""
+    """Return whether a client of Slurm says that it finds no cluster to speak to."""
     return bool(re.search(r"(?i)failed to fetch config|configuration source|unable to establish configuration", stderr))
 
 
 def parse_rejection(stderr: str) -> Rejection:
-    """The meaning of sbatch's error text; what we do not know is passed on as it is."""
+    """Return the meaning of sbatch's error text; what we do not know is passed on as it is."""
     said = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [re.sub(r"^(sbatch|salloc|srun|allocation failure)?:?\s*(error:)?\s*", "", line) for line in said]
     reason = next((line for line in reversed(errors) if "failed" in line.lower()), errors[-1] if errors else "nothing")

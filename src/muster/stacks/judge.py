@@ -193,7 +193,7 @@ def _is_compiling(stack: RankStack) -> bool:
 
 
 def _is_loop(seen: Sequence[RankStack]) -> bool:
-    """Whether Python itself ran in one function of the user's each time, and no library."""
+    """Return whether Python itself ran in one function of the user's each time, and no library."""
     shown = [stack for stack in seen if stack.frames]
     if not shown or not all(is_user_file(stack.frames[0].file) and stack.owns_gil for stack in shown):
         return False

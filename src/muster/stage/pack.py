@@ -57,7 +57,7 @@ def place(thing: Staged, say: Say) -> Packed:
 
 
 def pack(sources: Sequence[Path], folder: Path, *, leave_out: Sequence[str] = ()) -> Packed:
-    """The archive of `sources`, in `folder`; the one that is there where nothing has changed since."""
+    """Return the archive of `sources`, in `folder`; the one that is there where nothing has changed since."""
     for source in sources:
         if not source.exists():
             raise RequestError(f"{source} is not there", hint="name a folder or a file")

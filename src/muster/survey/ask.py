@@ -65,13 +65,13 @@ def private_of(facts: Facts, survey: Survey) -> Private:
 
 
 def ask_two_nodes(profile: Profile, flags: Sequence[str], runner: Runner = run) -> tuple[Answers, str]:
-    """What two compute nodes show of the profile, in a step of a minute; and what was complained of."""
+    """Return what two compute nodes show of the profile, in a step of a minute; and what was complained of."""
     said, trouble = _ask(ask_new_nodes(2, flags, node_script(profile)).argv, runner, _QUEUE_PATIENCE_S)
     return answers_of(said), trouble if not said else ""
 
 
 def _ask(argv: Sequence[str], runner: Runner, timeout_s: float) -> tuple[str, str]:
-    """What was said, and what was complained of."""
+    """Return what was said, and what was complained of."""
     try:
         done = runner(argv, timeout_s=timeout_s)
     except (MachineLacks, SchedulerSilent) as error:

@@ -115,14 +115,14 @@ class _Kind(msgspec.Struct, frozen=True):
 
 
 def node_answers(text: str) -> dict[str, str]:
-    """The answers of JOB_SCRIPT's output, by name; an empty one is left out."""
+    """Return the answers of JOB_SCRIPT's output, by name; an empty one is left out."""
     parts = re.split(r"^@@ (\w+)\n", text, flags=re.MULTILINE)
     pairs = zip(parts[1::2], parts[2::2], strict=False)
     return {name: answer.strip("\n") for name, answer in pairs if answer.strip()}
 
 
 def draft(survey: Survey, name: str) -> str:
-    """The profile as far as it could be learned."""
+    """Return the profile as far as it could be learned."""
     rows = NODE_GROUPS.read(survey.answers.get("partitions", ""))
     kinds = _kinds(rows)
     config = CONFIGURATION.read(survey.answers.get("config", ""))
@@ -152,7 +152,7 @@ def draft(survey: Survey, name: str) -> str:
 
 
 def seen_profile(survey: Survey) -> Profile:
-    """The draft as a value."""
+    """Return the draft as a value."""
     text = draft(survey, "seen")
     layers = [Layer("probe", "the probe's draft", text, tomllib.loads(text))]
     profile = check(merge(layers), layers)
@@ -176,7 +176,7 @@ def _kind(row: NodeGroup) -> _Kind:
 
 
 def _number(text: str) -> int:
-    """The number at the start: sinfo writes 8+ where nodes differ."""
+    """Return the number at the start: sinfo writes 8+ where nodes differ."""
     found = re.match(r"[0-9]{1,15}", text)
     return int(found[0]) if found else 0
 
@@ -357,7 +357,7 @@ def _modules(survey: Survey) -> Iterator[str]:
 
 
 def _accounts(survey: Survey) -> Iterator[str]:
-    """The accounts that pay for this user: the first is the example, all are listed."""
+    """Yield the accounts that pay for this user: the first is the example, all are listed."""
     names = ACCOUNTS.read(survey.answers.get("accounts", "")) or SHARES.read(survey.answers.get("shares", ""))
     if names:
         yield f"# yours: {', '.join(names)}"

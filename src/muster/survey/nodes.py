@@ -44,7 +44,7 @@ done
 
 
 def node_script(profile: Profile) -> str:
-    """What a node is asked, once, in a step over two of them."""
+    """Return what a node is asked, once, in a step over two of them."""
     meeting = profile.rendezvous
     suffix = meeting.suffix if meeting.host == "suffix" else None
     return _SCRIPT.format(
@@ -88,7 +88,7 @@ def _binds(name: str, container: Container) -> Iterator[tuple[str, str]]:
 
 
 def answers_of(output: str) -> Answers:
-    """What the nodes answered; other lines are not theirs."""
+    """Return what the nodes answered; other lines are not theirs."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for host, question, name, answer in re.findall(r"@([^|\n]+)\|(\w+)\|([^|\n]*)\|([^|\n]*)$", output, re.MULTILINE):
         found.setdefault((question, name), {})[host] = answer
@@ -96,7 +96,7 @@ def answers_of(output: str) -> Answers:
 
 
 def findings_of_nodes(site: Site, answers: Answers) -> Iterator[Finding]:
-    """The facts that a node contradicts, each with the hosts where it does."""
+    """Yield the facts that a node contradicts, each with the hosts where it does."""
     profile = site.profile
     for key, names in _interfaces(profile).items():
         bad = [(name, _hosts(answers, "interface", name, {"missing", "down"})) for name in names]
@@ -131,6 +131,6 @@ def _meeting(site: Site, answers: Answers) -> Iterator[Finding]:
 
 
 def _hosts(answers: Answers, question: str, name: str, bad: set[str]) -> str:
-    """The hosts whose answer is one of the bad ones, with it; empty: none."""
+    """Return the hosts whose answer is one of the bad ones, with it; empty: none."""
     found = answers.get((question, name), {})
     return ", ".join(f"{answer} on {host}" for host, answer in found.items() if answer in bad)

@@ -124,7 +124,7 @@ def lines_of_filesystems(login: Mapping[str, str]) -> Iterator[str]:
 
 
 def _rules(motd: str) -> list[tuple[str, int]]:
-    """The sentences that say after how many days files are deleted, with the number."""
+    """Return the sentences that say after how many days files are deleted, with the number."""
     found = []
     for text in re.split(r"(?<=[.!])\s+|\n\s*\n|^\s*[*•-]\s", motd, flags=re.MULTILINE):
         days = re.search(r"\b([0-9]{1,4})[ -]days?\b", text)

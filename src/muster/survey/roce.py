@@ -43,7 +43,7 @@ class Gids(msgspec.Struct, frozen=True):
 
 
 def read_gids(text: str) -> Gids:
-    """The one index that is right for every NIC of the node, from the answers of GIDS_SCRIPT."""
+    """Return the one index that is right for every NIC of the node, from the answers of GIDS_SCRIPT."""
     found: dict[str, set[int]] = {}
     for line in text.splitlines():
         device, _, rest = line.partition(" ")

@@ -49,7 +49,7 @@ _Misfit = tuple[str, str, str]
 
 
 def verify(site: Site, seen: Profile) -> list[Finding]:
-    """What the profile says and the cluster does not."""
+    """Return what the profile says and the cluster does not."""
     profile = site.profile
     misfits = [misfit for check in _CHECKS for misfit in check(profile, seen)]
     return [Finding(key, says, found, site.origin(key), _value(seen, key)) for key, says, found in misfits]

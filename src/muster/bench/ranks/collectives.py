@@ -56,12 +56,12 @@ class Kind(NamedTuple):
 
 
 def bytes_needed(collective: str, size: int, ranks: int, in_place: bool) -> int:
-    """What the buffers of a rank take; the check's chunks come on top."""
+    """Return what the buffers of a rank take; the check's chunks come on top."""
     return COLLECTIVES[collective].needs(size, ranks, in_place)
 
 
 def round_count(collective: str, size: int, ranks: int, itemsize: int) -> int:
-    """The elements of a buffer of about `size` bytes: at least one, or one a rank where it is cut in parts."""
+    """Return the elements of a buffer of about `size` bytes: at least one, or one a rank where it is cut in parts."""
     step = ranks if COLLECTIVES[collective].parts else 1
     return max(1, size // (itemsize * step)) * step
 
@@ -225,7 +225,7 @@ def exchange(source: Any, to: int, output: Any, sender: int, group: Any = None) 
 
 
 def _function(*names: str) -> Any:
-    """The first of the names that this torch has: it has renamed them twice."""
+    """Return the first of the names that this torch has: it has renamed them twice."""
     import torch.distributed as dist
 
     return next(getattr(dist, name) for name in names if hasattr(dist, name))

@@ -91,7 +91,7 @@ class Session:
         return [each.tolist() for each in all_of_them]
 
     def least(self, value: float) -> int:
-        """The smallest of all ranks' numbers."""
+        """Return the smallest of all ranks' numbers."""
         return int(min(each[0] for each in self.gathered([float(value)])))
 
 
@@ -213,7 +213,7 @@ def _scopes(session: Session) -> Iterator[Scope]:
     node_of = [one.node_rank for one in sorted(world.joined.seats, key=lambda seat: seat.rank)]
 
     def among(ranks: Sequence[int]) -> Any:
-        """The members, where this rank is one of them."""
+        """Return the members, where this rank is one of them."""
         group = dist.new_group(list(ranks))
         return Members(group, tuple(ranks), ranks.index(world.rank)) if world.rank in ranks else None
 
@@ -296,7 +296,7 @@ def _sizes(session: Session, scope: Scope, collective: str, dtype_name: str, pla
 
 
 def _sizes_of(session: Session, scope: Scope) -> List[int]:
-    """What was asked for; by default every power of two for all ranks, every fourth for parts of them."""
+    """Return what was asked for; by default every power of two for all ranks, every fourth for parts of them."""
     sizes = list(session.order["sizes"])
     if session.order["sizes_asked"]:
         return sizes
@@ -360,7 +360,7 @@ def _one_size(
 
 
 def _attempt(session: Session, step: Any) -> str:
-    """Why the step cannot be done on some rank, in the backend's words, or nothing; the same on every rank."""
+    """Return why the step cannot be done on some rank, in the backend's words, or nothing; the same on every rank."""
     failure = ""
     try:
         if step is not None:
@@ -371,7 +371,7 @@ def _attempt(session: Session, step: Any) -> str:
 
 
 def _by_node(session: Session, by_rank: Sequence[Sequence[float]]) -> List[float]:
-    """The median trial of each node, the slowest of its ranks in each."""
+    """Return the median trial of each node, the slowest of its ranks in each."""
     ranks_of: Dict[int, List[int]] = {}
     for seat in session.world.joined.seats:
         ranks_of.setdefault(seat.node_rank, []).append(seat.rank)

@@ -43,12 +43,12 @@ def _numbers(key: int, high: int) -> Any:
 
 
 def row(key: int, dtype: Any) -> Any:
-    """The row of one sender, for what is only moved."""
+    """Return the row of one sender, for what is only moved."""
     return _numbers(key, _EXACT[_name(dtype)]).to(dtype)
 
 
 def _addend(rank: int, size: int, dtype: Any) -> Any:
-    """What a rank adds to a sum over `size` ranks, as int64.
+    """Return what a rank adds to a sum over `size` ranks, as int64.
 
     Where even 0 and 1 could not be added exactly, each entry has one rank that adds to it; every rank has its share.
     """
@@ -62,12 +62,12 @@ def _addend(rank: int, size: int, dtype: Any) -> Any:
 
 
 def addend_row(rank: int, size: int, dtype: Any) -> Any:
-    """What a rank puts into a sum."""
+    """Return what a rank puts into a sum."""
     return _addend(rank, size, dtype).to(dtype)
 
 
 def sum_row(size: int, dtype: Any) -> Any:
-    """What comes out of a sum over `size` ranks."""
+    """Return what comes out of a sum over `size` ranks."""
     return sum(_addend(rank, size, dtype) for rank in range(size)).to(dtype)
 
 
@@ -81,7 +81,7 @@ def fill(buffer: Any, values: Any) -> None:
 
 
 def wrong_elements(buffer: Any, values: Any) -> Wrong:
-    """Which elements of a flat buffer differ in any bit from the row."""
+    """Return which elements of a flat buffer differ in any bit from the row."""
     bits = _bits(buffer)
     expected = _bits(values.to(buffer.device)).repeat(min(4096, -(-buffer.numel() // PERIOD)))
     count, first = 0, None

@@ -29,7 +29,7 @@ class Seat(NamedTuple):
 
 
 def seats_of(node: Node, ranks: Sequence[Rank]) -> List[Seat]:
-    """The ranks of one node."""
+    """Return the ranks of one node."""
     core_of = _cores(node.get("cpus", Cpus()))
     online = cpu_set(node.get("cpus", Cpus()).get("online", ""))
     seats = []
@@ -54,7 +54,7 @@ _OUTER = next(vendor.visible[0] for vendor in VENDORS if len(vendor.visible) > 1
 
 
 def visible_of(environment: Mapping[str, str]) -> Optional[List[str]]:
-    """The devices that a rank sees, in its order; None: all of them. HIP's filter counts within that of ROCR."""
+    """Return the devices that a rank sees, in its order; None: all of them. HIP's filter counts within that of ROCR."""
     outer = _listed(environment.get(_OUTER))
     inner = next((_listed(environment[name]) for name in VISIBLE if name != _OUTER and name in environment), None)
     if outer is None or inner is None:
@@ -68,7 +68,7 @@ def _listed(text: Optional[str]) -> Optional[List[str]]:
 
 
 def device_of(rank: Rank, gpus: Sequence[Gpu] = ()) -> Optional[int]:
-    """The node's number of the GPU that a script's set_device(LOCAL_RANK) takes; None: not known by number."""
+    """Return the node's number of the GPU that a script's set_device(LOCAL_RANK) takes; None: not known by number."""
     visible = visible_of(rank["environment"])
     if visible is None:
         number: Optional[int] = rank["local_rank"]
@@ -265,7 +265,7 @@ def _far_from_gpu(host: str, node: Node, seats: Sequence[Seat], world: World) ->
 
 
 def _near_cpus(gpu: Optional[int], gpus: Sequence[Gpu], numa_of: Sequence[int], domains: Mapping[str, str]) -> Set[int]:
-    """The CPUs beside a GPU; empty: not known, or all of them."""
+    """Return the CPUs beside a GPU; empty: not known, or all of them."""
     if gpu is None or len(domains) < 2:
         return set()
     domain: Optional[int] = None
@@ -277,7 +277,7 @@ def _near_cpus(gpu: Optional[int], gpus: Sequence[Gpu], numa_of: Sequence[int], 
 
 
 def _far_from_card(host: str, node: Node, ranks: Sequence[Rank], seats: Sequence[Seat]) -> Optional[Finding]:
-    """The variable leaves a rank no card of its GPU's domain, and the node has one there."""
+    """Return the variable leaves a rank no card of its GPU's domain, and the node has one there."""
     cards, gpus = node.get("devices", []), node.get("gpus", [])
     environment = {rank["rank"]: rank["environment"] for rank in ranks}
     for seat in seats:

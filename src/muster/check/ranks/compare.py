@@ -40,7 +40,7 @@ _SAME_NODES = "exclude the node that differs (--exclude), or ask for one kind of
 
 
 def judge_login(world: World) -> Iterator[Finding]:
-    """What was built and tried on the login node meets another world in the job."""
+    """Yield how the job differs from the login node, where things were built and tried."""
     if world.login is None or not world.nodes:
         return
     login, node = world.login, world.nodes[0]

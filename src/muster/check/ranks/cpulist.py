@@ -15,7 +15,7 @@ _MOST_CPUS = 1 << 20
 
 
 def cpu_set(text: str) -> Set[int]:
-    """The CPUs of such a list; a stride ("0-15:2/4") is of no file we read."""
+    """Return the CPUs of such a list; a stride ("0-15:2/4") is of no file we read."""
     found: Set[int] = set()
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
@@ -26,7 +26,7 @@ def cpu_set(text: str) -> Set[int]:
 
 
 def cpu_list(cpus: Iterable[int]) -> str:
-    """The shortest such list."""
+    """Return the shortest such list."""
     spans: List[List[int]] = []
     for cpu in sorted(cpus):
         if spans and cpu == spans[-1][1] + 1:

@@ -106,7 +106,7 @@ def judge_present(world: World) -> Iterator[Finding]:
 
 
 def judge_health(world: World) -> Iterator[Finding]:
-    """What the vendor's tool and the kernel say of each GPU."""
+    """Yield what the vendor's tool and the kernel say of each GPU."""
     for node in world.places():
         smi = node.get("smi", {})
         for name, text in smi.items():
@@ -122,7 +122,7 @@ def judge_health(world: World) -> Iterator[Finding]:
 
 
 def judge_cards(world: World) -> Iterator[Finding]:
-    """How each GPU is set up: in parts, behind a narrow link, without memory correction, behind a daemon."""
+    """Return how each GPU is set up: in parts, behind a narrow link, without memory correction, behind a daemon."""
     for node in world.places():
         smi = node.get("smi", {})
         for card in read_cards(smi.get("cards", "")):

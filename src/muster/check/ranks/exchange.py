@@ -60,7 +60,7 @@ class MeetingPoint:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def wait(self, patience_s: float) -> List[Rank]:
-        """The ranks that told of themselves, each with its link."""
+        """Return the ranks that told of themselves, each with its link."""
         if self._socket is not None:
             self._all.wait(patience_s)
             self._socket.close()
@@ -189,7 +189,7 @@ def _listening(port: int) -> socket.socket:
 
 
 def _measure(connection: socket.socket, clock: Clock, *, speed: bool) -> Link:
-    """The clock of the other end, by the shortest of a few round trips; and how fast it sends."""
+    """Return the clock of the other end, by the shortest of a few round trips; and how fast it sends."""
     ticks: List[Tuple[float, float]] = []
     for _ in range(_TICKS):
         began = time.monotonic()

@@ -15,7 +15,7 @@ _GIGABIT_BYTES_PER_S = 1e8
 
 
 def chosen_by(rule: str, names: Sequence[str]) -> List[str]:
-    """The interfaces that NCCL_SOCKET_IFNAME means: prefixes, "=" for whole names, "^" for all but."""
+    """Return the interfaces that NCCL_SOCKET_IFNAME means: prefixes, "=" for whole names, "^" for all but."""
     but = rule.startswith("^")
     rule = rule[1:] if but else rule
     exact = rule.startswith("=")
@@ -25,7 +25,7 @@ def chosen_by(rule: str, names: Sequence[str]) -> List[str]:
 
 
 def judge_interfaces(world: World) -> Iterator[Finding]:
-    """What variables and the profile name is up and has an address on every node."""
+    """Yield the named interfaces that are not up, or have no address, on some node."""
     for name, origin in _wanted(world).items():
         bad: Dict[str, List[str]] = {}
         for node in world.nodes:
@@ -61,7 +61,7 @@ def _wanted(world: World) -> Dict[str, str]:
 
 
 def _state(rule: str, node: Node) -> str:
-    """What is wrong with it on this node; empty: nothing."""
+    """Return what is wrong with it on this node; empty: nothing."""
     interfaces = node.get("interfaces")
     if interfaces is None:
         return ""
@@ -128,7 +128,7 @@ def _named_cards(world: World) -> Set[str]:
 
 
 def judge_links(world: World) -> Iterator[Finding]:
-    """The way from rank 0 to each other node, measured a moment ago."""
+    """Yield the way from rank 0 to each other node, measured a moment ago."""
     first = world.ranks[0]["host"] if world.ranks else ""
     speeds: Dict[str, float] = {}
     for rank in world.ranks:

@@ -204,7 +204,7 @@ class World(NamedTuple):
 def world_of(
     documents: Sequence[Mapping[str, Any]], login: Optional[Node] = None, expected: Optional[Expected] = None
 ) -> World:
-    """The world of these ranks; of a rank that told twice, what rank 0 passed on counts."""
+    """Return the world of these ranks; of a rank that told twice, what rank 0 passed on counts."""
     ranks: Dict[int, Rank] = {}
     for document in documents:
         number = document.get("rank")
@@ -214,7 +214,7 @@ def world_of(
 
 
 def one_of_each_node(world: World) -> List[Rank]:
-    """The first rank of each node."""
+    """Return the first rank of each node."""
     found: Dict[str, Rank] = {}
     for rank in world.ranks:
         found.setdefault(rank["host"], rank)

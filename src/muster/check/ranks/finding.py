@@ -33,5 +33,5 @@ def hosts_in_words(hosts: Sequence[str], most: int = 4) -> str:
 
 
 def odd_hosts(groups: Iterable[List[str]]) -> List[str]:
-    """The hosts of the smallest group; of groups of one size the last: what rank 0 says is the measure."""
+    """Return the hosts of the smallest group; of groups of one size the last: what rank 0 says is the measure."""
     return min(reversed(list(groups)), key=len)

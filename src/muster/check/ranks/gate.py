@@ -44,7 +44,7 @@ _SMI_S = 5.0
 
 
 def main(words: Sequence[str]) -> int:
-    """The exit status of one rank: 1 where it is broken."""
+    """Return the exit status of one rank: 1 where it is broken."""
     mode, expected, command = words[0], _expected(words[1]), words[2:]
     status = _look(mode, expected)
     if mode == "gate" and status == 0:
@@ -102,7 +102,7 @@ def run(words: Sequence[str]) -> NoReturn:
 
 
 def rank_facts(environment: Mapping[str, str], directory: str) -> Rank:
-    """What a rank knows without asking anybody; the first of a node tells of the node."""
+    """Return what a rank knows without asking anybody; the first of a node tells of the node."""
     rank = Rank(
         rank=int(environment.get("RANK", 0)),
         size=int(environment.get("WORLD_SIZE", 1)),
@@ -200,7 +200,7 @@ def _conclude(mode: str, ranks: Sequence[Rank], expected: Expected) -> int:
 
 
 def _become(command: Sequence[str]) -> int:
-    """The user's command in this process's place, with the signals as they were before Python."""
+    """Return the user's command in this process's place, with the signals as they were before Python."""
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     environment = {name: value for name, value in os.environ.items() if name != _AGENT}

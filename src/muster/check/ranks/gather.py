@@ -96,7 +96,7 @@ def _parts(environment: Mapping[str, str], directory: str, root: str) -> Iterato
 
 
 def host_name() -> str:
-    """The name by which the node calls itself."""
+    """Return the name by which the node calls itself."""
     return os.uname().nodename
 
 
@@ -123,13 +123,13 @@ def cpus_of(root: str = "/") -> Cpus:
 
 
 def own_mask(root: str = "/") -> str:
-    """The CPUs that the kernel grants this process."""
+    """Return the CPUs that the kernel grants this process."""
     found = re.search(r"^Cpus_allowed_list:\s*(\S+)", _read(os.path.join(root, "proc/self/status")), re.MULTILINE)
     return found.group(1) if found else cpu_list(os.sched_getaffinity(0))
 
 
 def own_reach(root: str = "/") -> List[int]:
-    """The GPUs that this process may open, by the node's numbers: Slurm may close the others to a task."""
+    """Return the GPUs that this process may open, by the node's numbers: Slurm may close the others to a task."""
     found = []
     for pattern, first in (("dev/nvidia{}", 0), ("dev/dri/renderD{}", 128)):
         for number in range(64):
@@ -148,7 +148,7 @@ def own_reach(root: str = "/") -> List[int]:
 
 
 def gpus_of(root: str = "/") -> List[Gpu]:
-    """The logical GPUs in the order of their addresses, which is the drivers' order."""
+    """Return the logical GPUs in the order of their addresses, which is the drivers' order."""
     found = sorted([*_nvidia(root), *_amd(root), *_intel(root)], key=lambda gpu: gpu["bus"])
     for gpu in found:
         place = os.path.join(root, "sys/bus/pci/devices", gpu["bus"])
@@ -195,7 +195,7 @@ def _intel(root: str) -> Iterator[Gpu]:
 
 
 def devices_of(root: str = "/") -> List[Device]:
-    """The RDMA devices and the state of their first ports."""
+    """Return the RDMA devices and the state of their first ports."""
     folder = os.path.join(root, "sys/class/infiniband")
     found = []
     for name in _names(folder):
@@ -225,7 +225,7 @@ def _roce_v2(port: str) -> List[int]:
 
 
 def interfaces_of(root: str = "/") -> List[Interface]:
-    """The network interfaces with their addresses; those of containers' bridges are left out."""
+    """Return the network interfaces with their addresses; those of containers' bridges are left out."""
     folder = os.path.join(root, "sys/class/net")
     found = []
     for name in _names(folder):
@@ -300,7 +300,7 @@ def _has_glibc() -> bool:
 
 
 def _packages() -> Dict[str, str]:
-    """The versions of what ranks must agree on, from the names of folders: nothing is imported."""
+    """Return the versions of what ranks must agree on, from the names of folders: nothing is imported."""
     found: Dict[str, str] = {}
     wanted = re.compile(
         r"(torch|nvidia_nccl_cu\d+|nvidia_cuda_runtime(?:_cu\d+)?|rccl|oneccl|mpi4py|numpy)-([0-9][^-]*)\.dist-info$"
@@ -323,7 +323,7 @@ _LOOKS = 200
 
 
 def _import_cost() -> Dict[str, float]:
-    """What a look at one file costs in the folder of Python's packages; nothing is imported."""
+    """Return what a look at one file costs in the folder of Python's packages; nothing is imported."""
     for folder in sys.path:
         if not folder.endswith(("site-packages", "dist-packages")):
             continue
@@ -443,7 +443,7 @@ def _is_open(path: str) -> bool:
 
 
 def _shared(environment: Mapping[str, str], directory: str) -> Dict[str, str]:
-    """What tells whether two nodes see the same folder: its number; and what LD_PRELOAD names in vain."""
+    """Return what tells whether two nodes see the same folder: its number; and what LD_PRELOAD names in vain."""
     found = {}
     for path in (directory, environment.get("MUSTER_RUN_DIR", "")):
         if not path:
@@ -461,7 +461,7 @@ def _shared(environment: Mapping[str, str], directory: str) -> Dict[str, str]:
 
 
 def _egress(environment: Mapping[str, str], root: str) -> bool:
-    """Whether there is a way out: a default route, or a proxy. Nobody outside is asked."""
+    """Return whether there is a way out: a default route, or a proxy. Nobody outside is asked."""
     if any(environment.get(name) for name in ("https_proxy", "HTTPS_PROXY")):
         return True
     routes = [line.split() for line in _read(os.path.join(root, "proc/net/route")).splitlines()[1:]]

@@ -21,7 +21,7 @@ _MOST_PIECES = 10000
 
 
 def lines_of(number: int, document: Any) -> Iterator[str]:
-    """The lines that carry a document; `number` tells it from those of other ranks."""
+    """Yield the lines that carry a document; `number` tells it from those of other ranks."""
     text = base64.b64encode(zlib.compress(json.dumps(document).encode())).decode()
     pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
     for index, piece in enumerate(pieces, start=1):

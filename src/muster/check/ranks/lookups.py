@@ -57,7 +57,7 @@ def _forward(name: str) -> Tuple[List[str], Optional[str]]:
 
 
 def _backward(address: str) -> str:
-    """The name of an address, "" where there is none: asked as torch does, for IPv4 in IPv6's clothes."""
+    """Return the name of an address, "" where there is none: asked as torch does, for IPv4 in IPv6's clothes."""
     asked = address if ":" in address else f"::ffff:{address}"
     try:
         name, _ = socket.getnameinfo((asked, 0, 0, 0), socket.NI_NUMERICSERV)

@@ -60,7 +60,7 @@ def _lacks_name(world: World, rank: Rank) -> bool:
 
 
 def judge_port(world: World) -> Iterator[Finding]:
-    """The port of the rendezvous belongs to rank 0."""
+    """Yield the port of the meeting point, if another program holds it."""
     for rank in world.ranks[:1]:
         if rank.get("squatter"):
             port = rank["environment"].get("MASTER_PORT", "")
@@ -182,7 +182,7 @@ def _reverse(evidence: str, status: str, hosts: List[str]) -> Finding:
 
 
 def judge_clocks(world: World) -> Iterator[Finding]:
-    """The clocks of the nodes against rank 0's."""
+    """Yield the clocks of the nodes against rank 0's."""
     ahead: Dict[str, float] = {}
     simulated = any(each.startswith("clock") for rank in world.ranks for each in rank.get("simulated", []))
     for rank in world.ranks:

@@ -55,7 +55,7 @@ _SLOW = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Th
 
 
 def read_nvidia_smi(text: str) -> List[Health]:
-    """The GPUs of `nvidia-smi -q`, whatever sections were asked for."""
+    """Return the GPUs of `nvidia-smi -q`, whatever sections were asked for."""
     return [_nvidia(place, block) for place, block in _blocks(text, r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f:.]+)\s*$")]
 
 
@@ -88,7 +88,7 @@ def _nvidia(place: str, block: str) -> Health:
 
 
 def _paths(block: str) -> Iterator[Tuple[Tuple[str, ...], str]]:
-    """The leaves of the tree that nvidia-smi indents: the path of headings, and the value."""
+    """Yield the leaves of the tree that nvidia-smi indents: the path of headings, and the value."""
     above: List[Tuple[int, str]] = []
     for line in block.splitlines():
         if not line.strip():
@@ -178,7 +178,7 @@ def read_rocm_smi(text: str) -> List[Health]:
 
 
 def read_xpu_smi(text: str) -> List[Health]:
-    """The GPUs of `xpu-smi health -l -j`: a part whose status is critical is broken."""
+    """Return the GPUs of `xpu-smi health -l -j`: a part whose status is critical is broken."""
     try:
         told = json.loads(text) if text.strip() else {}
     except ValueError:

@@ -49,7 +49,7 @@ def judge_space(world: World) -> Iterator[Finding]:
 
 
 def judge_limits(world: World) -> Iterator[Finding]:
-    """The limits of a process."""
+    """Yield the limits of a process."""
     low: Dict[Tuple[str, str, str], List[str]] = {}
     for node in world.nodes:
         limits = node.get("limits", {})
@@ -96,7 +96,7 @@ def judge_imports(world: World) -> Iterator[Finding]:
 
 
 def judge_forks(world: World) -> Iterator[Finding]:
-    """Whether a process that has opened a Slingshot card may fork: data loaders' workers are forked by default.
+    """Return whether a process that has opened a Slingshot card may fork: data loaders' workers are forked by default.
 
     Since Linux 5.12, and Red Hat's 4.18 of 8.6, a fork copies the memory that a card has registered.
     """

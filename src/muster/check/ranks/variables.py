@@ -52,7 +52,7 @@ _TCP_PROVIDERS = frozenset(("tcp", "sockets", "udp", "tcp;ofi_rxm"))
 
 
 def judge_variables(world: World) -> Iterator[Finding]:
-    """What the rules say, each sentence once."""
+    """Yield what the rules say, each sentence once."""
     nodes = {rank["host"]: rank["node"] for rank in world.ranks if "node" in rank}
     found: Dict[Said, List[str]] = {}
     for rank in world.ranks:
@@ -158,7 +158,7 @@ def _net_is_socket(environment: Environment, place: Place) -> Optional[Said]:
 
 
 def name_is_rdma(fabric: str) -> bool:
-    """Whether a site's fabric is one for which TCP is a fallback."""
+    """Return whether a site's fabric is one for which TCP is a fallback."""
     return fabric in _RDMA
 
 
