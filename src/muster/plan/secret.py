@@ -43,7 +43,7 @@ def is_secret(name: str, value: str = "") -> bool:
 
 
 def _typed_secret(assignment: str) -> bool:
-    """Return whether the value of KEY=VALUE must be hidden; a value with {job_id} is made in the job and hides nothing."""
+    """Return whether the value of KEY=VALUE must be hidden; {job_id} in it is filled in by the job."""
     name, equals, value = assignment.partition("=")
     return bool(equals) and is_secret(name, value) and not isinstance(template(value), Template)
 
