@@ -83,7 +83,7 @@ def test_the_page_of_run_names_its_own_options() -> None:
     [
         ("shell --help all", "--partition", "--snapshot"),
         ("shell --help all", "--partition", "--stage"),
-        ("shell --help all", "--partition", "--check"),
+        ("shell --help all", "--partition", "--check "),
         ("check --help", "--picture", "--stage"),
         ("bench --help", "--html", "--output"),
         ("site list --help", "usage: muster site list", "--why"),

@@ -13,7 +13,13 @@ from muster.plan.python_environment import chosen
 from muster.render.script import job_script
 from muster.sites.load import choose_site, overrides_from
 
-FACTS = Facts(working_directory="/home/ada/project", home="/home/ada", user="ada", python="/home/ada/env/bin/python")
+FACTS = Facts(
+    working_directory="/home/ada/project",
+    home="/home/ada",
+    user="ada",
+    python="/home/ada/env/bin/python",
+    own_python="/opt/muster/bin/python",
+)
 # What is read while the facts are gathered, before there is a plan (cli/launching.py).
 BEFORE_THE_PLAN = {"facts", "here"}
 # Words that suit an option, by what stands for its value in the help.

@@ -25,7 +25,7 @@ def make_finish(request: Request, launcher: Launcher, engine: Engine, directory:
     if request.spares:
         _check_spares(request, within=within)
     checkpoint = request.checkpoint and str(PurePosixPath(directory) / request.checkpoint)
-    # A node that dies is no fault of the script's: each spare allows one start more.
+    # A node that dies is not a fault of the script's: each spare allows one start more.
     return Finish(restarts=request.restart + request.spares, spares=request.spares, checkpoint=checkpoint)
 
 
