@@ -127,3 +127,14 @@ def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> N
     assert "source: " in capsys.readouterr().out
     assert _lint("--rules", "port-fixd") == 2
     assert "port-fixed" in capsys.readouterr().err
+
+
+def test_a_python_script_needs_no_reader_of_bash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    (tmp_path / "a.py").write_text("print(1)\n")
+    (tmp_path / "job.sh").write_text(_GOOD)
+    assert _lint(str(tmp_path / "a.py")) == 0
+    assert _lint(str(tmp_path / "job.sh")) == 2
+    assert "pip install 'muster-hpc[lint]'" in capsys.readouterr().err

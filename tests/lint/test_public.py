@@ -37,6 +37,8 @@ def _rules(text: str, kind: Kind = Kind.BATCH) -> list[str]:
         ("directive-twice", _HEAD + "#SBATCH --mail-type=END\n#SBATCH --mail-type=FAIL\nsrun -K hostname\n"),
         ("gpus-per-task", _HEAD + "#SBATCH --gpus-per-task=1\nsrun -K --gres-flags=allow-task-sharing python x.py\n"),
         ("srun-survivors", _HEAD + "srun --wait 30 python x.py\n"),
+        ("srun-survivors", "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=10\nsrun python x.py\n"),
+        ("threads-unset", _CPUS + "srun -K --cpu_bind=v python x.py\n"),
         ("srun-survivors", _HEAD + "srun -N 1 -n 1 python x.py\n"),
         ("srun-survivors", _HEAD + "srun bash -c 'cp data/some-python.tar /tmp'\n"),
         ("srun-cpus-per-task", _CPUS + "srun -K --cpu-bind=none python x.py\n"),

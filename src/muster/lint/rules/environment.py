@@ -197,7 +197,7 @@ def find_installs(job: Job) -> Iterator[Hit]:
                 yield Hit(each.place, "every rank installs into the same place")
 
 
-_OF_CPUS = ("--cpus-per-task", "-c", "--cpus-per-gpu", "--cpu-bind", "--cpu_bind", "--exact")
+_OF_CPUS = ("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact")
 
 
 @rule(

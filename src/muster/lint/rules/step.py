@@ -100,11 +100,20 @@ def find_survivors(job: Job) -> Iterator[Hit]:
     if job.shell.assigned("SLURM_KILL_BAD_EXIT") or (job.nodes == 1 and job.tasks_per_node == 1):
         return
     for _, stage in _ranks(job):
-        if _has_one_task(stage) or stage.text("--wait", "-W") not in {None, "0"}:
+        if _has_one_task(stage) or _is_one_task(job, stage) or stage.text("--wait", "-W") not in {None, "0"}:
             continue
         if not stage.has("--kill-on-bad-exit", "-K", "-K1") and not _may_hide_flags(stage):
             edits = (Edit(_after(stage), " --kill-on-bad-exit=1"),)
             yield Hit(stage.word.place, "nothing ends the other ranks when one of this step fails", edits=edits)
+
+
+_TASKS = ("--ntasks", "-n", "--ntasks-per-node", "--tasks-per-node", "--ntasks-per-gpu", "--nodes", "-N")
+
+
+def _is_one_task(job: Job, stage: Stage) -> bool:
+    """Tell whether the job is one task on one node, and the step does not ask for more."""
+    alone = job.nodes == 1 and not {"ntasks", "ntasks-per-node", "ntasks-per-gpu"} & set(job.header)
+    return (alone or (job.nodes == 1 and job.tasks_per_node == 1)) and not stage.has(*_TASKS)
 
 
 def _has_one_task(stage: Stage) -> bool:
