@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -55,5 +56,5 @@ def test_a_hang_is_named_and_the_ranks_start_again(lab: Lab, shared_directory: P
     job = checked(lab.exec(submit, cwd=shared_directory)).stdout.strip()
     assert checked(lab.exec([MUSTER, "logs", "-f", job])).stdout.count("done") == 2
     why = checked(lab.exec([MUSTER, "why", job])).stdout
-    assert "attempt 1: no rank has gone on for 6 s: rank 1 on node2 sleeps at once.py:9 (load)" in why
+    assert re.search(r"attempt 1: no rank has gone on for 6 s: rank 1 on node\d sleeps at once.py:9 \(load\)", why)
     assert "attempt 2: it ended well" in why

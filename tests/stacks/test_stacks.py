@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -119,7 +120,7 @@ def test_the_rank_that_did_not_come_is_named(lab: Lab, shared_directory: Path, l
     done = _until(shown, is_known)
     answer = json.loads(done.stdout)
     checked(lab.exec(["scancel", job]))
-    assert answer["sentence"].startswith("1 rank waits in all_reduce for rank 1 on node2, which stands at hang.py:10")
+    assert re.match(r"1 rank waits in all_reduce for rank 1 on node\d, which stands at hang.py:10", answer["sentence"])
     assert [group["ranks"] for group in answer["groups"]] == [[0], [1]]
 
 
@@ -139,10 +140,11 @@ def test_why_says_whom_a_running_job_waits_for(lab: Lab, shared_directory: Path)
     path = {"PATH": f"{Path(MUSTER).parent}:{os.environ['PATH']}"}
     asked = ["submit", "-N", "2", "--ntasks-per-node", "1", "--", "python", "hang.py"]
     job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory, env=path)).stdout.strip()
-    sentence = "rank 1 on node2 sleeps at hang.py:10 (load); 1 rank waits in all_reduce at hang.py:15 (<module>)"
+    sentence = " sleeps at hang.py:10 (load); 1 rank waits in all_reduce at hang.py:15 (<module>)"
     done = _until(lambda: lab.exec([MUSTER, "why", job]), lambda done: sentence in done.stdout)
     assert "hang.py:10 | time.sleep(600)" in done.stdout
     (answer,) = json.loads(checked(lab.exec([MUSTER, "why", job, "--json"])).stdout)
     checked(lab.exec(["scancel", job]))
     running = answer["running"]
-    assert (running["kind"], running["ranks"], running["host"], running["line"]) == ("sleep", [1], "node2", 10)
+    assert (running["kind"], running["ranks"], running["line"]) == ("sleep", [1], 10)
+    assert f"rank 1 on {running['host']} sleeps" in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _EVERY_S = 10
 _FIRST_GAP_S = 1
 _KEY_S = 0.2
+# Keys that are typed fast come together.
+_KEY = re.compile(r"\x1b\[[A-Z]|.", re.DOTALL)
 _UP, _DOWN = {"\x1b[A", "k"}, {"\x1b[B", "j"}
 
 
@@ -188,9 +191,13 @@ def _keys() -> Iterator[Callable[[], str]]:
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
 
+    typed: list[str] = []
+
     def key() -> str:
-        ready, _, _ = select.select([descriptor], [], [], _KEY_S)
-        return os.read(descriptor, 8).decode(errors="replace") if ready else ""
+        ready, _, _ = select.select([descriptor], [], [], 0 if typed else _KEY_S)
+        if ready:
+            typed.extend(_KEY.findall(os.read(descriptor, 64).decode(errors="replace")))
+        return typed.pop(0) if typed else ""
 
     tty.setcbreak(descriptor)
     try:
