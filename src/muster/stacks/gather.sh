@@ -89,7 +89,7 @@ muster_is_looked_at() {
     muster_tracer=$(awk '$1 == "TracerPid:" { print $2 }' "/proc/$1/status" 2>/dev/null)
     muster_name=
     read -r muster_name 2>/dev/null <"/proc/${muster_tracer:-0}/comm" || :
-    # A tracer that has gone since then was no debugger either.
+    # A tracer that has gone since then was not a debugger either.
     [ "$muster_name" = py-spy ] || [ -z "$muster_name" ]
 }
 
@@ -107,7 +107,7 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
             printf '@rank %s %s %s %s %s %s\n' \
                 "$muster_rank" "$muster_size" "$muster_host" "$muster_pid" "${muster_state:-?}" "${muster_waits:-0}"
             muster_gpu=0
-            # shellcheck disable=SC2010  # names of links, and none of ours
+            # shellcheck disable=SC2010  # names of links, and none of Muster
             [ ! -e /dev/nvidiactl ] && [ ! -e /dev/kfd ] || muster_gpu=$(ls -l "/proc/$muster_pid/fd" 2>/dev/null | grep -c -e '-> /dev/nvidia[0-9]' -e '-> /dev/kfd')
             printf '@signs %s %s %s\n' "$muster_counts" "$muster_gpu" "$(muster_file_of "$muster_pid")"
             if [ "$muster_spy" = - ]; then
