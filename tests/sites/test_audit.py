@@ -106,7 +106,7 @@ def test_each_kind_of_node_has_its_own_shape_queue_and_modules(
 ) -> None:
     gpus, cpus = shape
     made = plan(*words, "-g", str(gpus), *JEAN_ZAY, *TRAIN, site="jean-zay")
-    loads = [str(each.words[2]) for each in made.prelude if str(each.words[0]) == "module" and len(each.words) > 2]
+    loads = [str(each.shown[2]) for each in made.prelude if each.of_modules and len(each.shown) > 2]
 
     assert (directive(made, "qos"), directive(made, "constraint")) == (qos, constraint)
     assert (directive(made, "gres"), made.shape.cpus_per_task) == (f"gpu:{gpus}", cpus)

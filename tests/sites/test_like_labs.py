@@ -104,9 +104,8 @@ def test_muster_asks_for_the_same_resources_as_the_published_script(
 ) -> None:
     command = ["plan", "--site", published.site, *published.ask, "--as", "script", "--", "python", "train.py"]
     assert main(command) == 0, capsys.readouterr().err
-    header = [
-        line.removeprefix("#SBATCH ") for line in capsys.readouterr().out.splitlines() if line.startswith("#SBATCH")
-    ]
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("#SBATCH")]
+    header = [word for line in lines for word in shlex.split(line.removeprefix("#SBATCH "))]
     ours = dict(word.removeprefix("--").partition("=")[::2] for word in header)
     theirs = dict(word.removeprefix("--").partition("=")[::2] for word in published.directives)
     has_gpus = gpus_of(theirs) or gpus_of(ours)  # at CSCS the nodes come with theirs
@@ -201,3 +200,14 @@ def test_a_sentence_with_quotes_stays_one_string_of_the_lua_script() -> None:
     for name in SITES:
         for line in job_submit_lua(bundled(name).profile).splitlines():
             assert line.count('"') % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("site", "line"),
+    [
+        ("hyperpod", '  if gpus_of(job) == 0 then job.tres_per_node = "gres:gpu:8" end'),
+        ("meluxina", '  if job.partition == "gpu" and gpus_of(job) == 0 then job.tres_per_node = "gres:gpu:4" end'),
+    ],
+)
+def test_nodes_that_come_whole_bring_their_gpus_with_and_without_a_partition(site: str, line: str) -> None:
+    assert line in job_submit_lua(bundled(site).profile).splitlines()

@@ -199,10 +199,11 @@ def _selects(profile: Profile) -> str:
     default = next((name for name, queue in profile.partitions.items() if queue.default), None)
     if default is not None:
         lines.append(f"  if not given(job.partition) then job.partition = {_lua(default)} end\n")
-    for name, queue in profile.partitions.items() if profile.request.gpus == "whole-node" else ():
-        if queue.gpus:
-            condition = f"job.partition == {_lua(name)} and gpus_of(job) == 0"
-            lines.append(f'  if {condition} then job.tres_per_node = "gres:gpu:{queue.gpus}" end\n')
+    if profile.request.gpus == "whole-node":
+        with_gpus = {f"job.partition == {_lua(name)} and ": each.gpus for name, each in profile.partitions.items()}
+        for where, gpus in (with_gpus or {"": next(iter(profile.nodes.values())).gpus}).items():
+            if gpus:
+                lines.append(f'  if {where}gpus_of(job) == 0 then job.tres_per_node = "gres:gpu:{gpus}" end\n')
     return "".join(lines)
 
 
