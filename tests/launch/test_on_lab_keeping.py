@@ -182,7 +182,6 @@ def test_a_node_whose_link_is_cut_under_mpirun_ends_the_run_and_is_named(
 
     assert process.returncode
     assert b"muster: first: node2 failed" in said, said
-    assert lab.exec(["pgrep", "-f", "[o]rted|[t]ee -i"]).status == 1
 
 
 @pytest.fixture
