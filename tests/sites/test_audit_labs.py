@@ -30,7 +30,11 @@ def script_of(lab: Lab, folder: Path, *words: str) -> str:
 
 
 def without(script: str, line: str) -> str:
-    """Return the script as it was before: this line, or this word of an export, was not in it."""
+    """Return the script as it was before: this line, this word of an export, or of the header, was not in it."""
+    if line.startswith("#SBATCH "):
+        older, count = re.subn(rf"(?m)^(#SBATCH .*){re.escape(line[7:])}(?=\s)", r"\1", script)
+        assert count == 1, line
+        return older
     older, count = re.subn(rf"(?m)^ *(export )?{re.escape(line)}\n|(?<= ){re.escape(line)} ", "", script)
     assert count == 1, line
     return older
