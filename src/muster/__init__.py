@@ -17,8 +17,29 @@ _HOME = {
     "world": "muster.rank.world",
 }
 
+# For notebooks and workflow tools (api/). `plan` and `job` are rooms too: a room that is called does what api does.
+_LOGIN_SIDE = ("job", "plan", "submit")
+
+
+def from_login_side(name):  # type: ignore[no-untyped-def]
+    """Return a function of `muster.api`, or say in one sentence why there is none here."""
+    from importlib import import_module
+
+    if sys.version_info < (3, 11):
+        version = "{}.{}".format(*sys.version_info[:2])
+        message = "muster.{} needs Python 3.11 or newer, and this is {}".format(name, version)
+        raise ImportError(message)
+    try:
+        return getattr(import_module("muster.api"), name)
+    except ModuleNotFoundError as error:
+        message = "muster.{} needs the whole of Muster, and here is only the library of the ranks ({})"
+        raise ImportError(message.format(name, error)) from None
+
 
 def __getattr__(name):  # type: ignore[no-untyped-def]  # annotations would cost an import in every rank
+    if name in _LOGIN_SIDE:
+        found = from_login_side(name)  # type: ignore[no-untyped-call]
+        return globals().setdefault(name, found)
     if name not in _HOME:
         message = "module 'muster' has no attribute {!r}".format(name)
         raise AttributeError(message)
@@ -32,7 +53,7 @@ def __getattr__(name):  # type: ignore[no-untyped-def]  # annotations would cost
 
 
 def __dir__():  # type: ignore[no-untyped-def]
-    return sorted(__all__)
+    return sorted([*__all__, *_LOGIN_SIDE])
 
 
 # Where a launch binds this package into images that may have their own (plan/mounts.py).

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from muster.errors import RequestError, SchedulerSilent
+from muster.follow.cases import Case, Place, find_cases
+from muster.follow.cases import run_of as find_run_of
 
 if TYPE_CHECKING:  # a page of help needs none of these
     from pathlib import Path
@@ -44,14 +45,6 @@ JSON_KEYS = (
 )
 
 
-class Case(NamedTuple):
-    """One job that was asked about: what Slurm knows of it, and our own record."""
-
-    asked: str
-    job: Job | None
-    run: Run | None
-
-
 def job_ids(words: Words) -> tuple[str, ...]:
     """Return the job ids that were typed, each once."""
     from muster.slurm.jobs import parse_job_id
@@ -77,17 +70,7 @@ def state() -> Path:
 
 def cases(ids: Sequence[str], answer: Answer, *, records_do: bool = False) -> list[Case]:
     """What is known of each id. An id that neither Slurm nor we know is refused; so is silence, unless records do."""
-    found: list[Case] = []
-    here = cluster()
-    for asked in ids:
-        jobs = answer.of(asked)
-        run = run_of(asked, jobs, here, is_silent=answer.silent)
-        if not jobs and run is None:
-            raise _unknown(asked, answer)
-        if not jobs and answer.silent and not records_do:
-            raise _silent(asked, run)
-        found.extend(Case(asked, job, run) for job in jobs or (None,))
-    return found
+    return find_cases(ids, answer, Place(scheduler(), state(), cluster()), records_do=records_do)
 
 
 def cluster() -> str:
@@ -99,29 +82,7 @@ def cluster() -> str:
 
 def run_of(asked: str, jobs: Sequence[Job], here: str, *, is_silent: bool = False) -> Run | None:
     """Our record of a job; not that of another cluster's job with the same number."""
-    from muster.act.record import find_run, forget, is_of, register
-
-    made = find_run(state(), asked.partition("_")[0], here)
-    if made is None:
-        return None
-    if jobs:
-        if not any(is_of(made, job) for job in jobs):
-            return None
-        if not made.cluster:  # of an earlier Muster: now its cluster is known
-            from msgspec.structs import replace
-
-            forget(state(), made)
-            made = replace(made, cluster=here)
-            register(state(), made)
-        return made
-    never_was = not is_silent and _comes_later(made)
-    return None if never_was or not made.cluster else made
-
-
-def _comes_later(made: Run) -> bool:
-    """Whether this cluster has not yet come to that number: then the job was one of a cluster that is no more."""
-    following = scheduler().next_job_id()
-    return following is not None and int(made.job) >= following
+    return find_run_of(asked, jobs, Place(scheduler(), state(), here), is_silent=is_silent)
 
 
 def earlier_runs(case: Case) -> list[str]:
@@ -146,24 +107,6 @@ def attempts_as_json(case: Case) -> list[dict[str, Any]]:
     task = (case.job.shown_id if case.job else case.asked).partition("_")[2]
     waits = case.job is not None and case.job.state.phase is Phase.WAITING
     return attempts_over(case.run, task if task.isdigit() else None, waits=waits)
-
-
-def _unknown(asked: str, answer: Answer) -> Exception:
-    if answer.silent:
-        return _silent(asked, None)
-    forgotten = "Slurm forgets a job some minutes after its end, and this cluster keeps no accounts"
-    return RequestError(
-        f"there is no job {asked}, or it is not to be seen by you",
-        hint=forgotten if answer.has_accounting is False else "muster jobs lists yours",
-    )
-
-
-def _silent(asked: str, run: Run | None) -> SchedulerSilent:
-    output = "" if run is None else f"; its output lies in {run.directory / 'logs'}"
-    return SchedulerSilent(
-        f"the Slurm controller does not answer, and accounting does not know job {asked}",
-        hint=f"try again in a minute{output}",
-    )
 
 
 def as_json(case: Case) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from muster.act.prepare import plan_for, request_for
 from muster.cli.output import say
 from muster.errors import RequestError
 
@@ -12,9 +13,7 @@ if TYPE_CHECKING:
     from muster.cli.command_line import Launch
     from muster.facts import Facts
     from muster.job.request import Request
-    from muster.look.venv_record import RunsOn
-    from muster.model.plan import Engine, Note, Plan
-    from muster.sites.load import Site
+    from muster.model.plan import Note, Plan
 
 __all__ = [
     "facts_and_request",
@@ -44,137 +43,11 @@ def start_by_name(verb: str, words: Sequence[str]) -> None:
 
 def facts_and_request(launch: Launch, *, quiet: bool = False, is_first: bool = True) -> tuple[Facts, Request]:
     """What was asked, over what the settings files say; which of them is told, unless a later process does it."""
-    from muster.job.options import request_from
-    from muster.job.settings import merge_settings
-    from muster.look.probe import load_facts, look, settings_files, settings_notes
-    from muster.plan.python_environment import chosen
+    from muster.look.probe import look, settings_notes
 
     facts = look()
     warn(settings_notes(facts) if is_first else (), quiet=quiet)
-    settings = merge_settings(settings_files(facts), facts.environment)
-    request = chosen(request_from(settings, launch.values, launch.origins, launch.command))
-    if request.facts:
-        facts = load_facts(request.facts, facts)
-    if request.conda:
-        from muster.look.conda import find_conda
-
-        request = find_conda(request, facts)
-    return facts, request
-
-
-def plan_for(
-    request: Request,
-    facts: Facts,
-    typed: Sequence[str],
-    *,
-    engine: Engine | None = None,
-    within: bool = False,
-    stream: bool = False,
-) -> Plan:
-    """Return the plan under the terms of the site; the engine is Slurm unless another is given."""
-    from muster.model.plan import Engine
-    from muster.plan.build import make_plan
-    from muster.sites.load import choose_site, overrides_from
-
-    engine = engine or Engine.SLURM
-    if engine is Engine.HERE:
-        _need_environment(request, facts)
-    name = request.site or ("laptop" if engine is Engine.HERE else None)
-    site = choose_site(name, facts, overrides_from(request.site_set))
-    seen = _seen(request, site, facts)
-    plan = make_plan(request, site, seen, typed=typed, engine=engine, within=within, stream=stream)
-    if site.profile.fabric.kind == "slingshot" and engine is Engine.SLURM and "fork" not in request.workload:
-        plan = _told_of_forks(plan, site)
-    if request.venv and request.venv != "none":
-        plan = _held_against_its_record(plan, request, site, facts.working_directory)
-    return plan
-
-
-def _seen(request: Request, site: Site, facts: Facts) -> Facts:
-    """Return the facts with those of what the request names: its image, what it stages, the NCCL of its environment."""
-    from pathlib import Path
-
-    from muster.look.nccl import look_at_nccl
-
-    if request.image:
-        from muster.look.image_facts import look_at_image
-
-        facts = look_at_image(request, site, facts)
-    if request.stage_env or request.stage or request.stage_out:
-        from muster.look.stage_facts import look_at_staging
-
-        facts = look_at_staging(request, facts)
-    if request.command and not request.image:
-        from msgspec.structs import replace
-
-        from muster.look.script import look_at_script
-
-        folder = str(Path(facts.working_directory, request.chdir or ""))
-        facts = replace(facts, script=look_at_script(request.command, folder))
-    return look_at_nccl(request, site, facts)
-
-
-def _held_against_its_record(plan: Plan, request: Request, site: Site, typed_in: str) -> Plan:
-    """A virtual environment says with what it was made: does that hold where it will run?"""
-    from pathlib import Path
-
-    from msgspec.structs import replace
-
-    from muster.look.venv_record import cpu_flags_needed, differences
-    from muster.model.plan import Note
-
-    venv = Path(typed_in, request.venv or "")
-    found = differences(venv, _nodes_of(request, site, plan))
-    return replace(
-        plan,
-        notes=(*plan.notes, *(Note(text, warning=True) for text in found)),
-        cpu_flags=() if request.image else cpu_flags_needed(venv),
-    )
-
-
-def _nodes_of(request: Request, site: Site, plan: Plan) -> RunsOn:
-    """Return what is known of the nodes of a plan: by the profile, and on this machine by a look."""
-    from muster.look.venv_record import RunsOn
-    from muster.model.plan import Engine
-    from muster.plan.site_terms import node_kind
-
-    of_site = () if request.image else site.profile.modules.load or ()
-    modules, gpus = (*of_site, *request.module), bool(plan.shape.gpus_per_node)
-    if plan.engine is Engine.HERE:
-        import os
-
-        from muster.look.image_facts import gpu_kind_here
-
-        return RunsOn(modules, os.uname().machine, gpu_kind_here(), gpus)
-    node = node_kind(site, request)[1]
-    return RunsOn(modules, node.arch, node.gpu_kind, gpus)
-
-
-def _told_of_forks(plan: Plan, site: Site) -> Plan:
-    """Return where the script forks its data loaders, if the network's card must not meet a forked process."""
-    from pathlib import Path
-
-    from msgspec.structs import replace
-
-    from muster.look.forks import fork_warning
-    from muster.model.plan import Note
-    from muster.sites.when import workloads_of
-
-    script = next((str(word) for word in plan.command if str(word).endswith(".py")), None)
-    said = script and fork_warning(Path(plan.working_directory, script), workloads_of(site.profile))
-    return replace(plan, notes=(*plan.notes, Note(said, warning=True))) if said else plan
-
-
-def _need_environment(request: Request, facts: Facts) -> None:
-    """On this machine it can be seen before the start: without it another Python would run, and say nothing."""
-    from pathlib import Path
-
-    from muster.plan.python_environment import environment_of
-
-    named = request.conda or (request.venv and request.venv != "none")
-    environment = environment_of(request, facts) if named else None
-    if environment is not None and not Path(facts.working_directory, environment.python).exists():
-        raise RequestError(f"there is no Python in {environment.folder}", hint="name the folder that holds bin/python")
+    return request_for(facts, launch.values, launch.origins, launch.command)
 
 
 def warn(notes: Sequence[Note], *, quiet: bool) -> None:

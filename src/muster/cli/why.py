@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from muster.cli.asking import (
 from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json
 from muster.cli.status import headline
+from muster.follow.last_words import last_words
 
 if TYPE_CHECKING:
     from muster.follow.watch import JobOutput
@@ -103,7 +103,7 @@ def _ended(case: Case) -> Iterator[str]:
     elif job is not None and job.node_list:
         yield f"  on {job.node_list}"
     yield from _killed(job, failure)
-    lines = _last_words(output, failure)
+    lines = last_words(output, failure)
     if lines:
         whose = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
         yield f"  last lines {whose}:"
@@ -167,19 +167,6 @@ def _warnings(output: JobOutput | None) -> list[str]:
     return list(found)
 
 
-def _last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
-    """Return the last lines of the rank that failed first; of everything where it is not known or said nothing."""
-    from muster.follow.watch import last_lines
-
-    if output is None:
-        return []
-    rank = failure.tasks[0] if failure is not None and failure.tasks else None
-    lines = last_lines(output, rank=rank, count=_LINES)
-    words = [line.text.decode(errors="replace").rstrip("\r") for line in lines]
-    # The rank's shell under mpirun says this in the rank's name.
-    return [line for line in words if not re.match(r"muster: rank \d+ (on \S+ )?ended with status ", line)]
-
-
 def _shortened(line: str) -> str:
     """A line for a person to read: of a long one its beginning and its end."""
     left_out = len(line) - 2 * _SHOWN
@@ -229,7 +216,7 @@ def _as_json(case: Case) -> dict[str, Any]:
     if job is None or job.state.phase in {Phase.ENDED_BADLY, Phase.UNKNOWN}:
         output, failure = _failure(case)
         found["first_failure"] = failure and failure.as_json()
-        found["last_lines"] = _last_words(output, failure)
+        found["last_lines"] = last_words(output, failure)
         found["known_error"] = _known(found["last_lines"])
         found["warnings"] = _warnings(output)
     elif job.state.phase is Phase.ENDED_WELL:

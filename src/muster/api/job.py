@@ -1,0 +1,255 @@
+"""A queued job: its state, its end, its events. The controller is asked at most once in 10 seconds for a job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from muster.act.clean import remove_passed
+from muster.act.record import state_directory
+from muster.api.events import Ended, Event, Pending, Running
+from muster.api.hints import hints_shown
+from muster.errors import HostlistError, MusterError, SchedulerSilent
+from muster.follow.cases import Case, Place, find_cases
+from muster.follow.find_output import find_output
+from muster.follow.first_failure import first_failure
+from muster.follow.last_words import last_words
+from muster.follow.scheduler import Scheduler
+from muster.look.cluster import cluster_name
+from muster.model.failure import Failure
+from muster.rank.hostlist import expand
+from muster.slurm.jobs import parse_job_id
+from muster.slurm.states import Phase, State
+
+__all__ = ["Job", "Result", "TookTooLong"]
+
+ASK_EVERY_S = 10.0
+_SILENT_FOR_S = 300.0
+_GONE = State("UNKNOWN", Phase.UNKNOWN, "Slurm does not know it any more, and accounting does not have it")
+# Of the tasks of an array, the one that tells the most of the whole.
+_FIRST = (Phase.RUNNING, Phase.WAITING, Phase.ENDED_BADLY, Phase.UNKNOWN, Phase.ENDED_WELL)
+
+
+class TookTooLong(MusterError, TimeoutError):
+    """The job was not over within the time that the caller gave it; it goes on."""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """How a job ended."""
+
+    job: str
+    """Its id; of an array, that of the task that tells the most."""
+
+    state: State
+    status: int | None
+    """Its exit status, 128 + n for signal n; None: it never ran, or Slurm does not know it any more."""
+
+    failure: Failure | None = None
+    """What went wrong first, as `muster why` says it; None: it ended well, or nothing tells."""
+
+    last_lines: tuple[str, ...] = ()
+    """What the rank that failed first wrote last."""
+
+    known_cause: str | None = None
+    """The known error behind these lines."""
+
+    remedy: str | None = None
+    directory: Path | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended well."""
+        return self.state.phase is Phase.ENDED_WELL
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that failed first."""
+        return self.failure.tasks[0] if self.failure is not None and self.failure.tasks else None
+
+    @property
+    def host(self) -> str | None:
+        """The host where it failed first."""
+        return None if self.failure is None else self.failure.host
+
+    @property
+    def cause(self) -> str | None:
+        """Why it ended badly, in one sentence; None where it ended well."""
+        if self.ok:
+            return None
+        return self.failure.sentence if self.failure is not None else self.state.sentence
+
+
+class Job:
+    """A job in the queue, running, or over."""
+
+    def __init__(
+        self,
+        job_id: str,
+        environment: Mapping[str, str],
+        *,
+        directory: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.id = parse_job_id(job_id)
+        self.directory = directory
+        """Its run directory; None: it is not a job of Muster's."""
+        home = environment.get("HOME") or str(Path.home())
+        self._slurm = Scheduler(dict(environment))
+        self._place = Place(self._slurm, state_directory(environment, home), cluster_name(environment))
+        self._clock, self._sleep = clock, sleep
+        self._cases: tuple[Case, ...] = ()
+        self._asked: float | None = None
+        """When the controller was asked last."""
+        self._answered = clock()
+
+    def __repr__(self) -> str:
+        return f"<muster job {self.id}>"
+
+    def state(self) -> State:
+        """Return where it is in its life, at most 10 seconds old: `.name`, `.phase` and `.sentence`."""
+        with hints_shown():
+            return _state(self._chosen())
+
+    def wait(self, timeout: float | None = None) -> State:
+        """Wait until it is over; return its last state. TookTooLong after `timeout` seconds: the job goes on."""
+        with hints_shown():
+            for _ in self._looks(timeout):
+                pass
+            return _state(self._chosen())
+
+    def result(self, timeout: float | None = None) -> Result:
+        """Wait until it is over; return how it ended, and what failed first: rank, host and cause."""
+        self.wait(timeout)
+        with hints_shown():
+            return _result(self._chosen())
+
+    def events(self, timeout: float | None = None) -> Iterator[Event]:
+        """Yield what becomes of it from now on, to its end: Pending, Running, and Ended at the last."""
+        last: Event | None = None
+        with hints_shown():
+            for cases in self._looks(timeout):
+                event = _event(_most_telling(cases), is_over=_are_over(cases))
+                if event is not None and not _is_same(event, last):
+                    yield event
+                    last = event
+
+    def cancel(self) -> None:
+        """End it, waiting or running; one that is over already is left as it is."""
+        with hints_shown():
+            if self._look() and not _are_over(self._cases):
+                self._slurm.cancel([self.id])
+                if "_" not in self.id and (run := self._chosen().run) is not None:
+                    remove_passed(run)
+
+    def _chosen(self) -> Case:
+        return _most_telling(self._look())
+
+    def _look(self) -> tuple[Case, ...]:
+        """Return what is known of it; the controller is asked where the last answer is too old."""
+        is_fresh = self._asked is not None and self._clock() - self._asked < ASK_EVERY_S
+        if self._cases and (is_fresh or _are_over(self._cases)):
+            return self._cases
+        if is_fresh:  # it was asked a moment ago, and did not answer
+            self._sleep(self._pause())
+        self._asked = self._clock()
+        self._cases = tuple(find_cases([self.id], self._slurm.jobs([self.id]), self._place))
+        self._answered = self._clock()
+        if self.directory is None and self._cases[0].run is not None:
+            self.directory = self._cases[0].run.directory
+        return self._cases
+
+    def _looks(self, timeout: float | None) -> Iterator[tuple[Case, ...]]:
+        """Look until it is over; a controller that is silent for a while is asked again."""
+        end = None if timeout is None else self._clock() + timeout
+        while True:
+            try:
+                cases = self._look()
+            except SchedulerSilent:
+                if self._clock() - self._answered > _SILENT_FOR_S:
+                    raise
+            else:
+                yield cases
+                if _are_over(cases):
+                    return
+            self._rest(end, timeout)
+
+    def _rest(self, end: float | None, timeout: float | None) -> None:
+        pause = self._pause()
+        left = pause if end is None else end - self._clock()
+        if left <= 0:
+            hint = "it goes on; .state() says where it is, .cancel() ends it"
+            raise TookTooLong(f"job {self.id} was not over after {timeout:g} s", hint=hint)
+        self._sleep(min(pause, left))
+
+    def _pause(self) -> float:
+        return max(0.0, (self._asked or 0.0) + ASK_EVERY_S - self._clock())
+
+
+def _are_over(cases: tuple[Case, ...]) -> bool:
+    return all(case.job is None or case.job.state.phase.is_over for case in cases)
+
+
+def _most_telling(cases: tuple[Case, ...]) -> Case:
+    return min(cases, key=lambda case: _FIRST.index(_state(case).phase))
+
+
+def _state(case: Case) -> State:
+    return _GONE if case.job is None else case.job.state
+
+
+def _result(case: Case) -> Result:
+    state, job = _state(case), case.job
+    name = case.asked if job is None else job.shown_id
+    status = None if job is None or not job.node_list else job.status
+    directory = None if case.run is None else case.run.directory
+    if state.phase is Phase.ENDED_WELL:
+        return Result(name, state, status, directory=directory)
+    from muster.check.log import explain
+
+    output = find_output(job, case.run, case.asked)
+    failure = None if output is None else first_failure(output)
+    lines = tuple(last_words(output, failure))
+    known = explain(lines)
+    return Result(
+        name,
+        state,
+        status,
+        failure,
+        lines,
+        None if known is None else known.cause,
+        None if known is None else known.remedy,
+        directory,
+    )
+
+
+def _event(case: Case, *, is_over: bool) -> Event | None:
+    """Return what the job does now; None for a state of Slurm's that Muster does not know."""
+    state, job = _state(case), case.job
+    if is_over:
+        return Ended(case.asked, state, _result(case))
+    if job is not None and state.phase is Phase.WAITING:
+        reason = job.reason
+        return Pending(job.shown_id, state, reason.code, reason.sentence, reason.remedy_for(job.id), job.started)
+    if job is not None and state.phase is Phase.RUNNING:
+        return Running(job.shown_id, state, _hosts(job.node_list), job.started)
+    return None
+
+
+def _is_same(event: Event, last: Event | None) -> bool:
+    """Whether nothing happened in between: Slurm's estimate of the start moves all the time."""
+    if isinstance(event, Pending) and isinstance(last, Pending):
+        return (event.state.name, event.reason) == (last.state.name, last.reason)
+    if isinstance(event, Running) and isinstance(last, Running):
+        return (event.state.name, event.nodes) == (last.state.name, last.nodes)
+    return False
+
+
+def _hosts(node_list: str | None) -> tuple[str, ...]:
+    try:
+        return tuple(expand(node_list or ""))
+    except HostlistError:
+        return (node_list or "",)

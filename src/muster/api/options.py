@@ -1,0 +1,98 @@
+"""Options by their names in Python → the words of a command line: one table and one reader for both."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
+from os import PathLike, fspath
+from typing import Any, NamedTuple
+
+from muster.errors import RequestError, UnknownName
+from muster.job.option import Option, convert
+from muster.job.options import parse
+from muster.job.request import options_of
+from muster.units import Memory, Walltime
+
+__all__ = ["Asked", "read_options", "words_of_command"]
+
+Command = str | Sequence[str | PathLike[str]]
+
+
+class Asked(NamedTuple):
+    """What was asked, as the command line's reader gives it."""
+
+    values: dict[str, Any]
+    origins: dict[str, str]
+    command: tuple[str, ...]
+    typed: tuple[str, ...]
+    """The same as words of a command line."""
+
+
+def read_options(verb: str, command: Command, options: Mapping[str, object], *, refused: Collection[str] = ()) -> Asked:
+    """Return what was asked; RequestError names the option that is not known, or whose value cannot be."""
+    words: list[str] = []
+    off: list[str] = []
+    table = {name: option for name, option in options_of().items() if name not in refused}
+    for name, value in options.items():
+        if name in refused:
+            raise RequestError(f"muster.{verb} does not take {name}", hint=f"omit {name}")
+        if name not in table:
+            raise UnknownName("option", name, sorted(table))
+        if value is False and table[name].is_switch:
+            off.append(name)
+        elif value is not None:
+            words += _words(name, table[name], value)
+    rest = words_of_command(command)
+    typed = (*words, "--", *rest)
+    values, origins, _ = parse(typed)
+    for name in off:  # stands over a settings file that says true
+        values[name], origins[name] = False, f"{name}=False"
+    return Asked(values, origins, rest, typed)
+
+
+def words_of_command(command: Command) -> tuple[str, ...]:
+    """Return the words of a command: a list as it is, a text as a shell would split it."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else [fspath(word) for word in command]
+    except ValueError as error:
+        hint = 'a list needs no quotes: ["python", "train.py"]'
+        raise RequestError(f"the command cannot be split into words: {error}", hint=hint) from None
+    except TypeError as error:
+        raise RequestError(f"the command is not a list of texts: {error}", hint='["python", "train.py"]') from None
+    if not words:
+        raise RequestError("no command was given", hint='muster.plan(["python", "train.py"], nodes=2)')
+    return tuple(words)
+
+
+def _words(name: str, option: Option, value: object) -> Iterator[str]:
+    """The option as it would be typed, once its value was looked at under the name that it has here."""
+    flag = f"--{option.long_names[0]}"
+    if option.is_switch:
+        if value is not True:
+            raise RequestError(f"{name} is a switch, and {value!r} is neither True nor False", hint=option.help)
+        yield flag
+        return
+    for text in _texts(name, option, value):
+        convert(option, text, name)
+        yield f"{flag}={text}"
+
+
+def _texts(name: str, option: Option, value: object) -> list[str]:
+    if isinstance(value, Mapping) and option.repeated:
+        return [f"{key}={_text(name, option, each)}" for key, each in value.items()]
+    if isinstance(value, (list, tuple)) and option.repeated:
+        return [_text(name, option, each) for each in value]
+    return [_text(name, option, value)]
+
+
+def _text(name: str, option: Option, value: object) -> str:
+    """Return one value as it would be typed."""
+    if isinstance(value, timedelta):
+        seconds = int(value.total_seconds())
+        return f"{seconds // 60}:{seconds % 60:02}"
+    if isinstance(value, PathLike):
+        return str(fspath(value))
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, Memory, Walltime)):
+        raise RequestError(f"{name}: {value!r} is not a value of it", hint=f"{name}: {option.help}")
+    return str(value)

@@ -1,0 +1,137 @@
+"""plan, submit and job: what the verbs of the same names do, for a program that goes on with their values."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from muster.act.preflight import check_before_start
+from muster.act.prepare import plan_for, request_for
+from muster.act.rank_library import make_rank_library
+from muster.act.record import state_directory
+from muster.act.submit import submit as queue
+from muster.api.hints import hints_shown
+from muster.api.job import Job
+from muster.api.options import Command, read_options
+from muster.facts import Facts
+from muster.look.cluster import cluster_name
+from muster.look.probe import look, settings_notes
+from muster.model.plan import Engine, Note
+from muster.model.plan import Plan as Value
+from muster.plan.build import digest_of
+from muster.render.explain import explain, plan_as_json, plan_as_text
+from muster.render.script import job_script
+
+if TYPE_CHECKING:
+    from muster.model.plan import Reason
+
+__all__ = ["Plan", "job", "plan", "submit"]
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """One thing that the plan decided, and why."""
+
+    section: str
+    text: str
+    reason: str
+    origin: str
+    """Who wanted it: muster, the site, an option, a settings file and its line."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What would happen: the same plan that the command line shows."""
+
+    value: Value
+    """The plan itself, in all its parts."""
+
+    notes: tuple[Note, ...] = ()
+    """What to know before it is submitted; `.warning` tells the grave ones."""
+
+    @property
+    def script(self) -> str:
+        """The script that submit would queue, byte for byte."""
+        return job_script(self.value)
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Every decision with its reason, as values."""
+        return tuple(_decision(*each) for each in explain(self.value))
+
+    def explain(self) -> str:
+        """Return the reason for every line, as `muster plan --as why` shows it."""
+        return plan_as_text(self.value)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it under the keys of `muster plan --as json`."""
+        found: dict[str, Any] = json.loads(plan_as_json(self.value))
+        return found
+
+
+def plan(command: Command, /, **options: Any) -> Plan:
+    """Return what would happen to the command. Starts nothing, and asks nothing of Slurm."""
+    with hints_shown():
+        made, _ = _planned("plan", command, options, refused=("no_label",))
+        return made
+
+
+def submit(command: Command, /, **options: Any) -> Job:
+    """Queue the command as a Slurm job. What the plan warns of is one of Python's warnings, and comes before."""
+    with hints_shown():
+        made, facts = _planned("submit", command, options, refused=("here", "no_label"))
+        value = made.value
+        _warn([*made.notes, *check_before_start(value, facts.environment)])
+        make_rank_library(value.rank_library)
+        _place(value)
+        done = queue(
+            value,
+            digest=digest_of(value),
+            parent=Path(facts.working_directory) / "muster-runs",
+            state=state_directory(facts.environment, facts.home),
+            cluster=cluster_name(facts.environment),
+            environment=facts.environment,
+        )
+        return Job(done.job, facts.environment, directory=done.directory)
+
+
+def job(job_id: str | int, /) -> Job:
+    """Return a job that is known by its id: 123, or "123_4" for one of an array. Refused if there is none."""
+    with hints_shown():
+        found = Job(str(job_id), look().environment)
+        found.state()
+        return found
+
+
+def _planned(verb: str, command: Command, options: dict[str, Any], *, refused: Sequence[str]) -> tuple[Plan, Facts]:
+    asked = read_options(verb, command, options, refused=refused)
+    seen = look()
+    facts, request = request_for(seen, asked.values, asked.origins, asked.command)
+    engine = Engine.HERE if request.here else Engine.SLURM
+    value = plan_for(request, facts, asked.typed, engine=engine)
+    return Plan(value, (*settings_notes(seen), *value.notes)), facts
+
+
+def _decision(section: str, text: str, reason: Reason) -> Decision:
+    return Decision(section, text, reason.text, reason.origin)
+
+
+def _warn(notes: Sequence[Note]) -> None:
+    for note in notes:
+        if note.warning:
+            warnings.warn(note.text, UserWarning, stacklevel=3)
+
+
+def _place(value: Value) -> None:
+    """Write the program of `check`, and pack what is to be staged, where the job will look for them."""
+    if value.gate:
+        from muster.check.pack import place_check
+
+        place_check(Path(value.gate[1]))
+    for thing in value.staging.things if value.staging is not None else ():
+        from muster.stage.pack import place
+
+        place(thing, lambda _: None)

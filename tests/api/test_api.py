@@ -1,0 +1,341 @@
+"""plan, submit and job from Python: the plan of the command line, Slurm asked seldom, ends and events as values."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+
+import muster
+from muster.api import Ended, Event, Job, Pending, Running, TookTooLong, plan, submit
+from muster.api.job import ASK_EVERY_S
+from muster.errors import NoSlurm, RequestError, SchedulerSilent, SiteError, UnknownName
+from muster.slurm.states import Phase
+
+from .stubs import Stub, row
+
+MUSTER = str(Path(sys.executable).with_name("muster"))
+COMMAND = ["python", "train.py"]
+WAITS = {"state": "PENDING", "reason": "Priority"}
+RUNS = {"state": "RUNNING", "node_list": "node[1-2]", "nodes": "2", "started": "1790000000"}
+WELL = {"state": "COMPLETED", "node_list": "node[1-2]"}
+FAILED = {"state": "FAILED", "exit": "7:0", "node_list": "node[1-2]", "reason": "NonZeroExitCode"}
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def folder(scratch: Path) -> Path:
+    """A working directory that is not of one host alone."""
+    made = Path(mkdtemp(dir=scratch))
+    (made / "train.py").touch()
+    return made
+
+
+@pytest.fixture
+def stub(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Stub:
+    made = Stub.at(tmp_path / "slurm")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", f"{made.folder}/bin:{os.environ['PATH']}")
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    return made
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def job(stub: Stub, clock: Clock) -> Job:
+    return Job("41", dict(os.environ), clock=clock, sleep=clock.sleep)
+
+
+def hint_of(error: BaseException) -> str:
+    (note,) = error.__notes__
+    return note
+
+
+def test_a_plan_is_that_of_the_command_line(stub: Stub) -> None:
+    made = plan(COMMAND, nodes=2, ntasks_per_node=4, time="2h", site="generic")
+
+    words = ("--nodes=2", "--ntasks-per-node=4", "--time=2h", "--site=generic", "--", *COMMAND)
+    for form, ours in (("script", made.script), ("why", made.explain())):
+        typed = subprocess.run([MUSTER, "plan", "--as", form, *words], capture_output=True, text=True, check=True)
+        assert typed.stdout == ours
+    assert made.as_json()["shape"]["nodes"] == 2
+    assert ("shape", "nodes = 2") in [(each.section, each.text) for each in made.decisions]
+    assert stub.asked("sbatch") == stub.asked("squeue") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"time": timedelta(hours=30)}, "--time=1-06:00:00"),
+        ({"time": timedelta(seconds=90)}, "--time=00:01:30"),
+        ({"mem": "64G"}, "--mem=64G"),
+        ({"exclusive": True}, "--exclusive"),
+        ({"env": {"MODE": "fast and loose"}}, "MODE='fast and loose'"),
+        ({"env": ["MODE=slow"]}, "MODE=slow"),
+        ({"sbatch": "--nice=5"}, "--nice=5"),
+        ({"chdir": Path("/tmp")}, "/tmp"),
+    ],
+)
+def test_a_value_of_python_becomes_what_would_be_typed(stub: Stub, options: dict[str, Any], line: str) -> None:
+    assert line in plan("python train.py", site="generic", **options).script
+
+
+def test_an_option_that_is_none_was_not_given_and_a_false_switch_stands_over_the_settings(stub: Stub) -> None:
+    Path("muster.toml").write_text("exclusive = true\n")
+
+    assert "--exclusive" in plan(COMMAND, account=None, site="generic").script
+    assert "--exclusive" not in plan(COMMAND, exclusive=False, site="generic").script
+
+
+@pytest.mark.parametrize(
+    ("ask", "kind", "sentence", "hint"),
+    [
+        (lambda: plan(COMMAND, node=2), UnknownName, "there is no option named 'node'", "did you mean 'nodes'?"),
+        (lambda: plan(COMMAND, nodes="two"), RequestError, "nodes: 'two' is not a count", "from 1 up"),
+        (lambda: plan(COMMAND, nodes=True), RequestError, "nodes: True is not a value", "number of nodes"),
+        (lambda: plan(COMMAND, nodes=[1, 2]), RequestError, r"nodes: \[1, 2\] is not a value", "number of nodes"),
+        (lambda: plan(COMMAND, exclusive="yes"), RequestError, "exclusive is a switch", "whole nodes"),
+        (lambda: plan([]), RequestError, "no command was given", "muster.plan"),
+        (lambda: plan(""), RequestError, "no command was given", "muster.plan"),
+        (lambda: plan("python 'train.py"), RequestError, "cannot be split into words", "a list needs no quotes"),
+        (lambda: plan(["python", 3]), RequestError, "not a list of texts", "python"),  # type: ignore[list-item]
+        (lambda: submit(COMMAND, here=True), RequestError, "muster.submit does not take here", "omit here"),
+        (lambda: plan(COMMAND, site="nowhere"), RequestError, "nowhere", "generic"),
+    ],
+)
+def test_a_mistake_is_the_exception_of_the_command_line_with_its_hint(
+    stub: Stub, ask: Callable[[], object], kind: type[Exception], sentence: str, hint: str
+) -> None:
+    with pytest.raises(kind, match=sentence) as caught:
+        ask()
+    assert hint in hint_of(caught.value)
+
+
+def test_a_submitted_job_is_known_by_its_id_and_its_directory(stub: Stub, folder: Path) -> None:
+    made = submit(COMMAND, nodes=2, site="generic")
+
+    assert (made.id, repr(made)) == ("41", "<muster job 41>")
+    assert made.directory is not None
+    assert made.directory.parent == folder / "muster-runs"
+    assert len(stub.asked("sbatch")) == 2
+    stub.say(queued(made, **WAITS))
+    again = muster.job(41)
+    assert (again.directory, again.state().name) == (made.directory, "PENDING")
+
+
+def queued(made: Job, **fields: str) -> str:
+    """The job as squeue shows it: the comment is the one of its script."""
+    script = (made.directory or Path()) / "job.sh"
+    found = re.search(r"--comment=(\S+)", script.read_text())
+    assert found is not None
+    return row(comment=found[1], stdout=f"{made.directory}/logs/batch.log", **fields)
+
+
+def test_a_warning_comes_before_anything_is_queued(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("muster.toml").write_text("nodes = 2\n")
+    Path("muster.toml").chmod(0o666)
+
+    with pytest.warns(UserWarning, match="is not used") as caught:
+        submit(COMMAND, site="generic")
+    assert caught[0].filename == __file__
+    with pytest.raises(UserWarning):  # the tests' own rule: a warning is an error
+        submit(COMMAND, site="generic")
+    assert len(stub.asked("sbatch")) == 2
+
+
+def test_a_refusal_of_sbatch_is_an_exception_and_nothing_is_left(stub: Stub) -> None:
+    (stub.folder / "bin/sbatch").write_text(
+        "#!/bin/sh\necho 'sbatch: error: Batch job submission failed: Invalid partition name specified' >&2\nexit 1\n"
+    )
+    with pytest.raises(SiteError, match="partition") as caught:
+        submit(COMMAND, partition="gone", site="generic")
+    assert hint_of(caught.value).startswith("hint: ")
+    assert list(Path("muster-runs").iterdir()) == []
+
+
+def test_without_a_cluster_it_is_said(stub: Stub) -> None:
+    said = "sbatch: fatal: _establish_config_source: failed to fetch config"
+    (stub.folder / "bin/sbatch").write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    with pytest.raises(NoSlurm, match="no cluster is set up") as caught:
+        submit(COMMAND, site="generic")
+    assert "login node" in hint_of(caught.value)
+
+
+def test_a_job_that_is_not_there_is_refused(stub: Stub) -> None:
+    with pytest.raises(RequestError, match="there is no job 99"):
+        muster.job(99)
+    with pytest.raises(RequestError, match="'x' is not a job id"):
+        muster.job("x")
+
+
+def test_the_events_of_a_job_that_fails(stub: Stub, job: Job, clock: Clock) -> None:
+    later = {**WAITS, "started": "1790000500"}
+    stub.say(
+        *(row(**fields) for fields in (WAITS, later, {**WAITS, "reason": "Resources"}, RUNS, RUNS, WAITS, RUNS, FAILED))
+    )
+
+    found = list(job.events())
+
+    assert [type(each) for each in found] == [Pending, Pending, Running, Pending, Running, Ended]
+    assert [each.reason for each in found if isinstance(each, Pending)] == ["Priority", "Resources", "Priority"]
+    assert [each.nodes for each in found if isinstance(each, Running)] == [("node1", "node2")] * 2
+    end = found[-1]
+    assert isinstance(end, Ended)
+    assert (end.result.status, end.result.ok, end.result.cause) == (7, False, "it ended with a status other than 0")
+    assert len(stub.asked("squeue")) == 8
+    assert clock.slept == [ASK_EVERY_S] * 7
+
+
+def test_the_controller_is_asked_at_most_once_in_ten_seconds(stub: Stub, job: Job, clock: Clock) -> None:
+    stub.say(row(**WAITS))
+
+    for _ in range(50):
+        assert job.state().phase is Phase.WAITING
+    assert len(stub.asked("squeue")) == 1
+    clock.now += ASK_EVERY_S
+    job.state()
+    assert len(stub.asked("squeue")) == 2
+
+
+def test_a_job_that_is_over_is_not_asked_for_again(stub: Stub, job: Job, clock: Clock) -> None:
+    stub.say(row(**WELL))
+
+    assert job.wait().name == "COMPLETED"
+    clock.now += 100
+    result = job.result()
+    assert (result.ok, result.status, result.cause, result.rank, result.host) == (True, 0, None, None, None)
+    assert len(stub.asked("squeue")) == 1
+
+
+def test_a_wait_ends_at_its_time_and_the_job_goes_on(stub: Stub, job: Job, clock: Clock) -> None:
+    stub.say(row(**RUNS))
+
+    with pytest.raises(TimeoutError, match="job 41 was not over after 25 s") as caught:
+        job.result(timeout=25)
+    assert isinstance(caught.value, TookTooLong)
+    assert "it goes on" in hint_of(caught.value)
+    assert sum(clock.slept) == 25
+    assert stub.asked("scancel") == []
+
+
+def test_a_silent_controller_is_waited_for_but_not_for_ever(stub: Stub, job: Job, clock: Clock) -> None:
+    stub.say(row(**RUNS), row(**WELL))
+    events = job.events()
+    assert isinstance(next(events), Running)
+    stub.fall_silent()
+    with pytest.raises(SchedulerSilent):
+        list(events)
+    assert clock.now - 1000 > 300
+
+    stub.fall_silent(silent=False)
+    assert job.wait().name == "COMPLETED"
+
+
+def test_the_first_failure_of_a_job_is_that_of_why(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = submit(COMMAND, nodes=2, ntasks_per_node=2, site="generic")
+    assert made.directory is not None
+    logs = made.directory / "logs"
+    (logs / "batch.log").write_text("srun: error: node2: task 3: Exited with exit code 7\n")
+    (logs / "node2.log").write_text("2: all well\n3: Traceback\n3: torch.OutOfMemoryError: CUDA out of memory.\n")
+    stub.say(queued(made, **FAILED))
+
+    result = made.result()
+
+    told = subprocess.run([MUSTER, "why", "41", "--json"], capture_output=True, text=True, check=True)
+    (why,) = json.loads(told.stdout)
+    assert (result.status, result.rank, result.host) == (7, 3, "node2")
+    assert result.failure is not None
+    assert result.failure.as_json() == why["first_failure"]
+    assert list(result.last_lines) == why["last_lines"] == ["Traceback", "torch.OutOfMemoryError: CUDA out of memory."]
+    assert result.known_cause == why["known_error"]["cause"]
+    assert result.remedy == why["known_error"]["remedy"]
+    assert result.cause == why["first_failure"]["sentence"]
+
+
+def test_an_array_is_over_when_all_of_its_tasks_are(stub: Stub, job: Job) -> None:
+    done, broken = row(shown_id="41_0", **WELL), row(id="43", shown_id="41_1", **FAILED)
+    stub.say(done + row(id="43", shown_id="41_1", **RUNS), done + broken)
+
+    found: list[Event] = list(job.events())
+
+    assert [type(each) for each in found] == [Running, Ended]
+    assert isinstance(found[-1], Ended)
+    assert (found[-1].result.job, found[-1].result.status) == ("41_1", 7)
+
+
+def test_a_job_is_cancelled_once_and_not_after_its_end(stub: Stub, job: Job, clock: Clock) -> None:
+    stub.say(row(**WAITS), row(state="CANCELLED"))
+
+    job.cancel()
+    assert stub.asked("scancel") == ["41"]
+    assert job.result().state.name == "CANCELLED"
+    assert job.result().status is None
+    job.cancel()
+    assert stub.asked("scancel") == ["41"]
+
+
+def test_the_names_are_there_and_typed_at_their_home() -> None:
+    assert {"plan", "submit", "job"} <= set(dir(muster))
+    assert muster.submit is submit
+    assert muster.plan.build.digest_of  # the room of that name is still a room
+
+
+def run_python(code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", ["plan", "submit", "job"])
+def test_an_older_python_gets_one_sentence(name: str) -> None:
+    code = f"import sys, muster; sys.version_info = (3, 8, 10); muster.{name}"
+    assert run_python(code).stderr.splitlines()[-1] == (
+        f"ImportError: muster.{name} needs Python 3.11 or newer, and this is 3.8"
+    )
+
+
+@pytest.mark.parametrize("name", ["plan", "submit", "job"])
+def test_the_first_name_that_is_taken_is_a_function(name: str) -> None:
+    assert run_python(f"import muster; print(callable(muster.{name}))").stdout == "True\n"
+    assert run_python(f"from muster import {name}; print(callable({name}))").stdout == "True\n"
+
+
+def test_the_ranks_library_alone_says_what_it_is(tmp_path: Path) -> None:
+    package = Path(muster.__file__).parent
+    (tmp_path / "muster").mkdir()
+    (tmp_path / "muster/__init__.py").write_text((package / "__init__.py").read_text())
+    (tmp_path / "muster/rank").symlink_to(package / "rank")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import muster; muster.submit"
+    told = run_python(code, "-S", "-I").stderr.splitlines()[-1]
+    assert told.startswith("ImportError: muster.submit needs the whole of Muster")
+
+
+def test_loading_the_interface_loads_no_training_environment() -> None:
+    code = "import sys, muster.api; print(sorted({'torch', 'numpy', 'rich', 'muster.cli'} & set(sys.modules)))"
+    assert run_python(code).stdout == "[]\n"
