@@ -130,6 +130,8 @@ def counts_in(text: str) -> Counter[str]:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, end_all)
-    # A parent may have told us to ignore Ctrl-C; the tests' own programs would inherit that and be deaf to theirs.
+    # A parent may have told us to ignore these; the tests' own programs would inherit that and be deaf to theirs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
     sys.exit(main(sys.argv[1:]))

@@ -112,7 +112,7 @@ def test_what_ranks_write_is_brought_and_of_one_name_both_are_kept(lab: Lab, pro
         assert "deep/same" in found
         assert next(name for name in found if name != "deep/same") in {"deep/same.node1", "deep/same.node2"}
         assert f"2 files to {out}" in done.stderr
-        assert "empty at the start" in done.stderr
+        assert "an empty folder at the start" in done.stderr
 
 
 def test_a_job_that_is_cancelled_brings_home_what_its_ranks_wrote_last(lab: Lab, project: Path) -> None:
