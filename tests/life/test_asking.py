@@ -12,9 +12,10 @@ from muster.cli.asking import JSON_KEYS, Case, as_json, cases, ended_how, job_id
 from muster.cli.command_line import read_command
 from muster.cli.logs import COMMAND
 from muster.cli.status import _details
-from muster.cli.why import _shortened, _waiting
+from muster.cli.why import _shortened, _waiting, _warnings
 from muster.errors import RequestError, SchedulerSilent, UnknownName
 from muster.follow.scheduler import Answer
+from muster.follow.watch import JobOutput
 from muster.slurm.jobs import Job
 from muster.slurm.reasons import reason_of
 from muster.slurm.states import state_of
@@ -126,3 +127,13 @@ def test_why_shortens_a_line_that_nobody_reads_whole() -> None:
 
     assert _shortened(line) == "a" * 400 + " … 3,000,000 characters … " + "c" * 400
     assert _shortened("short") == "short"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_why_takes_logs_of_few_lines(tmp_path: Path, count: int) -> None:
+    said = ["muster: warning: the disk is full", "", "hint: make room"]
+    (tmp_path / "batch.log").write_text("".join(f"{line}\n" for line in said[:count]))
+
+    found = _warnings(JobOutput(tmp_path))
+
+    assert found == ["warning: the disk is full", "  hint: make room"][: 0 if count == 0 else 1 + (count == 3)]

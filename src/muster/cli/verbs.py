@@ -33,6 +33,7 @@ VERBS = (
     Verb("status", "muster.cli.status", "where a job is in its life, in words"),
     Verb("logs", "muster.cli.logs", "output of the ranks of a job: all ranks or one, once or while it grows"),
     Verb("why", "muster.cli.why", "why a job waits and what would start it sooner, or how it ended"),
+    Verb("report", "muster.cli.report", "pack what a site's support needs to know of a job, without secrets"),
     Verb("stacks", "muster.cli.stacks", "where every rank of a running job stands, and who keeps the others waiting"),
     Verb("top", "muster.cli.top", "one screen of a running job: its ranks by host, what each does, who is late"),
     Verb("cancel", "muster.cli.cancel", "end jobs"),

@@ -37,13 +37,14 @@ def main(words: Words) -> int:
     ids = job_ids(words)
     found = cases(ids, scheduler().jobs(ids))
     if words.json:
-        print_json([_as_json(case) for case in found])
+        print_json([case_as_json(case) for case in found])
         return 0
-    print("\n\n".join("\n".join(_explain(case)) for case in found))
+    print("\n\n".join("\n".join(explain_case(case)) for case in found))
     return 0
 
 
-def _explain(case: Case) -> Iterator[str]:
+def explain_case(case: Case) -> Iterator[str]:
+    """Yield the lines that explain a job."""
     from muster.slurm.states import Phase
 
     yield headline(case)
@@ -183,7 +184,7 @@ def _known(lines: Sequence[str]) -> dict[str, str] | None:
     return {"id": found.signature.id, "cause": found.cause, "remedy": found.remedy}
 
 
-def _as_json(case: Case) -> dict[str, Any]:
+def case_as_json(case: Case) -> dict[str, Any]:
     """Return what `status --json` gives, and the reasons."""
     from muster.slurm.states import Phase
 

@@ -75,8 +75,8 @@ def read_attempts(folder: Path) -> list[Attempt]:
     found = []
     for line in lines:
         number, began, nodes, lost = (*line.split("\t"), "", "", "", "")[:4]
-        if number.isdigit():
-            found.append(Attempt(int(number), nodes, tuple(lost.split()), whole_number(began)))
+        if (counted := whole_number(number)) is not None:
+            found.append(Attempt(counted, nodes, tuple(lost.split()), whole_number(began)))
     return found
 
 

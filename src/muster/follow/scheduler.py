@@ -18,6 +18,7 @@ from muster.slurm.jobs import (
     PeakMemory,
     ask_accounting,
     ask_controller,
+    ask_details,
     ask_memory,
     cancel_argv,
     is_accounting_absent,
@@ -95,6 +96,22 @@ class Scheduler(msgspec.Struct, frozen=True):
         except MusterError:
             return None
         return int(told) if re.fullmatch("[0-9]{1,12}", told) else None
+
+    def version(self) -> str | None:
+        """Return the controller's version; None where it does not tell it."""
+        try:
+            return CONFIGURATION.read(self._ask(CONFIGURATION.argv).stdout).get("SLURM_VERSION")
+        except MusterError:
+            return None
+
+    def details(self, job: str) -> str:
+        """Return the controller's own lines about a job; empty where it has none or does not answer."""
+        try:
+            question = ask_details(job)
+            answer = self._ask(question.argv)
+        except MusterError:
+            return ""
+        return question.read(answer.stdout) if answer.ok else ""
 
     def partitions(self) -> tuple[tuple[Partition, ...], dict[str, int]]:
         """All partitions, and how many jobs wait in each: two requests."""

@@ -25,6 +25,7 @@ __all__ = [
     "ask_accounting",
     "ask_comments",
     "ask_controller",
+    "ask_details",
     "ask_memory",
     "cancel_argv",
     "is_accounting_absent",
@@ -162,6 +163,11 @@ def _kib(text: str) -> int:
     """Of MaxRSS: 3905492K, 12M, 0, nothing."""
     found = re.fullmatch(r"([0-9]{1,15})(?:\.[0-9]+)?([KMGT]?)", text.strip(), re.ASCII)
     return int(found[1]) * {"": 1, "K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}[found[2]] if found else 0
+
+
+def ask_details(job: str) -> Question[str]:
+    """Ask the controller for its own lines about a job, for people to read."""
+    return Question(("scontrol", "--details", "show", "job", job), str.strip)
 
 
 def ask_comments() -> Question[tuple[tuple[str, str], ...]]:

@@ -1,0 +1,211 @@
+"""muster report: what one would send to a site's support about a job, in one small file without secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muster.cli.asking import Case, attempts_as_json, cases, cluster, earlier_runs, job_ids, plain, scheduler, state
+from muster.cli.command_line import Command, Words
+from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent
+from muster.job.option import option
+
+if TYPE_CHECKING:
+    from muster.follow.redact import Redactor
+    from muster.follow.scheduler import Scheduler
+    from muster.follow.support import Part
+
+_NEVER = (
+    "values of variables that were passed on by name alone, or whose name looks like a secret",
+    "changes.diff and snapshot/ of the run directory: they hold your source",
+    "your data, your checkpoints, and all but the last lines of each log",
+)
+_SHOWS = "it shows your user name, your account, paths, host names and what your script printed: read it first"
+
+
+def main(words: Words) -> int:
+    """Pack the report, or list what would be in it."""
+    asked = job_ids(words)[0]
+    target = Path(words.output or "")
+    if words.output and not words.list and target.exists():
+        raise RequestError(f"{target} is already there", hint="remove it, or name another: -o FILE.tar.gz")
+    slurm = scheduler()
+    case, silent = _case(asked, slurm)
+    parts, missing = _parts(case, slurm)
+    if silent:
+        missing.insert(0, "Slurm did not answer: what is told of the job's state rests on Muster's record alone")
+    summary = "\n".join(_summary(asked, parts, missing))
+    print(summary)
+    if words.list:
+        return 0
+    from muster.follow.support import Part, write_report
+
+    if not words.output:
+        target = _free_name(f"muster-report-{re.sub(r'[^0-9_+]', '-', asked)}")
+    write_report(target, [Part("README.txt", f"{summary}\n", "this list"), *parts], int(time.time()))
+    print(f"written to {plain(str(target))}, readable by you alone")
+    return 0
+
+
+def _free_name(stem: str) -> Path:
+    names = (Path(f"{stem}{number}.tar.gz") for number in ("", *(f"-{each}" for each in range(2, 1000))))
+    return next((name for name in names if not os.path.lexists(name)), Path(f"{stem}.tar.gz"))
+
+
+def _case(asked: str, slurm: Scheduler) -> tuple[Case, bool]:
+    """Return the job, and whether Slurm was silent: of a job of Muster's the record is read then."""
+    from muster.act.record import find_run
+    from muster.follow.scheduler import Answer
+
+    try:
+        answer = slurm.jobs([asked])
+    except (SchedulerSilent, MachineLacks, NoSlurm):
+        if find_run(state(), asked.partition("_")[0], cluster()) is None:
+            raise
+        answer = Answer((), (asked,), silent=True)
+    found = cases([asked], answer, records_do=True)
+    if len(found) > 1:
+        shown = found[0].job.shown_id if found[0].job else asked
+        raise RequestError(f"{asked} is an array of {len(found)} jobs", hint=f"name one: muster report {shown}")
+    return found[0], answer.silent and found[0].job is None
+
+
+def _parts(case: Case, slurm: Scheduler) -> tuple[list[Part], list[str]]:
+    """Return the files of the report, and a sentence for each that could not be had."""
+    from muster.follow.support import log_parts, record_parts, redactor_for
+
+    clean = redactor_for(case.run, os.environ)
+    parts: list[Part] = []
+    missing: list[str] = []
+    for name, what, make in _made(case, slurm):
+        try:
+            text, before = make(), clean.count
+        except (MusterError, OSError) as error:
+            missing.append(f"{name}: {clean.text(str(error))}")
+            continue
+        parts.append(_part(name, text, what, clean, before))
+    found = [*log_parts(case.job, case.run, case.asked, clean)]
+    if case.run is None:
+        missing.append("Muster has no record of this job: neither script nor plan")
+    else:
+        found = [*record_parts(case.run, clean), *found]
+    parts += [each for each in found if not isinstance(each, str)]
+    return parts, [*missing, *(clean.text(each) for each in found if isinstance(each, str))]
+
+
+def _part(name: str, text: str, what: str, clean: Redactor, before: int) -> Part:
+    from muster.follow.support import Part
+
+    shown = clean.json(text) if name.endswith(".json") else clean.text(text)
+    return Part(name, shown, what, clean.count - before)
+
+
+def _made(case: Case, slurm: Scheduler) -> Iterator[tuple[str, str, Callable[[], str]]]:
+    """Yield name, meaning and maker of each file that is not copied from the run directory."""
+    from muster.cli.why import case_as_json, explain_case
+
+    yield "why.txt", "what `muster why` says", lambda: "\n".join(explain_case(case)) + "\n"
+    yield "why.json", "the same, for programs", lambda: _document(case_as_json(case))
+    yield "attempts.json", "the attempts and their ends", lambda: _document(_attempts(case))
+    yield "slurm.txt", "what Slurm says of the job", lambda: _slurm(case, slurm)
+    yield (
+        "versions.json",
+        "Muster, Slurm, Python; torch where a record names it",
+        lambda: _document(_versions(case, slurm)),
+    )
+    yield "site.json", "the site's profile, with the origin and the trust of its values", lambda: _document(_site(case))
+
+
+def _document(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def _attempts(case: Case) -> dict[str, Any]:
+    return {"told": earlier_runs(case), "attempts": attempts_as_json(case)}
+
+
+def _slurm(case: Case, slurm: Scheduler) -> str:
+    """Return the state as `status` tells it, and Slurm's own lines while the controller has them."""
+    from muster.cli.status import describe
+
+    lines = "\n".join(describe(case))
+    own = slurm.details(case.job.id) if case.job is not None else ""
+    return f"{lines}\n\n{own or 'The controller does not have the job any more, or does not answer.'}\n"
+
+
+def _versions(case: Case, slurm: Scheduler) -> dict[str, Any]:
+    import platform
+
+    from muster import __version__
+    from muster.follow.support import plan_of, torch_of
+
+    return {
+        "muster": __version__,
+        "muster_at_submission": plan_of(case.run).get("version"),
+        "python_of_muster": sys.version.split()[0],
+        "slurm": slurm.version(),
+        "kernel": platform.release(),
+        "environment": torch_of(case.run),
+    }
+
+
+def _site(case: Case) -> dict[str, Any]:
+    from muster.follow.support import plan_of
+    from muster.look.probe import look
+    from muster.plan.site_terms import say_trust
+    from muster.sites.load import choose_site
+    from muster.sites.tell import as_json
+
+    named = plan_of(case.run).get("site")
+    site = choose_site(named if isinstance(named, str) else None, look())
+    return {"trust": site.profile.trust, "says": say_trust(site), "notes": list(site.notes), **as_json(site)}
+
+
+def _summary(asked: str, parts: list[Part], missing: list[str]) -> Iterator[str]:
+    """Yield what is in the report, and what is not."""
+    yield f"A report on job {asked}, for the support of its site"
+    width = max(len(part.name) for part in parts)
+    for part in parts:
+        note = f"; {part.omitted} secret{'s' * (part.omitted != 1)} omitted" if part.omitted else ""
+        yield f"  {part.name:<{width}}  {len(part.text.encode(errors='replace')):>8,} bytes  {part.what}{note}"
+    if missing:
+        yield "could not be had:"
+        yield from (f"  {plain(text)}" for text in missing)
+    yield "omitted:"
+    yield from (f"  {text}" for text in _NEVER)
+    yield f"  {sum(part.omitted for part in parts)} secrets that were seen in the texts: … stands in their place"
+    yield _SHOWS
+
+
+COMMAND = Command(
+    name="report",
+    start=main,
+    summary="""\
+Pack what one would send to a site's support about a job into one small file: the script, the plan and its reasons,
+versions, the attempts and their ends, what `muster why` finds, the last lines of the logs, what Slurm says, the site.
+
+No secrets stand in it: no value of a variable that was passed on by name alone or whose name looks like a secret, no
+token of a known form in a line of a log. The list that is printed says what is in it and what was omitted. Only you can
+read the file: look at it before you send it.""",
+    options=(
+        option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            group="output",
+            help="write to this .tar.gz or .tgz; any other name is that of a new folder "
+            "(default: muster-report-JOB.tar.gz, here)",
+        ),
+        option("--list", help="show what would be in it, and write nothing", group="output"),
+    ),
+    operands="JOB",
+    least=1,
+    most=1,
+    hint="muster jobs lists yours",
+)
