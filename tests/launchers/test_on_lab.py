@@ -23,7 +23,7 @@ def _launchers() -> list[Any]:
     chosen: list[Any] = []
     for name in launcher_names():
         launcher = launcher_named(name)
-        if launcher.starts_ranks and Engine.SLURM in launcher.engines and not launcher.needs_pmi:
+        if launcher.starts_ranks and Engine.SLURM in launcher.engines and not (launcher.needs_pmi or launcher.stand_in):
             chosen.append(pytest.param(name, marks=pytest.mark.torch) if launcher.agent else name)
     return chosen
 

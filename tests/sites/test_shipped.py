@@ -247,14 +247,14 @@ def test_alps_runs_images_by_an_edf_and_shows_all_gpus_with_the_reason(name: str
     script = kept_of(Case(name, "four-nodes", "srun", "container"))
     assert '--environment="$muster_run_dir"/image.toml' in script
     assert "[annotations]" in script
-    assert "#SBATCH --gpus-per-node=4" in script
+    assert re.search(r"^#SBATCH .*--gpus-per-node=4\b", script, re.MULTILINE)
     assert "gpus-per-task" not in script.partition("job() {")[0]
 
 
 def test_lumis_container_has_its_two_bind_modules_hsn_and_both_caches_on_the_node() -> None:
     script = re.sub(r" \\\n +", " ", kept_of(Case("lumi", "four-nodes", "srun", "container")))
     for line in (
-        "module use /appl/local/laifs/modules",
+        "muster_use /appl/local/laifs/modules",
         "muster_load lumi-aif-singularity-bindings",
         " NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3",
         ' MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job"',
