@@ -23,7 +23,7 @@ help: ## show this page
 demo: packages-demo $(DEMO_READY) ## a private Slurm cluster of four hosts, a job on all of them, and away with it
 	@$(BIN)/python scripts/demo.py
 
-test: packages-test $(TESTS_READY) $(TORCH_READY) ## everything that CI runs: five shards and lint beside each other
+test: packages-test $(TESTS_READY) $(TORCH_READY) ## everything that CI runs: six shards and lint beside each other
 	@$(BIN)/python scripts/run_tests.py
 
 test-fast: packages-fast $(TESTS_READY) ## lint, types, arrows and the tests that need no cluster and no torch

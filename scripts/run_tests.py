@@ -1,4 +1,4 @@
-"""`make test`: all tests in five processes beside each other, each with its folders and labs, and lint beside them.
+"""`make test`: all tests in six processes beside each other, each with its folders and labs, and lint beside them.
 
     scripts/run_tests.py [--fast] [WORDS FOR PYTEST…]
 
@@ -34,6 +34,7 @@ SHARDS: Mapping[str, Sequence[str]] = {
     "ranks": ("rank", "stage", "bench"),
     "lab": ("lab", "check"),
     "life": ("life", "rehearse"),
+    "sites": ("sites", "port", "finish", "stacks"),
     "rest": (),
 }
 FAST_SHARDS: Mapping[str, Sequence[str]] = {
