@@ -1,13 +1,19 @@
 """What a GPU gave, held against its maker's figures. The measured shares are other people's (peaks.toml)."""
 
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
+import muster
 from bench.results import start
 from muster.bench.judge import judge
 from muster.bench.peaks import card_named, read_cards, shares_of_peak
 from muster.bench.results import Probe, Series
 from muster.sites.load import load
 
+PACKAGE = Path(muster.__file__).parent
 H100 = "NVIDIA H100 80GB HBM3"
 
 
@@ -70,5 +76,9 @@ def test_each_type_is_held_against_its_own_peak() -> None:
 
 
 def test_every_peak_has_a_source_in_the_table() -> None:
+    table = tomllib.loads((PACKAGE / "bench" / "peaks.toml").read_text())
+    used = {source for card in read_cards() for source in card.sources}
+    assert used == table["sources"].keys()
+    assert all(re.search(r" [0-9a-f]{40}$|\(\d{4}-\d\d-\d\d\)$", source) for source in table["sources"].values())
     assert all(card.sources and card.tflops for card in read_cards())
     assert len(read_cards()) >= 8

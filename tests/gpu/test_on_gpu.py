@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from gpu.conftest import Report
 from gpu.machine import STARTS, Machine
-from gpu.proofs import PROOFS, Proof, judge_cost
+from gpu.proofs import PROOFS, Proof, Verdict, judge_cost
 
 pytestmark = pytest.mark.gpu
 
@@ -29,12 +30,8 @@ def test_muster_costs_no_more_than_the_spread(report: Report, tmp_path: Path) ->
 
 def test_a_lab_hands_out_the_real_gpu(report: Report, tmp_path: Path) -> None:
     """Slurm's gres, CUDA_VISIBLE_DEVICES and a real context meet."""
-    import shutil
-
     if shutil.which("slurmctld") is None:
         pytest.skip("Slurm's daemons are not on this machine")
-    from gpu.proofs import PROOFS, Verdict
-
     machine = Machine(tmp_path)
     up = ("lab", "up", "--name", "gpu", "--nodes", "1", "--gpus-per-node", "1")
     down = ("lab", "down", "--name", "gpu")

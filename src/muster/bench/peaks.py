@@ -60,14 +60,18 @@ class Share(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """Say what was measured, and of what."""
-        return f"{self.probe} {self.value:.4g} {self.unit}, {self.of_peak:.0%} of the {self.peak:g} of an {self.card}"
+        peak = f"{self.of_peak:.0%} of the published {self.peak:g} ({self.card})"
+        return f"{self.probe} {self.value:.4g} {self.unit}, {peak}"
 
 
 @cache
 def read_cards() -> tuple[Card, ...]:
     """Return every card of the table."""
-    text = files("muster.bench").joinpath("peaks.toml").read_bytes()
-    return msgspec.toml.decode(text, type=_Table).card
+    return _read_table().card
+
+
+def _read_table() -> _Table:
+    return msgspec.toml.decode(files("muster.bench").joinpath("peaks.toml").read_bytes(), type=_Table)
 
 
 def card_named(device: str) -> Card | None:

@@ -14,5 +14,5 @@ torch.cuda.synchronize()
 tell(begun=True)
 for _ in range(100):
     torch.cuda._sleep(2_000_000_000)
-work = dist.all_reduce(value, async_op=True)
+dist.all_reduce(value, async_op=True)
 torch.cuda.synchronize()
