@@ -179,11 +179,11 @@ class Job:
 
     def _rest(self, end: float | None, timeout: float | None) -> None:
         pause = self._pause()
-        left = pause if end is None else end - self._clock()
-        if left <= 0:
+        seconds_left = pause if end is None else end - self._clock()
+        if seconds_left <= 0:
             hint = "it goes on; .state() says where it is, .cancel() ends it"
             raise TookTooLong(f"job {self.id} was not over after {timeout:g} s", hint=hint)
-        self._sleep(min(pause, left))
+        self._sleep(min(pause, seconds_left))
 
     def _pause(self) -> float:
         return max(0.0, (self._asked or 0.0) + ASK_EVERY_S - self._clock())

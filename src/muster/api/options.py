@@ -29,13 +29,15 @@ class Asked(NamedTuple):
     """The same as words of a command line."""
 
 
-def read_options(verb: str, command: Command, options: Mapping[str, object], *, refused: Collection[str] = ()) -> Asked:
+def read_options(
+    verb: str, command: Command, options: Mapping[str, object], *, excluded: Collection[str] = ()
+) -> Asked:
     """Return what was asked; RequestError names the option that is not known, or whose value cannot be."""
     words: list[str] = []
     off: list[str] = []
-    table = {name: option for name, option in options_of().items() if name not in refused}
+    table = {name: option for name, option in options_of().items() if name not in excluded}
     for name, value in options.items():
-        if name in refused:
+        if name in excluded:
             raise RequestError(f"muster.{verb} does not take {name}", hint=f"omit {name}")
         if name not in table:
             raise UnknownName("option", name, sorted(table))
@@ -44,11 +46,11 @@ def read_options(verb: str, command: Command, options: Mapping[str, object], *, 
         elif value is not None:
             words += _words(name, table[name], value)
     rest = words_of_command(command)
-    typed = (*words, "--", *rest)
-    values, origins, _ = parse(typed)
+    all_words = (*words, "--", *rest)
+    values, origins, _ = parse(all_words)
     for name in off:  # stands over a settings file that says true
         values[name], origins[name] = False, f"{name}=False"
-    return Asked(values, origins, rest, typed)
+    return Asked(values, origins, rest, all_words)
 
 
 def words_of_command(command: Command) -> tuple[str, ...]:
@@ -80,9 +82,9 @@ def _words(name: str, option: Option, value: object) -> Iterator[str]:
 
 def _texts(name: str, option: Option, value: object) -> list[str]:
     if isinstance(value, Mapping) and option.repeated:
-        return [f"{key}={_text(name, option, each)}" for key, each in value.items()]
+        return [f"{key}={_text(name, option, item)}" for key, item in value.items()]
     if isinstance(value, (list, tuple)) and option.repeated:
-        return [_text(name, option, each) for each in value]
+        return [_text(name, option, item) for item in value]
     return [_text(name, option, value)]
 
 

@@ -60,7 +60,7 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """Every decision with its reason, as values."""
-        return tuple(_decision(*each) for each in explain(self.value))
+        return tuple(_decision(*row) for row in explain(self.value))
 
     def explain(self) -> str:
         """Return the reason for every line, as `muster plan --as why` shows it."""
@@ -68,26 +68,26 @@ class Plan(msgspec.Struct, frozen=True):
 
     def as_json(self) -> dict[str, Any]:
         """Return it under the keys of `muster plan --as json`."""
-        found: dict[str, Any] = json.loads(plan_as_json(self.value))
-        return found
+        document: dict[str, Any] = json.loads(plan_as_json(self.value))
+        return document
 
 
 def plan(command: Command, /, **options: Any) -> Plan:
     """Return what would happen to the command. Starts nothing, and asks nothing of Slurm."""
     with hints_shown():
-        made, _ = _planned("plan", command, options, refused=("no_label",))
-        return made
+        value, _ = _planned("plan", command, options, excluded=("no_label",))
+        return value
 
 
 def submit(command: Command, /, **options: Any) -> Job:
     """Queue the command as a Slurm job. What the plan warns of is one of Python's warnings, and comes before."""
     with hints_shown():
-        made, facts = _planned("submit", command, options, refused=("here", "no_label"))
+        made, facts = _planned("submit", command, options, excluded=("here", "no_label"))
         value = made.value
         _warn([*made.notes, *check_before_start(value, facts.environment)])
         make_rank_library(value.rank_library)
         _place(value)
-        done = queue(
+        submission = queue(
             value,
             digest=digest_of(value),
             parent=Path(facts.working_directory) / "muster-runs",
@@ -95,23 +95,23 @@ def submit(command: Command, /, **options: Any) -> Job:
             cluster=cluster_name(facts.environment),
             environment=facts.environment,
         )
-        return Job(done.job, facts.environment, directory=done.directory)
+        return Job(submission.job, facts.environment, directory=submission.directory)
 
 
 def job(job_id: str | int, /) -> Job:
     """Return a job that is known by its id: 123, or "123_4" for one of an array. Refused if there is none."""
     with hints_shown():
-        found = Job(str(job_id), look().environment)
-        found.state()
-        return found
+        result = Job(str(job_id), look().environment)
+        result.state()
+        return result
 
 
-def _planned(verb: str, command: Command, options: dict[str, Any], *, refused: Sequence[str]) -> tuple[Plan, Facts]:
-    asked = read_options(verb, command, options, refused=refused)
+def _planned(verb: str, command: Command, options: dict[str, Any], *, excluded: Sequence[str]) -> tuple[Plan, Facts]:
+    read_request = read_options(verb, command, options, excluded=excluded)
     seen = look()
-    facts, request = request_for(seen, asked.values, asked.origins, asked.command)
+    facts, request = request_for(seen, read_request.values, read_request.origins, read_request.command)
     engine = Engine.HERE if request.here else Engine.SLURM
-    value = plan_for(request, facts, asked.typed, engine=engine)
+    value = plan_for(request, facts, read_request.typed, engine=engine)
     return Plan(value, (*settings_notes(seen), *value.notes)), facts
 
 

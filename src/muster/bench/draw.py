@@ -36,12 +36,12 @@ def draw(series: Series, path: Path, site: str) -> None:
 
     pictures = [
         picture
-        for picture, there in (
+        for picture, has_data in (
             (_over_size, bool(_lines(series))),
             (_over_nodes, len(over_nodes(series)) > 1),
             (_heat, len(series.pairs) > 0),
         )
-        if there
+        if has_data
     ]
     if not pictures:
         raise RequestError("there is nothing to draw", hint="the series holds no collective of two ranks and no pairs")
@@ -59,19 +59,19 @@ def draw(series: Series, path: Path, site: str) -> None:
 def _measured(series: Series, site: str) -> str:
     """Return the site and the hosts that were measured; "generic" is not the name of a place."""
     hosts = series.start.names if series.start else ()
-    shown = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
-    if site == "generic" and shown:
-        return shown
-    return f"{site}: {shown}" if shown else site
+    shown_hosts = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
+    if site == "generic" and shown_hosts:
+        return shown_hosts
+    return f"{site}: {shown_hosts}" if shown_hosts else site
 
 
 def _lines(series: Series) -> dict[str, list[tuple[int, float]]]:
-    most = max((row.nodes for row in series.rows if row.scope == "nodes"), default=0)
+    most_nodes = max((row.nodes for row in series.rows if row.scope == "nodes"), default=0)
     lines: dict[str, list[tuple[int, float]]] = {}
     first: dict[str, tuple[str, str]] = {}
     for row in series.rows:
         rate = row.busbw_gb_s
-        if row.scope != "nodes" or row.nodes != most or rate is None:
+        if row.scope != "nodes" or row.nodes != most_nodes or rate is None:
             continue
         if first.setdefault(row.collective, (row.dtype, row.place)) == (row.dtype, row.place):
             lines.setdefault(row.collective, []).append((row.bytes, rate))
@@ -88,8 +88,8 @@ def _quiet(axes: Any, title: str) -> None:
 
 def _legend(axes: Any) -> None:
     """Below the picture, where no line runs."""
-    where = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14)}
-    axes.legend(frameon=False, labelcolor="linecolor", handlelength=1.2, ncols=3, **where)
+    position = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14)}
+    axes.legend(frameon=False, labelcolor="linecolor", handlelength=1.2, ncols=3, **position)
 
 
 def _over_size(series: Series, axes: Any) -> None:
@@ -101,8 +101,8 @@ def _over_size(series: Series, axes: Any) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     sizes = sorted({size for points in lines.values() for size, _ in points})
-    shown = sizes[:: max(1, -(-len(sizes) // 7))]
-    axes.set_xticks(shown, [format_bytes(size) for size in shown])
+    shown_sizes = sizes[:: max(1, -(-len(sizes) // 7))]
+    axes.set_xticks(shown_sizes, [format_bytes(size) for size in shown_sizes])
     axes.minorticks_off()
     axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -119,7 +119,7 @@ def _over_nodes(series: Series, axes: Any) -> None:
     algorithm = [row.algbw_gb_s for row in rows]
     axes.plot(nodes, algorithm, color=_HUES[1], linewidth=1.8, marker="o", markersize=3.5, label="algorithm")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(nodes, [str(each) for each in nodes])
+    axes.set_xticks(nodes, [str(count) for count in nodes])
     axes.minorticks_off()
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", color=_RULE, linewidth=0.8)
@@ -135,15 +135,15 @@ def _heat(series: Series, axes: Any) -> None:
     cells = [[float("nan")] * count for _ in range(count)]
     for (a, b), rate in rates.items():
         cells[a][b] = cells[b][a] = rate
-    most = max(rates.values())
-    image = axes.imshow(cells, cmap="Blues", vmin=0, vmax=most, interpolation="nearest")
+    highest = max(rates.values())
+    image = axes.imshow(cells, cmap="Blues", vmin=0, vmax=highest, interpolation="nearest")
     if count <= 16:
         axes.set_xticks(range(count), hosts, rotation=90)
         axes.set_yticks(range(count), hosts)
     if count <= 12:
         for (a, b), rate in rates.items():
             for x, y in ((a, b), (b, a)):
-                colour = "white" if rate > 0.55 * most else "black"
+                colour = "white" if rate > 0.55 * highest else "black"
                 axes.text(x, y, format_rate(rate), ha="center", va="center", color=colour, fontsize=8)
     axes.figure.colorbar(image, ax=axes, shrink=0.85).outline.set_visible(False)
     axes.set_anchor("W")

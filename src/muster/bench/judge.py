@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from muster.bench.history import History
-from muster.bench.pairs import pair_noise, pair_rates, suspects
+from muster.bench.pairs import Suspicion, pair_noise, pair_rates, suspects
 from muster.bench.peaks import Share, shares_of_peak
 from muster.bench.results import Probe, Row, Series, Start
 from muster.sites.schema import Bandwidth, Profile
@@ -67,8 +67,8 @@ def judge(
     """Of every row, in order, and of the whole."""
     device = series.start.devices[0] if series.start else ""
     rows = tuple(judge_row(row, profile, device, series.start, history) for row in series.rows)
-    below = (finding for share in shares_of_peak(series) for finding in _below_peak(share))
-    return rows, (*_about_start(series), *below, *stragglers(series), *_slow_pairs(series))
+    low_shares = (finding for share in shares_of_peak(series) for finding in _below_peak(share))
+    return rows, (*_about_start(series), *low_shares, *stragglers(series), *_slow_pairs(series))
 
 
 def judge_row(
@@ -89,18 +89,20 @@ def judge_row(
         return Judgement(
             "unjudged", "nothing", "CPU ranks: what a site publishes is of its GPUs; --compare judges these"
         )
-    published = _published(row, profile)
-    if published is not None:
-        words = f"{profile.name} publishes {published.busbw_gb_s:g} GB/s ({published.how})"
-        return _held(rate, published.busbw_gb_s, "profile", words, published.tolerance, published.broken_gb_s)
+    published_rate = _published(row, profile)
+    if published_rate is not None:
+        words = f"{profile.name} publishes {published_rate.busbw_gb_s:g} GB/s ({published_rate.how})"
+        return _held(
+            rate, published_rate.busbw_gb_s, "profile", words, published_rate.tolerance, published_rate.broken_gb_s
+        )
     return _by_line(row, profile)
 
 
 def _wrong_words(row: Row, start: Start | None) -> str:
     first = row.wrong[0]
-    where = f" ({start.host_of(first.rank)})" if start else ""
-    total = sum(each.count for each in row.wrong)
-    return f"{total} wrong elements; rank {first.rank}{where}, the first at index {first.first}"
+    place = f" ({start.host_of(first.rank)})" if start else ""
+    total = sum(wrong.count for wrong in row.wrong)
+    return f"{total} wrong elements; rank {first.rank}{place}, the first at index {first.first}"
 
 
 def _noise(row: Row) -> float:
@@ -113,14 +115,14 @@ def _published(row: Row, profile: Profile) -> Bandwidth | None:
     if row.scope != "nodes":
         return None
     fits = [
-        one
-        for one in profile.bandwidth
-        if one.collective == row.collective
-        and one.nodes == row.nodes
-        and one.nodes * one.ranks_per_node == row.ranks
-        and one.size_mib * (1 << 20) <= row.bytes * _SAME_SIZE
+        rate
+        for rate in profile.bandwidth
+        if rate.collective == row.collective
+        and rate.nodes == row.nodes
+        and rate.nodes * rate.ranks_per_node == row.ranks
+        and rate.size_mib * (1 << 20) <= row.bytes * _SAME_SIZE
     ]
-    return max(fits, key=lambda one: one.size_mib, default=None)
+    return max(fits, key=lambda rate: rate.size_mib, default=None)
 
 
 def _held(
@@ -154,14 +156,14 @@ def wire_share(row: Row, gbit_per_node: float) -> tuple[float, str]:
 
 
 def _by_line(row: Row, profile: Profile) -> Judgement:
-    nothing = f"{profile.name} publishes nothing for {row.collective} on {row.nodes} nodes at this size"
+    no_rate = f"{profile.name} publishes nothing for {row.collective} on {row.nodes} nodes at this size"
     gbit = profile.fabric.gbit_per_node
     if row.nodes < 2 or gbit is None or row.scope != "nodes" or row.collective not in _OVER_ALL_NICS:
-        return Judgement("unjudged", "nothing", nothing)
+        return Judgement("unjudged", "nothing", no_rate)
     if row.bytes < _LARGE:
-        return Judgement("unjudged", "nothing", f"{nothing}, and below 64 MiB the line rate says nothing")
-    share, counted = wire_share(row, gbit)
-    words = f"{share:.0%} of the node's {gbit:g} Gbit/s; {counted}"
+        return Judgement("unjudged", "nothing", f"{no_rate}, and below 64 MiB the line rate says nothing")
+    share, counted_links = wire_share(row, gbit)
+    words = f"{share:.0%} of the node's {gbit:g} Gbit/s; {counted_links}"
     if share > 1:
         return Judgement(
             "pass", "line rate", f"{words}; more than the wire carries: a part never left the node", gbit / 8
@@ -180,7 +182,7 @@ _OVER_ALL_NICS = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
 
 def stragglers(series: Series) -> tuple[Finding, ...]:
     """Ranks that do worse alone than the middle of all ranks, by more than the rank's own spread explains."""
-    found = []
+    findings = []
     for probe in series.probes:
         medians = probe.medians
         if len(medians) < 3:
@@ -193,8 +195,8 @@ def stragglers(series: Series) -> tuple[Finding, ...]:
             if share < 1 - max(_STRAGGLER.get(probe.name, _STRAGGLER_ELSE), 3 * _spread(probe, rank)):
                 host = f" on {series.start.host_of(rank)}" if series.start else ""
                 text = f"rank {rank}{host}: {probe.name} {value:.4g} {probe.unit}, the others {usual:.4g}"
-                found.append(Finding("straggler", "slow", text))
-    return tuple(found)
+                findings.append(Finding("straggler", "slow", text))
+    return tuple(findings)
 
 
 def _spread(probe: Probe, rank: int) -> float:
@@ -203,47 +205,56 @@ def _spread(probe: Probe, rank: int) -> float:
 
 
 def _below_peak(share: Share) -> tuple[Finding, ...]:
-    reached = share.of_peak / share.usual
-    if reached >= _PASS:
+    share_of_usual = share.of_peak / share.usual
+    if share_of_usual >= _PASS:
         return ()
-    verdict: Verdict = "broken" if reached < _BROKEN else "slow"
+    verdict: Verdict = "broken" if share_of_usual < _BROKEN else "slow"
     return (Finding("below the card's peak", verdict, f"{share.text}; {share.usual:.0%} is usual"),)
+
+
+def _names_of(suspect: Suspicion, hosts: Sequence[str]) -> str:
+    """Return the names of the nodes of a suspicion, in words."""
+    return " – ".join(hosts[node] if hosts else str(node) for node in suspect.nodes)
 
 
 def _slow_pairs(series: Series) -> tuple[Finding, ...]:
     hosts: Sequence[str] = series.start.names if series.start else ()
-    found = [
+    pair_findings = [
         Finding(
-            "slow node" if len(one.nodes) == 1 else "slow link",
-            "broken" if one.share < _BROKEN else "slow",
-            f"{' – '.join(hosts[node] if hosts else str(node) for node in one.nodes)}: {one.rate_gb_s:.4g} GB/s "
-            f"with its better partners, the others {one.usual_gb_s:.4g}"
-            if len(one.nodes) == 1
-            else f"{' – '.join(hosts[node] if hosts else str(node) for node in one.nodes)}: {one.rate_gb_s:.4g} GB/s, "
-            f"both do {one.usual_gb_s:.4g} with others",
+            "slow node" if len(suspect.nodes) == 1 else "slow link",
+            "broken" if suspect.share < _BROKEN else "slow",
+            f"{_names_of(suspect, hosts)}: {suspect.rate_gb_s:.4g} GB/s "
+            f"with its better partners, the others {suspect.usual_gb_s:.4g}"
+            if len(suspect.nodes) == 1
+            else f"{_names_of(suspect, hosts)}: {suspect.rate_gb_s:.4g} GB/s, "
+            f"both do {suspect.usual_gb_s:.4g} with others",
         )
-        for one in suspects(pair_rates(series.pairs), pair_noise(series.pairs))
+        for suspect in suspects(pair_rates(series.pairs), pair_noise(series.pairs))
     ]
-    for one in series.pairs:
-        for a, b, _, wrong, _ in one.pairs:
+    for pair_round in series.pairs:
+        for a, b, _, wrong, _ in pair_round.pairs:
             if wrong:
                 names = f"{hosts[a]} – {hosts[b]}" if hosts else f"{a} – {b}"
-                found.append(Finding("wrong values", "broken", f"{names}: {wrong} wrong elements in round {one.round}"))
-    return tuple(found)
+                pair_findings.append(
+                    Finding("wrong values", "broken", f"{names}: {wrong} wrong elements in round {pair_round.round}")
+                )
+    return tuple(pair_findings)
 
 
 def _about_start(series: Series) -> tuple[Finding, ...]:
     start = series.start
     if start is None:
         return ()
-    found = []
+    findings = []
     for name, values in (("torch", start.torch), ("NCCL", start.nccl), ("device", start.devices)):
-        kinds = {value: [rank for rank, each in enumerate(values) if each == value] for value in dict.fromkeys(values)}
+        kinds = {
+            value: [rank for rank, other in enumerate(values) if other == value] for value in dict.fromkeys(values)
+        }
         if len(kinds) > 1:
-            told = "; ".join(
+            shown_values = "; ".join(
                 f"{value or 'none'} on rank {', '.join(map(str, ranks[:8]))}" for value, ranks in kinds.items()
             )
-            found.append(Finding("ranks differ", "slow", f"{name}: {told}"))
+            findings.append(Finding("ranks differ", "slow", f"{name}: {shown_values}"))
     if start.differing:
-        found.append(Finding("ranks differ", "slow", f"variables: {', '.join(start.differing)}"))
-    return tuple(found)
+        findings.append(Finding("ranks differ", "slow", f"variables: {', '.join(start.differing)}"))
+    return tuple(findings)

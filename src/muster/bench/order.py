@@ -44,10 +44,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_bytes(text: str) -> int:
     """Bytes of a size with its unit: 8B, 64KiB, 4GB."""
-    found = re.fullmatch(r"([0-9]{1,15})\s?([A-Za-z]*)", text.strip(), re.ASCII)
-    if not found:
+    match = re.fullmatch(r"([0-9]{1,15})\s?([A-Za-z]*)", text.strip(), re.ASCII)
+    if not match:
         raise RequestError(f"{text!r} is not a size", hint="a whole number and a unit: 8B, 64KiB, 16MiB, 4GiB, 4GB")
-    number, unit = found.groups()
+    number, unit = match.groups()
     if not unit:
         raise RequestError(f"the size {text!r} has no unit", hint=f"{number}B, {number}KiB or {number}MiB")
     if unit.lower() not in _BY_LETTERS:
@@ -73,12 +73,12 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def choose(text: str, kind: str, known: Sequence[str]) -> tuple[str, ...]:
+def choose(text: str, kind: str, known_names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of a list with commas, each once, in their order."""
     names = tuple(dict.fromkeys(part.strip().replace("-", "_") for part in text.split(",")))
     for name in names:
-        if name not in known:
-            raise UnknownName(kind, name, known)
+        if name not in known_names:
+            raise UnknownName(kind, name, known_names)
     return names
 
 

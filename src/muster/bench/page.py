@@ -59,9 +59,9 @@ def page(series: Series, judgements: Sequence[Judgement], findings: Sequence[Fin
     start = series.start
     title = f"Bandwidth of {site}"
     ranks = f"{start.nodes} nodes, {start.size} ranks, {start.backend}" if start else "nothing was measured"
-    when = dt.datetime.fromtimestamp(start.time, dt.UTC).strftime("%-d %B %Y, %H:%M UTC") if start else ""
+    time_text = dt.datetime.fromtimestamp(start.time, dt.UTC).strftime("%-d %B %Y, %H:%M UTC") if start else ""
     parts = [
-        f'<h1>{escape(title)}</h1><p class="soft">{escape(ranks)} · {when}</p>',
+        f'<h1>{escape(title)}</h1><p class="soft">{escape(ranks)} · {time_text}</p>',
         _headline(judgements, findings),
         _findings(series, findings),
         _over_size(series),
@@ -81,8 +81,8 @@ def page(series: Series, judgements: Sequence[Judgement], findings: Sequence[Fin
 
 
 def _headline(judgements: Sequence[Judgement], findings: Sequence[Finding]) -> str:
-    verdicts = [*(one.verdict for one in judgements), *(one.verdict for one in findings)]
-    worst = min(verdicts, key=lambda one: _ORDER[one], default="unjudged")
+    verdicts = [*(judgement.verdict for judgement in judgements), *(finding.verdict for finding in findings)]
+    worst = min(verdicts, key=lambda verdict: _ORDER[verdict], default="unjudged")
     words = {
         "broken": "Broken: something here does not do what it should.",
         "slow": "Slow: usable, and below what it should give.",
@@ -93,7 +93,10 @@ def _headline(judgements: Sequence[Judgement], findings: Sequence[Finding]) -> s
 
 
 def _findings(series: Series, findings: Sequence[Finding]) -> str:
-    items = [f'<li><span class="{one.verdict}">{escape(one.what)}</span> · {escape(one.text)}</li>' for one in findings]
+    items = [
+        f'<li><span class="{finding.verdict}">{escape(finding.what)}</span> · {escape(finding.text)}</li>'
+        for finding in findings
+    ]
     if not series.complete:
         items.append(
             '<li><span class="broken">cut short</span> · the series did not end; what was measured stands</li>'
@@ -108,23 +111,29 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 132, 14, 40
 
 
 def _over_size(series: Series) -> str:
-    most = max((row.nodes for row in series.rows if row.scope == "nodes"), default=0)
+    most_nodes = max((row.nodes for row in series.rows if row.scope == "nodes"), default=0)
     lines: dict[str, list[tuple[float, float]]] = {}
     for row in series.rows:
         rate = row.busbw_gb_s
-        if row.scope == "nodes" and row.nodes == most and rate and row.place == _place(series, row):
-            name = row.collective if len({one.dtype for one in series.rows}) == 1 else f"{row.collective} {row.dtype}"
+        if row.scope == "nodes" and row.nodes == most_nodes and rate and row.place == _place(series, row):
+            name = (
+                row.collective
+                if len({other_row.dtype for other_row in series.rows}) == 1
+                else f"{row.collective} {row.dtype}"
+            )
             lines.setdefault(name, []).append((row.bytes, rate))
     if not any(len(points) > 1 for points in lines.values()):
         return ""
     sizes = sorted({size for points in lines.values() for size, _ in points})
     ticks = _powers(sizes)
     picture = _chart(lines, ticks, lambda size: format_bytes(int(size)))
-    return _figure("Bandwidth over size", f"Bus bandwidth in GB/s, all {most} nodes; both axes logarithmic.", picture)
+    return _figure(
+        "Bandwidth over size", f"Bus bandwidth in GB/s, all {most_nodes} nodes; both axes logarithmic.", picture
+    )
 
 
 def _place(series: Series, row: Row) -> str:
-    places = {one.place for one in series.rows if one.collective == row.collective}
+    places = {other_row.place for other_row in series.rows if other_row.collective == row.collective}
     return "out" if "out" in places else "in"
 
 
@@ -132,7 +141,7 @@ def _powers(sizes: Sequence[float]) -> list[float]:
     """Every power of two from least to most, thinned to at most eight."""
     low, high = math.ceil(math.log2(sizes[0])), math.floor(math.log2(sizes[-1]))
     step = max(1, -(-(high - low) // 7))
-    return [2.0**each for each in range(low, high + 1, step)]
+    return [2.0**exponent for exponent in range(low, high + 1, step)]
 
 
 def _over_nodes(series: Series) -> str:
@@ -171,7 +180,7 @@ def _chart(
         y_low, y_high = 0.0, y_ticks[-1]
     else:
         low, high = math.floor(math.log10(y_low)), math.ceil(math.log10(y_high))
-        y_ticks = [10.0**each for each in range(low, max(high, low + 1) + 1)]
+        y_ticks = [10.0**exponent for exponent in range(low, max(high, low + 1) + 1)]
         y_low, y_high = y_ticks[0], y_ticks[-1]
 
     def across(x: float) -> float:
@@ -187,15 +196,17 @@ def _chart(
         f'<text x="{_LEFT - 10}" y="{down(y) + 4:.1f}" text-anchor="end">{y:g}</text>'
         for y in y_ticks
     ]
-    named = label if callable(label) else str
-    marks += [f'<text x="{across(x):.1f}" y="{_HEIGHT - 14}" text-anchor="middle">{named(x)}</text>' for x in x_ticks]
+    label_of = label if callable(label) else str
+    marks += [
+        f'<text x="{across(x):.1f}" y="{_HEIGHT - 14}" text-anchor="middle">{label_of(x)}</text>' for x in x_ticks
+    ]
     ends = _apart({name: down(line[-1][1]) for name, line in lines.items()})
     for number, (name, line) in enumerate(lines.items()):
         hue = _HUES[number % len(_HUES)]
         path = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in line)
         dots = "".join(
-            f'<circle cx="{across(x):.1f}" cy="{down(y):.1f}" r="2.6" fill="{hue}"><title>{escape(name)}, {named(x)}: '
-            f"{format_rate(y)} GB/s</title></circle>"
+            f'<circle cx="{across(x):.1f}" cy="{down(y):.1f}" r="2.6" fill="{hue}">'
+            f"<title>{escape(name)}, {label_of(x)}: {format_rate(y)} GB/s</title></circle>"
             for x, y in line
         )
         marks.append(
@@ -214,18 +225,18 @@ def _round_ticks(high: float) -> list[float]:
     raw = high / 4
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * size for factor in (1, 2, 2.5, 5, 10) if factor * size >= raw)
-    return [step * each for each in range(math.ceil(high / step) + 1)]
+    return [step * index for index in range(math.ceil(high / step) + 1)]
 
 
-def _apart(wanted: dict[str, float], gap: float = 16.0) -> dict[str, float]:
+def _apart(heights: dict[str, float], gap: float = 16.0) -> dict[str, float]:
     """Heights of labels, moved down where they would lie on each other."""
-    placed: dict[str, float] = {}
+    placed_heights: dict[str, float] = {}
     last = -math.inf
-    for name, height in sorted(wanted.items(), key=lambda one: one[1]):
+    for name, height in sorted(heights.items(), key=lambda entry: entry[1]):
         last = max(height, last + gap)
-        placed[name] = last
-    over = max(0.0, last - (_HEIGHT - _BOTTOM))
-    return {name: height - over for name, height in placed.items()}
+        placed_heights[name] = last
+    excess = max(0.0, last - (_HEIGHT - _BOTTOM))
+    return {name: height - excess for name, height in placed_heights.items()}
 
 
 def _pairs(series: Series) -> str:
@@ -233,20 +244,20 @@ def _pairs(series: Series) -> str:
     if not rates or series.start is None:
         return ""
     hosts = series.start.names
-    count, most, least = len(hosts), max(rates.values()), min(rates.values())
+    count, highest, lowest = len(hosts), max(rates.values()), min(rates.values())
     side = max(4.0, min(52.0, 560 / count))
     room = 7.2 * max(map(len, hosts)) + 16 if count <= 48 else 8
     marks = []
     for (a, b), rate in rates.items():
-        share = rate / most
+        share = rate / highest
         for x, y in ((a, b), (b, a)):
-            left, top, text = room + x * side, room + y * side, ""
+            x_position, top, text = room + x * side, room + y * side, ""
             if side >= 34:
                 fill = "#fff" if share > 0.55 else "var(--ink)"
-                place = f'x="{left + side / 2:.1f}" y="{top + side / 2 + 4:.1f}"'
+                place = f'x="{x_position + side / 2:.1f}" y="{top + side / 2 + 4:.1f}"'
                 text = f'<text {place} text-anchor="middle" style="fill:{fill}">{format_rate(rate)}</text>'
             marks.append(
-                f'<rect x="{left:.1f}" y="{top:.1f}" width="{side - 1:.1f}" height="{side - 1:.1f}" rx="2" '
+                f'<rect x="{x_position:.1f}" y="{top:.1f}" width="{side - 1:.1f}" height="{side - 1:.1f}" rx="2" '
                 f'style="fill:rgb(var(--heat)/{0.08 + 0.87 * share:.3f})">'
                 f"<title>{escape(hosts[a])} – {escape(hosts[b])}: "
                 f"{format_rate(rate)} GB/s</title></rect>{text}"
@@ -263,14 +274,14 @@ def _pairs(series: Series) -> str:
     picture = f'<svg {box} role="img">{"".join(marks)}</svg>'
     words = (
         f"GB/s each way between two nodes that both send {format_bytes(series.pairs[0].bytes)} a rank; "
-        f"{format_rate(least)} to {format_rate(most)}. Empty: the two did not meet in {len(series.pairs)} rounds."
+        f"{format_rate(lowest)} to {format_rate(highest)}. Empty: the two did not meet in {len(series.pairs)} rounds."
     )
     return _figure("Pairs of nodes", words, picture)
 
 
 def _probes(series: Series) -> str:
-    shown = [probe for probe in series.probes if probe.medians]
-    if not shown:
+    shown_probes = [probe for probe in series.probes if probe.medians]
+    if not shown_probes:
         return ""
     shares = {share.probe: f"{share.of_peak:.0%}" for share in shares_of_peak(series)}
     rows = "".join(
@@ -278,7 +289,7 @@ def _probes(series: Series) -> str:
         f"<td class=n>{format_rate(min(probe.medians.values()))}</td>"
         f"<td class=n>{format_rate(max(probe.medians.values()))}</td>"
         f"<td>{escape(probe.unit)}</td><td class=n>{shares.get(probe.name, '')}</td><td>{_strip(probe)}</td></tr>"
-        for probe in shown
+        for probe in shown_probes
     )
     columns = "".join(f'<th class="n">{name}</th>' for name in ("median", "least", "most"))
     head = f"<th></th>{columns}<th>unit</th><th class=n>of the card's peak</th><th>each rank</th>"
@@ -294,9 +305,9 @@ def _middle(probe: Probe) -> str:
 
 
 def _strip(probe: Probe) -> str:
-    most = max(probe.medians.values()) or 1.0
+    highest = max(probe.medians.values()) or 1.0
     dots = "".join(
-        f'<circle cx="{6 + 228 * value / most:.1f}" cy="8" r="3.4" fill="{_HUES[0]}" fill-opacity=".55">'
+        f'<circle cx="{6 + 228 * value / highest:.1f}" cy="8" r="3.4" fill="{_HUES[0]}" fill-opacity=".55">'
         f"<title>rank {rank}: {format_rate(value)} {escape(probe.unit)}</title></circle>"
         for rank, value in probe.medians.items()
     )
@@ -318,13 +329,13 @@ def _rows(series: Series, judgements: Sequence[Judgement]) -> str:
         f'<th class="{"n" if index >= _NUMBERS_FROM else ""}">{escape(name)}</th>' for index, name in enumerate(COLUMNS)
     )
     body = []
-    for row, one in zip(series.rows, judgements, strict=True):
+    for row, judgement in zip(series.rows, judgements, strict=True):
         figures = "".join(
             f'<td class="{"n" if index >= _NUMBERS_FROM else ""}">{escape(cell)}</td>'
             for index, cell in enumerate(cells(row))
         )
-        verdict = f'<td class="{one.verdict}">{_SYMBOL[one.verdict]} {one.verdict}</td>'
-        body.append(f"<tr>{figures}{verdict}<td>{escape(_AGAINST[one.against])}</td></tr>")
+        verdict = f'<td class="{judgement.verdict}">{_SYMBOL[judgement.verdict]} {judgement.verdict}</td>'
+        body.append(f"<tr>{figures}{verdict}<td>{escape(_AGAINST[judgement.against])}</td></tr>")
     return (
         f"<section><h2>All figures</h2>{_reasons(judgements)}<details open><summary>{len(body)} rows</summary>"
         f'<div class="scroll"><table><thead><tr>{head}<th>verdict</th><th>against</th></tr></thead>'
@@ -334,10 +345,13 @@ def _rows(series: Series, judgements: Sequence[Judgement]) -> str:
 
 def _reasons(judgements: Sequence[Judgement]) -> str:
     """Each reason once, the worst first."""
-    told = {one.reason: one.verdict for one in sorted(judgements, key=lambda one: -_ORDER[one.verdict])}
+    verdicts = {
+        judgement.reason: judgement.verdict
+        for judgement in sorted(judgements, key=lambda judgement: -_ORDER[judgement.verdict])
+    }
     items = [
         f'<li><span class="{verdict}">{_SYMBOL[verdict]} {verdict}</span> · {escape(reason)}</li>'
-        for reason, verdict in reversed(told.items())
+        for reason, verdict in reversed(verdicts.items())
     ]
     return f"<ul>{''.join(items[:_MOST_REASONS])}</ul>"
 
@@ -345,8 +359,8 @@ def _reasons(judgements: Sequence[Judgement]) -> str:
 def _absent(series: Series) -> str:
     if not series.absent:
         return ""
-    told = dict.fromkeys(f"{one.collective}: {one.reason}" for one in series.absent)
-    items = "".join(f"<li>{escape(text)}</li>" for text in told)
+    absences = dict.fromkeys(f"{absence.collective}: {absence.reason}" for absence in series.absent)
+    items = "".join(f"<li>{escape(text)}</li>" for text in absences)
     return f"<section><h2>Not measured</h2><ul>{items}</ul></section>"
 
 

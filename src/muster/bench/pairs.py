@@ -36,18 +36,18 @@ def pair_rates(rounds: Sequence[Pairs]) -> dict[Pair, float]:
 
 
 def _met(rounds: Sequence[Pairs]) -> dict[Pair, list[float]]:
-    met: dict[Pair, list[float]] = {}
-    for one in rounds:
-        for a, b, seconds, *_ in one.pairs:
-            met.setdefault((min(a, b), max(a, b)), []).append(one.bytes / seconds / 1e9)
-    return met
+    rates_by_pair: dict[Pair, list[float]] = {}
+    for pair_round in rounds:
+        for a, b, seconds, *_ in pair_round.pairs:
+            rates_by_pair.setdefault((min(a, b), max(a, b)), []).append(pair_round.bytes / seconds / 1e9)
+    return rates_by_pair
 
 
 def pair_noise(rounds: Sequence[Pairs]) -> float:
     """How far what one pair does lies apart, as a part of one: over its trials, and over the rounds in which it met."""
-    trials = [pair[4] for one in rounds for pair in one.pairs]
+    trials = [pair[4] for pair_round in rounds for pair in pair_round.pairs]
     meetings = [(max(rates) - min(rates)) / (2 * max(rates)) for rates in _met(rounds).values() if len(rates) > 1]
-    return max(statistics.median(each or [0.0]) for each in (trials, meetings))
+    return max(statistics.median(rates or [0.0]) for rates in (trials, meetings))
 
 
 def suspects(rates: Mapping[Pair, float], noise: float = 0.0) -> tuple[Suspicion, ...]:
@@ -63,10 +63,12 @@ def suspects(rates: Mapping[Pair, float], noise: float = 0.0) -> tuple[Suspicion
         by_node.setdefault(b, []).append(rate)
     if len(by_node) < 3:
         return ()
-    ability = {node: statistics.median(sorted(found)[len(found) // 2 :]) for node, found in by_node.items()}
+    ability = {node: statistics.median(sorted(rates)[len(rates) // 2 :]) for node, rates in by_node.items()}
     usual = statistics.median_high(ability.values())
     node_floor, link_floor = (usual * min(share, 1 - 2 * noise) for share in (_SLOW_NODE, _SLOW_LINK))
     slow = [Suspicion((node,), rate, usual) for node, rate in ability.items() if rate < node_floor]
-    named = {one.nodes[0] for one in slow}
-    links = [Suspicion(pair, rate, usual) for pair, rate in rates.items() if rate < link_floor and not named & {*pair}]
-    return tuple(sorted(slow, key=lambda one: one.share) + sorted(links, key=lambda one: one.share))
+    slow_nodes = {suspect.nodes[0] for suspect in slow}
+    links = [
+        Suspicion(pair, rate, usual) for pair, rate in rates.items() if rate < link_floor and not slow_nodes & {*pair}
+    ]
+    return tuple(sorted(slow, key=lambda suspect: suspect.share) + sorted(links, key=lambda suspect: suspect.share))

@@ -196,8 +196,8 @@ def add(series: Series, record: Record) -> Series:
     if isinstance(record, End):
         return replace(series, complete=True)
     name = next(name for kind, name in _LISTS if isinstance(record, kind))
-    more: dict[str, Any] = {name: (*getattr(series, name), record)}
-    return replace(series, **more)
+    additions: dict[str, Any] = {name: (*getattr(series, name), record)}
+    return replace(series, **additions)
 
 
 def read_series(lines: Iterable[str]) -> Series:

@@ -59,12 +59,12 @@ def format_rate(rate: float | None) -> str:
 
 def columns_for(room: int, widths: Sequence[int]) -> tuple[int, ...]:
     """Return the numbers of the columns that `room` has place for; the few that a row cannot do without stay."""
-    chosen = list(range(len(COLUMNS)))
+    chosen_columns = list(range(len(COLUMNS)))
     for name in LEAST_NEEDED:
-        if sum(widths[each] for each in chosen) <= room:
+        if sum(widths[column] for column in chosen_columns) <= room:
             break
-        chosen.remove(COLUMNS.index(name))
-    return tuple(chosen)
+        chosen_columns.remove(COLUMNS.index(name))
+    return tuple(chosen_columns)
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def cells(row: Row) -> tuple[str, ...]:
         format_rate(row.algbw_gb_s),
         format_rate(bus),
         format_rate(None if bus is None else 8 * bus),
-        str(sum(each.count for each in row.wrong)),
+        str(sum(wrong.count for wrong in row.wrong)),
     )
 
 
@@ -94,10 +94,14 @@ def over_nodes(series: Series) -> tuple[Row, ...]:
     names = [row.collective for row in rows]
     name = "all_reduce" if "all_reduce" in names else names[0]
     first = next(row for row in rows if row.collective == name)
-    same = [row for row in rows if (row.collective, row.dtype, row.place) == (name, first.dtype, first.place)]
-    sizes = [{row.bytes for row in same if row.nodes == nodes} for nodes in {row.nodes for row in same}]
+    like_rows = [row for row in rows if (row.collective, row.dtype, row.place) == (name, first.dtype, first.place)]
+    sizes = [{row.bytes for row in like_rows if row.nodes == nodes} for nodes in {row.nodes for row in like_rows}]
     common = set.intersection(*sizes)
-    return tuple(sorted((row for row in same if row.bytes == max(common)), key=lambda row: row.nodes)) if common else ()
+    return (
+        tuple(sorted((row for row in like_rows if row.bytes == max(common)), key=lambda row: row.nodes))
+        if common
+        else ()
+    )
 
 
 def node_cells(row: Row) -> tuple[str, ...]:
@@ -117,7 +121,7 @@ def document(series: Series, judgements: Sequence[Judgement], findings: Sequence
         "unreadable_lines": series.unreadable,
         "refused": series.refused or None,
         "start": to_builtins(series.start),
-        "rows": [_row(row, one) for row, one in zip(series.rows, judgements, strict=True)],
+        "rows": [_row(row, judgement) for row, judgement in zip(series.rows, judgements, strict=True)],
         "absent": to_builtins(series.absent),
         "pairs": [{"nodes": list(pair), "gb_s": rate} for pair, rate in sorted(pair_rates(series.pairs).items())],
         "probes": to_builtins(series.probes),
@@ -135,10 +139,10 @@ def _share(share: Share) -> dict[str, Any]:
 def _row(row: Row, judgement: Judgement) -> dict[str, Any]:
     from msgspec import to_builtins
 
-    known: dict[str, Any] = to_builtins(row)
-    known.pop("kind", None)
+    row_fields: dict[str, Any] = to_builtins(row)
+    row_fields.pop("kind", None)
     return {
-        **known,
+        **row_fields,
         "median_s": row.median_s,
         "p95_s": row.p95_s,
         "spread": row.spread,

@@ -84,7 +84,7 @@ machine.""",
     options=(
         option(
             "--rehearse",
-            often=True,
+            is_common=True,
             group="rehearsal",
             help="run the command on a private cluster like the site first, and report what that shows",
         ),

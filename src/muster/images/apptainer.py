@@ -37,14 +37,14 @@ class Apptainer(ImageEngine):
 
     def parts(self, plan: Plan) -> tuple[str, ...]:
         image = plan.image
-        wanted = (
+        optional_parts = (
             ("image_unpack", image.may_be_unpacked),
             ("gpu_kind", image.compare_gpus or image.asks_for_gpus),
             ("image_gpus", image.asks_for_gpus),
             ("stack", image.compare_gpus),
             ("image_asks", image.compare_gpus or image.venv),
         )
-        return ("image_node", "image", *(name for name, why in wanted if why))
+        return ("image_node", "image", *(name for name, is_needed in optional_parts if is_needed))
 
     def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
         image = plan.image
@@ -69,7 +69,11 @@ class Apptainer(ImageEngine):
             )
         lines += [
             ("muster_image_sees", *(mount.source for mount in image.mounts)),
-            ("muster_image_takes", self.prefix, *(each.target for each in image.mounts if each.source == each.target)),
+            (
+                "muster_image_takes",
+                self.prefix,
+                *(mount.target for mount in image.mounts if mount.source == mount.target),
+            ),
             ("muster_image_gets", f"{self.prefix}ENV_", *carried(plan)),
         ]
         libraries = [mount.source for mount in image.mounts if ".so" in mount.source]
@@ -79,8 +83,8 @@ class Apptainer(ImageEngine):
             lines.append(("muster_image_joins", f"{self.prefix}ENV_"))
         if image.venv is not None:
             if image.venv_python is not None:
-                asked = (image.program, image.image or "", image.venv, image.venv_python, self.prefix)
-                lines.append(("muster_image_runs_venv", *asked))
+                image_arguments = (image.program, image.image or "", image.venv, image.venv_python, self.prefix)
+                lines.append(("muster_image_runs_venv", *image_arguments))
             lines.append(("muster_image_venv", f"{self.prefix}ENV_", image.venv))
         if image.library:
             lines.append(("muster_image_library", f"{self.prefix}ENV_PYTHONPATH", image.library))

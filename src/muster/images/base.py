@@ -106,7 +106,7 @@ def activated(plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
 
 def names_set(plan: Plan) -> tuple[str, ...]:
     """Return the variables that user and site set: what an image says of them does not hold."""
-    return tuple(each.name for each in plan.variables if each.value is not None or each.pass_on)
+    return tuple(variable.name for variable in plan.variables if variable.value is not None or variable.pass_on)
 
 
 def carried(plan: Plan) -> tuple[str, ...]:
@@ -118,8 +118,8 @@ def parts_inside(plan: Plan) -> tuple[str, ...]:
     """Return the parts that `lines_inside` calls."""
     image = plan.image
     compare = image.compare_gpus
-    wanted = (("gpu_kind", compare), ("stack", compare), ("stack_inside", compare), ("venv_inside", image.venv))
-    return (*(name for name, why in wanted if why), "library")
+    optional_parts = (("gpu_kind", compare), ("stack", compare), ("stack_inside", compare), ("venv_inside", image.venv))
+    return (*(name for name, is_needed in optional_parts if is_needed), "library")
 
 
 def lines_inside(plan: Plan) -> tuple[tuple[str, ...], ...]:

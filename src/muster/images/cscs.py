@@ -31,11 +31,11 @@ class ContainerEngine(ImageEngine):
         return parts_inside(plan)
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
-        where = Flag(
+        definition_flag = Flag(
             Fragment('--environment="$muster_run_dir"/image.toml'),
             Reason("for the ranks alone: in the header it would put this script, and its srun, into the image"),
         )
-        return (where, *plan.image.flags)
+        return (definition_flag, *plan.image.flags)
 
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         return lines_inside(plan)

@@ -34,8 +34,8 @@ class Shifter(ImageEngine):
         binds = (f"--volume={mount.source}:{mount.target}" for mount in image.mounts if mount.source != mount.target)
         name = (image.image or "").removeprefix("docker://")
         flags = (f"--image=docker:{name}", *(flag.word for flag in image.flags), *binds)
-        inside = with_paths_inside(plan, activated(plan, command))
-        return (image.program, *flags, f"--workdir={plan.working_directory}", *inside)
+        inner_command = with_paths_inside(plan, activated(plan, command))
+        return (image.program, *flags, f"--workdir={plan.working_directory}", *inner_command)
 
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         image = plan.image

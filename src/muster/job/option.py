@@ -93,7 +93,7 @@ def option(
     default: Any = None,
     directive: str | None = None,
     required: bool = False,
-    often: bool = False,
+    is_common: bool = False,
     whole_flags: bool = False,
 ) -> Option:
     """Return the option that is written with these flags."""
@@ -108,33 +108,33 @@ def option(
         default=default,
         directive=directive,
         required=required,
-        often=often,
+        often=is_common,
         whole_flags=whole_flags,
     )
 
 
-def convert(option: Option, text: str, where: str) -> Any:
+def convert(option: Option, text: str, origin: str) -> Any:
     """Return the value of an option's text, or raise an error that names the option."""
     if not text.strip():
-        raise RequestError(f"{where} needs a value, but it is empty", hint=option.describe())
+        raise RequestError(f"{origin} needs a value, but it is empty", hint=option.describe())
     if option.choices is not None and text not in option.choices:
-        error = UnknownName(f"value of {where}", text, option.choices)
-        raise RequestError(f"{where}: {text!r} is not a known value", hint=error.hint)
+        error = UnknownName(f"value of {origin}", text, option.choices)
+        raise RequestError(f"{origin}: {text!r} is not a known value", hint=error.hint)
     try:
         return option.parse(text)
     except RequestError as error:
-        raise RequestError(f"{where}: {error.message}", hint=error.hint) from None
+        raise RequestError(f"{origin}: {error.message}", hint=error.hint) from None
 
 
-def parse_count(least: int, most: int) -> Callable[[str], int]:
+def parse_count(lowest: int, highest: int) -> Callable[[str], int]:
     """Return the parser of whole numbers from `least` to `most`."""
 
     def parse(value: str) -> int:
         number = whole_number(value)
-        if number is None or number < least:
-            raise RequestError(f"{shown(value)} is not a count", hint=f"a whole number from {least} up")
-        if number > most:
-            raise RequestError(f"{value} is more than can be", hint=f"a whole number from {least} to {most}")
+        if number is None or number < lowest:
+            raise RequestError(f"{shown(value)} is not a count", hint=f"a whole number from {lowest} up")
+        if number > highest:
+            raise RequestError(f"{value} is more than can be", hint=f"a whole number from {lowest} to {highest}")
         return number
 
     return parse

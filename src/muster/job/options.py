@@ -34,8 +34,8 @@ def parse(words: Sequence[str]) -> tuple[dict[str, Any], dict[str, str], tuple[s
     """Return (values by field, origins by field, the command) of words that hold options of the request only."""
     from muster.job.request import options_of
 
-    typed = read_words(words, options_of())
-    return typed.values, typed.origins, typed.rest
+    typed_words = read_words(words, options_of())
+    return typed_words.values, typed_words.origins, typed_words.rest
 
 
 def read_words(words: Sequence[str], options: Mapping[str, Option], *, mixed: bool = False) -> Typed:
@@ -49,9 +49,9 @@ def read_words(words: Sequence[str], options: Mapping[str, Option], *, mixed: bo
     origins: dict[str, str] = {}
     pieces: list[tuple[str | None, tuple[str, ...]]] = []
     rest: list[str] = []
-    left = list(words)
-    while left:
-        word = left.pop(0)
+    words_left = list(words)
+    while words_left:
+        word = words_left.pop(0)
         if word == "--":
             pieces.append((None, (word,)))
             break
@@ -61,7 +61,7 @@ def read_words(words: Sequence[str], options: Mapping[str, Option], *, mixed: bo
             if mixed:
                 continue
             break
-        flag, text = _split(word, by_flag, left)
+        flag, text = _split(word, by_flag, words_left)
         name, option = by_flag[flag]
         if option.is_switch:
             if text is not None:
@@ -69,33 +69,33 @@ def read_words(words: Sequence[str], options: Mapping[str, Option], *, mixed: bo
             values[name], origins[name] = True, flag
             pieces.append((name, (word,)))
             continue
-        written: tuple[str, ...] = (word,)
+        spelling: tuple[str, ...] = (word,)
         if text is None:
-            text = _next_word(flag, option, left)
-            written = (word, text)
+            text = _next_word(flag, option, words_left)
+            spelling = (word, text)
         value = convert(option, text, flag)
         values[name] = (*values.get(name, ()), value) if option.repeated else value
         origins[name] = f"{flag} {text}"
-        pieces.append((name, written))
-    pieces += ((None, (word,)) for word in left)
-    return Typed(values, origins, (*rest, *left), tuple(pieces))
+        pieces.append((name, spelling))
+    pieces += ((None, (word,)) for word in words_left)
+    return Typed(values, origins, (*rest, *words_left), tuple(pieces))
 
 
-def _next_word(flag: str, option: Option, left: list[str]) -> str:
+def _next_word(flag: str, option: Option, words_left: list[str]) -> str:
     """Take the value of an option from the words behind it; an option is not a value."""
-    if not left:
+    if not words_left:
         raise RequestError(f"{flag} needs a value", hint=option.describe())
-    word = left[0]
+    word = words_left[0]
     is_option = word.startswith("-") and word != "-" and not re.fullmatch(r"-[0-9]+", word)
     if word == "--" or (is_option and not option.whole_flags):
         raise RequestError(
             f"{flag} needs a value, but {word} follows",
             hint=f"{option.describe()}; a value that begins with a dash is written {flag}=VALUE",
         )
-    return left.pop(0)
+    return words_left.pop(0)
 
 
-def _split(word: str, by_flag: Mapping[str, tuple[str, Option]], left: Sequence[str]) -> tuple[str, str | None]:
+def _split(word: str, by_flag: Mapping[str, tuple[str, Option]], words_left: Sequence[str]) -> tuple[str, str | None]:
     """Return the flag and the value written into the same word: --nodes=2, -N2, -N=2."""
     if word.startswith("--"):
         flag, equals, text = word.partition("=")
@@ -107,7 +107,7 @@ def _split(word: str, by_flag: Mapping[str, tuple[str, Option]], left: Sequence[
     if flag not in by_flag and flag.replace("_", "-") in by_flag:
         flag = flag.replace("_", "-")  # torchrun's spelling: --nproc_per_node
     if flag not in by_flag:
-        raise _unknown(flag, value, tuple(by_flag), left)
+        raise _unknown(flag, value, tuple(by_flag), words_left)
     return flag, value
 
 
@@ -124,26 +124,26 @@ _MEANT = {
 }
 
 
-def _unknown(flag: str, value: str | None, known: Sequence[str], left: Sequence[str]) -> RequestError:
+def _unknown(flag: str, value: str | None, flags: Sequence[str], words_left: Sequence[str]) -> RequestError:
     """Return the error for an option that is not there, with what to type instead."""
     message = f"there is no option {flag}"
     meant = _MEANT.get(flag.replace("_", "-"))
     if meant is not None:
         return RequestError(message, hint=meant)
     name = name_of_letter(flag[1]) if not flag.startswith("--") else flag[2:]
-    if name is not None and is_flag(name) and "--sbatch" in known:
-        refused = instead_of(name)
-        if refused is not None:
-            return RequestError(f"{message}, because --{name} {refused[0]}", hint=f"use {refused[1]}")
-        if value is None and left and not left[0].startswith("-"):
-            value = left[0]
+    if name is not None and is_flag(name) and "--sbatch" in flags:
+        advice = instead_of(name)
+        if advice is not None:
+            return RequestError(f"{message}, because --{name} {advice[0]}", hint=f"use {advice[1]}")
+        if value is None and words_left and not words_left[0].startswith("-"):
+            value = words_left[0]
         return RequestError(
             f"{message}, but sbatch has --{name}", hint=f"--sbatch=--{name}{f'={value}' if value else ''}"
         )
-    close = nearest_hint(flag, sorted(each for each in known if each.startswith("--")))
+    close = nearest_hint(flag, sorted(name for name in flags if name.startswith("--")))
     if close.startswith("did you mean"):
         return RequestError(message, hint=close)
-    slurms = "; a flag of Slurm's goes in --sbatch=FLAG" if "--sbatch" in known else ""
+    slurms = "; a flag of Slurm's goes in --sbatch=FLAG" if "--sbatch" in flags else ""
     return RequestError(message, hint=f"--help lists the options{slurms}")
 
 

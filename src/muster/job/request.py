@@ -55,7 +55,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Annotated[
         int | None,
         option(
-            "-N", "--nodes", "--nnodes", metavar="N", parse=parse_count(1, 100_000), often=True, help="number of nodes"
+            "-N",
+            "--nodes",
+            "--nnodes",
+            metavar="N",
+            parse=parse_count(1, 100_000),
+            is_common=True,
+            help="number of nodes",
         ),
     ] = None
     gpus_per_node: Annotated[
@@ -65,7 +71,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--gpus-per-node",
             metavar="N",
             parse=parse_count(0, 1024),
-            often=True,
+            is_common=True,
             help="GPUs on each node, as Slurm counts them; 0: none",
         ),
     ] = None
@@ -76,7 +82,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--nproc-per-node",
             metavar="N",
             parse=parse_count(1, 65_533),
-            often=True,
+            is_common=True,
             help="ranks on each node (default: one for each GPU)",
         ),
     ] = None
@@ -88,10 +94,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         str | None, option("--gres", metavar="LIST", help="generic resources as Slurm spells them: gpu:volta:2")
     ] = None
     account: Annotated[
-        str | None, option("-A", "--account", metavar="NAME", directive="account", often=True, help="account that pays")
+        str | None,
+        option("-A", "--account", metavar="NAME", directive="account", is_common=True, help="account that pays"),
     ] = None
     partition: Annotated[
-        str | None, option("-p", "--partition", metavar="NAME", directive="partition", often=True, help="partition")
+        str | None, option("-p", "--partition", metavar="NAME", directive="partition", is_common=True, help="partition")
     ] = None
     qos: Annotated[str | None, option("-q", "--qos", metavar="NAME", directive="qos", help="quality of service")] = None
     trial: Annotated[
@@ -126,7 +133,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="TIME",
             parse=parse_walltime,
             directive="time",
-            often=True,
+            is_common=True,
             help="time limit: 30 (minutes), 2:00:00, 1-12, 90m, 12h, 2d",
         ),
     ] = None
@@ -399,7 +406,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         option(
             "--venv",
             metavar="DIR",
-            often=True,
+            is_common=True,
             group="environment",
             help="virtual environment (default: the active one); none: without one",
         ),
@@ -428,7 +435,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         option(
             "--image",
             metavar="IMAGE",
-            often=True,
+            is_common=True,
             group="environment",
             help="run in a .sif, sandbox directory, .sqsh, docker://…, EDF name or file, or site:NAME",
         ),
@@ -504,9 +511,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             help="plan for the cluster that this file describes, not for this one",
         ),
     ] = None
-    here: Annotated[bool, option("--here", group="where", often=True, help="run on this machine, without Slurm")] = (
-        False
-    )
+    here: Annotated[
+        bool, option("--here", group="where", is_common=True, help="run on this machine, without Slurm")
+    ] = False
     no_label: Annotated[bool, option("--no-label", group="where", help="do not put the rank before each line")] = False
     per_rank_files: Annotated[
         bool, option("--per-rank-files", group="where", help="one output file for each rank, not one for each node")
@@ -524,6 +531,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def options_of(kind: type[Request] = Request) -> dict[str, Option]:
     """Return the options by the name of their field, in the order of the fields."""
     annotations: dict[str, Any] = {}
-    for each in reversed(kind.__mro__):
-        annotations |= getattr(each, "__annotations__", {})
-    return {name: each.__metadata__[0] for name, each in annotations.items() if hasattr(each, "__metadata__")}
+    for parent in reversed(kind.__mro__):
+        annotations |= getattr(parent, "__annotations__", {})
+    return {
+        name: annotation.__metadata__[0]
+        for name, annotation in annotations.items()
+        if hasattr(annotation, "__metadata__")
+    }

@@ -41,32 +41,36 @@ def _from_file(path: str, text: str) -> dict[str, tuple[Any, str]]:
         raise ProfileError(str(error), path, hint="the file is TOML: key = value, text in quotes") from None
     except (ValueError, RecursionError):  # thousands of digits or of brackets
         raise ProfileError("a number or a list in it is too long to be read", path, hint="write it shorter") from None
-    known = {name: option for name, option in options_of().items() if name not in _NOT_IN_FILES}
-    found: dict[str, tuple[Any, str]] = {}
+    allowed_options = {name: option for name, option in options_of().items() if name not in _NOT_IN_FILES}
+    settings: dict[str, tuple[Any, str]] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
         line = _line_of(text, key)
-        if name not in known:
-            raise ProfileError("no such setting", path, line=line, key=key, hint=nearest_hint(name, sorted(known)))
-        texts = [str(each) for each in value] if isinstance(value, list) else [str(value)]
-        if isinstance(value, dict) or (isinstance(value, list) and not known[name].repeated):
-            raise ProfileError("one value is expected here", path, line=line, key=key, hint=known[name].help)
+        if name not in allowed_options:
+            raise ProfileError(
+                "no such setting", path, line=line, key=key, hint=nearest_hint(name, sorted(allowed_options))
+            )
+        texts = [str(item) for item in value] if isinstance(value, list) else [str(value)]
+        if isinstance(value, dict) or (isinstance(value, list) and not allowed_options[name].repeated):
+            raise ProfileError("one value is expected here", path, line=line, key=key, hint=allowed_options[name].help)
         try:
-            found[name] = (
-                value if known[name].is_switch and isinstance(value, bool) else _value(known[name], texts, key),
+            settings[name] = (
+                value
+                if allowed_options[name].is_switch and isinstance(value, bool)
+                else _value(allowed_options[name], texts, key),
                 f"{path}:{line}",
             )
         except RequestError as error:
             raise ProfileError(error.message, path, line=line, hint=error.hint) from None
-    return found
+    return settings
 
 
-def _value(option: Option, texts: Sequence[str], where: str) -> Any:
+def _value(option: Option, texts: Sequence[str], origin: str) -> Any:
     if option.is_switch:
         if texts[0].lower() not in {"1", "true", "yes", "0", "false", "no"}:
-            raise RequestError(f"{where}: {texts[0]!r} is neither true nor false", hint="write true or false")
+            raise RequestError(f"{origin}: {texts[0]!r} is neither true nor false", hint="write true or false")
         return texts[0].lower() in {"1", "true", "yes"}
-    values = tuple(convert(option, text, where) for text in texts)
+    values = tuple(convert(option, text, origin) for text in texts)
     return values if option.repeated else values[0]
 
 

@@ -25,9 +25,9 @@ def cluster_name(environment: Mapping[str, str], runner: Runner = run) -> str:
     """
     files = [environment["SLURM_CONF"]] if environment.get("SLURM_CONF") else _FILES
     for file in files:
-        found = _NAME.search(_text_of(file))
-        if found:
-            return found[1]
+        match = _NAME.search(_text_of(file))
+        if match:
+            return match[1]
     if environment.get("SLURM_JOB_ID") and environment.get("SLURM_CLUSTER_NAME"):
         return environment["SLURM_CLUSTER_NAME"]
     try:

@@ -22,21 +22,26 @@ def find_conda(request: Request, facts: Facts) -> Request:
     if "/" in name:
         folder = Path(facts.working_directory, Path(name).expanduser())
         return replace(request, conda=str(folder))
-    known = {path.name: path for path in _environments(facts)}
-    if name not in known:
-        raise UnknownName("conda environment", name, sorted(known))
-    return replace(request, conda=str(known[name]))
+    paths_by_name = {path.name: path for path in _environments(facts)}
+    if name not in paths_by_name:
+        raise UnknownName("conda environment", name, sorted(paths_by_name))
+    return replace(request, conda=str(paths_by_name[name]))
 
 
 def _environments(facts: Facts) -> Iterator[Path]:
     """Those of $CONDA_ENVS_PATH, of the conda that is active, and all that conda has written down. The first wins."""
-    folders = [Path(each) for each in facts.environment.get("CONDA_ENVS_PATH", "").split(":") if each]
+    folders = [Path(entry) for entry in facts.environment.get("CONDA_ENVS_PATH", "").split(":") if entry]
     program = facts.environment.get("CONDA_EXE")
     folders += [Path(program).parent.parent / "envs"] if program else []
-    found = [
-        each for folder in [*folders, Path(facts.home, ".conda/envs")] if folder.is_dir() for each in folder.iterdir()
+    candidates = [
+        environment
+        for folder in [*folders, Path(facts.home, ".conda/envs")]
+        if folder.is_dir()
+        for environment in folder.iterdir()
     ]
-    listed = Path(facts.home, ".conda/environments.txt")
-    if listed.is_file():
-        found += [Path(line.strip()) for line in listed.read_text(encoding="utf-8").splitlines() if line.strip()]
-    yield from (each for each in reversed(found) if (each / "conda-meta").is_dir())
+    list_file = Path(facts.home, ".conda/environments.txt")
+    if list_file.is_file():
+        candidates += [
+            Path(line.strip()) for line in list_file.read_text(encoding="utf-8").splitlines() if line.strip()
+        ]
+    yield from (candidate for candidate in reversed(candidates) if (candidate / "conda-meta").is_dir())

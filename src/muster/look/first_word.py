@@ -51,7 +51,7 @@ def _refuse_file(name: str, path: Path) -> None:
     )
 
 
-def _unreadable(path: Path, shown: str) -> Iterator[str]:
+def _unreadable(path: Path, shown_name: str) -> Iterator[str]:
     """A script that this Python cannot parse is most likely broken for the ranks' Python too."""
     import ast
     import warnings
@@ -62,8 +62,8 @@ def _unreadable(path: Path, shown: str) -> Iterator[str]:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(source, shown)
+            ast.parse(source, shown_name)
     except SyntaxError as error:
-        yield f"{shown}, line {error.lineno}: {error.msg}: no rank will get further"
+        yield f"{shown_name}, line {error.lineno}: {error.msg}: no rank will get further"
     except (OSError, ValueError, RecursionError):
         return

@@ -16,13 +16,13 @@ def fork_warning(script: Path, workloads: tuple[str, ...]) -> str | None:
 
     `workloads` are those of the site that --workload takes.
     """
-    found = forking_loaders(script)
-    if not found:
+    loaders = forking_loaders(script)
+    if not loaders:
         return None
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    rest = f" and {len(loaders) - 1} more" if len(loaders) > 1 else ""
     unchanged = "; the script unchanged: --workload fork" if "fork" in workloads else ""
     return (
-        f"{found[0]}{more}: its workers are forked (before Python 3.14), and beside an open Slingshot card a forked "
+        f"{loaders[0]}{rest}: its workers are forked (before Python 3.14), and beside an open Slingshot card a forked "
         "worker may crash (pytorch #119845)\n\n"
         "hint: two lines fix it, first under if __name__ == '__main__': import torch.multiprocessing and "
         f"torch.multiprocessing.set_start_method('forkserver'); world.loader() does it by itself{unchanged}"
@@ -34,12 +34,12 @@ def forking_loaders(script: Path) -> list[str]:
 
     What cannot be told from the source is not claimed: options in a dictionary, a start method in a variable.
     """
-    found: list[str] = []
-    for shown, tree in read_sources(script):
+    loaders: list[str] = []
+    for source_name, tree in read_sources(script):
         if _chooses_a_start(tree):
             return []
-        found += [f"{shown}, line {line}: {words}" for line, words in _loaders(tree)]
-    return found
+        loaders += [f"{source_name}, line {line}: {words}" for line, words in _loaders(tree)]
+    return loaders
 
 
 def _chooses_a_start(tree: ast.Module) -> bool:
@@ -52,11 +52,11 @@ def _loaders(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or name_called(node) != "DataLoader":
             continue
-        given = {word.arg: word.value for word in node.keywords}
-        workers = given.get("num_workers")
-        if workers is None or None in given or _literal(workers) == 0:
+        keywords = {word.arg: word.value for word in node.keywords}
+        workers = keywords.get("num_workers")
+        if workers is None or None in keywords or _literal(workers) == 0:
             continue
-        context = given.get("multiprocessing_context")
+        context = keywords.get("multiprocessing_context")
         if context is None or (isinstance(context, ast.Constant) and context.value in {None, "fork"}):
             yield node.lineno, f"DataLoader(num_workers={ast.unparse(workers)})"
 

@@ -34,28 +34,28 @@ _PROGRAMS = ("bin/busybox", "usr/bin/env", "bin/sh", "usr/bin/python3", "bin/cat
 
 def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
     """The facts, with those of the image if one was asked for."""
-    kept = _kept_today(request, site)
-    if kept is not None:
-        facts = replace(facts, image=replace(facts.image or ImageFacts(), kept=kept))
+    dated_path = _kept_today(request, site)
+    if dated_path is not None:
+        facts = replace(facts, image=replace(facts.image or ImageFacts(), kept=dated_path))
     reference = reference_of(request, site, facts)
     if reference is None:
         return facts
     project = _project_of(Path(facts.working_directory))
     package = Path(__file__).resolve().parent.parent
-    needed = _glibc_needed(site)
-    wanted_glibc = bool(needed) or venv_in_image(request, facts) is not None
-    found, tree = ImageFacts(), None
+    glibc_paths = _glibc_needed(site)
+    wanted_glibc = bool(glibc_paths) or venv_in_image(request, facts) is not None
+    image_facts, tree = ImageFacts(), None
     if reference.path is not None:
-        found, tree = _look(Path(reference.path), glibc=wanted_glibc)
-    wanted = list(absolute_paths([*request.command, *request.env]))
+        image_facts, tree = _look(Path(reference.path), glibc=wanted_glibc)
+    wanted_paths = list(absolute_paths([*request.command, *request.env]))
     return replace(
         facts,
         image=replace(
-            found,
-            kept=kept,
-            glibc_needed=needed,
-            inside=frozenset(path for path in wanted if tree is not None and _has(tree, path)),
-            real_paths=_real_paths([*wanted, *_bound(request, site, facts, project)]),
+            image_facts,
+            kept=dated_path,
+            glibc_needed=glibc_paths,
+            inside=frozenset(path for path in wanted_paths if tree is not None and _has(tree, path)),
+            real_paths=_real_paths([*wanted_paths, *_bound(request, site, facts, project)]),
             project=str(project) if project else None,
             programs=_programs(facts.environment),
             package=str(package),
@@ -75,7 +75,7 @@ def _kept_today(request: Request, site: Site) -> str | None:
     if link.exists():
         return str(link.resolve())
     pattern = PurePosixPath(image.newest)
-    return max((str(each) for each in Path("/").glob(str(pattern.relative_to("/")))), default=None)
+    return max((str(candidate) for candidate in Path("/").glob(str(pattern.relative_to("/")))), default=None)
 
 
 def look_at_path(path: Path) -> ImageFacts:
@@ -87,15 +87,15 @@ def _look(path: Path, *, glibc: bool) -> tuple[ImageFacts, Tree | None]:
     """What lies there, and its files where they can be looked at; its C library is read whole, where that is wanted."""
     try:
         if path.is_dir():
-            found, tree = _look_at_directory(path)
+            image_facts, tree = _look_at_directory(path)
         else:
             with path.open("rb") as file:
-                found, tree = _look_at_file(path, file)
+                image_facts, tree = _look_at_file(path, file)
     except (FileNotFoundError, NotADirectoryError):
         return ImageFacts(kind="missing"), None
     except OSError as error:
         return ImageFacts(kind="file", broken=f"it cannot be read: {error.strerror}"), None
-    return (replace(found, glibc=_glibc_of(tree)) if glibc and tree is not None else found), tree
+    return (replace(image_facts, glibc=_glibc_of(tree)) if glibc and tree is not None else image_facts), tree
 
 
 class Tree(Protocol):
@@ -121,7 +121,7 @@ class _Sandbox:
         self._top = top
 
     def glob(self, pattern: str) -> Iterable[str]:
-        return (str(each.relative_to(self._top)) for each in sorted(self._top.glob(pattern)))
+        return (str(file.relative_to(self._top)) for file in sorted(self._top.glob(pattern)))
 
     def has(self, path: str) -> bool:
         return _place_in(self._top, path) is not None
@@ -144,13 +144,13 @@ def _look_at_directory(path: Path) -> tuple[ImageFacts, Tree | None]:
     return _look_inside(tree, ImageFacts(kind="sandbox")), tree
 
 
-def _look_inside(tree: Tree, known: ImageFacts) -> ImageFacts:
+def _look_inside(tree: Tree, image_facts: ImageFacts) -> ImageFacts:
     """Return the facts, with those that only the image's own files tell."""
     return replace(
-        known,
-        arch=known.arch or next(_elf_architectures(tree), None),
+        image_facts,
+        arch=image_facts.arch or next(_elf_architectures(tree), None),
         has_sh=any(tree.has(name) for name in _SHELLS),
-        has_rank_library=any(tree.has(f"{each}/muster/rank/contract.py") for each in _packages(tree)),
+        has_rank_library=any(tree.has(f"{folder}/muster/rank/contract.py") for folder in _packages(tree)),
         made_for=_made_for(tree),
         activation=_activation(tree),
         looked_inside=True,
@@ -194,9 +194,11 @@ def _made_for(tree: Tree) -> str | None:
 
     None: there is no sign of any, or of several.
     """
-    said = {kind_of_torch(text) for each in _packages(tree) if (text := tree.read(f"{each}/torch/version.py"))}
-    found = said or {vendor.kind for vendor in VENDORS if any(tree.glob(vendor.software_places))}
-    return found.pop() if len(found) == 1 else None
+    kinds_of_torch = {
+        kind_of_torch(text) for folder in _packages(tree) if (text := tree.read(f"{folder}/torch/version.py"))
+    }
+    kinds = kinds_of_torch or {vendor.kind for vendor in VENDORS if any(tree.glob(vendor.software_places))}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def kind_of_torch(version: bytes) -> str:
@@ -210,9 +212,9 @@ def _glibc_of(tree: Tree) -> tuple[int, int] | None:
     try:
         for place in ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib64", "usr/lib64"):
             for library in tree.glob(f"{place}/libc.so.6"):
-                said = _GLIBC_SAYS.search(tree.read(library))
-                if said is not None:
-                    return int(said[1]), int(said[2])
+                match = _GLIBC_SAYS.search(tree.read(library))
+                if match is not None:
+                    return int(match[1]), int(match[2])
     except CannotBeRead:
         pass
     return None
@@ -222,7 +224,9 @@ def _glibc_needed(site: Site) -> dict[str, tuple[int, int]]:
     """Of the host's libraries that the profile binds into images, as far as this host has them."""
     paths = {bind.path for each in site.profile.containers.values() for bind in each.binds if ".so" in bind.path}
     wants = {path: _GLIBC_WANTS.findall(_content(Path(path))) for path in paths}
-    return {path: max((int(one), int(two)) for one, two in found) for path, found in wants.items() if found}
+    return {
+        path: max((int(major), int(two)) for major, two in versions) for path, versions in wants.items() if versions
+    }
 
 
 def _content(file: Path) -> bytes:
@@ -240,16 +244,16 @@ def _place_in(image: Path, path: str) -> Path | None:
         if not rest:
             return image.joinpath(*place)
         name = rest.pop(0)
-        here = image.joinpath(*place, name)
+        link_path = image.joinpath(*place, name)
         if name == "..":
             place = place[:-1]
         elif name in {"", "."}:
             continue
-        elif here.is_symlink():
-            target = os.fspath(here.readlink())
+        elif link_path.is_symlink():
+            target = os.fspath(link_path.readlink())
             place = [] if target.startswith("/") else place
             rest = [*target.split("/"), *rest]
-        elif here.exists():
+        elif link_path.exists():
             place.append(name)
         else:
             return None
@@ -270,15 +274,15 @@ def _look_at_file(path: Path, file: BinaryIO) -> tuple[ImageFacts, Tree | None]:
     if head[32:41] == b"SIF_MAGIC":
         return _look_at_sif(path, file, head)
     if head[:4] == b"hsqs":
-        used = int.from_bytes(head[40:48], "little")
-        short = len(head) < 48 or path.stat().st_size < used
+        used_bytes = int.from_bytes(head[40:48], "little")
+        short = len(head) < 48 or path.stat().st_size < used_bytes
         return _look_at_squashfs(path, 0, ImageFacts(kind="squashfs", broken=_TRUNCATED if short else None))
     if path.suffix == ".toml":
         return ImageFacts(kind="edf", broken=_toml_error(path)), None
     if path.suffix in {".sif", ".sqsh"}:
         kind = "sif" if path.suffix == ".sif" else "squashfs"
-        what = "it is empty" if not head else f"its first bytes are not those of a {path.suffix} file"
-        return ImageFacts(kind=kind, broken=what), None
+        complaint = "it is empty" if not head else f"its first bytes are not those of a {path.suffix} file"
+        return ImageFacts(kind=kind, broken=complaint), None
     return ImageFacts(kind="file"), None
 
 
@@ -293,16 +297,16 @@ def _look_at_sif(path: Path, file: BinaryIO, head: bytes) -> tuple[ImageFacts, T
     """Return the header of the format: architecture at byte 45; from 80 where its list of parts and its data lie."""
     if len(head) < 128:
         return ImageFacts(kind="sif", broken=_TRUNCATED), None
-    count, listed, _, begin, length = struct.unpack("<qqqqq", head[88:128])
+    count, descriptor_count, _, begin, length = struct.unpack("<qqqqq", head[88:128])
     short = path.stat().st_size < begin + length
     facts = ImageFacts(kind="sif", arch=_SIF_ARCH.get(head[45:47]), broken=_TRUNCATED if short else None)
-    if short or not 0 <= listed <= begin or not 0 <= count <= 1024:
+    if short or not 0 <= descriptor_count <= begin or not 0 <= count <= 1024:
         return facts, None
-    file.seek(listed)
+    file.seek(descriptor_count)
     parts = file.read(count * _DESCRIPTOR_BYTES)
     for place in range(0, len(parts) - _DESCRIPTOR_BYTES + 1, _DESCRIPTOR_BYTES):
-        kind, used, _, _, _, offset, _ = _DESCRIPTOR.unpack_from(parts, place)
-        if kind == _PARTITION and used:
+        kind, is_used, _, _, _, offset, _ = _DESCRIPTOR.unpack_from(parts, place)
+        if kind == _PARTITION and is_used:
             system, role = struct.unpack_from("<ii", parts, place + _ABOUT_PARTITION)
             if (system, role) == (_SQUASHFS, _PRIMARY):
                 return _look_at_squashfs(path, offset, facts)
@@ -333,14 +337,14 @@ def _look_at_venv(request: Request, facts: Facts, tree: Tree | None) -> VenvFact
     if version is None or base is None:
         return VenvFacts(folder)
     library = f"{PurePosixPath(base).parent.parent}/lib/python{version}/os.py"
-    there = tree is not None and _has(tree, base) and _has(tree, library)
+    is_in_image = tree is not None and _has(tree, base) and _has(tree, library)
     packages = Path(folder, f"lib/python{version}/site-packages")
     torch = _Sandbox(packages).read("torch/version.py")
     return VenvFacts(
         folder,
         version,
         base,
-        base_in_image=there,
+        base_in_image=is_in_image,
         glibc=_glibc_of_packages(packages),
         made_for=kind_of_torch(torch) if torch else None,
     )
@@ -364,11 +368,11 @@ _WHEEL_WANTS = re.compile(r"^Tag: .*manylinux_(\d+)_(\d+)_", re.MULTILINE)
 
 def _glibc_of_packages(folder: Path) -> tuple[int, int] | None:
     """Return the newest C library that the wheels in it were made for, each by its oldest tag."""
-    found = []
+    versions = []
     for file in folder.glob("*.dist-info/WHEEL"):
-        tags = [(int(one), int(two)) for one, two in _WHEEL_WANTS.findall(file.read_text(errors="replace"))]
-        found += [min(tags)] if tags else []
-    return max(found, default=None)
+        tags = [(int(major), int(two)) for major, two in _WHEEL_WANTS.findall(file.read_text(errors="replace"))]
+        versions += [min(tags)] if tags else []
+    return max(versions, default=None)
 
 
 def _toml_error(path: Path) -> str | None:
@@ -383,11 +387,16 @@ def _toml_error(path: Path) -> str | None:
 
 def _bound(request: Request, site: Site, facts: Facts, project: Path | None) -> Iterator[str]:
     """Paths that will be bound, whichever engine it will be."""
-    here = Path(facts.working_directory)
-    yield from (facts.home, str(here), str(here / (request.chdir or "")), *([str(project)] if project else []))
+    working_directory = Path(facts.working_directory)
+    yield from (
+        facts.home,
+        str(working_directory),
+        str(working_directory / (request.chdir or "")),
+        *([str(project)] if project else []),
+    )
     yield "/tmp"  # noqa: S108  # the node's own
     for text in request.bind:
-        yield str(here / without_tilde(text.partition(":")[0], facts.home))
+        yield str(working_directory / without_tilde(text.partition(":")[0], facts.home))
     for container in site.profile.containers.values():
         yield from (bind.path for bind in container.binds)
 
@@ -405,13 +414,18 @@ def _real_paths(paths: Iterable[str]) -> dict[str, str]:
 def _project_of(start: Path) -> Path | None:
     """Return the nearest directory upward that is a project's top: it has muster.toml or is a work tree of git."""
     return next(
-        (each for each in (start, *start.parents) if (each / "muster.toml").is_file() or (each / ".git").exists()), None
+        (
+            folder
+            for folder in (start, *start.parents)
+            if (folder / "muster.toml").is_file() or (folder / ".git").exists()
+        ),
+        None,
     )
 
 
 def _programs(environment: Mapping[str, str]) -> dict[str, str]:
-    found = {name: shutil.which(name, path=environment.get("PATH")) for name in _engine_programs()}
-    return {name: path for name, path in found.items() if path is not None}
+    programs = {name: shutil.which(name, path=environment.get("PATH")) for name in _engine_programs()}
+    return {name: path for name, path in programs.items() if path is not None}
 
 
 def _engine_programs() -> tuple[str, ...]:

@@ -20,7 +20,7 @@ _MODULE = r"(?i)nccl/(\d+(?:\.\d+)+)"
 
 def look_at_nccl(request: Request, site: Site, facts: Facts) -> Facts:
     """The facts with NCCL's version, where a line of the profile depends on it; an image keeps its own to itself."""
-    if request.image or not any(each.when and each.when.nccl_below for each in site.profile.environment):
+    if request.image or not any(setting.when and setting.when.nccl_below for setting in site.profile.environment):
         return facts
     python = f"{request.venv}/bin/python" if request.venv and request.venv != "none" else facts.python
     modules = (*(site.profile.modules.load or ()), *request.module)
@@ -32,11 +32,11 @@ def nccl_of_environment(python: str | None) -> str | None:
     if python is None:
         return None
     folders = (Path(python).parent.parent / "lib").glob("python3*/site-packages/nvidia_nccl_cu*.dist-info")
-    found = (re.match(_WHEEL, folder.name) for folder in sorted(folders))
-    return next((match[1] for match in found if match), None)
+    matches = (re.match(_WHEEL, folder.name) for folder in sorted(folders))
+    return next((match[1] for match in matches if match), None)
 
 
 def nccl_of_modules(names: Iterable[str]) -> str | None:
     """Return the version in the last module that is called NCCL."""
-    found = [match[1] for name in names if (match := re.match(_MODULE, name))]
-    return found[-1] if found else None
+    versions = [match[1] for name in names if (match := re.match(_MODULE, name))]
+    return versions[-1] if versions else None

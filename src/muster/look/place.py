@@ -52,8 +52,8 @@ def place_of(request: Request, facts: Facts, runner: Runner = run) -> tuple[Plac
 
 
 def _starts_here_only(launcher: str) -> bool:
-    asked = known_launcher(launcher)
-    return asked is not None and asked.engines == {Engine.HERE}
+    launcher_class = known_launcher(launcher)
+    return launcher_class is not None and launcher_class.engines == {Engine.HERE}
 
 
 def refuse_in_every_rank(environment: Mapping[str, str], *, on_terminal: bool) -> None:

@@ -62,13 +62,13 @@ def _rank_library(variables: Mapping[str, str], home: str) -> str:
 
 def _working_directory(variables: Mapping[str, str]) -> str:
     """Return the directory as the user reached it: /scratch, not the /pfs behind it, which other hosts may not have."""
-    here = os.getcwd()  # noqa: PTH109  # a string is wanted
+    physical = os.getcwd()  # noqa: PTH109  # a string is wanted
     logical = variables.get("PWD", "")
     try:
-        same = logical.startswith("/") and Path(logical).samefile(here)
+        is_same_folder = logical.startswith("/") and Path(logical).samefile(physical)
     except OSError:
-        same = False
-    return logical if same else here
+        is_same_folder = False
+    return logical if is_same_folder else physical
 
 
 def _active_python(variables: Mapping[str, str]) -> str | None:
@@ -82,43 +82,43 @@ def _active_python(variables: Mapping[str, str]) -> str | None:
 
 def _count_gpus(devices: Path, kfd_nodes: Path, drm: Path) -> int:
     """Logical GPUs of this host: NVIDIA's device files, Intel's cards, or ROCm's nodes that have compute units."""
-    nvidia = [each for each in devices.glob("nvidia*") if re.fullmatch(r"nvidia[0-9]+", each.name)]
+    nvidia = [device for device in devices.glob("nvidia*") if re.fullmatch(r"nvidia[0-9]+", device.name)]
     if nvidia:
         return len(nvidia)
     cards = _intel_cards(drm)
     if cards:
         return cards
-    found = 0
+    gpu_count = 0
     for properties in kfd_nodes.glob("*/properties"):
         text = properties.read_text(errors="replace")
-        found += bool(re.search(r"^simd_count [1-9]", text, re.MULTILINE))
-    return found
+        gpu_count += bool(re.search(r"^simd_count [1-9]", text, re.MULTILINE))
+    return gpu_count
 
 
 def _intel_cards(drm: Path) -> int:
     """Return how many cards Intel's driver has, without the processor's own graphics, which is on bus 00."""
-    found = 0
+    card_count = 0
     for node in drm.glob("renderD*"):
         device = (node / "device").resolve()
         with suppress(OSError):
-            found += (device / "vendor").read_text().strip() == "0x8086" and not device.name[5:].startswith("00:")
-    return found
+            card_count += (device / "vendor").read_text().strip() == "0x8086" and not device.name[5:].startswith("00:")
+    return card_count
 
 
 def settings_files(facts: Facts) -> list[tuple[str, str]]:
     """(path, text) of the settings files that are there and nobody else could write, weakest first."""
     trust = Trust.of(facts.environment)
-    found = []
+    files = []
     for path in _candidates(facts):
         if trust.refusal(path):
             continue
         try:
-            found.append((str(path), path.read_text(encoding="utf-8")))
+            files.append((str(path), path.read_text(encoding="utf-8")))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, UnicodeDecodeError) as error:
             raise RequestError(f"{path} cannot be read: {error}", hint="correct the file or its permissions") from None
-    return found
+    return files
 
 
 def _candidates(facts: Facts) -> list[Path]:
@@ -133,13 +133,15 @@ def _candidates(facts: Facts) -> list[Path]:
 def settings_notes(facts: Facts) -> list[Note]:
     """Return what to know of the settings: those that somebody else could have written, and those from further up."""
     search = SearchPath.of(facts)
-    here = Path(facts.working_directory)
+    working_directory = Path(facts.working_directory)
     notes = []
     for path in [*_candidates(facts), *search.files()]:
-        why = search.trust.refusal(path)
-        if why:
-            notes.append(Note(f"{path} is not used: {why}\n\nhint: {_SAFER.format(folder=path.parent)}", warning=True))
-        elif path.parent != here and path.parent in here.parents and path.is_file():
+        refusal = search.trust.refusal(path)
+        if refusal:
+            notes.append(
+                Note(f"{path} is not used: {refusal}\n\nhint: {_SAFER.format(folder=path.parent)}", warning=True)
+            )
+        elif path.parent != working_directory and path.parent in working_directory.parents and path.is_file():
             notes.append(Note(f"settings of {path} are used"))
     return notes
 
@@ -163,11 +165,11 @@ def controller_answers(runner: Runner = run) -> bool:
 
 def save_facts(facts: Facts) -> str:
     """Facts as JSON, without the environment's values."""
-    kept = msgspec.json.encode(replace(facts, environment={}), order="deterministic")
-    return msgspec.json.format(kept.decode(), indent=2) + "\n"
+    encoded = msgspec.json.encode(replace(facts, environment={}), order="deterministic")
+    return msgspec.json.format(encoded.decode(), indent=2) + "\n"
 
 
-def load_facts(path: str, here: Facts) -> Facts:
+def load_facts(path: str, facts_here: Facts) -> Facts:
     """Facts that a probe saved, over this process's own environment and directory."""
     try:
         saved = msgspec.json.decode(Path(path).read_bytes(), type=Facts)
@@ -177,4 +179,6 @@ def load_facts(path: str, here: Facts) -> Facts:
         raise RequestError(
             f"--facts {path}: these are not facts: {error}", hint="give a file that a probe has saved"
         ) from None
-    return replace(saved, environment=here.environment, working_directory=here.working_directory, home=here.home)
+    return replace(
+        saved, environment=facts_here.environment, working_directory=facts_here.working_directory, home=facts_here.home
+    )

@@ -43,7 +43,7 @@ def look_at_script(command: Sequence[str], directory: str) -> ScriptFacts | None
     if not words:
         return None
     name = PurePosixPath(words[0]).name
-    word = next((each for each in words[1:] if not each.startswith("-")), "") if name in _SHELLS else words[0]
+    word = next((word for word in words[1:] if not word.startswith("-")), "") if name in _SHELLS else words[0]
     if name in _SHELLS or (not name.startswith("python") and not name.endswith(".py")):
         text = _text_of(Path(directory, word)) if "/" in word or name in _SHELLS or "." in word else None
         return _of_shell(word, text) if text is not None else None
@@ -72,11 +72,11 @@ def _python_script(words: Sequence[str]) -> str | None:
     """Return the script's path in `python -u script.py …`; None: a module, -c, or nothing."""
     if words[0].endswith(".py"):
         return words[0]
-    left = list(words[1:])
-    while left:
-        word = left.pop(0)
-        if word in {"-X", "-W"} and left:
-            left.pop(0)
+    words_left = list(words[1:])
+    while words_left:
+        word = words_left.pop(0)
+        if word in {"-X", "-W"} and words_left:
+            words_left.pop(0)
         elif word in {"-m", "-c", "-"}:
             return None
         elif not word.startswith("-"):
@@ -84,14 +84,14 @@ def _python_script(words: Sequence[str]) -> str | None:
     return None
 
 
-def _of_python(file: Path, shown: str, words: Sequence[str]) -> ScriptFacts | None:
+def _of_python(file: Path, shown_name: str, words: Sequence[str]) -> ScriptFacts | None:
     trees = list(read_sources(file))
     if not trees or trees[0][0] != file.name:
         return None
     modules = frozenset(module for _, tree in trees for module in imported_modules(tree))
-    spawns = [f"{where}, line {line}" for where, tree in trees for line in _spawns(tree, words)]
+    spawns = [f"{name}, line {line}" for name, tree in trees for line in _spawns(tree, words)]
     return ScriptFacts(
-        shown,
+        shown_name,
         modules=modules,
         never_joins=_never_joins(file, trees, modules),
         may_be_alone=_may_be_alone(file, trees, modules),
@@ -107,8 +107,8 @@ def _never_joins(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: f
     """Return whether it computes with torch, and nothing in it could know of another rank."""
     tops = {module.partition(".")[0] for module in modules}
     strangers = tops - _INERT - sys.stdlib_module_names - _beside(file, tops)
-    known = not strangers and not tops & _OPAQUE and not any(m.startswith("torch.distributed") for m in modules)
-    return "torch" in tops and known and not any(_knows_of_ranks(tree) for _, tree in trees)
+    is_known = not strangers and not tops & _OPAQUE and not any(m.startswith("torch.distributed") for m in modules)
+    return "torch" in tops and is_known and not any(_knows_of_ranks(tree) for _, tree in trees)
 
 
 def _may_be_alone(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
@@ -147,7 +147,7 @@ def _knows_of_ranks(tree: ast.AST) -> bool:
             and "rank" in (getattr(node, "id", "") or getattr(node, "arg", "")).lower()
         ):
             return True
-        if isinstance(node, ast.Call) and any(_speaks_of_rank(each) for each in node.args):
+        if isinstance(node, ast.Call) and any(_speaks_of_rank(argument) for argument in node.args):
             return True
     return False
 
@@ -171,12 +171,12 @@ def _all_calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 def _reads_identity(tree: ast.AST) -> bool:
     """Return whether a variable that names a rank is read: its writes are for ranks that the script itself starts."""
-    written = {
+    strings = {
         id(node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
     }
     names = _IDENTITY - {"MASTER_ADDR", "MASTER_PORT"}
     return any(
-        isinstance(node, ast.Constant) and node.value in names and id(node) not in written for node in ast.walk(tree)
+        isinstance(node, ast.Constant) and node.value in names and id(node) not in strings for node in ast.walk(tree)
     )
 
 
@@ -242,13 +242,13 @@ def _waits_for_store(trees: Sequence[tuple[str, ast.Module]], modules: frozenset
     """Return whether every rank is a client of a store that only torchrun's agent serves."""
     if "torchft" in {module.partition(".")[0] for module in modules}:
         return True
-    made = [call for _, tree in trees for call in _all_calls(tree) if name_called(call) == "TCPStore"]
-    return bool(made) and all(_is_client(call) for call in made)
+    store_calls = [call for _, tree in trees for call in _all_calls(tree) if name_called(call) == "TCPStore"]
+    return bool(store_calls) and all(_is_client(call) for call in store_calls)
 
 
 def _is_client(call: ast.Call) -> bool:
-    given = {word.arg: word.value for word in call.keywords}
-    master = given.get("is_master") or (call.args[3] if len(call.args) > 3 else None)
+    keywords = {word.arg: word.value for word in call.keywords}
+    master = keywords.get("is_master") or (call.args[3] if len(call.args) > 3 else None)
     return isinstance(master, ast.Constant) and master.value is False
 
 

@@ -35,10 +35,10 @@ def sized_by_allocation(request: Request, facts: Facts, runner: Runner = run) ->
     elif free:
         cpus = _share(gpus or 1, cpus, environment)
     nodes = _nodes(request, environment)
-    found = {"nodes": nodes, "ntasks_per_node": tasks, "gpus_per_node": gpus, "cpus_per_task": cpus}
-    known = {field: value for field, value in found.items() if value is not None and not request.given(field)}
-    origins = {**request.origins, **dict.fromkeys(known, "the allocation")}
-    return _possible(replace(request, origins=origins, **known), environment)
+    sizes = {"nodes": nodes, "ntasks_per_node": tasks, "gpus_per_node": gpus, "cpus_per_task": cpus}
+    new_sizes = {field: value for field, value in sizes.items() if value is not None and not request.given(field)}
+    origins = {**request.origins, **dict.fromkeys(new_sizes, "the allocation")}
+    return _possible(replace(request, origins=origins, **new_sizes), environment)
 
 
 # More are of no cluster: a variable that says so is damaged, and the list would take all memory.
@@ -58,25 +58,25 @@ def _refuse_parts(environment: Mapping[str, str]) -> None:
 
 def _nodes(request: Request, environment: Mapping[str, str]) -> int | None:
     """All nodes of the allocation, or those that -w and -x leave of it."""
-    listed = environment.get("SLURM_JOB_NODELIST", "")
-    asked = request.nodelist if request.origin("nodelist").startswith("-") else None
+    node_list = environment.get("SLURM_JOB_NODELIST", "")
+    wanted_list = request.nodelist if request.origin("nodelist").startswith("-") else None
     away = request.exclude if request.origin("exclude").startswith("-") else None
-    if not listed or (asked is None and away is None):
+    if not node_list or (wanted_list is None and away is None):
         return _count(environment.get("SLURM_JOB_NUM_NODES"))
-    there = expand(listed)
-    wanted = expand(asked) if asked else there
-    missing = [name for name in wanted if name not in there]
+    node_names = expand(node_list)
+    wanted_names = expand(wanted_list) if wanted_list else node_names
+    missing = [name for name in wanted_names if name not in node_names]
     if missing:
         raise RequestError(
-            f"{request.origin('nodelist')}: {', '.join(missing[:3])} is not in this allocation ({listed})",
+            f"{request.origin('nodelist')}: {', '.join(missing[:3])} is not in this allocation ({node_list})",
             hint="name nodes of it, or type it outside of the allocation",
         )
-    left = len(set(wanted) - set(expand(away or "")))
-    if left == 0:
+    node_count = len(set(wanted_names) - set(expand(away or "")))
+    if node_count == 0:
         raise RequestError(
-            f"{request.origin('exclude')} leaves no node of this allocation ({listed})", hint="name fewer"
+            f"{request.origin('exclude')} leaves no node of this allocation ({node_list})", hint="name fewer"
         )
-    return left
+    return node_count
 
 
 def _count(text: str | None) -> int | None:
@@ -85,13 +85,13 @@ def _count(text: str | None) -> int | None:
 
 def _each(text: str) -> list[int]:
     """Slurm's "4(x2),3": the number of every node."""
-    found: list[int] = []
+    counts: list[int] = []
     for item in text.split(","):
         number, _, times = item.partition("(x")
         tasks = whole_number(number)
         if tasks is not None:
-            found += [tasks] * min(_count(times.rstrip(")")) or 1, _MOST_NODES)
-    return found
+            counts += [tasks] * min(_count(times.rstrip(")")) or 1, _MOST_NODES)
+    return counts
 
 
 def _tasks(environment: Mapping[str, str]) -> int | None:
@@ -110,12 +110,12 @@ def _tasks(environment: Mapping[str, str]) -> int | None:
 
 def _gpus(environment: Mapping[str, str], runner: Runner | None) -> int | None:
     """GPUs of a node. salloc's shell knows them where --gpus-per-node asked for them; --gres leaves no variable."""
-    here = _count(environment.get("SLURM_GPUS_ON_NODE"))
-    if here or environment.get("SLURMD_NODENAME"):
-        return here
-    here = _count(environment.get("SLURM_GPUS_PER_NODE", "").rpartition(":")[2])
-    if here or runner is None:
-        return here
+    gpu_count = _count(environment.get("SLURM_GPUS_ON_NODE"))
+    if gpu_count or environment.get("SLURMD_NODENAME"):
+        return gpu_count
+    gpu_count = _count(environment.get("SLURM_GPUS_PER_NODE", "").rpartition(":")[2])
+    if gpu_count or runner is None:
+        return gpu_count
     total = environment.get("SLURM_GPUS", "").rpartition(":")[2]
     if _count(total) and environment.get("SLURM_JOB_NUM_NODES") != "1":
         raise RequestError(
@@ -136,21 +136,21 @@ def _gpus_by_asking(job: str, runner: Runner) -> int | None:
     return question.read(answer.stdout) if answer.ok else None
 
 
-def _share(ranks: int, asked: int | None, environment: Mapping[str, str]) -> int | None:
+def _share(ranks: int, asked_total: int | None, environment: Mapping[str, str]) -> int | None:
     """-c 32 of an allocation for one task on a node with four GPUs: each of its four ranks has eight."""
     cpus = _each(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))
-    return asked if asked is None or not cpus else max(1, min(asked, min(cpus) // ranks))
+    return asked_total if asked_total is None or not cpus else max(1, min(asked_total, min(cpus) // ranks))
 
 
 def _possible(request: Request, environment: Mapping[str, str]) -> Request:
     """srun would say "More processors requested than permitted"; it may lay more ranks on the larger of two nodes."""
     cpus = sorted(_each(environment.get("SLURM_JOB_CPUS_PER_NODE", "")))[-(request.nodes or 1) :]
     ranks, each = request.ntasks_per_node or request.gpus_per_node or 1, request.cpus_per_task or 1
-    needed = (request.nodes or 1) * ranks * each
-    if cpus and needed > sum(cpus) and not {"--overcommit", "-O"} & set(request.srun):
+    cpus_needed = (request.nodes or 1) * ranks * each
+    if cpus and cpus_needed > sum(cpus) and not {"--overcommit", "-O"} & set(request.srun):
         nodes = f"{request.nodes} node{'s' * (request.nodes != 1)}"
         raise RequestError(
-            f"{nodes} × {ranks} ranks × {each} CPUs = {needed} CPUs, but this allocation has {sum(cpus)} there",
+            f"{nodes} × {ranks} ranks × {each} CPUs = {cpus_needed} CPUs, but this allocation has {sum(cpus)} there",
             hint=f"allocate with --ntasks-per-node {ranks} -c {each}, or give --ntasks-per-node and -c that fit",
         )
     return request

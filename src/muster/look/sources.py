@@ -14,19 +14,19 @@ _MOST_FILES = 50
 
 def read_sources(script: Path) -> Iterator[tuple[str, ast.Module]]:
     """Yield (path as a sentence shows it, tree) of the script first; nothing of what cannot be read or parsed."""
-    waiting, seen = [script], {script}
-    while waiting and len(seen) <= _MOST_FILES:
+    waiting, visited = [script], {script}
+    while waiting and len(visited) <= _MOST_FILES:
         file = waiting.pop(0)
         tree = _tree(file)
         if tree is None:
             continue
         yield str(file.relative_to(script.parent)), tree
         for module in imported_modules(tree):
-            beside = script.parent.joinpath(*module.split("."))
-            for each in (beside.with_suffix(".py"), beside / "__init__.py"):
-                if each not in seen and each.is_file():
-                    seen.add(each)
-                    waiting.append(each)
+            stem = script.parent.joinpath(*module.split("."))
+            for candidate in (stem.with_suffix(".py"), stem / "__init__.py"):
+                if candidate not in visited and candidate.is_file():
+                    visited.add(candidate)
+                    waiting.append(candidate)
 
 
 def imported_modules(tree: ast.AST) -> Iterator[str]:

@@ -104,10 +104,10 @@ class Packed:
                 continue
             if trail[-1].kind not in _DIRECTORIES:
                 return None
-            there = self._list(trail[-1]).get(name)
-            if there is None:
+            address = self._list(trail[-1]).get(name)
+            if address is None:
                 return None
-            node = self._node(there)
+            node = self._node(address)
             if node.kind in _LINKS:
                 trail = trail[:1] if node.link.startswith("/") else trail
                 rest = [*(part for part in node.link.split("/") if part), *rest]
@@ -123,25 +123,27 @@ class Packed:
         if kind not in shapes:
             return _Node(kind, 0)
         fixed = struct.calcsize(shapes[kind])
-        found = struct.unpack(shapes[kind], self._table(place, offset + _HEAD.size, fixed))
-        after = offset + _HEAD.size + fixed
+        fields = struct.unpack(shapes[kind], self._table(place, offset + _HEAD.size, fixed))
+        next_offset = offset + _HEAD.size + fixed
         if kind == 1:
-            return _Node(kind, found[2], found[0], found[3])
+            return _Node(kind, fields[2], fields[0], fields[3])
         if kind == 8:
-            return _Node(kind, found[1], found[2], found[5])
+            return _Node(kind, fields[1], fields[2], fields[5])
         if kind in _LINKS:
-            return _Node(kind, found[1], link=self._table(place, after, found[1]).decode(errors="surrogateescape"))
-        start, fragment, inner, size = found if kind == 2 else (found[0], found[4], found[5], found[1])
+            return _Node(
+                kind, fields[1], link=self._table(place, next_offset, fields[1]).decode(errors="surrogateescape")
+            )
+        start, fragment, inner, size = fields if kind == 2 else (fields[0], fields[4], fields[5], fields[1])
         count = size // self._block_size + (fragment == _NO_FRAGMENT and size % self._block_size > 0)
-        sizes = struct.unpack(f"<{count}I", self._table(place, after, 4 * count))
+        sizes = struct.unpack(f"<{count}I", self._table(place, next_offset, 4 * count))
         return _Node(kind, size, start, inner, fragment, sizes)
 
     def _list(self, folder: _Node) -> dict[str, int]:
         """Names → references of their inodes."""
-        known = (folder.start, folder.offset, folder.size)  # an empty one lies where the next begins
-        if known not in self._listed:
-            self._listed[known] = dict(self._entries(folder))
-        return self._listed[known]
+        folder_key = (folder.start, folder.offset, folder.size)  # an empty one lies where the next begins
+        if folder_key not in self._listed:
+            self._listed[folder_key] = dict(self._entries(folder))
+        return self._listed[folder_key]
 
     def _entries(self, folder: _Node) -> Iterator[tuple[str, int]]:
         text = self._table(self._listings + folder.start, folder.offset, max(folder.size - 3, 0))
@@ -157,23 +159,23 @@ class Packed:
                 yield name.decode(errors="surrogateescape"), start << 16 | offset
                 place += 9 + length
 
-    def _content(self, node: _Node, wanted: int) -> bytes:
+    def _content(self, node: _Node, byte_count: int) -> bytes:
         parts, place, held = [], node.start, 0
         for number, size in enumerate(node.blocks):
-            if held >= wanted:
+            if held >= byte_count:
                 break
             length = size & (_BLOCK_IN_PLAIN - 1)
             whole = min(self._block_size, node.size - number * self._block_size)
             parts.append(self._unpacked(place, length, plain=bool(size & _BLOCK_IN_PLAIN)) if length else bytes(whole))
             place += length
             held += whole
-        if held < wanted and node.fragment != _NO_FRAGMENT:
+        if held < byte_count and node.fragment != _NO_FRAGMENT:
             (table,) = struct.unpack("<Q", self._bytes(self._fragments + 8 * (node.fragment // 512), 8))
             start, size, _ = struct.unpack("<QII", self._table(table, 16 * (node.fragment % 512), 16))
             length = size & (_BLOCK_IN_PLAIN - 1)
             shared = self._unpacked(start, length, plain=bool(size & _BLOCK_IN_PLAIN))
             parts.append(shared[node.offset : node.offset + node.size % self._block_size])
-        return b"".join(parts)[:wanted]
+        return b"".join(parts)[:byte_count]
 
     def _table(self, place: int, offset: int, length: int) -> bytes:
         """Bytes of a table, counted from the block at `place`: its blocks follow one another."""
@@ -214,9 +216,9 @@ class Packed:
             raise CannotBeRead("a block is longer than any")
         try:
             self._file.seek(self._base + place)
-            found = self._file.read(length)
+            content = self._file.read(length)
         except (OSError, OverflowError, ValueError) as error:
             raise CannotBeRead(str(error)) from None
-        if len(found) < length:
+        if len(content) < length:
             raise CannotBeRead("it is shorter than it says")
-        return found
+        return content

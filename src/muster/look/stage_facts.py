@@ -26,14 +26,14 @@ def look_at_staging(request: Request, facts: Facts) -> Facts:
     """Return the facts, with what staging needs to know; unchanged where nothing is to be staged."""
     if not (request.stage_env or request.stage or request.stage_out):
         return facts
-    here = Path(facts.working_directory)
-    working = here / without_tilde(request.chdir, facts.home) if request.chdir else here
-    named = [*request.stage, *([request.stage_out] if request.stage_out else []), facts.working_directory, str(working)]
+    working_directory = Path(facts.working_directory)
+    working = working_directory / without_tilde(request.chdir, facts.home) if request.chdir else working_directory
+    names = [*request.stage, *([request.stage_out] if request.stage_out else []), facts.working_directory, str(working)]
     if request.stage_env and request.image:
-        named.append(request.image)
-    paths = {name: here / without_tilde(name, facts.home) for name in named}
+        names.append(request.image)
+    paths = {name: working_directory / without_tilde(name, facts.home) for name in names}
     environment = environment_of(request, facts) if request.stage_env else None
-    folder = (here / environment.folder).resolve() if environment else None
+    folder = (working_directory / environment.folder).resolve() if environment else None
     return replace(
         facts,
         staging=StagingFacts(
@@ -41,7 +41,7 @@ def look_at_staging(request: Request, facts: Facts) -> Facts:
             real_paths={name: str(path.resolve()) for name, path in paths.items()},
             environment=tuple(map(str, _environment(folder))) if folder else (),
             leave_out=tuple(map(str, _leave_out(folder))) if folder else (),
-            relocatable=bool(folder) and "relocatable = true" in _configuration(folder or here),
+            relocatable=bool(folder) and "relocatable = true" in _configuration(folder or working_directory),
             signs=tuple(map(str, _signs(folder))) if folder else (),
             script=_script(request.command, working) if request.stage_env else None,
         ),
@@ -67,7 +67,7 @@ def _environment(folder: Path) -> Iterator[Path]:
         return
     yield folder
     program = (folder / "bin/python").resolve()
-    if program.is_relative_to(folder) or any(program.is_relative_to(each) for each in _OF_THE_SYSTEM):
+    if program.is_relative_to(folder) or any(program.is_relative_to(system_folder) for system_folder in _OF_THE_SYSTEM):
         return
     yield program
     yield program.parent.parent / "lib"
@@ -79,7 +79,7 @@ def _leave_out(folder: Path) -> Iterator[Path]:
     if "include-system-site-packages = true" not in _configuration(folder):
         for path in _environment(folder):
             if path != folder and path.is_dir():
-                yield from (found for name in _NOT_FOR_RANKS for found in sorted(path.glob(f"python3*/{name}")))
+                yield from (file for name in _NOT_FOR_RANKS for file in sorted(path.glob(f"python3*/{name}")))
 
 
 def _signs(folder: Path) -> Iterator[Path]:

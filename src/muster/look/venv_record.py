@@ -72,8 +72,8 @@ def _of_kinds(venv: Path, record: Mapping[str, Any], node: RunsOn) -> Iterator[s
 def cpu_flags_needed(venv: Path) -> tuple[str, ...]:
     """Return what the CPU could do on which something was compiled into it; nothing where all of it came as wheels."""
     record = _record_of(venv)
-    found = record.get("cpu_flags") if record.get("with") else None
-    return tuple(str(each) for each in found) if isinstance(found, list) else ()
+    flags = record.get("cpu_flags") if record.get("with") else None
+    return tuple(str(flag) for flag in flags) if isinstance(flags, list) else ()
 
 
 def version_of_venv(venv: Path) -> str | None:
@@ -103,5 +103,5 @@ def _python_of(venv: Path) -> str | None:
 
 
 def _torch_of(venv: Path) -> str | None:
-    found = sorted(venv.glob("lib/python3*/site-packages/torch-*.dist-info"))
-    return found[-1].name.removeprefix("torch-").removesuffix(".dist-info") if found else None
+    records = sorted(venv.glob("lib/python3*/site-packages/torch-*.dist-info"))
+    return records[-1].name.removeprefix("torch-").removesuffix(".dist-info") if records else None

@@ -53,5 +53,5 @@ def of_agent(failure: Failure | None, agent: str) -> Failure | None:
     """Return the failure of a task as what it is where that task is an agent: of no rank."""
     if failure is None or not failure.tasks:
         return failure
-    how = failure.sentence.partition(": ")[2]
-    return replace(failure, sentence=f"{agent} itself on {failure.host}: {how}", tasks=())
+    ending = failure.sentence.partition(": ")[2]
+    return replace(failure, sentence=f"{agent} itself on {failure.host}: {ending}", tasks=())

@@ -35,16 +35,16 @@ class Pieces:
         """Return what never got its end."""
         last = self._line(self._rest) if self._rest else b""
         self._rest = b""
-        held, self._held = self._held, {}
-        return last + b"".join(rank + b": " + text + b"\n" for (rank, _), text in held.items())
+        rows, self._held = self._held, {}
+        return last + b"".join(rank + b": " + text + b"\n" for (rank, _), text in rows.items())
 
     def _line(self, line: bytes) -> bytes:
         """One line of the stream; a piece that another rank's interrupts is held until the rest of its line comes."""
         tags = list(_TAG.finditer(line))
         if not tags or tags[0].start():
             return line + b"\n"
-        for tag, following in pairwise(tags):
-            self._hold((tag[1], tag[2]), line[tag.end() : following.start()])
+        for tag, next_tag in pairwise(tags):
+            self._hold((tag[1], tag[2]), line[tag.end() : next_tag.start()])
         last = tags[-1]
         return last[1] + b": " + self._held.pop((last[1], last[2]), b"") + line[last.end() :] + b"\n"
 

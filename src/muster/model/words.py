@@ -34,9 +34,9 @@ class Template(msgspec.Struct, frozen=True):
 
     text: str
 
-    def filled(self, known: Mapping[str, str]) -> str:
+    def filled(self, values: Mapping[str, str]) -> str:
         """Return the text with every gap filled."""
-        return _PLACEHOLDER.sub(lambda found: known[found[1]], self.text)
+        return _PLACEHOLDER.sub(lambda match: values[match[1]], self.text)
 
 
 class Hidden(msgspec.Struct, frozen=True):
@@ -64,8 +64,8 @@ def quote(word: Word) -> str:
         raise TypeError("a hidden value stands in no script")
     if isinstance(word, Template):
         pieces = _PLACEHOLDER.split(word.text)
-        written = [shlex.quote(piece) if index % 2 == 0 else PLACEHOLDERS[piece] for index, piece in enumerate(pieces)]
-        return "".join(piece for piece in written if piece != "''")
+        words = [shlex.quote(piece) if index % 2 == 0 else PLACEHOLDERS[piece] for index, piece in enumerate(pieces)]
+        return "".join(piece for piece in words if piece != "''")
     return shlex.quote(word)
 
 
@@ -90,9 +90,9 @@ def fold(words: Iterable[Word], *, indent: int = 4) -> str:
             lines[-1] += f" {piece}"
             width += 1 + len(piece)
             continue
-        shown = _broken(piece, room)
-        lines.append(shown)
-        width = len(shown.rpartition("\n")[2])
+        rendered_lines = _broken(piece, room)
+        lines.append(rendered_lines)
+        width = len(rendered_lines.rpartition("\n")[2])
     return f" \\\n{' ' * 2 * indent}".join(lines)
 
 

@@ -52,17 +52,17 @@ def gpu_cores(node: Node, *, threads: int = 1) -> tuple[tuple[int, ...], ...] | 
     if node.numa is None or node.gpu_numa is None or not node.gpus or node.cores is None:
         return None
     reserved = set(core_list(node.reserved_cores)) if node.reserved_cores else set()
-    found = []
+    core_lists = []
     for gpu in range(node.gpus):
         domain = node.gpu_numa[gpu]
         cores = _cores_around(node, domain)
         mates = [mate for mate in range(node.gpus) if node.gpu_numa[mate] == domain]
         share = len(cores) // len(mates)
         start = mates.index(gpu) * share
-        own = [core for core in cores[start : start + share] if core not in reserved]
+        own_cores = [core for core in cores[start : start + share] if core not in reserved]
         # The second hardware thread of core c is c + cores on every machine of these tables.
-        found.append(tuple(core + node.cores * thread for thread in range(threads) for core in own))
-    return tuple(found)
+        core_lists.append(tuple(core + node.cores * thread for thread in range(threads) for core in own_cores))
+    return tuple(core_lists)
 
 
 def _cores_around(node: Node, domain: int) -> tuple[int, ...]:
@@ -72,7 +72,7 @@ def _cores_around(node: Node, domain: int) -> tuple[int, ...]:
     block = range(domain // width * width, domain // width * width + width)
     if len(numa) % len(with_gpu) or len(with_gpu & set(block)) > 1:
         return core_list(numa[domain])
-    return tuple(core for each in block for core in core_list(numa[each]))
+    return tuple(core for domain in block for core in core_list(numa[domain]))
 
 
 class Bound(msgspec.Struct, frozen=True):
@@ -100,8 +100,8 @@ def bind_ranks(profile: Profile, node: Node, *, ranks: int, whole_node: bool) ->
         return Bound((), f"the masks are for one rank on each of the {node.gpus} GPUs, and there are {ranks} ranks")
     cores = _in_rank_order(tables, profile.devices.order)
     if kind == "map":
-        return Bound(("--cpu-bind=map_cpu:" + ",".join(str(each[0]) for each in cores),), _WHY, cores)
-    return Bound(("--cpu-bind=mask_cpu:" + ",".join(mask_of(each) for each in cores),), _WHY, cores)
+        return Bound(("--cpu-bind=map_cpu:" + ",".join(str(own_cores[0]) for own_cores in cores),), _WHY, cores)
+    return Bound(("--cpu-bind=mask_cpu:" + ",".join(mask_of(own_cores) for own_cores in cores),), _WHY, cores)
 
 
 _WHY = "each rank on the cores nearest to its GPU, without those that the site keeps for itself"

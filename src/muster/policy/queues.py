@@ -52,9 +52,9 @@ def kind_of(
 
 def kind_of_constraint(profile: Profile, constraint: str | None) -> str | None:
     """Return the kind of node that a constraint selects; None where it selects none."""
-    asked = set((constraint or "").split("&"))
+    wanted_features = set((constraint or "").split("&"))
     selects = (profile.request.constraint or {}).items()
-    return next((kind for kind, words in selects if set(words.split("&")) <= asked), None)
+    return next((kind for kind, words in selects if set(words.split("&")) <= wanted_features), None)
 
 
 def kind_of_account(profile: Profile, account: str | None) -> str | None:

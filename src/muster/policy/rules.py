@@ -74,7 +74,7 @@ def _queues(profile: Profile, ask: Ask) -> Iterator[tuple[str, str, Queue]]:
 
 
 def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    given = {
+    values = {
         "account": ask.account,
         "partition": ask.partition,
         "qos": ask.qos,
@@ -86,7 +86,7 @@ def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         "gpus": ask.gpus_per_node or None,
     }
     for name in profile.request.required or ():
-        if given[name] is None:
+        if values[name] is None:
             example = profile.request.account_example if name == "account" else None
             yield Refusal(
                 f"required-{name}",
@@ -108,25 +108,25 @@ def _forbidden(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 def _known_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, word, name in (("partitions", "partition", ask.partition), ("qos", "QOS", ask.qos)):
-        known = getattr(profile, kind)
-        if name is None or name in known:
+        known_queues = getattr(profile, kind)
+        if name is None or name in known_queues:
             continue
         if name in profile.queues_renamed:
             new = profile.queues_renamed[name]
             yield Refusal(
                 "renamed-queue", f"the {word} {name} is gone: it is {new} now", f"use {new}", f"queues_renamed.{name}"
             )
-        elif known:
+        elif known_queues:
             yield Refusal(
-                "unknown-queue", f"{profile.name} has no {word} {name}", nearest_hint(name, list(known)), kind
+                "unknown-queue", f"{profile.name} has no {word} {name}", nearest_hint(name, list(known_queues)), kind
             )
 
 
 def _open_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         if not queue.open:
-            why = queue.notes[0] if queue.notes else "on request only"
-            yield Refusal("closed-queue", f"{name} is not open: {why}", "use another queue", f"{kind}.{name}.open")
+            reason = queue.notes[0] if queue.notes else "on request only"
+            yield Refusal("closed-queue", f"{name} is not open: {reason}", "use another queue", f"{kind}.{name}.open")
 
 
 def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -144,8 +144,8 @@ def _other_queue(profile: Profile, ask: Ask, name: str) -> str:
     for queues in (profile.partitions, profile.qos):
         if name in queues:
             fit = [
-                other
-                for other, queue in queues.items()
+                other_name
+                for other_name, queue in queues.items()
                 if queue.open and queue.gpus == queues[name].gpus and (queue.nodes_max or ask.nodes) >= ask.nodes
             ]
             if fit:
@@ -184,16 +184,16 @@ def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _gpu_type(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    known = [name.removeprefix("gpu:") for name in profile.request.gres_names or () if name.startswith("gpu:")]
-    wanted = ask.gpu_type
-    if wanted is not None and known and wanted not in known:
-        message = f"{profile.name} has no GPUs of type {wanted!r}"
-        yield Refusal("gpu-type", message, nearest_hint(wanted, known), "request.gres_names")
+    known_types = [name.removeprefix("gpu:") for name in profile.request.gres_names or () if name.startswith("gpu:")]
+    wanted_type = ask.gpu_type
+    if wanted_type is not None and known_types and wanted_type not in known_types:
+        message = f"{profile.name} has no GPUs of type {wanted_type!r}"
+        yield Refusal("gpu-type", message, nearest_hint(wanted_type, known_types), "request.gres_names")
 
 
 def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    found = node_of(profile, ask)
-    whole = found[1].gpus if found else None
+    node = node_of(profile, ask)
+    whole = node[1].gpus if node else None
     if profile.request.gpus == "whole-node" and whole and ask.gpus_per_node not in {0, whole}:
         message = f"{ask.gpus_per_node} of {whole} GPUs, and {profile.name} gives whole nodes only"
         yield Refusal("whole-nodes", message, f"--gpus-per-node {whole}", "request.gpus")
@@ -207,16 +207,19 @@ def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     unit = threads_counted(profile, node)
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
     usable = ((node.cores or 0) - reserved) * unit
-    asked = ask.ntasks_per_node * ask.cpus_per_task
-    if asked > usable:
-        kept = f", for {reserved} belong to the system" if reserved else ""
-        message = f"{ask.ntasks_per_node} × {ask.cpus_per_task} = {asked} CPUs per node, and {usable} can be had{kept}"
+    cores_asked = ask.ntasks_per_node * ask.cpus_per_task
+    if cores_asked > usable:
+        reserved_words = f", for {reserved} belong to the system" if reserved else ""
+        product = f"{ask.ntasks_per_node} × {ask.cpus_per_task} = {cores_asked}"
+        message = f"{product} CPUs per node, but {usable} can be had{reserved_words}"
         key = f"nodes.{kind_name}.{'reserved_cores' if reserved else 'cores'}"
         yield Refusal("cores-max", message, f"--cpus-per-task {max(1, usable // ask.ntasks_per_node)}", key)
-    wanted = (node.cores_per_gpu or 0) * ask.gpus_per_node
-    if node.cores_per_gpu_required and ask.gpus_per_node and asked != wanted:
-        message = f"{asked} CPUs for {ask.gpus_per_node} GPUs, but {profile.name} wants {node.cores_per_gpu} for each"
-        hint = f"--cpus-per-task {max(1, wanted // ask.ntasks_per_node)}"
+    usual_cores = (node.cores_per_gpu or 0) * ask.gpus_per_node
+    if node.cores_per_gpu_required and ask.gpus_per_node and cores_asked != usual_cores:
+        message = (
+            f"{cores_asked} CPUs for {ask.gpus_per_node} GPUs, but {profile.name} wants {node.cores_per_gpu} for each"
+        )
+        hint = f"--cpus-per-task {max(1, usual_cores // ask.ntasks_per_node)}"
         yield Refusal("cores-per-gpu", message, hint, f"nodes.{kind_name}.cores_per_gpu")
 
 
@@ -226,11 +229,11 @@ def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if profile.memory.zero_allowed is False and ask.mem.mib == 0:
         hint = f"--mem {profile.memory.mem}" if profile.memory.mem else "omit it"
         yield Refusal("mem-zero", "--mem=0 is refused here", hint, "memory.zero_allowed")
-    found = node_of(profile, ask)
-    limit = found[1].memory_usable if found else None
-    if found and limit and ask.mem.mib > parse_memory_mib(limit):
+    node = node_of(profile, ask)
+    limit = node[1].memory_usable if node else None
+    if node and limit and ask.mem.mib > parse_memory_mib(limit):
         message = f"--mem {ask.mem}, and {limit} of a node can be had"
-        yield Refusal("mem-max", message, f"--mem {limit}", f"nodes.{found[0]}.memory_usable")
+        yield Refusal("mem-max", message, f"--mem {limit}", f"nodes.{node[0]}.memory_usable")
 
 
 def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -240,22 +243,22 @@ def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         message = f"{ask.account!r} is not an account of {profile.name}: its accounts look like {example}"
         yield Refusal("account-form", message, f"--account {example}", "request.account_pattern")
         return
-    found = node_of(profile, ask)
+    node = node_of(profile, ask)
     suffixes = profile.request.account_suffix or {}
-    if ask.account is not None and found and found[0] in suffixes and not ask.account.endswith(suffixes[found[0]]):
-        right = ask.account.partition("@")[0] + suffixes[found[0]]
-        message = f"{ask.account!r} does not pay for nodes of kind {found[0]}"
+    if ask.account is not None and node and node[0] in suffixes and not ask.account.endswith(suffixes[node[0]]):
+        right = ask.account.partition("@")[0] + suffixes[node[0]]
+        message = f"{ask.account!r} does not pay for nodes of kind {node[0]}"
         yield Refusal("account-suffix", message, f"--account {right}", "request.account_suffix")
 
 
 def _constraint(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    known = profile.request.features
-    if ask.constraint is None or not known:
+    known_features = profile.request.features
+    if ask.constraint is None or not known_features:
         return
     for word in re.findall(r"[\w.+-]+", ask.constraint):
-        if not word.isdigit() and not any(word in feature.split("&") for feature in known):
+        if not word.isdigit() and not any(word in feature.split("&") for feature in known_features):
             message = f"no node of {profile.name} has the feature {word!r}"
-            yield Refusal("feature", message, nearest_hint(word, list(known)), "request.features")
+            yield Refusal("feature", message, nearest_hint(word, list(known_features)), "request.features")
 
 
 def _kinds(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -264,7 +267,7 @@ def _kinds(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         if selected is not None and queue.node is not None and queue.node != selected:
             message = f"{name} has nodes of kind {queue.node}, and --constraint={ask.constraint} selects {selected}"
-            fits = [other for other, each in getattr(profile, kind).items() if each.node == selected]
+            fits = [queue_name for queue_name, queue in getattr(profile, kind).items() if queue.node == selected]
             hint = f"for {selected}: {', '.join(fits)}" if fits else "omit one of them"
             yield Refusal("queue-kind", message, hint, f"{kind}.{name}.node")
 
@@ -272,9 +275,9 @@ def _kinds(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 def _launcher(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     allowed = profile.launch.allowed
     if ask.launcher is not None and allowed and ask.launcher not in allowed:
-        why = profile.launch.refused.get(ask.launcher, "it is not one that works there")
+        reason = profile.launch.refused.get(ask.launcher, "it is not one that works there")
         hint = "one of: " + ", ".join(allowed)
-        yield Refusal("launcher", f"{ask.launcher} at {profile.name}: {why}", hint, "launch.allowed")
+        yield Refusal("launcher", f"{ask.launcher} at {profile.name}: {reason}", hint, "launch.allowed")
 
 
 def _modules(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -290,9 +293,9 @@ def _modules(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 def _image(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for name, image in profile.images.items():
         if image.gone and ask.image in {image.path, f"site:{name}"}:
-            here = [f"site:{each}" for each, other in profile.images.items() if not other.gone]
+            known_images = [f"site:{name}" for name, image in profile.images.items() if not image.gone]
             message = f"the image {ask.image} is gone: {image.reason or 'it is no longer there'}"
-            yield Refusal("image-gone", message, f"there are {', '.join(here)}", f"images.{name}.gone")
+            yield Refusal("image-gone", message, f"there are {', '.join(known_images)}", f"images.{name}.gone")
 
 
 RULES: tuple[Rule, ...] = (

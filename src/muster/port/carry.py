@@ -84,16 +84,16 @@ def _queue(draft: Draft, way: Way) -> None:
         name = draft.get(field)
         if name is None:
             continue
-        chosen = _selectors(way.target.profile)
-        why = f"{flag} {name}: a {word} of {way.here}; {way.there} {chosen}"
+        selectors = _selectors(way.target.profile)
+        reason = f"{flag} {name}: a {word} of {way.here}; {way.there} {selectors}"
         purpose = _purpose(way.source.profile if way.source else None, name)
         if purpose and not draft.get("trial"):
-            draft.revise(field, Verdict.CHANGED, None, f"{why}. It is for short trials")
+            draft.revise(field, Verdict.CHANGED, None, f"{reason}. It is for short trials")
             draft.values["trial"] = [""]
             row = next(row for row in draft.rows if row.field == field)
             draft.replace(row, Verdict.CHANGED, "--trial", row.why)
         else:
-            draft.revise(field, Verdict.CHANGED, None, why)
+            draft.revise(field, Verdict.CHANGED, None, reason)
 
 
 def _selectors(profile: Profile) -> str:
@@ -121,25 +121,25 @@ def _account(draft: Draft, way: Way) -> None:
     if name is None:
         return
     request = way.target.profile.request
-    why = f"{name} is an account of {way.here}"
+    reason = f"{name} is an account of {way.here}"
     if "account" in (request.required or ()):
         example = request.account_example or "ACCOUNT"
-        draft.revise("account", Verdict.ASKED, example, f"{why}: put yours of {way.there} here")
+        draft.revise("account", Verdict.ASKED, example, f"{reason}: put yours of {way.there} here")
     else:
         draft.revise(
-            "account", Verdict.ASKED, None, f"{why}; {way.there} bills your default one unless -A names another"
+            "account", Verdict.ASKED, None, f"{reason}; {way.there} bills your default one unless -A names another"
         )
 
 
 def _features(draft: Draft, way: Way) -> None:
-    for field, what in (("constraint", "a feature"), ("nodelist", "nodes"), ("exclude", "nodes")):
+    for field, noun in (("constraint", "a feature"), ("nodelist", "nodes"), ("exclude", "nodes")):
         value = draft.get(field)
         if value is None:
             continue
-        known = way.target.profile.request.features or ()
-        if field == "constraint" and value in known:
+        known_features = way.target.profile.request.features or ()
+        if field == "constraint" and value in known_features:
             continue
-        draft.revise(field, Verdict.CHANGED, None, f"{value}: {what} of {way.here}")
+        draft.revise(field, Verdict.CHANGED, None, f"{value}: {noun} of {way.here}")
     gres = draft.get("gres")
     if gres is not None:
         draft.revise("gres", Verdict.ASKED, None, f"{gres}: a resource of {way.here}")
@@ -173,12 +173,12 @@ _OF_ONE_SITE = {
 
 def _flags(draft: Draft, way: Way) -> None:
     """Flags that are handed on: those about one site's machines stay behind."""
-    forbidden = {each.flag: each.reason for each in way.target.profile.request.forbidden if each.value is None}
+    forbidden = {rule.flag: rule.reason for rule in way.target.profile.request.forbidden if rule.value is None}
     for flag in list(draft.values.get("sbatch", ())):
         name = flag.removeprefix("--").partition("=")[0]
         if name in _OF_ONE_SITE or name in forbidden:
-            why = _OF_ONE_SITE.get(name) or f"{way.there}: {forbidden[name]}"
-            draft.revise_one("sbatch", flag, Verdict.CHANGED, None, why)
+            reason = _OF_ONE_SITE.get(name) or f"{way.there}: {forbidden[name]}"
+            draft.revise_one("sbatch", flag, Verdict.CHANGED, None, reason)
     for flag in list(draft.values.get("srun", ())):
         draft.revise_one(
             "srun", flag, Verdict.ASKED, None, f"a flag of the step at {way.here}: is it needed at {way.there}?"
@@ -194,27 +194,29 @@ def _flags(draft: Draft, way: Way) -> None:
 def _shape(draft: Draft, way: Way) -> None:
     """Give the same ranks and GPUs on nodes that have more or fewer of them."""
     node = _node(way.target.profile)
-    had, nodes = draft.number("gpus_per_node") or 0, draft.number("nodes") or 1
+    old_gpus, nodes = draft.number("gpus_per_node") or 0, draft.number("nodes") or 1
     ranks = draft.number("ntasks_per_node")
     has = node.gpus if node else None
-    if not had or not has or ranks not in {None, had}:
-        if had and has and had > has:
+    if not old_gpus or not has or ranks not in {None, old_gpus}:
+        if old_gpus and has and old_gpus > has:
             draft.revise("gpus_per_node", Verdict.ASKED, str(has), f"a node of {way.there} has {has} GPUs")
             if ranks and ranks > has:
                 draft.revise("ntasks_per_node", Verdict.ASKED, str(has), f"a node of {way.there} has {has} GPUs")
         return
-    total = had * nodes
+    total = old_gpus * nodes
     whole = way.target.profile.request.sharing == "exclusive" or way.target.profile.request.gpus == "whole-node"
-    if had <= has and not (whole and had < has and nodes > 1):
-        if way.target.profile.request.gpus == "whole-node" and had != has:
+    if old_gpus <= has and not (whole and old_gpus < has and nodes > 1):
+        if way.target.profile.request.gpus == "whole-node" and old_gpus != has:
             draft.revise(
                 "gpus_per_node", Verdict.CHANGED, str(has), f"{way.there} gives whole nodes of {has} GPUs only"
             )
         return
-    each = max(count for count in range(1, has + 1) if total % count == 0)
-    why = f"{nodes} × {had} = {total} GPUs: {total // each} × {each} of {way.there}, whose nodes have {has}"
-    draft.revise("nodes", Verdict.CHANGED, str(total // each), why)
-    draft.revise("gpus_per_node", Verdict.CHANGED, str(each), why)
+    new_gpus = max(count for count in range(1, has + 1) if total % count == 0)
+    reason = (
+        f"{nodes} × {old_gpus} = {total} GPUs: {total // new_gpus} × {new_gpus} of {way.there}, whose nodes have {has}"
+    )
+    draft.revise("nodes", Verdict.CHANGED, str(total // new_gpus), reason)
+    draft.revise("gpus_per_node", Verdict.CHANGED, str(new_gpus), reason)
 
 
 def _most_nodes(draft: Draft, way: Way) -> None:
@@ -224,8 +226,8 @@ def _most_nodes(draft: Draft, way: Way) -> None:
     fit = [queue for queue in profile.partitions.values() if queue.open and bool(queue.gpus) == gpus]
     limits = [queue.nodes_max for queue in fit if queue.nodes_max is not None]
     if fit and len(limits) == len(fit) and nodes > max(limits):
-        why = f"{nodes} nodes, and no queue of {way.there} gives a job more than {max(limits)}"
-        draft.revise("nodes", Verdict.ASKED, str(max(limits)), why)
+        reason = f"{nodes} nodes, and no queue of {way.there} gives a job more than {max(limits)}"
+        draft.revise("nodes", Verdict.ASKED, str(max(limits)), reason)
 
 
 def _node(profile: Profile, draft: Draft | None = None) -> Node | None:
@@ -243,11 +245,11 @@ def _cpus(draft: Draft, way: Way) -> None:
     if cpus is None or node is None:
         return
     if node.cores_per_gpu and draft.number("gpus_per_node"):
-        why = f"{cpus} for each rank is a matter of {way.here}; a GPU of {way.there} has {node.cores_per_gpu} cores"
-        draft.revise("cpus_per_task", Verdict.CHANGED, None, why)
+        reason = f"{cpus} for each rank is a matter of {way.here}; a GPU of {way.there} has {node.cores_per_gpu} cores"
+        draft.revise("cpus_per_task", Verdict.CHANGED, None, reason)
     elif node.cores and cpus * (draft.number("ntasks_per_node") or draft.number("gpus_per_node") or 1) > node.cores:
-        each = max(1, node.cores // (draft.number("ntasks_per_node") or draft.number("gpus_per_node") or 1))
-        draft.revise("cpus_per_task", Verdict.CHANGED, str(each), f"a node of {way.there} has {node.cores} cores")
+        share = max(1, node.cores // (draft.number("ntasks_per_node") or draft.number("gpus_per_node") or 1))
+        draft.revise("cpus_per_task", Verdict.CHANGED, str(share), f"a node of {way.there} has {node.cores} cores")
 
 
 def _memory(draft: Draft, way: Way) -> None:
@@ -256,14 +258,14 @@ def _memory(draft: Draft, way: Way) -> None:
         return
     memory, node = way.target.profile.memory, _node(way.target.profile, draft)
     if memory.policy in {"whole-node", "forbidden", "per-gpu", "explicit"}:
-        how = {
+        alternative = {
             "whole-node": "gives all memory of a node",
             "forbidden": "takes no --mem",
             "per-gpu": "gives memory by the GPU, which the plan asks for",
             "explicit": "wants it asked for, and the plan does that",
         }[memory.policy]
         if memory.policy != "explicit" or memory.mem or memory.mem_per_gpu:
-            draft.revise("mem", Verdict.CHANGED, None, f"{text} is a size of {way.here}; {way.there} {how}")
+            draft.revise("mem", Verdict.CHANGED, None, f"{text} is a size of {way.here}; {way.there} {alternative}")
             return
     limit = parse_memory_mib(node.memory_usable) if node and node.memory_usable else (node.memory_mib if node else None)
     mib = Memory.parse(text).mib
@@ -280,21 +282,23 @@ def _time(draft: Draft, way: Way) -> None:
     seconds = parse_walltime_s(text)
     longest = _longest(way.target.profile)
     if longest is not None and (seconds is None or seconds > longest):
-        why = f"{text} is more than any queue of {way.there} allows: let the job save, and submit it again"
-        draft.revise("time", Verdict.CHANGED, format_walltime(longest), why)
+        reason = f"{text} is more than any queue of {way.there} allows: let the job save, and submit it again"
+        draft.revise("time", Verdict.CHANGED, format_walltime(longest), reason)
 
 
 def _longest(profile: Profile) -> int | None:
-    named = {rule.qos or rule.partition for rule in profile.queue_rules}
+    ruled_queues = {rule.qos or rule.partition for rule in profile.queue_rules}
     queues = [
         queue
         for group in (profile.partitions, profile.qos)
         for name, queue in group.items()
-        if queue.open and (not named or name in named) and queue.purpose not in {"debug", "interactive", "test"}
+        if queue.open
+        and (not ruled_queues or name in ruled_queues)
+        and queue.purpose not in {"debug", "interactive", "test"}
     ]
     limits = [parse_walltime_s(queue.time_max) for queue in queues if queue.time_max]
-    known = [limit for limit in limits if limit is not None]
-    return max(known) if known and len(known) == len(limits) else None
+    known_limits = [limit for limit in limits if limit is not None]
+    return max(known_limits) if known_limits and len(known_limits) == len(limits) else None
 
 
 # ---------------------------------------------------------------- environment, modules, images
@@ -308,27 +312,33 @@ _OF_NETWORKS = re.compile(
 
 def _variables(draft: Draft, way: Way) -> None:
     """Keep the user's variables; those of the network and of the machine are the target's profile's."""
-    theirs = {each.name for each in way.source.profile.environment} if way.source else set()
-    ours = {each.name: each for each in way.target.profile.environment}
+    source_names = {setting.name for setting in way.source.profile.environment} if way.source else set()
+    target_settings = {setting.name: setting for setting in way.target.profile.environment}
     for setting in list(draft.values.get("env", ())):
         name = setting.partition("=")[0]
-        mine = ours.get(name)
+        target_setting = target_settings.get(name)
         if name == "CUDA_VISIBLE_DEVICES":
             draft.revise_one(
                 "env", setting, Verdict.CHANGED, None, "every rank sees all GPUs, and takes its own by LOCAL_RANK"
             )
         elif name.lower() in {"http_proxy", "https_proxy", "no_proxy", "all_proxy", "ftp_proxy"}:
-            why = f"a proxy of {way.here}; --env sets the one of {way.there}, if it has one"
-            draft.revise_one("env", setting, Verdict.ASKED, None, why)
+            reason = f"a proxy of {way.here}; --env sets the one of {way.there}, if it has one"
+            draft.revise_one("env", setting, Verdict.ASKED, None, reason)
         elif name.startswith(("APPTAINER", "SINGULARITY", "ENROOT", "PODMAN", "SLURM_")):
-            why = f"the engine of {way.there} and its cache are the plan's"
-            draft.revise_one("env", setting, Verdict.CHANGED, None, why)
-        elif mine is not None:
-            what = f"{mine.value}" if mine.verdict == "kept" and not mine.unset else "not set"
-            draft.revise_one("env", setting, Verdict.CHANGED, None, f"{way.there}: {what}, for {mine.reason}")
-        elif name in theirs or _OF_NETWORKS.fullmatch(name):
-            why = f"for the network and the machine of {way.here}; {way.there} has settings of its own"
-            draft.revise_one("env", setting, Verdict.CHANGED, None, why)
+            reason = f"the engine of {way.there} and its cache are the plan's"
+            draft.revise_one("env", setting, Verdict.CHANGED, None, reason)
+        elif target_setting is not None:
+            shown_value = (
+                f"{target_setting.value}"
+                if target_setting.verdict == "kept" and not target_setting.unset
+                else "not set"
+            )
+            draft.revise_one(
+                "env", setting, Verdict.CHANGED, None, f"{way.there}: {shown_value}, for {target_setting.reason}"
+            )
+        elif name in source_names or _OF_NETWORKS.fullmatch(name):
+            reason = f"for the network and the machine of {way.here}; {way.there} has settings of its own"
+            draft.revise_one("env", setting, Verdict.CHANGED, None, reason)
     _settings(draft, way)
 
 
@@ -336,19 +346,24 @@ def _settings(draft: Draft, way: Way) -> None:
     """Take the settings of one site's machine out of the task's shell."""
     if len(draft.command) != 3 or draft.command[1] != "-c":
         return
-    ours = {each.name: each for each in way.target.profile.environment}
-    theirs = {each.name for each in way.source.profile.environment} if way.source else set()
-    kept = []
+    target_settings = {setting.name: setting for setting in way.target.profile.environment}
+    source_names = {setting.name for setting in way.source.profile.environment} if way.source else set()
+    kept_texts = []
     for part in draft.command[2].split("; "):
         match = re.match(r"export (\w+)=", part)
         name = match[1] if match else ""
-        if name and (name in ours or name in theirs or _OF_NETWORKS.fullmatch(name) or name == "CUDA_VISIBLE_DEVICES"):
+        if name and (
+            name in target_settings
+            or name in source_names
+            or _OF_NETWORKS.fullmatch(name)
+            or name == "CUDA_VISIBLE_DEVICES"
+        ):
             for row in [row for row in draft.rows if row.now == "in the command" and f"{name}=" in row.what]:
-                why = f"for the machine of {way.here}; {way.there} has settings of its own"
-                draft.replace(row, Verdict.CHANGED, "", why)
+                reason = f"for the machine of {way.here}; {way.there} has settings of its own"
+                draft.replace(row, Verdict.CHANGED, "", reason)
             continue
-        kept.append(part)
-    text = "; ".join(kept)
+        kept_texts.append(part)
+    text = "; ".join(kept_texts)
     words = _plain_words(text)
     new = words if words is not None else ("bash", "-c", text)
     for row in [row for row in draft.rows if row.now.startswith("bash -c") and row.what.endswith("…")]:
@@ -372,7 +387,7 @@ def _modules(draft: Draft, way: Way) -> None:
     """Match modules by what they bring; a module's name is one site's."""
     profile = way.target.profile
     loads = {meaning_of(name.partition("|")[0])[0] for name in profile.modules.load or ()}
-    taken: set[str] = set()
+    taken_words: set[str] = set()
     for name in list(draft.values.get("module", ())):
         kind, words = meaning_of(name)
         new = same_at(profile, kind) if kind else None
@@ -387,25 +402,25 @@ def _modules(draft: Draft, way: Way) -> None:
             "torch",
             "python",
         }:
-            why = f"{words}: the image and the engine of {way.there} bring what is needed"
-            draft.revise_one("module", name, Verdict.CHANGED, None, why)
+            reason = f"{words}: the image and the engine of {way.there} bring what is needed"
+            draft.revise_one("module", name, Verdict.CHANGED, None, reason)
         elif kind in {"slurm", "container"}:
             draft.revise_one("module", name, Verdict.CHANGED, None, f"{words}: it is there without a module")
-        elif kind and (kind in loads or kind in taken):
+        elif kind and (kind in loads or kind in taken_words):
             draft.revise_one(
                 "module", name, Verdict.CHANGED, None, f"{words}: {new or 'a module'} is loaded by the plan"
             )
         elif new is not None and kind != "build":
-            taken.add(kind)
+            taken_words.add(kind)
             draft.revise_one(
                 "module", name, Verdict.CHANGED, new, f"{words}: {name} at {way.here} is {new} at {way.there}"
             )
         elif profile.modules.system == "none":
-            why = f"{words or 'a module'}: {way.there} has no modules; an image or a virtual environment brings it"
-            draft.revise_one("module", name, Verdict.ASKED, None, why)
+            reason = f"{words or 'a module'}: {way.there} has no modules; an image or a virtual environment brings it"
+            draft.revise_one("module", name, Verdict.ASKED, None, reason)
         else:
-            why = f"{words or 'a module of ' + way.here}: which module of {way.there} brings it? --module NAME"
-            draft.revise_one("module", name, Verdict.ASKED, None, why)
+            reason = f"{words or 'a module of ' + way.here}: which module of {way.there} brings it? --module NAME"
+            draft.revise_one("module", name, Verdict.ASKED, None, reason)
     for folder in list(draft.values.get("module_use", ())):
         draft.revise_one(
             "module_use", folder, Verdict.ASKED, None, f"a folder of {way.here}: does {way.there} have one?"
@@ -418,21 +433,24 @@ def _launcher(draft: Draft, way: Way) -> None:
     if name is None or not launch.allowed or name in launch.allowed:
         return
     better = {"mpirun+torchrun": "torchrun", "mpirun": "srun"}.get(name, launch.preferred or "srun")
-    why = launch.refused.get(name, f"it is not how ranks start at {way.there}")
-    draft.revise("launcher", Verdict.CHANGED, better if better in launch.allowed else launch.preferred, why)
+    reason = launch.refused.get(name, f"it is not how ranks start at {way.there}")
+    draft.revise("launcher", Verdict.CHANGED, better if better in launch.allowed else launch.preferred, reason)
 
 
 def _mpi(draft: Draft, way: Way) -> None:
-    name, known = draft.get("mpi"), way.target.profile.launch.mpi_types
+    name, known_types = draft.get("mpi"), way.target.profile.launch.mpi_types
     if name is None:
         return
-    mine = way.target.profile.launch.mpi
-    if known and name in known:
+    target_type = way.target.profile.launch.mpi
+    if known_types and name in known_types:
         return
-    why = f"--mpi={name} is the process management of {way.here}"
-    new = mine if mine and (not known or mine in known) else None
+    reason = f"--mpi={name} is the process management of {way.here}"
+    new = target_type if target_type and (not known_types or target_type in known_types) else None
     draft.revise(
-        "mpi", Verdict.CHANGED, new, f"{why}; {way.there} has {new}" if new else f"{why}; ranks of torch need none"
+        "mpi",
+        Verdict.CHANGED,
+        new,
+        f"{reason}; {way.there} has {new}" if new else f"{reason}; ranks of torch need none",
     )
 
 
@@ -442,17 +460,17 @@ def _image(draft: Draft, way: Way) -> None:
     if image is None:
         return
     node = _node(way.target.profile)
-    had = _node(way.source.profile) if way.source else None
-    why = f"bring it to {way.there}, or build it there: muster build image"
-    if had and node and had.gpu_kind and node.gpu_kind and had.gpu_kind != node.gpu_kind:
-        why = f"it is made for {had.gpu_kind}, and {way.there} has {node.gpu_kind}: it needs another image"
-    elif had and node and had.arch and node.arch and had.arch != node.arch:
-        why = f"it is made for {had.arch}, and {way.there} has {node.arch}: it needs another image"
+    source_node = _node(way.source.profile) if way.source else None
+    reason = f"bring it to {way.there}, or build it there: muster build image"
+    if source_node and node and source_node.gpu_kind and node.gpu_kind and source_node.gpu_kind != node.gpu_kind:
+        reason = f"it is made for {source_node.gpu_kind}, and {way.there} has {node.gpu_kind}: it needs another image"
+    elif source_node and node and source_node.arch and node.arch and source_node.arch != node.arch:
+        reason = f"it is made for {source_node.arch}, and {way.there} has {node.arch}: it needs another image"
     engines = {container.engine for container in way.target.profile.containers.values()}
-    own = next((name for name, each in way.target.profile.images.items() if not each.gone), None)
+    site_image = next((name for name, image in way.target.profile.images.items() if not image.gone), None)
     is_file = not re.match(r"\w+://|site:", image)
     if is_file and engines and not engines & {"apptainer", "singularity"}:
-        new = f"site:{own}" if own else "docker://IMAGE"
+        new = f"site:{site_image}" if site_image else "docker://IMAGE"
         draft.revise(
             "image",
             Verdict.ASKED,
@@ -460,32 +478,32 @@ def _image(draft: Draft, way: Way) -> None:
             f"{way.there} does not run {image}: {', '.join(sorted(engines))} runs its images",
         )
     elif is_file and not image.startswith("/") and not image.endswith((".sif", ".sqsh", ".toml")) and "/" not in image:
-        new = f"site:{own}" if own else "IMAGE.sif"
+        new = f"site:{site_image}" if site_image else "IMAGE.sif"
         draft.revise("image", Verdict.ASKED, new, f"{image} is the name of an image at {way.here}")
     elif is_file:
         new = (
             image
             if image.endswith((".sif", ".sqsh")) or not image.endswith(".toml")
-            else (f"site:{own}" if own else "IMAGE.sif")
+            else (f"site:{site_image}" if site_image else "IMAGE.sif")
         )
-        draft.revise("image", Verdict.ASKED, new, why)
+        draft.revise("image", Verdict.ASKED, new, reason)
     _binds(draft, way)
 
 
 def _binds(draft: Draft, way: Way) -> None:
-    own = (
-        [each.path.partition("$")[0].rstrip("/") for each in way.source.profile.filesystems.values()]
+    site_paths = (
+        [filesystem.path.partition("$")[0].rstrip("/") for filesystem in way.source.profile.filesystems.values()]
         if way.source
         else []
     )
     profile = way.target.profile
-    known = {
+    known_paths = {
         bind.path for container in profile.containers.values() for bind in container.binds if bind.verdict == "kept"
     }
     system = ("/opt/cray", "/usr/lib", "/var/spool/slurmd", "/etc/slurm", "/usr/bin", "/run/munge", "/lib")
     for bind in list(draft.values.get("bind", ())):
         path = bind.partition(":")[0]
-        if path in known:
+        if path in known_paths:
             draft.revise_one("bind", bind, Verdict.CHANGED, None, f"the profile of {way.there} binds it already")
         elif path.startswith(system):
             draft.revise_one(
@@ -495,7 +513,9 @@ def _binds(draft: Draft, way: Way) -> None:
                 None,
                 f"a part of {way.here} itself; the profile of {way.there} binds what is needed",
             )
-        elif path in own or any(root and path.startswith(f"{root}/") and root.count("/") >= 1 for root in own):
+        elif path in site_paths or any(
+            root and path.startswith(f"{root}/") and root.count("/") >= 1 for root in site_paths
+        ):
             draft.revise_one(
                 "bind", bind, Verdict.ASKED, None, f"a path of {way.here}: where does it lie at {way.there}? --bind DIR"
             )
@@ -563,9 +583,9 @@ def _choose(draft: Draft, way: Way, name: str) -> bool:
     """Take the first queue that fits where the target wants one and no rule of its profile chooses it, and ask."""
     profile = way.target.profile
     queues = profile.qos if name == "qos" else profile.partitions
-    wanted = "debug" if "trial" in draft.values else "production"
-    fit = [each for each, queue in queues.items() if queue.open and queue.gpus != 0 and _takes(queue, draft)]
-    fit.sort(key=lambda each: queues[each].purpose != wanted)
+    purpose = "debug" if "trial" in draft.values else "production"
+    fit = [name for name, queue in queues.items() if queue.open and queue.gpus != 0 and _takes(queue, draft)]
+    fit.sort(key=lambda name: queues[name].purpose != purpose)
     if not fit or draft.get(name) is not None:
         return False
     draft.revise(name, Verdict.ASKED, fit[0], f"{way.there} wants a {name}: which of {', '.join(fit)}?")
@@ -593,8 +613,8 @@ def _renamed(draft: Draft, way: Way) -> None:
         if new is None:
             continue
         fits = re.fullmatch(r"[\w./+-]+", new) is not None and new not in draft.values["module"]
-        why = f"{way.there} has renamed it: {new}"
-        draft.revise_one("module", name, Verdict.CHANGED if fits else Verdict.ASKED, new if fits else None, why)
+        reason = f"{way.there} has renamed it: {new}"
+        draft.revise_one("module", name, Verdict.CHANGED if fits else Verdict.ASKED, new if fits else None, reason)
     for field in ("partition", "qos"):
         old = draft.get(field)
         if old is not None and old in profile.queues_renamed:
@@ -616,16 +636,16 @@ def facts_of(working_directory: str, home: str, user: str) -> Facts:
 
 def _planned(draft: Draft, way: Way, facts: Facts) -> Carried:
     """Make the plan; what it refuses is repaired as its hint says, as long as that helps."""
-    seen: set[str] = set()
+    messages: set[str] = set()
     for _ in range(_MOST_REPAIRS):
         try:
             request = request_of(draft, way.target.name)
-            typed = (*draft.words(), "--site", way.target.name, "--", *draft.command)
-            return Carried(draft, make_plan(request, way.target, facts, typed=typed), None)
+            command_words = (*draft.words(), "--site", way.target.name, "--", *draft.command)
+            return Carried(draft, make_plan(request, way.target, facts, typed=command_words), None)
         except MusterError as error:
-            if error.message in seen or not _repair(draft, error, way):
+            if error.message in messages or not _repair(draft, error, way):
                 return Carried(draft, None, error)
-            seen.add(error.message)
+            messages.add(error.message)
     return Carried(draft, None, RequestError("the plan refuses it", hint="muster plan with this line says why"))
 
 
@@ -643,19 +663,19 @@ _REPAIRS: Mapping[str, str] = {
 
 def _repair(draft: Draft, error: MusterError, way: Way) -> bool:
     """Do what the hint of a refusal says, where it names an option and its value."""
-    wanted = re.search(r"wants --(qos|partition|mem)\b", error.message)
-    if wanted is not None and wanted[1] == "mem" and draft.get("mem") is None:
+    match = re.search(r"wants --(qos|partition|mem)\b", error.message)
+    if match is not None and match[1] == "mem" and draft.get("mem") is None:
         draft.revise("mem", Verdict.ASKED, "16G", f"{way.there} wants the memory of a node: 16G is a guess")
         return True
-    if wanted is not None:
-        return _choose(draft, way, wanted[1])
-    done = False
+    if match is not None:
+        return _choose(draft, way, match[1])
+    is_changed = False
     for name, value in _advice(error.hint or ""):
         field = _REPAIRS[name]
         if draft.get(field) != value:
             draft.revise(field, Verdict.CHANGED, value, f"{way.there}: {error.message.partition(' (')[0]}")
-            done = True
-    if done:
+            is_changed = True
+    if is_changed:
         return True
     for field, pattern in (
         ("mem", r"--mem\b"),
@@ -680,8 +700,8 @@ def _kept_image(draft: Draft, error: MusterError, way: Way) -> bool:
     if image is None or "would be pulled by the nodes" not in error.message:
         return False
     name = f"{image.rpartition('/')[2].partition(':')[0]}.sif"
-    why = f"the nodes of {way.there} have no way out: muster build image --from {image} -o {name} where there is one"
-    draft.revise("image", Verdict.ASKED, name, why)
+    reason = f"the nodes of {way.there} have no way out: muster build image --from {image} -o {name} where there is one"
+    draft.revise("image", Verdict.ASKED, name, reason)
     return True
 
 

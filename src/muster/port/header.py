@@ -53,14 +53,14 @@ def read_header(job: Job, draft: Draft) -> dict[str, Directive]:
     """Read every directive into the draft; return those about sizes, which wait for the step."""
     sizes: dict[str, Directive] = {}
     for directive in job.directives:
-        line, what = directive.place.line, written(directive)
+        line, subject = directive.place.line, written(directive)
         last = job.header[directive.name]
         if last is not directive:
-            draft.drop(line, what, f"line {last.place.line} says it again, and the last one counts")
+            draft.drop(line, subject, f"line {last.place.line} says it again, and the last one counts")
         elif directive.name in SIZES:
             sizes[directive.name] = directive
         else:
-            _read(directive, line, what, draft)
+            _read(directive, line, subject, draft)
     for directive in job.late_directives:
         draft.drop(directive.place.line, written(directive), "it stands after the first command: Slurm never read it")
     return sizes
@@ -73,95 +73,95 @@ def written(directive: Directive) -> str:
     )
 
 
-def _read(directive: Directive, line: int, what: str, draft: Draft) -> None:
+def _read(directive: Directive, line: int, subject: str, draft: Draft) -> None:
     name, value = directive.name, directive.value
     if name in _SPECIAL:
-        _SPECIAL[name](line, what, value, draft)
+        _SPECIAL[name](line, subject, value, draft)
     elif name in _NOISE:
-        draft.drop(line, what, _NOISE[name])
+        draft.drop(line, subject, _NOISE[name])
     elif name in _FIELDS:
-        _take(line, what, _FIELDS[name], value, draft)
-    elif (refused := instead_of(name)) is not None:
-        draft.drop(line, what, f"--{name} {refused[0]}: {refused[1]}")
+        _take(line, subject, _FIELDS[name], value, draft)
+    elif (advice := instead_of(name)) is not None:
+        draft.drop(line, subject, f"--{name} {advice[0]}: {advice[1]}")
     elif is_flag(name):
-        _pass_on(line, what, name, value, draft)
+        _pass_on(line, subject, name, value, draft)
     elif not directive.written.startswith("-"):
-        draft.ask(line, what, "it is a word, and not an option: sbatch refuses it")
+        draft.ask(line, subject, "it is a word, and not an option: sbatch refuses it")
     else:
-        draft.ask(line, what, f"sbatch has no --{name}: a plugin of one site, or a slip of the hand")
+        draft.ask(line, subject, f"sbatch has no --{name}: a plugin of one site, or a slip of the hand")
 
 
-def _take(line: int, what: str, field: str, value: str | None, draft: Draft) -> None:
+def _take(line: int, subject: str, field: str, value: str | None, draft: Draft) -> None:
     """Keep a value that the option takes too."""
     if value is None or not value.strip():
-        draft.ask(line, what, "it has no value")
+        draft.ask(line, subject, "it has no value")
         return
     if field == "chdir" and ("$" in value or value == "."):
-        draft.drop(line, what, "Muster's ranks work where the job was submitted; sbatch expands no variables here")
+        draft.drop(line, subject, "Muster's ranks work where the job was submitted; sbatch expands no variables here")
         return
     try:
-        convert(options_of()[field], value, what)
+        convert(options_of()[field], value, subject)
     except RequestError as error:
-        draft.ask(line, what, error.message.partition(": ")[2] or error.message)
+        draft.ask(line, subject, error.message.partition(": ")[2] or error.message)
         return
-    draft.keep(line, what, field, value)
+    draft.keep(line, subject, field, value)
 
 
-def _pass_on(line: int, what: str, name: str, value: str | None, draft: Draft) -> None:
+def _pass_on(line: int, subject: str, name: str, value: str | None, draft: Draft) -> None:
     """Hand a flag to sbatch as it is."""
     flag = f"--{name}" if value is None else f"--{name}={value}"
     if value == "":
-        draft.drop(line, what, "it has no value")
+        draft.drop(line, subject, "it has no value")
         return
     try:
         refuse_flag(name, value)
     except RequestError as error:
-        draft.ask(line, what, f"{error.message}; {error.hint}")
+        draft.ask(line, subject, f"{error.message}; {error.hint}")
         return
-    draft.keep(line, what, "sbatch", flag, "a flag that Muster hands on")
+    draft.keep(line, subject, "sbatch", flag, "a flag that Muster hands on")
 
 
-def _exclusive(line: int, what: str, value: str | None, draft: Draft) -> None:
+def _exclusive(line: int, subject: str, value: str | None, draft: Draft) -> None:
     if value is None:
-        draft.keep(line, what, "exclusive")
+        draft.keep(line, subject, "exclusive")
     else:
-        draft.keep(line, what, "sbatch", f"--exclusive={value}")
+        draft.keep(line, subject, "sbatch", f"--exclusive={value}")
 
 
-def _export(line: int, what: str, value: str | None, draft: Draft) -> None:
+def _export(line: int, subject: str, value: str | None, draft: Draft) -> None:
     words = [word for word in (value or "").split(",") if word]
     for word in words:
         if word.upper() not in {"ALL", "NONE", "NIL"}:
-            draft.keep(line, what, "env", word, "a variable of the ranks")
+            draft.keep(line, subject, "env", word, "a variable of the ranks")
     if "ALL" in words and len(words) == 1:
-        draft.drop(line, what, "the ranks get what the plan shows; --export ALL passes the whole environment on")
+        draft.drop(line, subject, "the ranks get what the plan shows; --export ALL passes the whole environment on")
     elif any(word.upper() in {"ALL", "NONE", "NIL"} for word in words):
-        draft.note(line, what, "", "Muster's own way: the ranks get what the plan shows")
+        draft.note(line, subject, "", "Muster's own way: the ranks get what the plan shows")
     elif not words:
-        draft.ask(line, what, "it has no value")
+        draft.ask(line, subject, "it has no value")
 
 
-def _requeue(line: int, what: str, value: str | None, draft: Draft) -> None:
+def _requeue(line: int, subject: str, value: str | None, draft: Draft) -> None:
     del value
-    draft.keep(line, what, "requeue")
+    draft.keep(line, subject, "requeue")
 
 
-def _comment(line: int, what: str, value: str | None, draft: Draft) -> None:
+def _comment(line: int, subject: str, value: str | None, draft: Draft) -> None:
     if (value or "").startswith("muster:"):
-        draft.note(line, what, "", "Muster writes it again")
+        draft.note(line, subject, "", "Muster writes it again")
     else:
-        draft.drop(line, what, "by its own comment Muster finds its jobs again; --job-name names a job")
+        draft.drop(line, subject, "by its own comment Muster finds its jobs again; --job-name names a job")
 
 
-def _memory(line: int, what: str, value: str | None, draft: Draft) -> None:
+def _memory(line: int, subject: str, value: str | None, draft: Draft) -> None:
     if value == "0":
-        draft.change(line, what, "mem", "0", "all memory of the node")
+        draft.change(line, subject, "mem", "0", "all memory of the node")
     else:
-        _take(line, what, "mem", value, draft)
+        _take(line, subject, "mem", value, draft)
 
 
-def _signal(line: int, what: str, value: str | None, draft: Draft) -> None:
-    _pass_on(line, what, "signal", value, draft)
+def _signal(line: int, subject: str, value: str | None, draft: Draft) -> None:
+    _pass_on(line, subject, "signal", value, draft)
 
 
 _SPECIAL: Mapping[str, Callable[[int, str, str | None, Draft], None]] = {

@@ -17,7 +17,7 @@ _CERTAIN = 3
 def guess_origin(job: Job, sites: Iterable[Site]) -> tuple[Site, str] | None:
     """Return the one site whose names stand in a script, with what shows it; None where several fit, or none."""
     points = [(signs, site) for site in sites if (signs := tuple(_signs(job, site.profile)))]
-    ranked = sorted(points, key=lambda each: -sum(weight for weight, _ in each[0]))
+    ranked = sorted(points, key=lambda entry: -sum(weight for weight, _ in entry[0]))
     totals = [sum(weight for weight, _ in signs) for signs, _ in ranked]
     if not ranked or totals[0] < _CERTAIN or (len(totals) > 1 and totals[1] == totals[0]):
         return None
@@ -26,7 +26,7 @@ def guess_origin(job: Job, sites: Iterable[Site]) -> tuple[Site, str] | None:
 
 
 def _signs(job: Job, profile: Profile) -> Iterable[tuple[int, str]]:
-    value = {name: each.value or "" for name, each in job.header.items()}
+    value = {name: directive.value or "" for name, directive in job.header.items()}
     for name, queues in (("partition", profile.partitions), ("qos", profile.qos)):
         queue = value.get(name, "")
         if queue and (queue in queues or queue in profile.queues_renamed):

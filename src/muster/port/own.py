@@ -37,10 +37,10 @@ def site_of(text: str) -> str | None:
 def read_own(job: Job) -> Draft:
     """Return the request of a script that Muster wrote; what its header says otherwise was edited, and holds."""
     draft = Draft()
-    line, typed = _typed(job.text)
-    fields, _, command = parse(typed)
+    line, typed_words = _typed(job.text)
+    fields, _, command = parse(typed_words)
     draft.command = command
-    for field, texts in _texts(typed).items():
+    for field, texts in _texts(typed_words).items():
         for text in texts:
             if text.endswith("=…") and field == "env":
                 draft.ask(line, f"--env {text}", "Muster never writes a secret into a script: give it again")
@@ -58,8 +58,10 @@ def _typed(text: str) -> tuple[int, list[str]]:
     match = _LINE.search(text)
     if match is None:
         raise RequestError("the line that was typed is not in the script", hint="give the script as Muster wrote it")
-    more = re.match(r"(?:\n#     .*)*", text[match.end() :])
-    rest = "".join(f" {each.removeprefix('#     ')}" for each in (more[0] if more else "").split("\n")[1:])
+    continuation = re.match(r"(?:\n#     .*)*", text[match.end() :])
+    rest = "".join(
+        f" {comment.removeprefix('#     ')}" for comment in (continuation[0] if continuation else "").split("\n")[1:]
+    )
     try:
         words = shlex.split(match[1] + rest)
     except ValueError as error:
@@ -67,11 +69,11 @@ def _typed(text: str) -> tuple[int, list[str]]:
     return text[: match.start()].count("\n") + 1, words
 
 
-def _texts(typed: list[str]) -> dict[str, list[str]]:
+def _texts(typed_words: list[str]) -> dict[str, list[str]]:
     """Return what was typed by field, each value as it was written."""
     table = options_of()
     texts: dict[str, list[str]] = {}
-    for name, piece in read_words(typed, table).pieces:
+    for name, piece in read_words(typed_words, table).pieces:
         if name is not None:
             flags = table[name].flags
             value = piece[1] if len(piece) > 1 else _within(piece[0], flags)
@@ -100,24 +102,24 @@ def _take_launcher(job: Job, draft: Draft) -> None:
         draft.note(line, f"LAUNCHER={match[1]}", "", "the plan chooses it again")
 
 
-def _compare(directive: Directive, draft: Draft, typed: Mapping[str, Any]) -> None:
+def _compare(directive: Directive, draft: Draft, typed_texts: Mapping[str, Any]) -> None:
     """Take a directive that differs from what was typed."""
-    line, what = directive.place.line, written(directive)
+    line, subject = directive.place.line, written(directive)
     field = next((name for name, option in options_of().items() if directive.name in option.long_names), None)
     if field is None or directive.value is None:
-        draft.note(line, what, "", "the plan writes it")
+        draft.note(line, subject, "", "the plan writes it")
         return
     try:
-        value = convert(options_of()[field], directive.value, what)
+        value = convert(options_of()[field], directive.value, subject)
     except RequestError:
-        draft.note(line, what, "", "the plan writes it")
+        draft.note(line, subject, "", "the plan writes it")
         return
-    edited = field in typed and field in _EDITABLE and typed[field] != value
-    if edited or (field == "nodes" and field not in typed and value != 1):
+    edited = field in typed_texts and field in _EDITABLE and typed_texts[field] != value
+    if edited or (field == "nodes" and field not in typed_texts and value != 1):
         draft.revise(field, Verdict.DROPPED, None, f"line {line} says otherwise")
-        draft.change(line, what, field, directive.value, "edited after Muster wrote it")
+        draft.change(line, subject, field, directive.value, "edited after Muster wrote it")
     else:
-        draft.note(line, what, "", "the plan writes it", field)
+        draft.note(line, subject, "", "the plan writes it", field)
 
 
 _EDITABLE = frozenset(

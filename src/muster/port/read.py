@@ -98,8 +98,8 @@ def _oddities(job: Job) -> Iterator[Row]:
         yield Row(1, "(no #!)", Verdict.CHANGED, "#!/bin/bash", "sbatch refuses a script without it; Muster's has one")
     if job.shell.error is not None:
         place = job.shell.error
-        why = "this is not bash: what stands from here on may be read wrongly"
-        yield Row(place.line, f"column {place.column}", Verdict.ASKED, "", why)
+        reason = "this is not bash: what stands from here on may be read wrongly"
+        yield Row(place.line, f"column {place.column}", Verdict.ASKED, "", reason)
 
 
 def _launch(chains: list[Chain]) -> Chain | None:
@@ -126,8 +126,8 @@ def _without_image(draft: Draft) -> None:
     """Ask about the binds of a container whose image the script does not name."""
     if draft.get("image") is None:
         for bind in list(draft.values.get("bind", ())):
-            why = "the image is not in the script: --image IMAGE --bind PATH"
-            draft.revise_one("bind", bind, Verdict.ASKED, None, why)
+            reason = "the image is not in the script: --image IMAGE --bind PATH"
+            draft.revise_one("bind", bind, Verdict.ASKED, None, reason)
 
 
 def _put_settings(settings: list[str], draft: Draft) -> None:
@@ -143,16 +143,16 @@ _NOTHING = frozenset({"then", "else", "fi", "do", "done", "esac", ";;", "{", "}"
 def _left_over(job: Job, rows: list[Row]) -> Iterator[Row]:
     """A row for each line that none speaks of: branches, loops, tests, functions."""
     covered = {row.line for row in rows}
-    places = [*(each.place for each in job.shell.commands), *(each.place for each in job.shell.assignments)]
-    within = {line for place in places for line in range(place.line, place.end_line + 1)}
-    within |= {line for place, _ in job.shell.heredocs for line in range(place.line, place.end_line + 1)}
+    places = [*(item.place for item in job.shell.commands), *(item.place for item in job.shell.assignments)]
+    read_lines = {line for place in places for line in range(place.line, place.end_line + 1)}
+    read_lines |= {line for place, _ in job.shell.heredocs for line in range(place.line, place.end_line + 1)}
     for number, text in enumerate(map(str.strip, job.lines), start=1):
-        if not text or text.startswith("#") or text in _NOTHING or number in covered or number in within:
+        if not text or text.startswith("#") or text in _NOTHING or number in covered or number in read_lines:
             continue
-        shown = text if len(text) < 100 else f"{text[:99]}…"
+        shown_text = text if len(text) < 100 else f"{text[:99]}…"
         yield Row(
             number,
-            shown,
+            shown_text,
             Verdict.ASKED,
             "",
             "Muster's script has no branches, loops or functions of yours: is it needed?",
@@ -162,10 +162,14 @@ def _left_over(job: Job, rows: list[Row]) -> Iterator[Row]:
 def unread(job: Job, draft: Draft) -> list[str]:
     """Return what the table lacks: a directive or a command without a row on its line."""
     lines = {row.line for row in draft.rows}
-    commands = [each for each in job.shell.commands if not each.in_substitution]
+    commands = [command for command in job.shell.commands if not command.in_substitution]
     directives = (*job.directives, *job.late_directives)
     return [
-        *(text_of(each) for each in commands if each.place.line not in lines),
-        *(each.line for each in directives if each.place.line not in lines),
-        *(each.name for each in job.shell.assignments if not each.of_command and each.place.line not in lines),
+        *(text_of(command) for command in commands if command.place.line not in lines),
+        *(directive.line for directive in directives if directive.place.line not in lines),
+        *(
+            assignment.name
+            for assignment in job.shell.assignments
+            if not assignment.of_command and assignment.place.line not in lines
+        ),
     ]

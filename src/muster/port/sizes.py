@@ -23,16 +23,16 @@ class _Said(msgspec.Struct, frozen=True):
     step: Mapping[str, str]
 
     def number(self, name: str) -> int | None:
-        own = whole_number(self.step.get(name, ""))
-        return own if own is not None else whole_number(self.text(name) or "")
+        step_number = whole_number(self.step.get(name, ""))
+        return step_number if step_number is not None else whole_number(self.text(name) or "")
 
     def text(self, name: str) -> str | None:
         return self.header[name].value if name in self.header else None
 
     def gpus(self, name: str) -> int | None:
-        own = gpus_of(self.step.get(name))
-        if own is not None:
-            return own
+        step_gpus = gpus_of(self.step.get(name))
+        if step_gpus is not None:
+            return step_gpus
         text = self.text(name)
         if name == "gres" and "gpu" not in (text or ""):
             return None
@@ -41,12 +41,12 @@ class _Said(msgspec.Struct, frozen=True):
 
 def put_sizes(header: Mapping[str, Directive], step: Mapping[str, str], draft: Draft, *, uses_gpus: bool) -> None:
     """Work out the sizes, and give every flag that speaks of them its row."""
-    said = _Said(header, step)
-    tasks = said.number("ntasks-per-node")
-    total = said.number("ntasks")
-    nodes = said.number("nodes") or _first(said.text("nodes")) or _nodes(tasks, total)
+    sizes = _Said(header, step)
+    tasks = sizes.number("ntasks-per-node")
+    total = sizes.number("ntasks")
+    nodes = sizes.number("nodes") or _first(sizes.text("nodes")) or _nodes(tasks, total)
     tasks = tasks or (max(1, total // nodes) if total and nodes else None)
-    gpus = _gpus(said, nodes or 1, tasks or 1)
+    gpus = _gpus(sizes, nodes or 1, tasks or 1)
     agents = draft.get("launcher") in {"torchrun", "mpirun+torchrun"} or "ranks" in step or "processes" in step
     ranks = _ranks(step, nodes or 1, tasks or 1, gpus, agents=agents)
     starts_alone = not agents and not draft.get("launcher") and not any(row.field == "started" for row in draft.rows)
@@ -59,9 +59,9 @@ def put_sizes(header: Mapping[str, Directive], step: Mapping[str, str], draft: D
     _set(draft, "gpus_per_node", gpus if gpus is not None else 0)
     if ranks != (gpus or 1):
         _set(draft, "ntasks_per_node", ranks)
-    _put_cpus(said, draft, agents=agents, tasks=tasks or 1, ranks=ranks, gpus=gpus or 0)
-    _put_memory(said, draft, gpus=gpus or 0, ranks=ranks)
-    _say(said, draft)
+    _put_cpus(sizes, draft, agents=agents, tasks=tasks or 1, ranks=ranks, gpus=gpus or 0)
+    _put_memory(sizes, draft, gpus=gpus or 0, ranks=ranks)
+    _say(sizes, draft)
     if asked_gpus is None and gpus:
         draft.ask(0, "(no GPUs)", "the script asks for none, and uses them: are they as many as the ranks?",
                   f"-g {gpus}", field="gpus_per_node")  # fmt: skip
@@ -84,15 +84,15 @@ def _nodes(tasks: int | None, total: int | None) -> int | None:
     return None
 
 
-def _gpus(said: _Said, nodes: int, tasks: int) -> int | None:
+def _gpus(sizes: _Said, nodes: int, tasks: int) -> int | None:
     for name in ("gpus-per-node", "gres"):
-        found = said.gpus(name)
-        if found is not None:
-            return found
-    each = said.gpus("gpus-per-task")
-    if each is not None:
-        return each * tasks
-    total = said.gpus("gpus")
+        gpu_count = sizes.gpus(name)
+        if gpu_count is not None:
+            return gpu_count
+    per_task = sizes.gpus("gpus-per-task")
+    if per_task is not None:
+        return per_task * tasks
+    total = sizes.gpus("gpus")
     if total is not None:
         return max(1, total // nodes)
     return None
@@ -108,32 +108,32 @@ def _ranks(step: Mapping[str, str], nodes: int, tasks: int, gpus: int | None, *,
     return tasks
 
 
-def _put_cpus(said: _Said, draft: Draft, *, agents: bool, tasks: int, ranks: int, gpus: int) -> None:
-    cpus = said.number("cpus-per-task")
-    each = said.number("cpus-per-gpu")
-    if cpus is None and each is not None and gpus:
-        cpus = max(1, each * gpus // (1 if agents else tasks))
+def _put_cpus(sizes: _Said, draft: Draft, *, agents: bool, tasks: int, ranks: int, gpus: int) -> None:
+    cpus = sizes.number("cpus-per-task")
+    per_gpu = sizes.number("cpus-per-gpu")
+    if cpus is None and per_gpu is not None and gpus:
+        cpus = max(1, per_gpu * gpus // (1 if agents else tasks))
     if cpus is None:
         return
-    mine = max(1, cpus * (tasks if agents else 1) // ranks) if agents else cpus
-    _set(draft, "cpus_per_task", mine)
+    cpus_per_rank = max(1, cpus * (tasks if agents else 1) // ranks) if agents else cpus
+    _set(draft, "cpus_per_task", cpus_per_rank)
 
 
-def _put_memory(said: _Said, draft: Draft, *, gpus: int, ranks: int) -> None:
+def _put_memory(sizes: _Said, draft: Draft, *, gpus: int, ranks: int) -> None:
     """Memory of a node, from memory of a GPU or of a CPU."""
     for name, count in (("mem-per-gpu", gpus), ("mem-per-cpu", ranks * (draft.number("cpus_per_task") or 1))):
-        text = said.text(name)
+        text = sizes.text(name)
         if text is None:
             continue
         try:
             size = Memory.parse(text)
         except RequestError as error:
-            draft.ask(said.header[name].place.line, written(said.header[name]), error.message)
+            draft.ask(sizes.header[name].place.line, written(sizes.header[name]), error.message)
             return
         if count and size.mib:
             draft.change(
-                said.header[name].place.line,
-                written(said.header[name]),
+                sizes.header[name].place.line,
+                written(sizes.header[name]),
                 "mem",
                 str(Memory(size.mib * count)),
                 f"{size} × {count}: the memory of a node",
@@ -154,34 +154,34 @@ _OF = {
 }
 
 
-def _say(said: _Said, draft: Draft) -> None:
-    done = {row.what for row in draft.rows if row.field == "mem"}
-    for name, directive in said.header.items():
-        what, line = written(directive), directive.place.line
+def _say(sizes: _Said, draft: Draft) -> None:
+    told_subjects = {row.what for row in draft.rows if row.field == "mem"}
+    for name, directive in sizes.header.items():
+        subject, line = written(directive), directive.place.line
         field = _OF.get(name, "")
-        if what in done:
+        if subject in told_subjects:
             continue
         if name == "gres" and "gpu" not in (directive.value or ""):
-            draft.keep(line, what, "gres", directive.value or "", "a resource of one site")
+            draft.keep(line, subject, "gres", directive.value or "", "a resource of one site")
             continue
         if not field:
             draft.ask(
-                line, what, "no option of Muster's stands for it: the plan works the sizes out from nodes and GPUs"
+                line, subject, "no option of Muster's stands for it: the plan works the sizes out from nodes and GPUs"
             )
             continue
         value = draft.get(field)
         if value is None:
-            draft.note(line, what, "", "one rank for each GPU, which -g says", field)
+            draft.note(line, subject, "", "one rank for each GPU, which -g says", field)
             continue
         now = " ".join(option_words(field, [value]))
         number = gpus_of(directive.value) if field == "gpus_per_node" else whole_number(directive.value or "")
-        same = number == int(value)
-        draft.rows.append(_row(line, what, same=same, now=now, field=field, name=name))
+        is_same = number == int(value)
+        draft.rows.append(_row(line, subject, is_same=is_same, now=now, field=field, name=name))
 
 
-def _row(line: int, what: str, *, same: bool, now: str, field: str, name: str) -> Row:
-    why = "" if same else _WHY.get(name, "the same size in Muster's words")
-    return Row(line, what, Verdict.KEPT if same else Verdict.CHANGED, now, why, field)
+def _row(line: int, subject: str, *, is_same: bool, now: str, field: str, name: str) -> Row:
+    reason = "" if is_same else _WHY.get(name, "the same size in Muster's words")
+    return Row(line, subject, Verdict.KEPT if is_same else Verdict.CHANGED, now, reason, field)
 
 
 _WHY = {

@@ -123,50 +123,52 @@ class _Reader:
         self._started_by(stage, "srun")
         for name, word in stage.options:
             flag, value = _flag(name, word)
-            what = f"{stage.name} {_shown(name, word)}"
+            subject = f"{stage.name} {_shown(name, word)}"
             if flag in _STEP_SIZES:
                 self.sizes[_STEP_SIZES[flag]] = self.values.of(value or "")
-                self.draft.note(self.line, what, "", "the step has the job's size; the plan works it out")
+                self.draft.note(self.line, subject, "", "the step has the job's size; the plan works it out")
             elif flag in _STEP_DROPPED:
-                self.draft.drop(self.line, what, _STEP_DROPPED[flag], f"step {flag}")
+                self.draft.drop(self.line, subject, _STEP_DROPPED[flag], f"step {flag}")
             elif flag in _STEP_FIELDS:
-                self._field(_STEP_FIELDS[flag], value, what)
+                self._field(_STEP_FIELDS[flag], value, subject)
             elif flag in {"--container-mounts", "--volume"}:
-                self._binds(value or "", what)
+                self._binds(value or "", subject)
             elif flag == "--export":
-                self._export(value or "", what)
+                self._export(value or "", subject)
             elif not self._letters(flag):
-                self._step_flag(what, flag, value)
+                self._step_flag(subject, flag, value)
 
     def _letters(self, flag: str) -> bool:
         """Read -lu as -l -u; tell whether all of them are switches that are known."""
         letters = [f"-{letter}" for letter in flag[1:]]
-        if flag.startswith("--") or len(letters) < 2 or not all(each in _STEP_DROPPED for each in letters):
+        if flag.startswith("--") or len(letters) < 2 or not all(letter in _STEP_DROPPED for letter in letters):
             return False
         for each in letters:
             self.draft.drop(self.line, f"srun {flag}", f"{each}: {_STEP_DROPPED[each]}", f"step {each}")
         return True
 
-    def _step_flag(self, what: str, flag: str, value: str | None) -> None:
+    def _step_flag(self, subject: str, flag: str, value: str | None) -> None:
         whole = flag if value is None else (f"{flag}={value}" if flag.startswith("--") else f"{flag}{value}")
         try:
-            (kept,) = whole_step_flags([whole])
+            (whole_flag,) = whole_step_flags([whole])
         except (RequestError, ValueError) as error:
             hint = error.hint if isinstance(error, RequestError) else ""
-            why = error.message if isinstance(error, RequestError) else "it is not a whole flag"
-            self.draft.ask(self.line, what, f"{why}; {hint}" if hint else why)
+            reason = error.message if isinstance(error, RequestError) else "it is not a whole flag"
+            self.draft.ask(self.line, subject, f"{reason}; {hint}" if hint else reason)
             return
         if "$" in whole:
-            self.draft.ask(self.line, what, "the shell expands a variable in it, whose value the script does not say")
+            self.draft.ask(
+                self.line, subject, "the shell expands a variable in it, whose value the script does not say"
+            )
             return
-        self.draft.keep(self.line, what, "srun", kept, "a flag of the step that Muster hands on")
+        self.draft.keep(self.line, subject, "srun", whole_flag, "a flag of the step that Muster hands on")
 
-    def _export(self, value: str, what: str) -> None:
+    def _export(self, value: str, subject: str) -> None:
         for word in value.split(","):
             if "=" in word:
                 name, _, text = word.partition("=")
-                self._variable(name, self.values.of(text), what)
-        self.draft.note(self.line, what, "", "what the plan shows reaches every rank")
+                self._variable(name, self.values.of(text), subject)
+        self.draft.note(self.line, subject, "", "what the plan shows reaches every rank")
 
     # ------------------------------------------------------------ mpirun
 
@@ -174,31 +176,31 @@ class _Reader:
         self.draft.keep(self.line, stage.name, "launcher", "mpirun")
         for name, word in stage.options:
             flag, value = _flag(name, word)
-            what = f"{stage.name} {_shown(name, word)}"
+            subject = f"{stage.name} {_shown(name, word)}"
             bare = flag.lstrip("-")
             if bare in _MPI_SIZES:
                 self.sizes[_MPI_SIZES[bare]] = value or ""
-                self.draft.note(self.line, what, "", "the size of the job says it")
+                self.draft.note(self.line, subject, "", "the size of the job says it")
             elif bare in {"x", "genvlist"}:
-                self._passed(value or "", what)
+                self._passed(value or "", subject)
             elif bare in {"mca", "gmca"}:
                 key, _, text = (value or "").partition(" ")
-                self._variable(f"OMPI_MCA_{key}", text, what)
+                self._variable(f"OMPI_MCA_{key}", text, subject)
             elif bare == "genv":
                 key, _, text = (value or "").partition(" ")
-                self._variable(key, text, what)
+                self._variable(key, text, subject)
             elif bare in _MPI_DROPPED:
-                self.draft.drop(self.line, what, _MPI_DROPPED[bare], f"mpirun {bare}")
+                self.draft.drop(self.line, subject, _MPI_DROPPED[bare], f"mpirun {bare}")
             else:
-                self.draft.ask(self.line, what, "a flag of mpirun that no option of Muster's stands for")
+                self.draft.ask(self.line, subject, "a flag of mpirun that no option of Muster's stands for")
 
-    def _passed(self, value: str, what: str) -> None:
+    def _passed(self, value: str, subject: str) -> None:
         for word in value.split(","):
             name, equals, text = word.partition("=")
             if equals:
-                self._variable(name, self.values.of(text), what)
+                self._variable(name, self.values.of(text), subject)
             else:
-                self.draft.note(self.line, what, "", "what the plan shows reaches every rank, over ssh too")
+                self.draft.note(self.line, subject, "", "what the plan shows reaches every rank, over ssh too")
 
     # ------------------------------------------------------------ agents
 
@@ -212,23 +214,23 @@ class _Reader:
             )
         for name, word in stage.options:
             flag, value = _flag(name, word)
-            what = f"{stage.name} {_shown(name, word)}"
+            subject = f"{stage.name} {_shown(name, word)}"
             key = flag.lstrip("-").replace("_", "-")
             if key in {"nproc-per-node", "num-processes", "num-gpus", "nproc"}:
                 self.sizes["processes" if key == "num-processes" else "ranks"] = value or ""
-                self.draft.note(self.line, what, "", "the ranks of a node follow from its GPUs", "ranks")
+                self.draft.note(self.line, subject, "", "the ranks of a node follow from its GPUs", "ranks")
             elif key in {"nnodes", "num-machines", "num-nodes"}:
                 self.sizes.setdefault("nnodes", value or "")
-                self.draft.note(self.line, what, "", "the nodes of the job")
+                self.draft.note(self.line, subject, "", "the nodes of the job")
             elif key in _AGENT_VARIABLES and value:
-                self._variable(_AGENT_VARIABLES[key], value, what)
+                self._variable(_AGENT_VARIABLES[key], value, subject)
             elif key in _AGENT_DROPPED:
-                self.draft.drop(self.line, what, _AGENT_DROPPED[key])
+                self.draft.drop(self.line, subject, _AGENT_DROPPED[key])
             elif key in {"m", "module"}:
                 self._outer += ["python", "-m"]
-                self.draft.note(self.line, what, "python -m", "the same module")
+                self.draft.note(self.line, subject, "python -m", "the same module")
             else:
-                self.draft.ask(self.line, what, f"a flag of {stage.name} that no option of Muster's stands for")
+                self.draft.ask(self.line, subject, f"a flag of {stage.name} that no option of Muster's stands for")
         if torch and not stage.has("-m", "--module", "--no-python", "--no_python"):
             self._outer.append("python")
 
@@ -237,9 +239,9 @@ class _Reader:
         if self.draft.get("launcher") != "mpirun":
             self.draft.keep(self.line, stage.name, "launcher", "torchrun")
             return
-        why = "mpirun starts one agent on each node, and the agent the ranks"
-        self.draft.revise("launcher", Verdict.KEPT, "mpirun+torchrun", why)
-        self.draft.note(self.line, stage.name, "--launcher mpirun+torchrun", why)
+        reason = "mpirun starts one agent on each node, and the agent the ranks"
+        self.draft.revise("launcher", Verdict.KEPT, "mpirun+torchrun", reason)
+        self.draft.note(self.line, stage.name, "--launcher mpirun+torchrun", reason)
 
     # ------------------------------------------------------------ containers, wrappers, shells, programs
 
@@ -247,22 +249,24 @@ class _Reader:
         verb, image = self._verb_and_image(stage)
         for name, word in stage.options:
             flag, value = _flag(name, word)
-            what = f"{stage.name} {_shown(name, word)}"
+            subject = f"{stage.name} {_shown(name, word)}"
             if flag in {"--bind", "-B", "--volume", "-v", "-V", "--mount"} and value:
-                self._binds(value, what)
+                self._binds(value, subject)
             elif flag in {"--env", "-e"} and value and "=" in value:
-                for each in value.split(","):
-                    self._variable(*each.partition("=")[::2], what=what)
+                for setting in value.split(","):
+                    self._variable(*setting.partition("=")[::2], subject=subject)
             elif flag in {"--pwd", "--workdir", "-w"} and value and self.draft.get("chdir") is None:
-                self.draft.change(self.line, what, "chdir", value, "the directory of the ranks, inside the image too")
+                self.draft.change(
+                    self.line, subject, "chdir", value, "the directory of the ranks, inside the image too"
+                )
             elif flag in {"--image", "-i"} and value:
                 image = value
             else:
-                why = _CONTAINER_DROPPED.get(flag)
-                if why is None:
-                    self.draft.ask(self.line, what, "a flag of the engine that no option of Muster's stands for")
+                reason = _CONTAINER_DROPPED.get(flag)
+                if reason is None:
+                    self.draft.ask(self.line, subject, "a flag of the engine that no option of Muster's stands for")
                 else:
-                    self.draft.drop(self.line, what, why)
+                    self.draft.drop(self.line, subject, reason)
         if image:
             self._field("image", image, f"{stage.name} {verb} {image}")
         else:
@@ -321,8 +325,8 @@ class _Reader:
         if starter is None:
             self._finish([shell, "-c", text], f"{shell} -c")
             return
-        why = f"its text starts ranks with {starter[1]} among other lines: what runs in each rank?"
-        self.draft.ask(self.line, f"{shell} -c …", why, "COMMAND")
+        reason = f"its text starts ranks with {starter[1]} among other lines: what runs in each rank?"
+        self.draft.ask(self.line, f"{shell} -c …", reason, "COMMAND")
         self.draft.command = ("COMMAND",)
 
     def python(self, stage: Stage) -> None:
@@ -341,51 +345,51 @@ class _Reader:
     def _started_by(self, stage: Stage, launcher: str) -> None:
         self.draft.note(self.line, stage.name, "", f"{launcher} starts the ranks", "started")
 
-    def _field(self, field: str, value: str | None, what: str) -> None:
+    def _field(self, field: str, value: str | None, subject: str) -> None:
         value = value if field != "image" or value is None else _image(value)
         if not value or "$" in value:
-            self.draft.ask(self.line, what, f"its value is not in the script: {value or 'nothing'}")
+            self.draft.ask(self.line, subject, f"its value is not in the script: {value or 'nothing'}")
             return
-        self.draft.keep(self.line, what, field, value)
+        self.draft.keep(self.line, subject, field, value)
 
-    def _binds(self, value: str, what: str) -> None:
-        for each in self.values.of(value).replace('"', "").split(","):
-            if not each.strip():
+    def _binds(self, value: str, subject: str) -> None:
+        for bind in self.values.of(value).replace('"', "").split(","):
+            if not bind.strip():
                 continue
-            if "$" in each:
-                self.draft.ask(self.line, what, f"the path of the bind is not in the script: {each}")
+            if "$" in bind:
+                self.draft.ask(self.line, subject, f"the path of the bind is not in the script: {bind}")
             else:
-                self.draft.keep(self.line, what, "bind", each, "a path of the host in the image")
+                self.draft.keep(self.line, subject, "bind", bind, "a path of the host in the image")
 
-    def _variable(self, name: str, value: str, what: str) -> None:
+    def _variable(self, name: str, value: str, subject: str) -> None:
         if name in WIRED:
-            self.draft.drop(self.line, what, "every rank has it, right for its own place", f"variable {name}")
+            self.draft.drop(self.line, subject, "every rank has it, right for its own place", f"variable {name}")
         elif names_in(value) or "$(" in value or "`" in value:
             self._settings.append(f'export {name}="{value}"')
-            self.draft.change(self.line, what, "env", f"{name}=", "")
+            self.draft.change(self.line, subject, "env", f"{name}=", "")
             self.draft.values["env"].pop()
             row = self.draft.rows[-1]
             self.draft.replace(row, row.verdict, "in the command", "only the task knows its value: it is set there")
         elif name.isidentifier():
-            self.draft.keep(self.line, what, "env", f"{name}={value}", "a variable of the ranks")
+            self.draft.keep(self.line, subject, "env", f"{name}={value}", "a variable of the ranks")
 
-    def _finish(self, words: list[str], what: str) -> None:
+    def _finish(self, words: list[str], subject: str) -> None:
         words = [*self._outer, *words]
         settings = [*self._settings]
         if settings or any(names_in(word) or "$(" in word for word in words):
             words = in_a_shell(settings, words)
-            why = "the task's shell fills in what only it knows"
+            reason = "the task's shell fills in what only it knows"
             if any("$(" in word for word in words):
                 self.draft.ask(
                     self.line,
-                    f"{what} …",
+                    f"{subject} …",
                     "a command stands in the words: each rank runs it, so the ranks may get different values",
                     shlex.join(words),
                 )
             else:
-                self.draft.note(self.line, f"{what} …", shlex.join(words), why)
+                self.draft.note(self.line, f"{subject} …", shlex.join(words), reason)
         else:
-            self.draft.note(self.line, f"{what} …", shlex.join(words), "the command, word for word")
+            self.draft.note(self.line, f"{subject} …", shlex.join(words), "the command, word for word")
         self.draft.command = tuple(words)
 
 

@@ -57,27 +57,27 @@ class Draft:
         text = self.get(field)
         return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
 
-    def keep(self, line: int, what: str, field: str, value: str = "", why: str = "") -> None:
+    def keep(self, line: int, subject: str, field: str, value: str = "", reason: str = "") -> None:
         """Give a field its value, as the script says it; a field that repeats gets one more."""
-        self._put(line, what, Verdict.KEPT, field, value, why)
+        self._put(line, subject, Verdict.KEPT, field, value, reason)
 
-    def change(self, line: int, what: str, field: str, value: str, why: str) -> None:
+    def change(self, line: int, subject: str, field: str, value: str, reason: str) -> None:
         """Give a field another value than the script's, or the value in another form."""
-        self._put(line, what, Verdict.CHANGED, field, value, why)
+        self._put(line, subject, Verdict.CHANGED, field, value, reason)
 
-    def drop(self, line: int, what: str, why: str, field: str = "") -> None:
+    def drop(self, line: int, subject: str, reason: str, field: str = "") -> None:
         """Leave a part of the script out, for a reason."""
-        self.rows.append(Row(line, what, Verdict.DROPPED, "", why, field))
+        self.rows.append(Row(line, subject, Verdict.DROPPED, "", reason, field))
 
-    def ask(self, line: int, what: str, why: str, now: str = "", *, field: str = "") -> None:
+    def ask(self, line: int, subject: str, reason: str, now: str = "", *, field: str = "") -> None:
         """Leave the decision to the reader."""
-        self.rows.append(Row(line, what, Verdict.ASKED, now, why, field))
+        self.rows.append(Row(line, subject, Verdict.ASKED, now, reason, field))
 
-    def note(self, line: int, what: str, now: str, why: str, field: str = "") -> None:
+    def note(self, line: int, subject: str, now: str, reason: str, field: str = "") -> None:
         """Say that a part of the script stands in something else now."""
-        self.rows.append(Row(line, what, Verdict.KEPT, now, why, field))
+        self.rows.append(Row(line, subject, Verdict.KEPT, now, reason, field))
 
-    def revise(self, field: str, verdict: Verdict, value: str | None, why: str) -> None:
+    def revise(self, field: str, verdict: Verdict, value: str | None, reason: str) -> None:
         """Give a field another value, or none, and say so in its rows; a field without a row gets one of no line."""
         if value is None:
             self.values.pop(field, None)
@@ -86,23 +86,23 @@ class Draft:
         now = "" if value is None else shlex.join(option_words(field, [value]))
         rows = [row for row in self.rows if row.field == field and row.verdict is not Verdict.DROPPED]
         if not rows:
-            self.rows.append(Row(0, f"(no {_named(field)})", verdict, now, why, field))
+            self.rows.append(Row(0, f"(no {_named(field)})", verdict, now, reason, field))
         for row in rows:
-            self.replace(row, _without(verdict, value), now, why)
+            self.replace(row, _without(verdict, value), now, reason)
 
-    def revise_one(self, field: str, old: str, verdict: Verdict, value: str | None, why: str) -> None:
+    def revise_one(self, field: str, old: str, verdict: Verdict, value: str | None, reason: str) -> None:
         """Give one value of a field that repeats another value, or remove it."""
         values = self.values[field]
         place = values.index(old)
         values[place : place + 1] = [] if value is None else [value]
-        shown = shlex.join(option_words(field, [old]))
+        old_words = shlex.join(option_words(field, [old]))
         now = "" if value is None else shlex.join(option_words(field, [value]))
-        for row in [row for row in self.rows if row.field == field and row.now == shown]:
-            self.replace(row, _without(verdict, value), now, why)
+        for row in [row for row in self.rows if row.field == field and row.now == old_words]:
+            self.replace(row, _without(verdict, value), now, reason)
 
-    def replace(self, row: Row, verdict: Verdict, now: str, why: str) -> None:
+    def replace(self, row: Row, verdict: Verdict, now: str, reason: str) -> None:
         """Put another verdict in the place of a row's."""
-        self.rows[self.rows.index(row)] = msgspec.structs.replace(row, verdict=verdict, now=now, why=why)
+        self.rows[self.rows.index(row)] = msgspec.structs.replace(row, verdict=verdict, now=now, why=reason)
 
     def words(self) -> list[str]:
         """Return the options, in the order of the request's fields."""
@@ -110,13 +110,13 @@ class Draft:
             word for field in options_of() if field in self.values for word in option_words(field, self.values[field])
         ]
 
-    def _put(self, line: int, what: str, verdict: Verdict, field: str, value: str, why: str) -> None:
+    def _put(self, line: int, subject: str, verdict: Verdict, field: str, value: str, reason: str) -> None:
         option = options_of()[field]
         if option.repeated:
             self.values.setdefault(field, []).append(value)
         else:
             self.values[field] = [value]
-        self.rows.append(Row(line, what, verdict, shlex.join(option_words(field, [value])), why, field))
+        self.rows.append(Row(line, subject, verdict, shlex.join(option_words(field, [value])), reason, field))
 
 
 def _without(verdict: Verdict, value: str | None) -> Verdict:

@@ -33,9 +33,9 @@ def check(merged: Merged, layers: Sequence[Layer]) -> Profile:
 
 
 def _error(broken: Broken, merged: Merged, layers: Sequence[Layer]) -> ProfileError:
-    found = merged.origin(broken.path)
-    layer = layers[found[0]] if found else layers[-1]
-    line = layer.line((*found[1], *broken.path[len(found[1]) :])) if found else None
+    origin = merged.origin(broken.path)
+    layer = layers[origin[0]] if origin else layers[-1]
+    line = layer.line((*origin[1], *broken.path[len(origin[1]) :])) if origin else None
     return ProfileError(broken.message, layer.file, line=line, key=spell(broken.path) or None, hint=broken.hint)
 
 
@@ -160,25 +160,25 @@ def _queues(profile: Profile) -> Iterator[Broken]:
     yield from _unreached_nodes(profile)
     for number, rule in enumerate(profile.queue_rules):
         for kind, name in (("partitions", rule.partition), ("qos", rule.qos)):
-            known = getattr(profile, kind)
-            if name is not None and known and name not in known:
-                yield _unknown(("queue_rules", number), kind.rstrip("s"), name, known)
+            queue_names = getattr(profile, kind)
+            if name is not None and queue_names and name not in queue_names:
+                yield _unknown(("queue_rules", number), kind.rstrip("s"), name, queue_names)
 
 
 def _unreached_nodes(profile: Profile) -> Iterator[Broken]:
     """A kind of node that no queue has and no constraint selects is one that nobody gets."""
     queues = (*profile.partitions.values(), *profile.qos.values())
-    reached = {queue.node for queue in queues if queue.node is not None} | set(profile.request.constraint or {})
-    for name in profile.nodes if reached else ():
-        if name not in reached:
+    used_nodes = {queue.node for queue in queues if queue.node is not None} | set(profile.request.constraint or {})
+    for name in profile.nodes if used_nodes else ():
+        if name not in used_nodes:
             yield Broken(("nodes", name), f"no partition or QOS has nodes of kind {name}", f'node = "{name}" in one')
 
 
 def _threads(profile: Profile) -> Iterator[Broken]:
     """Where Slurm counts threads and Muster cores, the header has to say so: else a step asks for more than the job."""
-    asked = profile.request
-    if asked.slurm_cpus == "threads" and asked.cpus != "threads":
-        flags = asked.sbatch or ()
+    request = profile.request
+    if request.slurm_cpus == "threads" and request.cpus != "threads":
+        flags = request.sbatch or ()
         if not {"--hint=nomultithread", "--threads-per-core=1"} & set(flags):
             hint = 'sbatch = ["--hint=nomultithread"], or cpus = "threads"'
             yield Broken(("request", "slurm_cpus"), "is 'threads', and the header asks for cores", hint)
@@ -188,15 +188,18 @@ def _rules(profile: Profile) -> Iterator[Broken]:
     """Each rule can be the first that holds, and its queue takes what it sends there."""
     for number, rule in enumerate(profile.queue_rules):
         path: Path = ("queue_rules", number)
-        earlier = next((other for other, each in enumerate(profile.queue_rules[:number]) if _covers(each, rule)), None)
+        earlier = next(
+            (index for index, earlier_rule in enumerate(profile.queue_rules[:number]) if _covers(earlier_rule, rule)),
+            None,
+        )
         if earlier is not None:
             yield Broken(
                 path, f"never matches: rule {earlier + 1} takes all of its jobs", "the narrower rule goes first"
             )
         for low, high in (("nodes_min", "nodes_max"), ("gpus_min", "gpus_max")):
-            least, most = getattr(rule.when, low), getattr(rule.when, high)
-            if least is not None and most is not None and least > most:
-                yield Broken(path, f"never matches: {low} {least} is above {high} {most}", "the smaller one first")
+            lower, upper = getattr(rule.when, low), getattr(rule.when, high)
+            if lower is not None and upper is not None and lower > upper:
+                yield Broken(path, f"never matches: {low} {lower} is above {high} {upper}", "the smaller one first")
         for kind in rule.when.gpu_kinds or ():
             if kind not in profile.nodes:
                 yield _unknown(path, "kind of node", kind, profile.nodes)
@@ -272,5 +275,5 @@ def _patterns(profile: Profile) -> Iterator[Broken]:
                 yield Broken(("detect", key), f"{text!r} is not a regular expression: {error}", "escape it with \\")
 
 
-def _unknown(path: Path, kind: str, name: str, known: Iterable[str]) -> Broken:
-    return Broken(path, f"there is no {kind} named {name!r}", nearest_hint(name, sorted(known)))
+def _unknown(path: Path, kind: str, name: str, known_names: Iterable[str]) -> Broken:
+    return Broken(path, f"there is no {kind} named {name!r}", nearest_hint(name, sorted(known_names)))

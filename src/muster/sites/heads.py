@@ -102,16 +102,16 @@ class Head(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def heads(search: SearchPath | None = None) -> list[Head]:
     """Every profile there is, by name; of those that are not bundled only the top of each file is read."""
-    found: dict[str, Head] = {}
-    where = search or SearchPath()
-    for kind, folder in where.folders():
+    heads_by_name: dict[str, Head] = {}
+    search_path = search or SearchPath()
+    for kind, folder in search_path.folders():
         if folder == BUNDLED:
-            found = {head.name: head for head in msgspec.json.decode(INDEX.read_bytes(), type=list[Head])}
+            heads_by_name = {head.name: head for head in msgspec.json.decode(INDEX.read_bytes(), type=list[Head])}
             continue
-        for head in heads_in(folder, kind, where):
-            hidden = found.get(head.name)
-            found[head.name] = head if hidden is None else _over(hidden, head)
-    return [found[name] for name in sorted(found)]
+        for head in heads_in(folder, kind, search_path):
+            hidden = heads_by_name.get(head.name)
+            heads_by_name[head.name] = head if hidden is None else _over(hidden, head)
+    return [heads_by_name[name] for name in sorted(heads_by_name)]
 
 
 def heads_in(folder: Path, layer: str, search: SearchPath | None = None) -> Iterator[Head]:
@@ -151,12 +151,12 @@ def _head_of(path: Path) -> dict[str, Any]:
         return parse_toml(text, str(path))
 
 
-def evidence_from(facts: Facts, found: Sequence[Head]) -> Evidence:
+def evidence_from(facts: Facts, heads: Sequence[Head]) -> Evidence:
     """Return what this host shows: variables, names, and those of the profiles' telling files that are here."""
-    wanted = {str(path) for head in found for path in head.detect.get("files", ())}
+    paths = {str(path) for head in heads for path in head.detect.get("files", ())}
     return Evidence(
         cluster_name=facts.cluster_name or facts.environment.get("SLURM_CLUSTER_NAME"),
         hostname=facts.hostname,
         environment=facts.environment,
-        files=frozenset(path for path in wanted if Path(path).exists()),
+        files=frozenset(path for path in paths if Path(path).exists()),
     )

@@ -69,9 +69,9 @@ class Merged(msgspec.Struct, frozen=True):
 
     def origin(self, path: Path) -> tuple[int, Path] | None:
         """Return the strongest layer that says something at or below this path, else around it."""
-        below = [where for leaf, where in self.origins.items() if leaf[: len(path)] == path]
-        if below:
-            return max(below, key=lambda where: where[0])
+        origins_below = [origin for leaf, origin in self.origins.items() if leaf[: len(path)] == path]
+        if origins_below:
+            return max(origins_below, key=lambda origin: origin[0])
         return self.origin(path[:-1]) if len(path) > 1 else None
 
 
@@ -79,11 +79,11 @@ def merge(layers: Sequence[Layer]) -> Merged:
     """Tables are merged key by key, entries of known lists by their identity; anything else is replaced."""
     merged = Merged({}, {})
     for index, layer in enumerate(layers):
-        without = layer.table.get("without", ())
-        for key in without if isinstance(without, list) else ():  # anything else is refused by the schema
+        names_without = layer.table.get("without", ())
+        for key in names_without if isinstance(names_without, list) else ():  # anything else is refused by the schema
             _forget(merged, tuple(str(key).split(".")))
-        said = {key: value for key, value in layer.table.items() if not (layer.inherited and key in _OWN)}
-        _Over(index, merged.origins).table(merged.table, said, (), ())
+        own_table = {key: value for key, value in layer.table.items() if not (layer.inherited and key in _OWN)}
+        _Over(index, merged.origins).table(merged.table, own_table, (), ())
     return merged
 
 
@@ -103,42 +103,42 @@ class _Over(msgspec.Struct, frozen=True):
     index: int
     origins: dict[Path, tuple[int, Path]]
 
-    def table(self, into: dict[str, Any], said: Mapping[str, Any], path: Path, there: Path) -> None:
-        for key, value in said.items():
-            here, source = (*path, key), (*there, key)
+    def table(self, into: dict[str, Any], layer_table: Mapping[str, Any], path: Path, source_path: Path) -> None:
+        for key, value in layer_table.items():
+            inner_path, source = (*path, key), (*source_path, key)
             if isinstance(value, dict):
                 if not isinstance(into.get(key), dict):
-                    self.forget(here)
+                    self.forget(inner_path)
                     into[key] = {}
-                    self.origins[here] = (self.index, source)
-                self.table(into[key], value, here, source)
+                    self.origins[inner_path] = (self.index, source)
+                self.table(into[key], value, inner_path, source)
             elif key in _IDENTITY and isinstance(value, list):
                 weaker = into.get(key)
                 into[key] = list(weaker) if isinstance(weaker, list) else []
-                self.entries(into[key], value, here, source)
+                self.entries(into[key], value, inner_path, source)
             else:
-                self.value(into, value, here, source)
+                self.value(into, value, inner_path, source)
 
-    def value(self, into: dict[str, Any], value: Any, path: Path, there: Path) -> None:
+    def value(self, into: dict[str, Any], value: Any, path: Path, source_path: Path) -> None:
         if path[-1] in into:
             self.forget(path)
         into[str(path[-1])] = value
-        self.origins[path] = (self.index, there)
+        self.origins[path] = (self.index, source_path)
         if isinstance(value, list):
-            self.origins.update({(*path, number): (self.index, (*there, number)) for number in range(len(value))})
+            self.origins.update({(*path, number): (self.index, (*source_path, number)) for number in range(len(value))})
 
     def forget(self, path: Path) -> None:
         length = len(path)
         for leaf in [leaf for leaf in self.origins if leaf[:length] == path]:
             del self.origins[leaf]
 
-    def entries(self, into: list[Any], said: Sequence[Any], path: Path, there: Path) -> None:
+    def entries(self, into: list[Any], entries: Sequence[Any], path: Path, source_path: Path) -> None:
         identity = _IDENTITY[str(path[-1])]
         places = {_key(entry, identity): number for number, entry in enumerate(into)}
-        for number, entry in enumerate(said):
+        for number, entry in enumerate(entries):
             place = places.setdefault(_key(entry, identity), len(into))
             into[place : place + 1] = [entry]
-            self.origins[(*path, place)] = (self.index, (*there, number))
+            self.origins[(*path, place)] = (self.index, (*source_path, number))
 
 
 def _key(entry: Any, identity: Sequence[str]) -> str:

@@ -81,16 +81,16 @@ class Site(msgspec.Struct, frozen=True, dict=True):
 
     def origin_at(self, path: Path) -> Origin:
         """The same for a path in the merged tables."""
-        found = self.merged.origin(path)
-        if found is None:
+        origin = self.merged.origin(path)
+        if origin is None:
             return Origin("muster", "the default", None)
-        layer = self.layers[found[0]]
+        layer = self.layers[origin[0]]
         fact = self._fact(path, layer.kind)
         source = self._own_source(path) or (fact.source if fact else None)
         return Origin(
             layer=layer.kind,
             file=layer.file,
-            line=layer.line(found[1]),
+            line=layer.line(origin[1]),
             source=self.profile.sources.get(source) if source else None,
             reason=self._own(path, "reason") or (fact.reason if fact else None),
         )
@@ -101,8 +101,8 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         value: Any = self.merged.table
         words = key.split(".")
         while words:
-            step, taken = _step(value, words)
-            path, words = (*path, step), words[taken:]
+            step, used_words = _step(value, words)
+            path, words = (*path, step), words[used_words:]
             try:
                 value = value[step]
             except (KeyError, IndexError, TypeError):
@@ -125,27 +125,27 @@ class Site(msgspec.Struct, frozen=True, dict=True):
     def _own(self, path: Path, field: str) -> str | None:
         """Return what the innermost entry on the way to this key says of its own source or reason."""
         value: Any = self.merged.table
-        found = None
+        entry = None
         for part in path:
             try:
                 value = value[part]
             except (KeyError, IndexError, TypeError):
                 break
             if isinstance(value, dict) and isinstance(value.get(field), str):
-                found = value[field]
-        return found
+                entry = value[field]
+        return entry
 
 
 def _step(value: Any, words: Sequence[str]) -> tuple[str | int, int]:
     """Return the next step into `value`, and how many words name it: a name may itself hold dots."""
-    for taken in range(1, len(words) + 1):
-        name = ".".join(words[:taken])
+    for word_count in range(1, len(words) + 1):
+        name = ".".join(words[:word_count])
         if isinstance(value, dict) and name in value:
-            return name, taken
+            return name, word_count
         if isinstance(value, list):
             number = int(name) if name.isdecimal() and len(name) < 10 else _numbered(value, name)
             if number is not None:
-                return number, taken
+                return number, word_count
     return (len(value) if isinstance(value, list) else words[0]), 1
 
 
@@ -162,8 +162,8 @@ def _numbered(entries: Sequence[Any], name: str) -> int | None:
 
 def load(name: str, search: SearchPath | None = None, overrides: Mapping[str, Any] | None = None) -> Site:
     """Return the site of this name, or of this TOML file, with every layer that holds for it."""
-    where = search or SearchPath()
-    layers = [*_base_layers(name, where, ()), *_overlay_layers(name, where)]
+    search_path = search or SearchPath()
+    layers = [*_base_layers(name, search_path, ()), *_overlay_layers(name, search_path)]
     if overrides:
         layers.append(_override_layer(overrides))
     merged = merge(layers)
@@ -187,18 +187,18 @@ def _base_layers(name: str, search: SearchPath, chain: tuple[tuple[str, Layer], 
 
     `chain`: the profiles that led here, each with the layer that extends the next.
     """
-    names = [each for each, _ in chain]
+    names = [earlier_name for earlier_name, _ in chain]
     if name in names:
         cycle = " → ".join([*names, name])
         hint = "one of them has to stand alone"
         raise _about_parent(chain[-1][1], f"profiles extend each other in a circle: {cycle}", hint)
-    own = [_layer(kind, path) for kind, path in _files_of(name, search)]
-    if not own:
+    own_layers = [_layer(kind, path) for kind, path in _files_of(name, search)]
+    if not own_layers:
         unknown = UnknownName("site", name, [head.name for head in heads(search)])
         raise _about_parent(chain[-1][1], unknown.message, unknown.hint) if chain else unknown
-    extending = next((layer for layer in reversed(own) if isinstance(layer.table.get("extends"), str)), None)
-    above = _base_layers(extending.table["extends"], search, (*chain, (name, extending))) if extending else []
-    return [*(_inherited(layer) for layer in above), *own]
+    extending = next((layer for layer in reversed(own_layers) if isinstance(layer.table.get("extends"), str)), None)
+    base_layers = _base_layers(extending.table["extends"], search, (*chain, (name, extending))) if extending else []
+    return [*(_inherited(layer) for layer in base_layers), *own_layers]
 
 
 def _about_parent(layer: Layer, message: str, hint: str | None) -> ProfileError:
@@ -267,12 +267,12 @@ def choose_site(name: str | None, facts: Facts, overrides: Mapping[str, Any] | N
     search = SearchPath.of(facts)
     if name is not None:
         return load(name, search, overrides)
-    found = heads(search)
-    evidence = evidence_from(facts, found)
+    found_heads = heads(search)
+    evidence = evidence_from(facts, found_heads)
     sighting = decide(
         evidence,
-        {head.name: head.detect for head in found},
-        lambda name: next(head.place for head in found if head.name == name),
+        {head.name: head.detect for head in found_heads},
+        lambda name: next(head.place for head in found_heads if head.name == name),
     )
     site = load(sighting.name or DEFAULT_SITE, search, overrides)
     expected = evidence.in_lab and sighting.name is None

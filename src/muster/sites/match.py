@@ -51,14 +51,14 @@ def decide(
     like = evidence.environment.get(LAB_SITE)
     if like in profiles:
         return Sighting(like, (f"the lab is like {like}",))
-    found = {name: tuple(signs(evidence, detect)) for name, detect in profiles.items()}
-    certain = {name: said for name, said in found.items() if said}
+    signs_by_name = {name: tuple(signs(evidence, detect)) for name, detect in profiles.items()}
+    certain = {name: own_signs for name, own_signs in signs_by_name.items() if own_signs}
     hints = tuple((name, sign) for name, detect in profiles.items() for sign in weak_signs(evidence, detect))
     if len(certain) > 1:
-        where = {name: f"{place_of(name)}: " if place_of else "" for name in certain}
-        each = "; ".join(f"{name} ({where[name]}{', '.join(said)})" for name, said in certain.items())
+        places = {name: f"{place_of(name)}: " if place_of else "" for name in certain}
+        candidates = "; ".join(f"{name} ({places[name]}{', '.join(own_signs)})" for name, own_signs in certain.items())
         raise ProfileError(
-            f"{len(certain)} site profiles match this host: {each}",
+            f"{len(certain)} site profiles match this host: {candidates}",
             "site profiles",
             hint=f"choose with --site {next(iter(certain))}, or correct the [detect] of one of them",
         )

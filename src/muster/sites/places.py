@@ -18,7 +18,7 @@ _TOKEN = re.compile(r'''"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{
 
 def lines_of(text: str) -> dict[Path, int]:
     """Return the line, from 1, of every table and of every key that stands on a line of its own."""
-    found: dict[Path, int] = {}
+    line_numbers: dict[Path, int] = {}
     counts: dict[Path, int] = {}
     prefix: Path = ()
     depth = 0
@@ -28,14 +28,14 @@ def lines_of(text: str) -> dict[Path, int]:
             header = _HEADER.match(line)
             if header:
                 prefix = _header_path(header[1], _split(header[2]), counts)
-                found.setdefault(prefix, number)
+                line_numbers.setdefault(prefix, number)
                 continue
             assignment = _ASSIGNMENT.match(line)
             if assignment:
-                found.setdefault((*prefix, *_split(assignment[1])), number)
+                line_numbers.setdefault((*prefix, *_split(assignment[1])), number)
                 line = line[assignment.end() :]  # noqa: PLW2901  # the rest of this line is the value
         depth, quotes = _after(line, depth, quotes)
-    return found
+    return line_numbers
 
 
 def _header_path(brackets: str, parts: Path, counts: dict[Path, int]) -> Path:
@@ -82,9 +82,9 @@ def line_of(lines: Mapping[Path, int], path: Path) -> int | None:
     """Return the line of this key, else the first one below it, else of the nearest table or key around it."""
     if path in lines:
         return lines[path]
-    below = [number for other, number in lines.items() if other[: len(path)] == path]
-    if below:
-        return min(below)
+    numbers_below = [number for line_path, number in lines.items() if line_path[: len(path)] == path]
+    if numbers_below:
+        return min(numbers_below)
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]

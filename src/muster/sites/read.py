@@ -73,18 +73,18 @@ def _children(value: Any, kind: Any) -> Iterator[tuple[Any, Any, str | int]]:
 def _options(kind: Any) -> tuple[Any, ...]:
     """Return the alternatives of a union, None left out; an annotated type stays as it is."""
     if get_origin(kind) in {Union, UnionType}:
-        return tuple(each for each in get_args(kind) if each is not NoneType)
+        return tuple(member for member in get_args(kind) if member is not NoneType)
     return (kind,)
 
 
-def _misfit(value: Any, kind: Any, path: Path, said: str) -> Broken:
+def _misfit(value: Any, kind: Any, path: Path, sentence: str) -> Broken:
     for option in _options(kind):
         if isinstance(value, dict) and isinstance(option, type) and issubclass(option, msgspec.Struct):
-            known = struct_keys(option)
+            known_keys = struct_keys(option)
             for key in value:
-                if key not in known:
-                    return Broken((*path, key), "there is no such key", nearest_hint(key, known))
-            missing = re.search(r"missing required field `(\w+)`", said)
+                if key not in known_keys:
+                    return Broken((*path, key), "there is no such key", nearest_hint(key, known_keys))
+            missing = re.search(r"missing required field `(\w+)`", sentence)
             if missing:
                 return Broken(
                     path,
@@ -98,7 +98,7 @@ def _misfit(value: Any, kind: Any, path: Path, said: str) -> Broken:
                 return Broken(
                     path,
                     f"{value!r} is not one of {expected}",
-                    nearest_hint(value, [str(each) for each in get_args(option)]),
+                    nearest_hint(value, [str(member) for member in get_args(option)]),
                 )
     return Broken(path, f"expected {expected}, found {_found(value)}")
 
@@ -106,13 +106,13 @@ def _misfit(value: Any, kind: Any, path: Path, said: str) -> Broken:
 def _words(kind: Any) -> str:
     """Return what a type wants, in words."""
     origin = get_origin(kind)
-    for each in getattr(kind, "__metadata__", ()):
-        if isinstance(each, msgspec.Meta) and each.description:
-            return each.description
+    for metadata in getattr(kind, "__metadata__", ()):
+        if isinstance(metadata, msgspec.Meta) and metadata.description:
+            return metadata.description
     if hasattr(kind, "__metadata__"):
         return _words(kind.__origin__)
     if origin is Literal:
-        return ", ".join(repr(each) for each in get_args(kind))
+        return ", ".join(repr(member) for member in get_args(kind))
     if origin is tuple:
         return f"a list, each of it {_words(get_args(kind)[0])}"
     if origin is dict or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):

@@ -42,7 +42,7 @@ def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
                 yield (*path, key), say_when(msgspec.convert(child, When))
             elif key not in {"reason", "source"}:
                 yield from _leaves((*path, key), child)
-    elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         for number, child in enumerate(value):
             yield from _leaves((*path, number), child)
     else:
@@ -58,7 +58,7 @@ def _spell(path: Path, table: Mapping[str, Any]) -> str:
         if isinstance(part, int):
             entry = value[part]
             called = next((entry[field] for field in ("name", "id", "path") if field in entry), None)
-            alike = [each for each in value if called is not None and called in each.values()]
+            alike = [item for item in value if called is not None and called in item.values()]
             name = str(called) if len(alike) == 1 else str(part)
         value = value[part]
         words.append(name)
@@ -71,14 +71,14 @@ def _words(value: Any) -> str:
     if value is False:
         return "no"
     if isinstance(value, list):
-        return ", ".join(str(each) for each in value) if value else "none"
+        return ", ".join(str(item) for item in value) if value else "none"
     return str(value) if value != {} else "none"
 
 
 def third_party_keys(site: Site) -> list[str]:
     """Return the keys that only a third party vouches for; an entry of a table is named once, not value by value."""
-    found = [line.key for line in lines(site) if line.origin.trust == "T"]
-    return list(dict.fromkeys(".".join(key.split(".")[:2]) for key in found))
+    keys = [line.key for line in lines(site) if line.origin.trust == "T"]
+    return list(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys))
 
 
 def as_json(site: Site) -> dict[str, Any]:
@@ -170,8 +170,8 @@ def _missing_in(site: Site, prefix: str, part: msgspec.Struct) -> Iterator[str]:
 
 def _meaningless(site: Site, key: str) -> bool:
     if key in _OPTIONAL or key in _DEPENDS:
-        other, values = _DEPENDS.get(key, ("", frozenset()))
-        return key in _OPTIONAL or (site.get(other) not in values if values else not site.get(other))
+        other_key, values = _DEPENDS.get(key, ("", frozenset()))
+        return key in _OPTIONAL or (site.get(other_key) not in values if values else not site.get(other_key))
     return False
 
 

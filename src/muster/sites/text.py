@@ -21,24 +21,24 @@ _MAX_BYTES = 1_000_000
 
 def read_text(path: Path) -> str:
     """Return the text of a profile file."""
-    where = str(path)
+    place = str(path)
     try:
         with path.open("rb") as stream:
             data = stream.read(_MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ProfileError("there is no such file", where, hint="muster site list shows the profiles") from None
+        raise ProfileError("there is no such file", place, hint="muster site list shows the profiles") from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ProfileError(f"cannot be read: {reason}", where, hint="correct the file or its permissions") from None
+        raise ProfileError(f"cannot be read: {reason}", place, hint="correct the file or its permissions") from None
     if len(data) > _MAX_BYTES:
         raise ProfileError(
-            f"is larger than {_MAX_BYTES // 1000} kB, too large for a site profile", where, hint="give a TOML profile"
+            f"is larger than {_MAX_BYTES // 1000} kB, too large for a site profile", place, hint="give a TOML profile"
         )
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise ProfileError("is not UTF-8 text", where, line=line, hint="save it as UTF-8") from None
+        raise ProfileError("is not UTF-8 text", place, line=line, hint="save it as UTF-8") from None
 
 
 def parse_toml(text: str, file: str) -> dict[str, Any]:
@@ -46,9 +46,9 @@ def parse_toml(text: str, file: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        match = re.search(r"\(at line (\d+), column \d+\)", str(error))
         message = re.sub(r"\s*\(at .*\)$", "", str(error))
-        line = int(found[1]) if found else text.count("\n") + 1
+        line = int(match[1]) if match else text.count("\n") + 1
         message = message[:1].lower() + message[1:]
         raise ProfileError(f"not TOML: {message}", file, line=line, hint="key = value, text in quotes") from None
     except ValueError:  # a number that Python does not read: thousands of digits

@@ -37,26 +37,26 @@ class Situation(msgspec.Struct, frozen=True):
     workloads: frozenset[str] = msgspec.field(default_factory=frozenset)
 
 
-def holds(when: When | None, job: Situation) -> bool:
+def holds(condition: When | None, job: Situation) -> bool:
     """Return whether every condition that is given holds."""
-    if when is None:
+    if condition is None:
         return True
     checks: Iterable[tuple[object, bool]] = (
-        (when.nodes_min, job.nodes >= (when.nodes_min or 0)),
-        (when.nodes_max, job.nodes <= (when.nodes_max or 0)),
-        (when.gpus_min, job.gpus_per_node >= (when.gpus_min or 0)),
-        (when.gpus_max, job.gpus_per_node <= (when.gpus_max or 0)),
-        (when.whole_node, job.whole_node == when.whole_node),
-        (when.time_max, _within(job.time_s, when.time_max)),
-        (when.launchers, job.launcher in (when.launchers or ())),
-        (when.stacks, job.stack in (when.stacks or ())),
-        (when.container, job.container == when.container),
-        (when.gpu_kinds, job.gpu_kind in (when.gpu_kinds or ())),
-        (when.nccl_below, job.nccl is not None and _version(job.nccl) < _version(when.nccl_below or "0")),
-        (when.trial, job.trial == when.trial),
-        (when.workload, when.workload in job.workloads),
+        (condition.nodes_min, job.nodes >= (condition.nodes_min or 0)),
+        (condition.nodes_max, job.nodes <= (condition.nodes_max or 0)),
+        (condition.gpus_min, job.gpus_per_node >= (condition.gpus_min or 0)),
+        (condition.gpus_max, job.gpus_per_node <= (condition.gpus_max or 0)),
+        (condition.whole_node, job.whole_node == condition.whole_node),
+        (condition.time_max, _within(job.time_s, condition.time_max)),
+        (condition.launchers, job.launcher in (condition.launchers or ())),
+        (condition.stacks, job.stack in (condition.stacks or ())),
+        (condition.container, job.container == condition.container),
+        (condition.gpu_kinds, job.gpu_kind in (condition.gpu_kinds or ())),
+        (condition.nccl_below, job.nccl is not None and _version(job.nccl) < _version(condition.nccl_below or "0")),
+        (condition.trial, job.trial == condition.trial),
+        (condition.workload, condition.workload in job.workloads),
     )
-    return all(held for given, held in checks if given is not None)
+    return all(is_met for limit, is_met in checks if limit is not None)
 
 
 def applies(entry: Variable | Command | Bind, job: Situation) -> bool:
@@ -82,31 +82,37 @@ def _workloads(profile: Profile) -> Iterator[str]:
 
 
 def _within(time_s: int | None, limit: str | None) -> bool:
-    most = parse_walltime_s(limit) if limit else None
-    return most is None or (time_s is not None and time_s <= most)
+    longest_s = parse_walltime_s(limit) if limit else None
+    return longest_s is None or (time_s is not None and time_s <= longest_s)
 
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(number for part in text.split(".") if (number := whole_number(part)) is not None)
 
 
-def say_when(when: When | None) -> str:
+def say_when(condition: When | None) -> str:
     """Return the condition in words; empty if there is none."""
-    if when is None:
+    if condition is None:
         return ""
-    said = (
-        (when.nodes_min, f"on {when.nodes_min} nodes or more"),
-        (when.nodes_max, "on one node" if when.nodes_max == 1 else f"on {when.nodes_max} nodes or fewer"),
-        (when.gpus_min, f"with {when.gpus_min} GPUs or more a node"),
-        (when.gpus_max, f"with {when.gpus_max} GPUs or fewer a node" if when.gpus_max else "without GPUs"),
-        (when.whole_node, "on whole nodes" if when.whole_node else "on parts of nodes"),
-        (when.time_max, f"for {when.time_max} or less"),
-        (when.launchers, "under " + " or ".join(when.launchers or ())),
-        (when.stacks, "with " + " or ".join(when.stacks or ())),
-        (when.container, "in a container" if when.container else "without a container"),
-        (when.gpu_kinds, "on nodes of kind " + " or ".join(when.gpu_kinds or ())),
-        (when.nccl_below, f"with NCCL older than {when.nccl_below}"),
-        (when.trial, "with --trial" if when.trial else "without --trial"),
-        (when.workload, f"with --workload {when.workload}"),
+    conditions = (
+        (condition.nodes_min, f"on {condition.nodes_min} nodes or more"),
+        (
+            condition.nodes_max,
+            "on one node" if condition.nodes_max == 1 else f"on {condition.nodes_max} nodes or fewer",
+        ),
+        (condition.gpus_min, f"with {condition.gpus_min} GPUs or more a node"),
+        (
+            condition.gpus_max,
+            f"with {condition.gpus_max} GPUs or fewer a node" if condition.gpus_max else "without GPUs",
+        ),
+        (condition.whole_node, "on whole nodes" if condition.whole_node else "on parts of nodes"),
+        (condition.time_max, f"for {condition.time_max} or less"),
+        (condition.launchers, "under " + " or ".join(condition.launchers or ())),
+        (condition.stacks, "with " + " or ".join(condition.stacks or ())),
+        (condition.container, "in a container" if condition.container else "without a container"),
+        (condition.gpu_kinds, "on nodes of kind " + " or ".join(condition.gpu_kinds or ())),
+        (condition.nccl_below, f"with NCCL older than {condition.nccl_below}"),
+        (condition.trial, "with --trial" if condition.trial else "without --trial"),
+        (condition.workload, f"with --workload {condition.workload}"),
     )
-    return ", ".join(words for given, words in said if given is not None)
+    return ", ".join(words for limit, words in conditions if limit is not None)

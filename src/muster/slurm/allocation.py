@@ -15,9 +15,9 @@ _ONLY_OF_SBATCH = frozenset({"export", "output", "error", "open-mode", "requeue"
 def hold_nodes(directives: Iterable[Directive], *command: str, quiet: bool = False) -> list[str]:
     """Return the words of a salloc that asks for what the header of a script asks for, and then runs `command`."""
     flags = [
-        f"--{each.name}" if each.value is None else f"--{each.name}={each.value}"
-        for each in directives
-        if each.name not in _ONLY_OF_SBATCH
+        f"--{directive.name}" if directive.value is None else f"--{directive.name}={directive.value}"
+        for directive in directives
+        if directive.name not in _ONLY_OF_SBATCH
     ]
     return ["salloc", *(["--quiet"] if quiet else []), *flags, *command]
 

@@ -39,11 +39,11 @@ def format_header(options: Iterable[tuple[str, str | None]]) -> list[str]:
     open_lines: dict[tuple[str, ...], int] = {}
     for name, value in options:
         text = format_directive(name, value)
-        subject = next((each for each in _SUBJECTS if name in each), ())
+        subject = next((subject_names for subject_names in _SUBJECTS if name in subject_names), ())
         number = open_lines.get(subject)
-        more = text.removeprefix("#SBATCH")
-        if subject and number is not None and len(lines[number]) + len(more) <= WIDTH:
-            lines[number] += more
+        continuation = text.removeprefix("#SBATCH")
+        if subject and number is not None and len(lines[number]) + len(continuation) <= WIDTH:
+            lines[number] += continuation
             continue
         open_lines[subject] = len(lines)
         lines.append(text)

@@ -85,45 +85,49 @@ def _gpus(gres: str) -> int:
     return sum(whole_number(item.rpartition(":")[2]) or 0 for item in items if item.startswith("gpu:"))
 
 
-def find_misfit(wanted: Wanted, nodes: Iterable[NodeLine]) -> Misfit | None:
+def find_misfit(request: Wanted, nodes: Iterable[NodeLine]) -> Misfit | None:
     """Return the first number that no node has, or the nodes that are down; None where nothing of this is seen."""
-    here = [node for node in nodes if (node.partition in wanted.partitions if wanted.partitions else node.is_default)]
-    if not here:
+    candidates = [
+        node for node in nodes if (node.partition in request.partitions if request.partitions else node.is_default)
+    ]
+    if not candidates:
         return None
-    where = " or ".join(dict.fromkeys(node.partition for node in here))
-    return next(_misfits(wanted, here, where), None)
+    queues = " or ".join(dict.fromkeys(node.partition for node in candidates))
+    return next(_misfits(request, candidates, queues), None)
 
 
-def _misfits(wanted: Wanted, here: Sequence[NodeLine], where: str) -> Iterator[Misfit]:
-    out = sorted({node.name for node in here if node.is_out and (not wanted.named or node.name in wanted.named)})
-    total = len({node.name for node in here})
-    if wanted.nodes > total:
-        yield Misfit(f"{_nodes(wanted.nodes)} are asked for, but {where} has {total}", f"-N {total} or fewer")
-    for asked, most, spell, flag in (
-        (wanted.gpus, max(node.gpus for node in here), "{} GPUs".format, "-g"),
-        (wanted.cpus, max(node.cpus for node in here), "{} CPUs".format, "-c, or fewer ranks on a node"),
-        (wanted.memory_mib, max(node.memory_mib for node in here), format_memory, "--mem"),
+def _misfits(request: Wanted, candidates: Sequence[NodeLine], queues: str) -> Iterator[Misfit]:
+    names_out = sorted(
+        {node.name for node in candidates if node.is_out and (not request.named or node.name in request.named)}
+    )
+    total = len({node.name for node in candidates})
+    if request.nodes > total:
+        yield Misfit(f"{_nodes(request.nodes)} are asked for, but {queues} has {total}", f"-N {total} or fewer")
+    for amount, largest, spell, flag in (
+        (request.gpus, max(node.gpus for node in candidates), "{} GPUs".format, "-g"),
+        (request.cpus, max(node.cpus for node in candidates), "{} CPUs".format, "-c, or fewer ranks on a node"),
+        (request.memory_mib, max(node.memory_mib for node in candidates), format_memory, "--mem"),
     ):
-        if asked > most:
+        if amount > largest:
             yield Misfit(
-                f"{spell(asked)} on each node are asked for, but no node of {where} has more than {spell(most)}",
+                f"{spell(amount)} on each node are asked for, but no node of {queues} has more than {spell(largest)}",
                 f"a smaller {flag}; muster queues shows the partitions and their nodes",
             )
     fitting = {
         node.name
-        for node in here
-        if node.gpus >= wanted.gpus and node.cpus >= wanted.cpus and node.memory_mib >= wanted.memory_mib
+        for node in candidates
+        if node.gpus >= request.gpus and node.cpus >= request.cpus and node.memory_mib >= request.memory_mib
     }
-    if len(fitting) < wanted.nodes:
+    if len(fitting) < request.nodes:
         yield Misfit(
-            f"{_nodes(wanted.nodes)} are asked for, but only {len(fitting)} of the {total} of {where} have all "
+            f"{_nodes(request.nodes)} are asked for, but only {len(fitting)} of the {total} of {queues} have all "
             "that is asked of each",
             f"-N {len(fitting)}, or less of each node",
         )
-    if out:
+    if names_out:
         yield Misfit(
-            f"{_spell(out)} of {where} {'is' if len(out) == 1 else 'are'} down or drained: "
-            f"{total - len(out)} of {total} nodes take jobs",
+            f"{_spell(names_out)} of {queues} {'is' if len(names_out) == 1 else 'are'} down or drained: "
+            f"{total - len(names_out)} of {total} nodes take jobs",
             "sinfo -R says why; fewer nodes, or wait until they are back",
         )
 

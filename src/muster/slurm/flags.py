@@ -96,25 +96,25 @@ def instead_of(name: str) -> tuple[str, str] | None:
 
 def refuse_flag(name: str, value: str | None) -> None:
     """Raise the reason for which a flag cannot be passed on to Slurm, if there is one."""
-    written = f"--{name}"
+    spelling = f"--{name}"
     if name == "tres-per-task" and "gpu" in (value or ""):
-        name, written = "gpus-per-task", f"--{name}={value}"
+        name, spelling = "gpus-per-task", f"--{name}={value}"
     to_whom, colon, rest = (value or "").partition(":")
     if name == "signal" and colon and "B" in to_whom.upper():
         raise RequestError(
             f"--signal={value} is for the batch script alone, which has no trap: the signal would end the whole job",
             hint=f"--sbatch=--signal={'R:' if 'R' in to_whom.upper() else ''}{rest} sends it to the ranks, under srun",
         )
-    refused = instead_of(name)
-    if refused is not None:
-        raise RequestError(f"{written} {refused[0]}", hint=f"use {refused[1]}")
+    advice = instead_of(name)
+    if advice is not None:
+        raise RequestError(f"{spelling} {advice[0]}", hint=f"use {advice[1]}")
 
 
 def unknown_flags(flags: Iterable[tuple[str, str | None, str]]) -> Iterator[str]:
     """A sentence for each flag that sbatch does not have but nearly has; others may be those of a site's plugin."""
-    known = sorted(_FLAGS)
+    known_flags = sorted(_FLAGS)
     for name, _, origin in flags:
-        if name not in _FLAGS and (hint := nearest_hint(name, known)).startswith("did you mean"):
+        if name not in _FLAGS and (hint := nearest_hint(name, known_flags)).startswith("did you mean"):
             yield f"{origin}: sbatch has no --{name}: {hint}"
 
 
@@ -162,16 +162,16 @@ def whole_step_flags(flags: Iterable[str]) -> Iterator[str]:
         long, blank, value = text.partition(" ") if text.startswith("--") else (text, "", "")
         name = long[2:].partition("=")[0] if text.startswith("--") else _STEP_LETTERS.get(text[1], "")
         if name in _OF_THE_STEP:
-            why, instead = _OF_THE_STEP[name]
-            raise RequestError(f"--srun={text} {why}", hint=f"use {instead}")
+            reason, replacement = _OF_THE_STEP[name]
+            raise RequestError(f"--srun={text} {reason}", hint=f"use {replacement}")
         yield f"{long}={value.strip()}" if blank and "=" not in long else text
 
 
 def gpus_in_gres(gres: str | None) -> int | None:
     """GPUs per node in a --gres list: gpu:4, gpu:volta:2, gres/gpu=4."""
-    found: int | None = None
+    gpu_count: int | None = None
     for item in (gres or "").split(","):
         name, *rest = item.removeprefix("gres/").partition("(")[0].replace("=", ":").split(":")
         if name == "gpu":
-            found = (found or 0) + (whole_number(rest[-1]) or 0 if rest and rest[-1].isdigit() else 1)
-    return found
+            gpu_count = (gpu_count or 0) + (whole_number(rest[-1]) or 0 if rest and rest[-1].isdigit() else 1)
+    return gpu_count

@@ -120,18 +120,18 @@ def parse_job_id(text: str) -> str:
 
 def ask_controller(jobs: Sequence[str] = ()) -> Question[tuple[Job, ...]]:
     """Ask for these jobs in one request; without any, for all that the user has in the controller's memory."""
-    wanted = f"--jobs={','.join(jobs)}" if jobs else "--me"
+    selection = f"--jobs={','.join(jobs)}" if jobs else "--me"
     columns = [name for _, name, _ in _COLUMNS]
     ends = [*[_FIELD_END] * (len(columns) - 1), _RECORD_END]
     form = ",".join(f"{name}:{end}" for name, end in zip(columns, ends, strict=True))
-    return Question(("squeue", "--all", "--noheader", "--states=all", wanted, f"--Format={form}"), parse_squeue)
+    return Question(("squeue", "--all", "--noheader", "--states=all", selection, f"--Format={form}"), parse_squeue)
 
 
 def ask_accounting(jobs: Sequence[str]) -> Question[tuple[Job, ...]]:
     """Ask accounting for these jobs in one request, whenever they were."""
     form = ",".join(name for _, name in _SACCT)
-    wanted = f"--jobs={','.join(jobs)}"
-    argv = ("sacct", "-X", "--noheader", "--parsable2", f"--delimiter={_FIELD_END}", wanted, f"--format={form}")
+    selection = f"--jobs={','.join(jobs)}"
+    argv = ("sacct", "-X", "--noheader", "--parsable2", f"--delimiter={_FIELD_END}", selection, f"--format={form}")
     return Question(argv, parse_sacct)
 
 
@@ -153,16 +153,16 @@ def ask_memory(job: str) -> Question[PeakMemory | None]:
 def parse_memory(stdout: str) -> PeakMemory | None:
     """Return the step that used most; None where accounting counted nothing."""
     rows = [cells for line in stdout.splitlines() if len(cells := line.split("|")) == 4]
-    asked = next((cells[3] for cells in rows if "." not in cells[0]), "")
-    used = [(_kib(cells[1]), cells[2]) for cells in rows if "." in cells[0]]
-    most, task = max(used, default=(0, ""))
-    return PeakMemory(-(-most // 1024), task, asked) if most else None
+    limit = next((cells[3] for cells in rows if "." not in cells[0]), "")
+    peaks = [(_kib(cells[1]), cells[2]) for cells in rows if "." in cells[0]]
+    peak, task = max(peaks, default=(0, ""))
+    return PeakMemory(-(-peak // 1024), task, limit) if peak else None
 
 
 def _kib(text: str) -> int:
     """Of MaxRSS: 3905492K, 12M, 0, nothing."""
-    found = re.fullmatch(r"([0-9]{1,15})(?:\.[0-9]+)?([KMGT]?)", text.strip(), re.ASCII)
-    return int(found[1]) * {"": 1, "K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}[found[2]] if found else 0
+    match = re.fullmatch(r"([0-9]{1,15})(?:\.[0-9]+)?([KMGT]?)", text.strip(), re.ASCII)
+    return int(match[1]) * {"": 1, "K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}[match[2]] if match else 0
 
 
 def ask_details(job: str) -> Question[str]:
@@ -196,7 +196,7 @@ def parse_squeue(stdout: str) -> tuple[Job, ...]:
 def parse_sacct(stdout: str) -> tuple[Job, ...]:
     """Return the jobs in sacct's answer; a line that begins no record goes on with the name of the one before it."""
     names = [field for field, _ in _SACCT]
-    starts = [found.start() for found in re.finditer(rf"^[0-9]+{_FIELD_END}", stdout, re.MULTILINE)]
+    starts = [match.start() for match in re.finditer(rf"^[0-9]+{_FIELD_END}", stdout, re.MULTILINE)]
     return tuple(
         job
         for start, end in pairwise([*starts, len(stdout)])
@@ -225,31 +225,31 @@ def _job(names: Sequence[str], values: Sequence[str]) -> Job | None:
     if len(values) != len(names):
         return None
     # A greeting stands before the first record, on lines of its own.
-    said = dict(zip(names, (values[0].rpartition("\n")[2], *values[1:]), strict=True))
-    if not said["id"].strip().isdigit():
+    job_fields = dict(zip(names, (values[0].rpartition("\n")[2], *values[1:]), strict=True))
+    if not job_fields["id"].strip().isdigit():
         return None
-    exit_code, signal = _exit(said["exit"])
+    exit_code, signal = _exit(job_fields["exit"])
     return Job(
-        id=said["id"].strip(),
-        shown_id=said["shown_id"].strip() or said["id"].strip(),
-        name=said["name"],
-        state=state_of(said["state"]),
-        reason=reason_of(said["reason"]),
+        id=job_fields["id"].strip(),
+        shown_id=job_fields["shown_id"].strip() or job_fields["id"].strip(),
+        name=job_fields["name"],
+        state=state_of(job_fields["state"]),
+        reason=reason_of(job_fields["reason"]),
         exit_code=exit_code,
         signal=signal,
-        nodes=_number(said["nodes"]),
-        cpus=_number(said["cpus"]),
-        time_limit_s=_limit_s(said["time_limit"]),
-        submitted=_number(said["submitted"]),
-        started=_number(said["started"]),
-        ended=_number(said["ended"]),
-        **dict(_texts(said)),
+        nodes=_number(job_fields["nodes"]),
+        cpus=_number(job_fields["cpus"]),
+        time_limit_s=_limit_s(job_fields["time_limit"]),
+        submitted=_number(job_fields["submitted"]),
+        started=_number(job_fields["started"]),
+        ended=_number(job_fields["ended"]),
+        **dict(_texts(job_fields)),
     )
 
 
-def _texts(said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _texts(job_fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name in ("user", "partition", "account", "qos", "node_list", "dependency", "stdout", "comment"):
-        if (value := said.get(name, "").strip()) not in _NOTHING:
+        if (value := job_fields.get(name, "").strip()) not in _NOTHING:
             yield name, value
 
 
@@ -264,8 +264,8 @@ def _exit(text: str) -> tuple[int | None, int | None]:
 
 def _number(text: str) -> int | None:
     """A whole number; squeue shortens node counts: 4K."""
-    found = re.fullmatch(r"([0-9]{1,15})([KM]?)", text.strip(), re.ASCII)
-    return int(found[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[found[2]] if found else None
+    match = re.fullmatch(r"([0-9]{1,15})([KM]?)", text.strip(), re.ASCII)
+    return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2]] if match else None
 
 
 def _limit_s(text: str) -> int | None:

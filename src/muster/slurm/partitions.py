@@ -73,7 +73,7 @@ def parse_sinfo(stdout: str) -> tuple[Partition, ...]:
 
 def _partition(name: str, rows: list[dict[str, str]]) -> Partition:
     first = rows[0]
-    least, _, most = first["job_size"].partition("-")
+    fewest, _, largest = first["job_size"].partition("-")
     states = [(row["state"].rstrip(_STATE_FLAGS), _number(row["nodes"]), row) for row in rows]
     return Partition(
         name=name.removesuffix("*"),
@@ -81,8 +81,8 @@ def _partition(name: str, rows: list[dict[str, str]]) -> Partition:
         is_up=first["availability"] == "up",
         time_limit_s=_time_s(first["time_limit"]),
         default_time_s=_time_s(first["default_time"]),
-        least_nodes=_number(least),
-        most_nodes=_number(most or least) or None,
+        least_nodes=_number(fewest),
+        most_nodes=_number(largest or fewest) or None,
         nodes=sum(count for _, count, _ in states),
         idle_nodes=sum(count for state, count, row in states if state == "idle" and _answers(row["state"])),
         idle_cpus=sum(_idle_cpus(row["cpus"]) for _, _, row in states),
@@ -113,8 +113,8 @@ def _totals(states: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
 
 def _number(text: str) -> int:
     """A whole number, 4K, or the least of "128+"; 0 for "infinite" and what is none."""
-    found = re.match(r"([0-9]{1,15})([KM]?)", text, re.ASCII)
-    return int(found[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[found[2]] if found else 0
+    match = re.match(r"([0-9]{1,15})([KM]?)", text, re.ASCII)
+    return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2]] if match else 0
 
 
 def _time_s(text: str) -> int | None:

@@ -194,38 +194,43 @@ _FOR = {
 
 def reason_of(text: str) -> Reason:
     """Return what squeue or sacct gave as the reason; one that Slurm invented since is a value too."""
-    said = text.strip()
-    code, detail = _split(said)
+    reason_text = text.strip()
+    code, detail = _split(reason_text)
     if code in REASONS:
-        known = REASONS[code]
-        return Reason(known.code, known.sentence, known.remedy, known.clears, detail)
+        explanation = REASONS[code]
+        return Reason(explanation.code, explanation.sentence, explanation.remedy, explanation.clears, detail)
     return _limit(code, detail) or Reason(
-        said, f"Slurm says {said!r}, which Muster does not know", "scontrol show job ID tells more", Clears.UNKNOWN
+        reason_text,
+        f"Slurm says {reason_text!r}, which Muster does not know",
+        "scontrol show job ID tells more",
+        Clears.UNKNOWN,
     )
 
 
-def _split(said: str) -> tuple[str, str]:
+def _split(reason_text: str) -> tuple[str, str]:
     """Return the code, and what stands behind it: "ReqNodeNotAvail, UnavailableNodes:n1", "RaisedSignal:9(Killed)"."""
     # The controller sets this text in place of a code.
-    if said.replace("_", " ").startswith("Nodes required for job are DOWN, DRAINED or"):
+    if reason_text.replace("_", " ").startswith("Nodes required for job are DOWN, DRAINED or"):
         return "ReqNodeNotAvail", ""
-    found = re.fullmatch(r"(\w*)(?:[,:(]\s*(.*))?", said, re.DOTALL)
-    return (found[1] or "None", found[2] or "") if found else (said, "")
+    match = re.fullmatch(r"(\w*)(?:[,:(]\s*(.*))?", reason_text, re.DOTALL)
+    return (match[1] or "None", match[2] or "") if match else (reason_text, "")
 
 
 def _limit(code: str, detail: str) -> Reason | None:
-    found = _LIMIT.fullmatch(code)
-    if found is None:
+    match = _LIMIT.fullmatch(code)
+    if match is None:
         return None
-    owner, kind, time, per = found["owner"], found["kind"], found["time"], found["per"]
-    thing, remedy = _THINGS[found["what"].lower()]
-    whose = _OWNERS[owner]
+    owner, kind, time, per = match["owner"], match["kind"], match["time"], match["per"]
+    thing, remedy = _THINGS[match["what"].lower()]
+    owner_name = _OWNERS[owner]
     if kind == "Min":
-        return Reason(code, f"it asks for less {thing} than {whose} demands of a job", "ask for more", _USER, detail)
-    sentence = f"a limit of {whose} is reached: {thing}{_TIMES[time]} {_FOR[per]}"
+        return Reason(
+            code, f"it asks for less {thing} than {owner_name} demands of a job", "ask for more", _USER, detail
+        )
+    sentence = f"a limit of {owner_name} is reached: {thing}{_TIMES[time]} {_FOR[per]}"
     # A limit on one job alone never clears by waiting; nor does a budget that is used up.
-    alone = per in {"PerJob", "PerNode"} or time == "Minutes" or (kind == "Grp" and found["what"].startswith("Wall"))
+    alone = per in {"PerJob", "PerNode"} or time == "Minutes" or (kind == "Grp" and match["what"].startswith("Wall"))
     if alone:
-        other = "another -A" if owner == "Assoc" else "another -q"
-        return Reason(code, sentence, f"{remedy}; {other}", _USER, detail)
+        alternative = "another -A" if owner == "Assoc" else "another -q"
+        return Reason(code, sentence, f"{remedy}; {alternative}", _USER, detail)
     return Reason(code, sentence, f"it starts when other jobs end; sooner with {remedy}", _ITSELF, detail)

@@ -81,16 +81,20 @@ class StepStory(msgspec.Struct, frozen=True):
 def read_step(lines: Iterable[str]) -> StepStory:
     """Return the story in srun's lines; whatever else stands between them is passed over."""
     first: Failure | None = None
-    found: list[Ending] = []
+    endings: list[Ending] = []
     for line in lines:
         ending = _ending(line)
         if ending is not None:
-            found.append(ending)
+            endings.append(ending)
         if first is None:
             first = _outside(line) if ending is None else _own(ending, line)
-        elif first.sentence == _NODE_FAILED and (told := _outside(line)) and told.sentence.endswith(" failed"):
-            first = told  # a later line names it
-    return StepStory(first, tuple(found))
+        elif (
+            first.sentence == _NODE_FAILED
+            and (outside_ending := _outside(line))
+            and outside_ending.sentence.endswith(" failed")
+        ):
+            first = outside_ending  # a later line names it
+    return StepStory(first, tuple(endings))
 
 
 def endings(lines: Iterable[str]) -> Iterator[Ending]:
@@ -99,54 +103,54 @@ def endings(lines: Iterable[str]) -> Iterator[Ending]:
 
 
 def _ending(line: str) -> Ending | None:
-    found = _TASKS.match(line.rstrip("\r\n"))
-    tasks = _numbers(found["tasks"]) if found else None
-    if found is None or tasks is None:
+    match = _TASKS.match(line.rstrip("\r\n"))
+    tasks = _numbers(match["tasks"]) if match else None
+    if match is None or tasks is None:
         return None
-    words = found["what"].strip()
+    words = match["what"].strip()
     bare = _CORE.sub("", words)
     code = _EXIT_CODE.match(bare)
     number = _SIGNAL_OF.get(bare)
     status = int(code["code"]) if code else None if number is None else 128 + number
-    return Ending(found["host"], tasks, words, status, core_dumped=bare != words)
+    return Ending(match["host"], tasks, words, status, core_dumped=bare != words)
 
 
 def _own(ending: Ending, line: str) -> Failure | None:
     if ending.status == 0:
         return None
-    many = len(ending.tasks) > 1
-    who = f"rank{'s' if many else ''} {_spelled(ending.tasks)} on {ending.host}"
-    how = ending.words if ending.status is None else exit_words(ending.status)
+    is_plural = len(ending.tasks) > 1
+    subject = f"rank{'s' if is_plural else ''} {_spelled(ending.tasks)} on {ending.host}"
+    ending_words = ending.words if ending.status is None else exit_words(ending.status)
     if ending.words.startswith("Out Of Memory"):
-        how = "ended by the kernel: more memory than the job has"
-    dumped = ", core dumped" if ending.core_dumped else ""
-    return Failure(f"{who}: {how}{dumped}", ending.host, ending.tasks, ending.status, line.strip())
+        ending_words = "ended by the kernel: more memory than the job has"
+    core_note = ", core dumped" if ending.core_dumped else ""
+    return Failure(f"{subject}: {ending_words}{core_note}", ending.host, ending.tasks, ending.status, line.strip())
 
 
 def _outside(line: str) -> Failure | None:
     for pattern, sentence in _FROM_OUTSIDE:
-        found = pattern.search(line)
-        if found:
-            host = found.groupdict().get("host")
+        match = pattern.search(line)
+        if match:
+            host = match.groupdict().get("host")
             # Slurm's step daemon tells of the node that it is on, and not of the one that is lost.
-            lost = None if sentence == _NODE_FAILED else host
-            return Failure(sentence.format(host=host), lost, (), None, line.strip())
+            lost_host = None if sentence == _NODE_FAILED else host
+            return Failure(sentence.format(host=host), lost_host, (), None, line.strip())
     return None
 
 
 def _numbers(text: str) -> tuple[int, ...] | None:
     """Return the numbers of "0,2-3"; None where the text is no such list."""
-    found: list[int] = []
+    numbers: list[int] = []
     for item in text.split(","):
         low, dash, high = item.partition("-")
         first, last = whole_number(low), whole_number(high if dash else low)
         if first is None or last is None or last - first > 1_000_000:
             return None
-        found.extend(range(first, last + 1))
-    return tuple(found)
+        numbers.extend(range(first, last + 1))
+    return tuple(numbers)
 
 
 def _spelled(tasks: tuple[int, ...]) -> str:
     """A few ranks by number, many by their count."""
-    shown = ", ".join(map(str, tasks[:4]))
-    return shown if len(tasks) <= 4 else f"{shown} and {len(tasks) - 4} more"
+    spelled_tasks = ", ".join(map(str, tasks[:4]))
+    return spelled_tasks if len(tasks) <= 4 else f"{spelled_tasks} and {len(tasks) - 4} more"

@@ -61,26 +61,26 @@ def ask_whether_taken(*script: str) -> Question[Rejection]:
 
 def parse_submit(stdout: str) -> JobId:
     """Return the job of `sbatch --parsable`: "123", or "123;cluster"; a site's own greeting may stand above it."""
-    found = re.search(r"^([0-9]+)(?:;(\S+))?\s*$", stdout, re.MULTILINE)
-    if found is None:
+    match = re.search(r"^([0-9]+)(?:;(\S+))?\s*$", stdout, re.MULTILINE)
+    if match is None:
         raise SiteError(
             f"sbatch answered {stdout.strip()[:200]!r} and no job id",
             hint="muster jobs shows whether the job is queued",
         )
-    return JobId(found[1], found[2])
+    return JobId(match[1], match[2])
 
 
 def array_indices(text: str) -> list[int]:
     """Return the tasks of --array: 0-3, 1,5-7, 0-15:4, 0-99%10; none where sbatch itself will refuse the text."""
-    found: list[int] = []
+    indices: list[int] = []
     for item in text.partition("%")[0].split(","):
         parts = re.fullmatch(r"\s*([0-9]{1,8})(?:-([0-9]{1,8})(?::([0-9]{1,8}))?)?\s*", item)
         if parts is None:
             return []
         first = int(parts[1])
         # More tasks than the largest MaxArraySize are refused by every controller.
-        found += range(first, min(int(parts[2] or first), 4_000_001) + 1, int(parts[3] or 1) or 1)
-    return sorted(set(found))
+        indices += range(first, min(int(parts[2] or first), 4_000_001) + 1, int(parts[3] or 1) or 1)
+    return sorted(set(indices))
 
 
 # What sbatch says (22.05 to 26.05) → what it means, and what to do. The first that matches counts: of two lines the
@@ -172,8 +172,8 @@ def is_without_cluster(stderr: str) -> bool:
 
 def parse_rejection(stderr: str) -> Rejection:
     """Return the meaning of sbatch's error text; what we do not know is passed on as it is."""
-    said = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [re.sub(r"^(sbatch|salloc|srun|allocation failure)?:?\s*(error:)?\s*", "", line) for line in said]
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [re.sub(r"^(sbatch|salloc|srun|allocation failure)?:?\s*(error:)?\s*", "", line) for line in lines]
     reason = next((line for line in reversed(errors) if "failed" in line.lower()), errors[-1] if errors else "nothing")
     reason = re.sub(r"^(Batch job submission failed|allocation failure):\s*", "", reason)
     text = " ".join(errors).lower()

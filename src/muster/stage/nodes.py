@@ -48,12 +48,12 @@ def stage(thing: Thing, folder: Path, environment: Mapping[str, str], runner: Ru
             "muster_stage_end",
         ]
     )
-    done = runner(["bash", "-c", script], env=environment, timeout_s=_PATIENCE_S)
-    trouble = tuple(_WARNING.findall(done.stderr))
-    local = done.stdout.strip()
+    result = runner(["bash", "-c", script], env=environment, timeout_s=_PATIENCE_S)
+    trouble = tuple(_WARNING.findall(result.stderr))
+    local = result.stdout.strip()
     if not local and not trouble:
-        raise CommandFailed(["srun"], done.status, done.stderr, hint="srun -N1 hostname shows the same")
-    news = tuple(line for line in done.stderr.splitlines() if line.startswith("muster: ") and "warning" not in line)
+        raise CommandFailed(["srun"], result.status, result.stderr, hint="srun -N1 hostname shows the same")
+    news = tuple(line for line in result.stderr.splitlines() if line.startswith("muster: ") and "warning" not in line)
     return Staged(Path(local or thing.paths[0]), bool(local), trouble, news)
 
 
@@ -64,11 +64,11 @@ def clean(folder: Path, days: int, environment: Mapping[str, str], runner: Runne
     old = f"! -name 'job-*' -mmin +{days * 1440}"  # what jobs hold, and have not brought home, is theirs
     text = f'find "{top}" -mindepth 1 -maxdepth 1 {old} -exec rm -rf {{}} + 2>/dev/null; echo cleaned'
     count = environment.get("SLURM_JOB_NUM_NODES", "1")
-    kept = {name: value for name, value in environment.items() if name not in CLASHING}
-    done = runner(ask_nodes_of(count, text).argv, env=kept, timeout_s=600)
-    if not done.ok:
-        raise CommandFailed(["srun"], done.status, done.stderr, hint="srun -N1 hostname shows the same")
-    return done.stdout.count("cleaned")
+    clean_environment = {name: value for name, value in environment.items() if name not in CLASHING}
+    result = runner(ask_nodes_of(count, text).argv, env=clean_environment, timeout_s=600)
+    if not result.ok:
+        raise CommandFailed(["srun"], result.status, result.stderr, hint="srun -N1 hostname shows the same")
+    return result.stdout.count("cleaned")
 
 
 def need_allocation(environment: Mapping[str, str]) -> None:

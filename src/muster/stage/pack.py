@@ -43,15 +43,15 @@ class Packed(msgspec.Struct, frozen=True):
 def place(thing: Staged, say: Say) -> Packed:
     """Pack what a plan stages, and say in its file `latest` which archive is to be used."""
     folder = Path(thing.packed)
-    began = time.monotonic()
-    packed = pack([Path(each) for each in thing.paths], folder, leave_out=thing.leave_out)
-    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    start_s = time.monotonic()
+    packed = pack([Path(path) for path in thing.paths], folder, leave_out=thing.leave_out)
+    time_text = time.strftime("%Y-%m-%d %H:%M:%S")
     draft = folder / f".latest.{os.getpid()}"
-    draft.write_text("\t".join([packed.key, packed.kind, str(packed.count), packed.digest, when]) + "\n")
+    draft.write_text("\t".join([packed.key, packed.kind, str(packed.count), packed.digest, time_text]) + "\n")
     draft.rename(folder / "latest")
     if packed.made_now:
         size = sum(path.stat().st_size for path in (folder / packed.key).iterdir())
-        say(f"packed {thing.name}: {size / 1e6:.0f} MB in {time.monotonic() - began:.1f} s")
+        say(f"packed {thing.name}: {size / 1e6:.0f} MB in {time.monotonic() - start_s:.1f} s")
         _remove_all_but(folder, packed.key)
     return packed
 
@@ -65,9 +65,9 @@ def pack(sources: Sequence[Path], folder: Path, *, leave_out: Sequence[str] = ()
             raise RequestError(f"{str(source)!r} holds a control character", hint="rename it")
     size, digest = _fingerprint(sources, leave_out)
     key = f"{sources[0].name.strip('.') or 'root'}-{digest}"
-    found = _found(folder, key)
-    if found is not None:
-        return found
+    staged = _found(folder, key)
+    if staged is not None:
+        return staged
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write(sources, folder, key, size, leave_out)
     if _fingerprint(sources, leave_out)[1] != digest:
@@ -88,11 +88,11 @@ def _kind(sources: Sequence[Path]) -> str:
 
 def _found(folder: Path, key: str) -> Packed | None:
     try:
-        listed = (folder / key / "chunks").read_bytes()
+        chunk_bytes = (folder / key / "chunks").read_bytes()
         kind = (folder / key / "kind").read_text().strip()
     except OSError:
         return None
-    return Packed(folder, key, kind, listed.count(b"\n"), hashlib.sha256(listed).hexdigest())
+    return Packed(folder, key, kind, chunk_bytes.count(b"\n"), hashlib.sha256(chunk_bytes).hexdigest())
 
 
 def _write(sources: Sequence[Path], folder: Path, key: str, size: int, leave_out: Sequence[str]) -> None:
@@ -108,16 +108,16 @@ def _write(sources: Sequence[Path], folder: Path, key: str, size: int, leave_out
     # tar's status 1 says that a file changed meanwhile, also where only the number of its links did.
     tar = '{ tar --create --file=- --directory=/ --anchored --no-wildcards "$@" || [ $? -eq 1 ]; }'
     reader = 'cat "$@"' if kind == "file" else tar
-    squeezed = " | zstd -q -3 -T0" if kind == "tree.zst" else ""
+    compressor = " | zstd -q -3 -T0" if kind == "tree.zst" else ""
     hashing = 'tee "$FILE" | sha256sum >"$FILE.sha256"'
     text = (
-        f"set -o pipefail; draft=$1 chunk=$2; shift 2; {reader}{squeezed}"
+        f"set -o pipefail; draft=$1 chunk=$2; shift 2; {reader}{compressor}"
         f" | split --bytes=$chunk --numeric-suffixes --suffix-length=6 --filter='{hashing}' - \"$draft/\""
     )
-    names = [str(each) if kind == "file" else str(each).lstrip("/") for each in sources]
-    skipped = [f"--exclude={each.lstrip('/')}" for each in leave_out]
+    names = [str(source) if kind == "file" else str(source).lstrip("/") for source in sources]
+    excludes = [f"--exclude={pattern.lstrip('/')}" for pattern in leave_out]
     try:
-        words = ["bash", "-c", text, "muster-pack", str(draft), str(chunk), *skipped, "--", *names]
+        words = ["bash", "-c", text, "muster-pack", str(draft), str(chunk), *excludes, "--", *names]
         checked(run(words, timeout_s=_HOURS_S), hint="is there room for the archive where it is kept?")
         lines = []
         for path in sorted(draft.glob("*.sha256")):
@@ -144,7 +144,7 @@ def _fingerprint(sources: Sequence[Path], leave_out: Sequence[str]) -> tuple[int
     size = 0
     for source in sources:
         whole.update(os.fsencode(source) + b"\0")
-        for line, length in _entries(os.fsencode(source), [os.fsencode(each) for each in leave_out]):
+        for line, length in _entries(os.fsencode(source), [os.fsencode(pattern) for pattern in leave_out]):
             whole.update(line)
             size += length
     return size, whole.hexdigest()[:16]
@@ -157,8 +157,8 @@ def _entries(source: bytes, leave_out: Sequence[bytes]) -> Iterator[tuple[bytes,
     todo = [source]
     while todo:
         folder = todo.pop()
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda each: each.name)
+        with os.scandir(folder) as iterator:
+            entries = sorted(iterator, key=lambda entry: entry.name)
         for entry in entries:
             if entry.path in leave_out:
                 continue
@@ -169,5 +169,5 @@ def _entries(source: bytes, leave_out: Sequence[bytes]) -> Iterator[tuple[bytes,
                 yield _told(entry.path, entry.stat(follow_symlinks=False))
 
 
-def _told(path: bytes, of: os.stat_result) -> tuple[bytes, int]:
-    return path + f"\0{of.st_size}\0{of.st_mtime_ns}\0{of.st_mode:o}\n".encode(), of.st_size
+def _told(path: bytes, status: os.stat_result) -> tuple[bytes, int]:
+    return path + f"\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_mode:o}\n".encode(), status.st_size

@@ -27,32 +27,32 @@ def survey(facts: Facts, *, job: Sequence[str] | None = None, reach: str | None 
 
     `reach`: a host to which the compute node tries one connection.
     """
-    answers, refused = {}, {}
+    answers, refusals = {}, {}
     for name, argv in QUESTIONS.items():
         words = ask_accounts(facts.user).argv if name == "accounts" else argv
-        said, trouble = _ask(words, runner, _PATIENCE_S)
-        if said:
-            answers[name] = said
+        answer, trouble = _ask(words, runner, _PATIENCE_S)
+        if answer:
+            answers[name] = answer
         else:
-            refused[name] = trouble
+            refusals[name] = trouble
     if "accounts" in answers:
-        refused.pop("shares", None)
+        refusals.pop("shares", None)
     node = {}
     if job is not None:
         script = JOB_SCRIPT + (reach_script(reach) if reach else "")
-        said, _ = _ask(ask_new_nodes(1, job, script).argv, runner, _QUEUE_PATIENCE_S)
-        node = node_answers(said)
+        answer, _ = _ask(ask_new_nodes(1, job, script).argv, runner, _QUEUE_PATIENCE_S)
+        node = node_answers(answer)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
-    return Survey(today, facts.hostname, facts.user, answers, refused, node)
+    return Survey(today, facts.hostname, facts.user, answers, refusals, node)
 
 
 def private_of(facts: Facts, survey: Survey) -> Private:
     """Return what of this user must not stand in a report."""
     environment = facts.environment
     # As they are written, whatever form the accounts of the profile have.
-    said = (survey.answers.get("accounts", ""), survey.answers.get("shares", ""))
+    texts = (survey.answers.get("accounts", ""), survey.answers.get("shares", ""))
     accounts = (
-        *(line.partition("|")[0].strip() for text in said for line in text.splitlines()),
+        *(line.partition("|")[0].strip() for text in texts for line in text.splitlines()),
         *(environment.get(name, "") for name in ("SLURM_ACCOUNT", "SBATCH_ACCOUNT", "SALLOC_ACCOUNT")),
     )
     names = (facts.user, survey.user, environment.get("USER", ""), environment.get("LOGNAME", ""))
@@ -66,16 +66,16 @@ def private_of(facts: Facts, survey: Survey) -> Private:
 
 def ask_two_nodes(profile: Profile, flags: Sequence[str], runner: Runner = run) -> tuple[Answers, str]:
     """Return what two compute nodes show of the profile, in a step of a minute; and what was complained of."""
-    said, trouble = _ask(ask_new_nodes(2, flags, node_script(profile)).argv, runner, _QUEUE_PATIENCE_S)
-    return answers_of(said), trouble if not said else ""
+    answer, trouble = _ask(ask_new_nodes(2, flags, node_script(profile)).argv, runner, _QUEUE_PATIENCE_S)
+    return answers_of(answer), trouble if not answer else ""
 
 
 def _ask(argv: Sequence[str], runner: Runner, timeout_s: float) -> tuple[str, str]:
     """Return what was said, and what was complained of."""
     try:
-        done = runner(argv, timeout_s=timeout_s)
+        result = runner(argv, timeout_s=timeout_s)
     except (MachineLacks, SchedulerSilent) as error:
         return "", error.message
     # srun --mpi=list speaks on stderr.
-    said = done.stdout or (done.stderr if done.ok else "")
-    return said if done.ok else "", done.stderr.strip()
+    answer = result.stdout or (result.stderr if result.ok else "")
+    return answer if result.ok else "", result.stderr.strip()

@@ -166,9 +166,9 @@ def seen_profile(survey: Survey) -> Profile:
 def _kind(row: NodeGroup) -> _Kind:
     gpus, gpu_type = 0, None
     for item in re.sub(r"\([^)]*\)", "", row.gres).split(","):
-        found = re.fullmatch(r"gpu(?::([^:]+))?:([0-9]{1,9})", item)
-        if found:
-            gpus, gpu_type = gpus + int(found[2]), found[1]
+        match = re.fullmatch(r"gpu(?::([^:]+))?:([0-9]{1,9})", item)
+        if match:
+            gpus, gpu_type = gpus + int(match[2]), match[1]
     shape = row.shape.split(":")
     threads = _number(shape[2]) or 1 if len(shape) == 3 else 1
     features = tuple(word for word in row.features.split(",") if word and word != "(null)")
@@ -177,18 +177,18 @@ def _kind(row: NodeGroup) -> _Kind:
 
 def _number(text: str) -> int:
     """Return the number at the start: sinfo writes 8+ where nodes differ."""
-    found = re.match(r"[0-9]{1,15}", text)
-    return int(found[0]) if found else 0
+    match = re.match(r"[0-9]{1,15}", text)
+    return int(match[0]) if match else 0
 
 
 def _kinds(rows: Sequence[NodeGroup]) -> dict[_Kind, str]:
     """A name for each kind of node, those with most GPUs first."""
-    seen = sorted(dict.fromkeys(map(_kind, rows)), key=lambda kind: -kind.gpus)
+    node_kinds = sorted(dict.fromkeys(map(_kind, rows)), key=lambda kind: -kind.gpus)
     names: dict[_Kind, str] = {}
-    for kind in seen:
+    for kind in node_kinds:
         base = f"{kind.gpu_type or 'gpu'}{kind.gpus}" if kind.gpus else f"cpu{kind.cpus}"
-        taken = sum(name.startswith(base) for name in names.values())
-        names[kind] = base if not taken else f"{base}-{taken + 1}"
+        taken_names = sum(name.startswith(base) for name in names.values())
+        names[kind] = base if not taken_names else f"{base}-{taken_names + 1}"
     return names
 
 
@@ -204,11 +204,11 @@ def _list(words: Sequence[str]) -> str:
 
 
 def _summary(rows: Sequence[NodeGroup], kinds: Mapping[_Kind, str]) -> str:
-    most = next(iter(kinds), None)
-    if most is None:
+    main_kind = next(iter(kinds), None)
+    if main_kind is None:
         return "nothing could be learned of its nodes"
-    nodes = max((_number(row.nodes) for row in rows if _kind(row) == most), default=0)
-    gpus = f"{most.gpus} × {most.gpu_type or 'GPU'}" if most.gpus else f"{most.cpus} CPUs"
+    nodes = max((_number(row.nodes) for row in rows if _kind(row) == main_kind), default=0)
+    gpus = f"{main_kind.gpus} × {main_kind.gpu_type or 'GPU'}" if main_kind.gpus else f"{main_kind.cpus} CPUs"
     return f"{nodes} nodes × {gpus}"
 
 
@@ -262,8 +262,8 @@ def _nvidia_numa(topology: str) -> list[str]:
         return []
     from_the_end = len(titles) - titles.index("NUMA Affinity")
     rows = [re.split(r"\t+", line.rstrip()) for line in lines if line.startswith("GPU")]
-    found = [row[-from_the_end].strip() for row in rows if len(row) > from_the_end]
-    return found if len(found) == len(rows) and all(each.isdigit() for each in found) else []
+    values = [row[-from_the_end].strip() for row in rows if len(row) > from_the_end]
+    return values if len(values) == len(rows) and all(value.isdigit() for value in values) else []
 
 
 def _numa(lscpu: str) -> list[str]:
@@ -281,7 +281,7 @@ def _request(kinds: Mapping[_Kind, str], rows: Sequence[NodeGroup]) -> Iterator[
     yield f"cpus = {_text('threads' if any(kind.threads > 1 for kind in kinds) else 'cores')}"
     types = sorted({kind.gpu_type for kind in kinds if kind.gpu_type})
     if types:
-        yield f"gres_names = {_list([f'gpu:{each}' for each in types])}"
+        yield f"gres_names = {_list([f'gpu:{gpu_type}' for gpu_type in types])}"
     features = sorted({feature for kind in kinds for feature in kind.features})
     if kinds:
         yield f"features = {_list(features)}"
@@ -291,21 +291,21 @@ def _request(kinds: Mapping[_Kind, str], rows: Sequence[NodeGroup]) -> Iterator[
 
 def _partitions(rows: Sequence[NodeGroup], kinds: Mapping[_Kind, str], survey: Survey) -> Iterator[str]:
     default = DEFAULT_PARTITIONS.read(survey.answers.get("default", ""))
-    done = set()
+    shown_partitions = set()
     for row in rows:
         name = row.partition.rstrip("*")
-        if name in done:
+        if name in shown_partitions:
             continue
-        done.add(name)
+        shown_partitions.add(name)
         kind = _kind(row)
         yield from ("", f"[partitions.{_text(name)}]", f"node = {_text(kinds[kind])}", f"gpus = {kind.gpus}")
         if _number(row.nodes):
             yield f"nodes = {_number(row.nodes)}"
         yield from _limit("time_max", row.time_limit)
         yield from _limit("time_default", row.default_time)
-        most = re.fullmatch(r"[0-9]+K?-([0-9]{1,9})(K?)", row.job_size)  # sinfo writes 1024 as 1K
-        if most:
-            yield f"nodes_max = {int(most[1]) * (1024 if most[2] else 1)}"
+        sizes = re.fullmatch(r"[0-9]+K?-([0-9]{1,9})(K?)", row.job_size)  # sinfo writes 1024 as 1K
+        if sizes:
+            yield f"nodes_max = {int(sizes[1]) * (1024 if sizes[2] else 1)}"
         if name in default:
             yield "default = true"
         if row.availability != "up":
@@ -346,14 +346,16 @@ def _launch(config: Mapping[str, str], survey: Survey) -> Iterator[str]:
 
 
 def _modules(survey: Survey) -> Iterator[str]:
-    first, _, listed = survey.answers.get("modules", "").partition("\n")
+    first, _, module_list = survey.answers.get("modules", "").partition("\n")
     if not first.startswith("@@"):
         return
-    words = (line.strip().partition("(")[0] for line in listed.splitlines())
-    known = [word for word in words if "/" in word and not word.endswith((":", "/")) and " " not in word]
-    found = [word for word in known if not word.startswith("/") and _OF_USE.search(word.partition("/")[0])]
+    words = (line.strip().partition("(")[0] for line in module_list.splitlines())
+    module_names = [word for word in words if "/" in word and not word.endswith((":", "/")) and " " not in word]
+    useful_modules = [
+        word for word in module_names if not word.startswith("/") and _OF_USE.search(word.partition("/")[0])
+    ]
     yield from ("", "[modules]", f"system = {_text('lmod' if 'lmod' in first else 'tmod')}", 'where = "everywhere"')
-    yield f"catalogue = {_list(list(dict.fromkeys(found)))}"
+    yield f"catalogue = {_list(list(dict.fromkeys(useful_modules)))}"
 
 
 def _accounts(survey: Survey) -> Iterator[str]:
@@ -373,12 +375,12 @@ def _fabric(survey: Survey) -> Iterator[str]:
     kind = next(
         (
             kind
-            for kind, seen in (
+            for kind, interfaces in (
                 ("slingshot", any(name.startswith("hsn") for name in interfaces)),
                 ("infiniband", "InfiniBand" in layers),
                 ("roce", bool(hcas) and layers == {"Ethernet"}),
             )
-            if seen
+            if interfaces
         ),
         "ethernet",
     )
@@ -404,9 +406,9 @@ def _fabric(survey: Survey) -> Iterator[str]:
 
 def _provenance(survey: Survey) -> Iterator[str]:
     nodes = "its login node and one compute node" if survey.node else "its login node alone"
-    asked = f"muster site probe on {survey.host}: {nodes}"
+    command = f"muster site probe on {survey.host}: {nodes}"
     yield from ("", "[sources.probe]", f"title = {_text(f'muster site probe on {survey.host}')}")
-    yield from (f"at = {_text(asked)}", f"checked = {survey.day}", 'trust = "V"', "", "[facts]")
+    yield from (f"at = {_text(command)}", f"checked = {survey.day}", 'trust = "V"', "", "[facts]")
     for key in (
         "nodes",
         "request",
@@ -429,9 +431,9 @@ _SHOWN = {"modules": "module avail", "place": "the login shell's places and mess
 
 def _not_learned(survey: Survey) -> Iterator[str]:
     yield ""
-    for question, why in survey.refused.items():
-        asked = _SHOWN.get(question) or " ".join(QUESTIONS[question])
-        yield f"# not learned: {asked}: {why.splitlines()[0] if why else 'no answer'}"
+    for question, trouble in survey.refused.items():
+        command = _SHOWN.get(question) or " ".join(QUESTIONS[question])
+        yield f"# not learned: {command}: {trouble.splitlines()[0] if trouble else 'no answer'}"
     if survey.node and "reach" not in survey.node and "proxies" not in survey.node:
         yield "# not learned: whether a compute node has a way out: --job --reach HOST tries one connection"
     if not survey.node:

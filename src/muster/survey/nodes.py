@@ -73,12 +73,12 @@ def _paths(profile: Profile) -> dict[str, Sequence[str]]:
     preferred = [(name, container) for name, container in profile.containers.items() if container.preferred] or list(
         profile.containers.items()
     )[:1]
-    named = {
+    paths = {
         **{key: path for name, container in preferred for key, path in _binds(name, container)},
         **{f"images.{name}.path": image.path for name, image in profile.images.items() if not image.gone},
-        **{f"filesystems.{name}.path": each.path for name, each in profile.filesystems.items()},
+        **{f"filesystems.{name}.path": filesystem.path for name, filesystem in profile.filesystems.items()},
     }
-    return {key: (path,) for key, path in named.items() if path.startswith("/") and "$" not in path}
+    return {key: (path,) for key, path in paths.items() if path.startswith("/") and "$" not in path}
 
 
 def _binds(name: str, container: Container) -> Iterator[tuple[str, str]]:
@@ -89,10 +89,10 @@ def _binds(name: str, container: Container) -> Iterator[tuple[str, str]]:
 
 def answers_of(output: str) -> Answers:
     """Return what the nodes answered; other lines are not theirs."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    hosts_by_answer: dict[tuple[str, str], dict[str, str]] = {}
     for host, question, name, answer in re.findall(r"@([^|\n]+)\|(\w+)\|([^|\n]*)\|([^|\n]*)$", output, re.MULTILINE):
-        found.setdefault((question, name), {})[host] = answer
-    return found
+        hosts_by_answer.setdefault((question, name), {})[host] = answer
+    return hosts_by_answer
 
 
 def findings_of_nodes(site: Site, answers: Answers) -> Iterator[Finding]:
@@ -100,9 +100,9 @@ def findings_of_nodes(site: Site, answers: Answers) -> Iterator[Finding]:
     profile = site.profile
     for key, names in _interfaces(profile).items():
         bad = [(name, _hosts(answers, "interface", name, {"missing", "down"})) for name in names]
-        said = "; ".join(f"{name}: {hosts}" for name, hosts in bad if hosts)
-        if said:
-            yield Finding(key, f"{', '.join(names)} are up", f"shows {said}", site.origin(key))
+        evidence = "; ".join(f"{name}: {hosts}" for name, hosts in bad if hosts)
+        if evidence:
+            yield Finding(key, f"{', '.join(names)} are up", f"shows {evidence}", site.origin(key))
     for key, paths in _paths(profile).items():
         for path in paths:
             hosts = _hosts(answers, "path", path, {"missing"})
@@ -132,5 +132,5 @@ def _meeting(site: Site, answers: Answers) -> Iterator[Finding]:
 
 def _hosts(answers: Answers, question: str, name: str, bad: set[str]) -> str:
     """Return the hosts whose answer is one of the bad ones, with it; empty: none."""
-    found = answers.get((question, name), {})
-    return ", ".join(f"{answer} on {host}" for host, answer in found.items() if answer in bad)
+    hosts_by_value = answers.get((question, name), {})
+    return ", ".join(f"{answer} on {host}" for host, answer in hosts_by_value.items() if answer in bad)

@@ -90,17 +90,17 @@ def reach_script(host: str) -> str:
 
 def engines_seen(login: Mapping[str, str], node: Mapping[str, str]) -> list[str]:
     """Return the engines that a compute node has; where none was asked, those of the login node."""
-    seen = (node or login).get("engines", "").split()
-    return [name for name in engine_names() if name in seen]
+    engines = (node or login).get("engines", "").split()
+    return [name for name in engine_names() if name in engines]
 
 
 def lines_of_containers(login: Mapping[str, str], node: Mapping[str, str]) -> Iterator[str]:
     """Yield a table for each engine that was seen."""
     for name in engines_seen(login, node):
-        where = "a compute node" if node else "the login node; --job asks a compute node"
+        asked_place = "a compute node" if node else "the login node; --job asks a compute node"
         yield from (
             "",
-            f"# seen on {where}",
+            f"# seen on {asked_place}",
             f"[containers.{name}]",
             f"engine = {json.dumps(name)}",
             'source = "probe"',
@@ -125,26 +125,26 @@ def lines_of_filesystems(login: Mapping[str, str]) -> Iterator[str]:
 
 def _rules(motd: str) -> list[tuple[str, int]]:
     """Return the sentences that say after how many days files are deleted, with the number."""
-    found = []
+    lines = []
     for text in re.split(r"(?<=[.!])\s+|\n\s*\n|^\s*[*•-]\s", motd, flags=re.MULTILINE):
         days = re.search(r"\b([0-9]{1,4})[ -]days?\b", text)
         if days and int(days[1]) and re.search(r"purg|delet|remov|clean|expir", text, re.IGNORECASE):
-            found.append((text, int(days[1])))
-    return found
+            lines.append((text, int(days[1])))
+    return lines
 
 
 def lines_of_network(node: Mapping[str, str]) -> Iterator[str]:
     """Yield the way out, as far as a compute node showed it."""
     proxies = dict(line.partition("=")[::2] for line in node.get("proxies", "").splitlines())
-    own = {name: value for name, value in proxies.items() if name in _LOWER and _without_password(value)}
+    own_proxies = {name: value for name, value in proxies.items() if name in _LOWER and _without_password(value)}
     reach = node.get("reach", "").strip()
-    kind = "proxy" if own else {"yes": "open", "no": "none"}.get(reach)
+    kind = "proxy" if own_proxies else {"yes": "open", "no": "none"}.get(reach)
     if kind is None:
         return
     yield from ("", "[network]", f"internet = {json.dumps(kind)}")
-    if own:
+    if own_proxies:
         yield "[network.proxies]"
-        yield from (f"{name} = {json.dumps(value)}" for name, value in sorted(own.items()))
+        yield from (f"{name} = {json.dumps(value)}" for name, value in sorted(own_proxies.items()))
 
 
 _LOWER = ("http_proxy", "https_proxy", "all_proxy")

@@ -46,7 +46,7 @@ class Private(msgspec.Struct, frozen=True):
 
 
 def report(
-    site: Site, survey: Survey, seen: Profile, findings: Sequence[Finding], version: str, private: Private
+    site: Site, survey: Survey, measured: Profile, findings: Sequence[Finding], version: str, private: Private
 ) -> str:
     """Return the report as TOML."""
     clean = _Cleaner(private)
@@ -60,10 +60,10 @@ def report(
             "not_answered": sorted(survey.refused),
         },
         "disagrees": {
-            str(number): {"key": each.key, "profile": each.says, "cluster": each.seen}
-            for number, each in enumerate(findings, 1)
+            str(number): {"key": finding.key, "profile": finding.says, "cluster": finding.seen}
+            for number, finding in enumerate(findings, 1)
         },
-        "seen": {key: value for key, value in _seen(seen).items() if key in _TABLES},
+        "seen": {key: value for key, value in _seen(measured).items() if key in _TABLES},
     }
     head = [
         f"# What `muster site report` saw of {site.name}. It holds no user's name, account or path: read it before you",
@@ -72,12 +72,12 @@ def report(
     return "\n".join([*head, *_lines(clean.value(table), ())]) + "\n"
 
 
-def _seen(seen: Profile) -> dict[str, Any]:
+def _seen(measured: Profile) -> dict[str, Any]:
     """Return the draft as plain tables, without what every draft has."""
-    found: dict[str, Any] = msgspec.to_builtins(seen)
-    for each in found.get("filesystems", {}).values():
-        each.pop("use", None)
-    return found
+    builtins: dict[str, Any] = msgspec.to_builtins(measured)
+    for filesystem in builtins.get("filesystems", {}).values():
+        filesystem.pop("use", None)
+    return builtins
 
 
 class _Cleaner:
@@ -100,16 +100,16 @@ class _Cleaner:
     def text(self, text: str) -> str:
         for path in self._paths:
             text = re.sub(re.escape(path) + r"(/[^\s'\"(),;:=]*)?", "PATH", text)
-        text = _PATH.sub(lambda found: "PATH" if self._word.search(found[0]) else found[0], text)
+        text = _PATH.sub(lambda match: "PATH" if self._word.search(match[0]) else match[0], text)
         return self._word.sub("NAME", text)
 
 
 def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     """Yield a table of TOML, its own values first."""
-    own = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    if own and path:
+    plain_values = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    if plain_values and path:
         yield from ("", f"[{'.'.join(map(_key, path))}]")
-    yield from (f"{_key(key)} = {_value(value)}" for key, value in own.items())
+    yield from (f"{_key(key)} = {_value(value)}" for key, value in plain_values.items())
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _lines(value, (*path, key))

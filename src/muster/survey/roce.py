@@ -44,7 +44,7 @@ class Gids(msgspec.Struct, frozen=True):
 
 def read_gids(text: str) -> Gids:
     """Return the one index that is right for every NIC of the node, from the answers of GIDS_SCRIPT."""
-    found: dict[str, set[int]] = {}
+    gids_by_device: dict[str, set[int]] = {}
     for line in text.splitlines():
         device, _, rest = line.partition(" ")
         index, _, rest = rest.partition(" ")
@@ -52,16 +52,16 @@ def read_gids(text: str) -> Gids:
         number = whole_number(index)
         if number is None:
             continue
-        usable = found.setdefault(device, set())
+        usable = gids_by_device.setdefault(device, set())
         if gid.startswith(_IPV4) and kind.strip() == "RoCE v2":
             usable.add(number)
-    if not found:
+    if not gids_by_device:
         return Gids(None, "no Ethernet port of an RDMA card is up")
-    without = sorted(device for device, usable in found.items() if not usable)
-    if without:
-        return Gids(None, f"{', '.join(without)} has no entry with an IPv4 address and RoCE v2")
-    common = set.intersection(*found.values())
+    bad_devices = sorted(device for device, usable in gids_by_device.items() if not usable)
+    if bad_devices:
+        return Gids(None, f"{', '.join(bad_devices)} has no entry with an IPv4 address and RoCE v2")
+    common = set.intersection(*gids_by_device.values())
     if not common:
-        each = ", ".join(f"{device}: {min(usable)}" for device, usable in sorted(found.items()))
-        return Gids(None, f"the cards differ ({each}), but NCCL takes only one number")
+        shown_gids = ", ".join(f"{device}: {min(usable)}" for device, usable in sorted(gids_by_device.items()))
+        return Gids(None, f"the cards differ ({shown_gids}), but NCCL takes only one number")
     return Gids(min(common))

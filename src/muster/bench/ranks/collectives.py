@@ -76,11 +76,11 @@ def make_case(collective: str, members: Members, count: int, dtype: Any, device:
 def timed(run: Callable[[], None], start: Callable[[], None], finish: Callable[[], None], iterations: int) -> float:
     """Seconds for each of `iterations` runs back to back, from the common start to this rank's end."""
     start()
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     for _ in range(iterations):
         run()
     finish()
-    return (time.perf_counter() - began) / iterations
+    return (time.perf_counter() - start_s) / iterations
 
 
 # --- the six --------------------------------------------------------------------------------------------------------
@@ -92,10 +92,10 @@ def _all_reduce(members: Members, count: int, dtype: Any, device: Any, in_place:
 
     del in_place
     buffer = torch.empty(count, dtype=dtype, device=device)
-    mine, result = addend_row(members.place, members.size, dtype), sum_row(members.size, dtype)
+    addends, result = addend_row(members.place, members.size, dtype), sum_row(members.size, dtype)
     return Case(
         run=lambda: dist.all_reduce(buffer, group=members.group),
-        refill=lambda: fill(buffer, mine),
+        refill=lambda: fill(buffer, addends),
         wrong=lambda: wrong_elements(buffer, result),
         output=buffer,
         repeats=False,
@@ -130,14 +130,14 @@ def _reduce_scatter(members: Members, count: int, dtype: Any, device: Any, in_pl
     whole = torch.empty(count, dtype=dtype, device=device)
     blocks = whole.chunk(members.size)
     output = blocks[members.place] if in_place else torch.empty(count // members.size, dtype=dtype, device=device)
-    mine, result = addend_row(members.place, members.size, dtype), sum_row(members.size, dtype)
+    addends, result = addend_row(members.place, members.size, dtype), sum_row(members.size, dtype)
     scatter = _function("reduce_scatter_single", "reduce_scatter_tensor", "_reduce_scatter_base")
 
     def refill() -> None:
         if not in_place:
             output.zero_()
         for block in blocks:
-            fill(block, mine)
+            fill(block, addends)
 
     return Case(
         run=lambda: scatter(output, whole, group=members.group),
@@ -178,12 +178,12 @@ def _all_to_all(members: Members, count: int, dtype: Any, device: Any, in_place:
     del in_place
     output, source = (torch.empty(count, dtype=dtype, device=device) for _ in range(2))
     size, place = members.size, members.place
-    blocks, sent = output.chunk(size), source.chunk(size)
+    blocks, source_blocks = output.chunk(size), source.chunk(size)
     rows = [row(sender * size + place, dtype) for sender in range(size)]
 
     def refill() -> None:
         output.zero_()
-        for receiver, block in enumerate(sent):
+        for receiver, block in enumerate(source_blocks):
             fill(block, row(place * size + receiver, dtype))
 
     return Case(
@@ -201,7 +201,7 @@ def _send_recv(members: Members, count: int, dtype: Any, device: Any, in_place: 
 
     del in_place
     output, source = (torch.empty(count, dtype=dtype, device=device) for _ in range(2))
-    after = members.ranks[(members.place + 1) % members.size]
+    next_rank = members.ranks[(members.place + 1) % members.size]
     before_place = (members.place - 1) % members.size
     values = row(before_place, dtype)
 
@@ -210,7 +210,7 @@ def _send_recv(members: Members, count: int, dtype: Any, device: Any, in_place: 
         fill(source, row(members.place, dtype))
 
     def run() -> None:
-        exchange(source, after, output, members.ranks[before_place], members.group)
+        exchange(source, next_rank, output, members.ranks[before_place], members.group)
 
     return Case(run, refill, lambda: wrong_elements(output, values), output, True)
 
@@ -232,14 +232,14 @@ def _function(*names: str) -> Any:
 
 
 def _wrong_blocks(blocks: Sequence[Any], rows: Sequence[Any]) -> Wrong:
-    found: List[Wrong] = [wrong_elements(block, values) for block, values in zip(blocks, rows)]
+    wrong_counts: List[Wrong] = [wrong_elements(block, values) for block, values in zip(blocks, rows)]
     length = blocks[0].numel()
     first: Optional[int] = None
-    for number, wrong in enumerate(found):
+    for number, wrong in enumerate(wrong_counts):
         if wrong.first is not None:
             first = number * length + wrong.first
             break
-    return Wrong(sum(wrong.number for wrong in found), first)
+    return Wrong(sum(wrong.number for wrong in wrong_counts), first)
 
 
 def _one(size: int, ranks: int, in_place: bool) -> int:

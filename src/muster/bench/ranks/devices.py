@@ -30,17 +30,17 @@ def _times(run: Callable[[], Any], finish: Callable[[], None], least_s: float = 
     for _ in range(3):
         run()
     finish()
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     run()
     finish()
-    count = max(1, min(200, int(least_s / max(time.perf_counter() - began, 1e-9))))
+    count = max(1, min(200, int(least_s / max(time.perf_counter() - start_s, 1e-9))))
     seconds = []
     for _ in range(_TRIALS):
-        began = time.perf_counter()
+        start_s = time.perf_counter()
         for _ in range(count):
             run()
         finish()
-        seconds.append((time.perf_counter() - began) / count)
+        seconds.append((time.perf_counter() - start_s) / count)
     return seconds
 
 
@@ -65,14 +65,14 @@ def _on_a_gpu(dtype: str, side: int, tf32: bool = False) -> Callable[[Any, str],
             raise NotHere("this rank has no GPU")
         import torch
 
-        before = torch.backends.cuda.matmul.allow_tf32
+        was_allowed = torch.backends.cuda.matmul.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = tf32
         try:
             return _product(device, dtype, side)
         except RuntimeError as error:
             raise NotHere("{}: {}".format(dtype, str(error).partition("\n")[0])) from None
         finally:
-            torch.backends.cuda.matmul.allow_tf32 = before
+            torch.backends.cuda.matmul.allow_tf32 = was_allowed
 
     return measure
 
@@ -86,9 +86,9 @@ def _product(device: Any, dtype: str, side: int) -> List[float]:
 
     kind = getattr(torch, dtype)
     left, right = (torch.randn(side, side, device=device).to(kind) for _ in range(2))
-    out = torch.empty(side, side, device=device, dtype=kind)
-    seconds = _times(lambda: torch.mm(left, right, out=out), _finisher(device))
-    return [2 * side**3 / each / 1e12 for each in seconds]
+    product = torch.empty(side, side, device=device, dtype=kind)
+    seconds = _times(lambda: torch.mm(left, right, out=product), _finisher(device))
+    return [2 * side**3 / elapsed_s / 1e12 for elapsed_s in seconds]
 
 
 def memory_copy(device: Any, _: str) -> List[float]:
@@ -98,7 +98,7 @@ def memory_copy(device: Any, _: str) -> List[float]:
     size = (1024 if device.type != "cpu" else 64) * _MIB
     source = torch.ones(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    return [2 * size / each / 1e9 for each in _times(lambda: target.copy_(source), _finisher(device))]
+    return [2 * size / elapsed_s / 1e9 for elapsed_s in _times(lambda: target.copy_(source), _finisher(device))]
 
 
 def _across(device: Any, to_device: bool, pinned: bool = True) -> List[float]:
@@ -109,9 +109,12 @@ def _across(device: Any, to_device: bool, pinned: bool = True) -> List[float]:
     size = 256 * _MIB
     host = torch.ones(size, dtype=torch.uint8)
     host = host.pin_memory() if pinned else host
-    there = torch.empty(size, dtype=torch.uint8, device=device)
-    target, source = (there, host) if to_device else (host, there)
-    return [size / each / 1e9 for each in _times(lambda: target.copy_(source, non_blocking=True), _finisher(device))]
+    far_buffer = torch.empty(size, dtype=torch.uint8, device=device)
+    target, source = (far_buffer, host) if to_device else (host, far_buffer)
+    return [
+        size / elapsed_s / 1e9
+        for elapsed_s in _times(lambda: target.copy_(source, non_blocking=True), _finisher(device))
+    ]
 
 
 def host_to_device(device: Any, _: str) -> List[float]:
@@ -150,19 +153,19 @@ def _storage(directory: str, size: int = 32 * _MIB, trials: int = 3) -> List[Tup
     rates = []
     try:
         for _ in range(trials):
-            began = time.perf_counter()
+            start_s = time.perf_counter()
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             try:
                 for _ in range(size // _MIB):
                     os.write(descriptor, block)
                 os.fsync(descriptor)
-                wrote_s = time.perf_counter() - began
+                wrote_s = time.perf_counter() - start_s
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
                 os.lseek(descriptor, 0, os.SEEK_SET)
-                began = time.perf_counter()
+                start_s = time.perf_counter()
                 while os.read(descriptor, _MIB):
                     pass
-                read_s = time.perf_counter() - began
+                read_s = time.perf_counter() - start_s
             finally:
                 os.close(descriptor)
             rates.append((size / wrote_s / 1e9, size / read_s / 1e9))

@@ -17,9 +17,9 @@ def free_bytes(device: Any, ranks_on_host: int) -> int:
 
         return int(getattr(torch, device.type).mem_get_info(device)[0] * _USABLE)
     free = _available()
-    limit, used = _number(_LIMIT), _number(_USED)
-    if limit is not None and used is not None:
-        free = min(free, limit - used)
+    limit, used_bytes = _number(_LIMIT), _number(_USED)
+    if limit is not None and used_bytes is not None:
+        free = min(free, limit - used_bytes)
     return max(0, int(free * _USABLE)) // ranks_on_host
 
 

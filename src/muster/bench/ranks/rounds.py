@@ -11,12 +11,12 @@ def pair_rounds(nodes: int, rounds: Optional[int], seed: int) -> List[List[Tuple
     if nodes < 2:
         return []
     chance = random.Random(seed)
-    every = _tournament(chance.sample(range(nodes), nodes))
-    wanted = len(every) if rounds is None else rounds
-    chosen: List[List[Tuple[int, int]]] = []
-    while len(chosen) < wanted:
-        chosen += chance.sample(every, min(len(every), wanted - len(chosen)))
-    return chosen
+    all_rounds = _tournament(chance.sample(range(nodes), nodes))
+    round_count = len(all_rounds) if rounds is None else rounds
+    chosen_rounds: List[List[Tuple[int, int]]] = []
+    while len(chosen_rounds) < round_count:
+        chosen_rounds += chance.sample(all_rounds, min(len(all_rounds), round_count - len(chosen_rounds)))
+    return chosen_rounds
 
 
 def _tournament(seats: List[int]) -> List[List[Tuple[int, int]]]:

@@ -85,14 +85,14 @@ class Session:
 
         if self.world.size == 1:
             return [list(values)]
-        mine = torch.tensor(list(values), dtype=torch.float64, device=self.device)
-        all_of_them = [torch.empty_like(mine) for _ in range(self.world.size)]
-        dist.all_gather(all_of_them, mine)
-        return [each.tolist() for each in all_of_them]
+        own_values = torch.tensor(list(values), dtype=torch.float64, device=self.device)
+        all_of_them = [torch.empty_like(own_values) for _ in range(self.world.size)]
+        dist.all_gather(all_of_them, own_values)
+        return [row.tolist() for row in all_of_them]
 
     def least(self, value: float) -> int:
         """Return the smallest of all ranks' numbers."""
-        return int(min(each[0] for each in self.gathered([float(value)])))
+        return int(min(row[0] for row in self.gathered([float(value)])))
 
 
 _NO_TORCH = """muster: error: this Python ({}) has no torch, and the ranks measure with torch
@@ -102,19 +102,19 @@ hint: activate the environment that has it, or name it with --venv or --image"""
 
 def main(words: Sequence[str]) -> int:
     """Run the order; the status is 0 when the series came to its end."""
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     try:
         import torch
     except ImportError:
         print(_NO_TORCH.format(sys.executable), file=sys.stderr)
         return 2
-    import_s = time.perf_counter() - began
+    import_s = time.perf_counter() - start_s
     import muster
 
     order = json.loads(words[0])
-    began = time.perf_counter()
+    start_s = time.perf_counter()
     with muster.world() as world:
-        rendezvous_s = time.perf_counter() - began
+        rendezvous_s = time.perf_counter() - start_s
         reporter = Reporter(world.rank, os.environ.get(_RUN_DIRECTORY))
         session = Session(world, order, reporter)
         _tell_start(session, torch)
@@ -122,8 +122,8 @@ def main(words: Sequence[str]) -> int:
             _own_parts(session, {"import_torch": import_s, "rendezvous": rendezvous_s})
             _collectives(session)
             _pairs(session)
-        except Refused as refused:
-            reporter.tell("refused", {"reason": str(refused)})
+        except Refused as refusal:
+            reporter.tell("refused", {"reason": str(refusal)})
             return _REFUSED_STATUS
         reporter.tell("end", {})
     return 0
@@ -133,15 +133,15 @@ def _tell_start(session: Session, torch: Any) -> None:
     """Who measures, with what: everything by which two results can be compared."""
     world = session.world
     module = None if session.device.type == "cpu" else getattr(torch, session.device.type)
-    mine = {
+    own_facts = {
         "host": world.hosts[world.node_rank],
         "node": world.node_rank,
         "device": module.get_device_name(session.device) if module else "cpu",
         "torch": str(torch.__version__),
-        "nccl": ".".join(str(each) for each in module.nccl.version()) if module and hasattr(module, "nccl") else "",
+        "nccl": ".".join(str(number) for number in module.nccl.version()) if module and hasattr(module, "nccl") else "",
         "variables": {name: value for name, value in os.environ.items() if name.startswith(_TOLD)},
     }
-    every = world.gather(mine)
+    all_facts = world.gather(own_facts)
     session.reporter.tell(
         "start",
         {
@@ -150,15 +150,15 @@ def _tell_start(session: Session, torch: Any) -> None:
             "hosts": list(world.hosts),
             "ranks_per_node": world.local_size,
             "backend": world.backend,
-            "node_of_rank": [each["node"] for each in every],
-            "devices": [each["device"] for each in every],
-            "torch": [each["torch"] for each in every],
-            "nccl": [each["nccl"] for each in every],
-            "variables": every[0]["variables"],
+            "node_of_rank": [rank_facts["node"] for rank_facts in all_facts],
+            "devices": [rank_facts["device"] for rank_facts in all_facts],
+            "torch": [rank_facts["torch"] for rank_facts in all_facts],
+            "nccl": [rank_facts["nccl"] for rank_facts in all_facts],
+            "variables": all_facts[0]["variables"],
             "differing": sorted(
                 name
-                for name in {name for each in every for name in each["variables"]}
-                if len({each["variables"].get(name) for each in every}) > 1 and "VISIBLE" not in name
+                for name in {name for rank_facts in all_facts for name in rank_facts["variables"]}
+                if len({rank_facts["variables"].get(name) for rank_facts in all_facts}) > 1 and "VISIBLE" not in name
             ),
             "image": os.environ.get("APPTAINER_CONTAINER") or os.environ.get("SINGULARITY_CONTAINER") or "",
             "trials": session.order["trials"],
@@ -187,16 +187,16 @@ def _own_parts(session: Session, seconds: Mapping[str, float]) -> None:
         _tell_probe(session, name, probe.unit, probe.more_is_better, values, reason)
 
 
-def _tell_probe(session: Session, name: str, unit: str, more: bool, values: List[float], reason: str) -> None:
-    every = session.world.gather((values, reason))
+def _tell_probe(session: Session, name: str, unit: str, more_is_better: bool, values: List[float], reason: str) -> None:
+    rank_values = session.world.gather((values, reason))
     session.reporter.tell(
         "probe",
         {
             "name": name,
             "unit": unit,
-            "more_is_better": more,
-            "by_rank": [each[0] for each in every],
-            "reason": next((each[1] for each in every if each[1]), ""),
+            "more_is_better": more_is_better,
+            "by_rank": [rank_value[0] for rank_value in rank_values],
+            "reason": next((rank_value[1] for rank_value in rank_values if rank_value[1]), ""),
         },
     )
 
@@ -209,8 +209,8 @@ def _scopes(session: Session) -> Iterator[Scope]:
     import torch.distributed as dist
 
     world, parts = session.world, session.order["parts"]
-    everyone = tuple(range(world.size))
-    node_of = [one.node_rank for one in sorted(world.joined.seats, key=lambda seat: seat.rank)]
+    all_ranks = tuple(range(world.size))
+    node_of = [seat.node_rank for seat in sorted(world.joined.seats, key=lambda seat: seat.rank)]
 
     def among(ranks: Sequence[int]) -> Any:
         """Return the members, where this rank is one of them."""
@@ -220,16 +220,16 @@ def _scopes(session: Session) -> Iterator[Scope]:
     if "nodes" in parts:
         count = 1
         while count < world.nodes:
-            ranks = [rank for rank in everyone if node_of[rank] < count]
+            ranks = [rank for rank in all_ranks if node_of[rank] < count]
             yield Scope("nodes", count, len(ranks), among(ranks))
             count *= 2
     if "all" in parts or "nodes" in parts:
-        yield Scope("nodes", world.nodes, world.size, Members(None, everyone, world.rank))
+        yield Scope("nodes", world.nodes, world.size, Members(None, all_ranks, world.rank))
     if world.nodes > 1 and "intra" in parts and world.local_size > 1:
-        mine = None
+        own_members = None
         for node in range(world.nodes):
-            mine = among([rank for rank in everyone if node_of[rank] == node]) or mine
-        yield Scope("intra", 1, world.local_size, mine)
+            own_members = among([rank for rank in all_ranks if node_of[rank] == node]) or own_members
+        yield Scope("intra", 1, world.local_size, own_members)
     if world.nodes > 1 and "inter" in parts and world.local_size > 1:
         ranks = [node_of.index(node) for node in range(world.nodes)]
         yield Scope("inter", world.nodes, len(ranks), among(ranks))
@@ -260,11 +260,11 @@ def _refuse_too_large(session: Session) -> None:
     """Sizes that were asked for must fit before anything is allocated."""
     order, largest = session.order, max(session.order["sizes"])
     for collective in order["collectives"]:
-        needed = bytes_needed(collective, largest, session.world.size, False)
-        if order["sizes_asked"] and needed > session.free:
+        bytes_wanted = bytes_needed(collective, largest, session.world.size, False)
+        if order["sizes_asked"] and bytes_wanted > session.free:
             raise Refused(
                 "{} of {} bytes needs {} bytes on each rank, but the rank with the least memory has only {}".format(
-                    collective, largest, needed, session.free
+                    collective, largest, bytes_wanted, session.free
                 )
             )
 
@@ -273,25 +273,25 @@ def _sizes(session: Session, scope: Scope, collective: str, dtype_name: str, pla
     """One series over the sizes; ends with a reason where the backend or torch does not have it."""
     import torch
 
-    about = {**_about(scope, collective), "dtype": dtype_name, "place": place}
+    row_facts = {**_about(scope, collective), "dtype": dtype_name, "place": place}
     if place not in COLLECTIVES[collective].places:
-        other = "in place only" if place == "out" else "out of place only"
+        other_places = "in place only" if place == "out" else "out of place only"
         if session.order["place"] == place:
-            session.reporter.tell("absent", {**about, "reason": "torch has {} {}".format(collective, other)})
+            session.reporter.tell("absent", {**row_facts, "reason": "torch has {} {}".format(collective, other_places)})
         return
     dtype = getattr(torch, dtype_name)
     itemsize = torch.empty(0, dtype=dtype).element_size()
-    done = set()
+    done_counts = set()
     for size in _sizes_of(session, scope):
         count = round_count(collective, size, scope.ranks, itemsize)
         real = count * itemsize
-        if real in done:
+        if real in done_counts:
             continue
-        done.add(real)
+        done_counts.add(real)
         if bytes_needed(collective, real, scope.ranks, place == "in") > session.free:
-            session.reporter.tell("absent", {**about, "bytes": real, "reason": "it does not fit in memory"})
+            session.reporter.tell("absent", {**row_facts, "bytes": real, "reason": "it does not fit in memory"})
             return
-        if not _one_size(session, scope, collective, count, dtype, place == "in", {**about, "bytes": real}):
+        if not _one_size(session, scope, collective, count, dtype, place == "in", {**row_facts, "bytes": real}):
             return
 
 
@@ -306,26 +306,26 @@ def _sizes_of(session: Session, scope: Scope) -> List[int]:
 
 
 def _one_size(
-    session: Session, scope: Scope, collective: str, count: int, dtype: Any, in_place: bool, about: Dict[str, Any]
+    session: Session, scope: Scope, collective: str, count: int, dtype: Any, in_place: bool, row_facts: Dict[str, Any]
 ) -> bool:
     """Check, warm up, measure, check again and tell; False where the collective cannot be had."""
-    found: Dict[str, Any] = {"case": None, "wrong": Wrong(0, None)}
+    result: Dict[str, Any] = {"case": None, "wrong": Wrong(0, None)}
 
     def prepare() -> None:
-        found["case"] = make_case(collective, scope.members, count, dtype, session.device, in_place)
+        result["case"] = make_case(collective, scope.members, count, dtype, session.device, in_place)
 
     def first() -> None:
-        found["case"].run()
+        result["case"].run()
         session.finish()
-        found["wrong"] = found["case"].wrong()
+        result["wrong"] = result["case"].wrong()
 
     # In two steps: a rank that has no memory must not leave the others waiting in the collective.
     for step in (prepare, first):
         failure = _attempt(session, step if scope.members is not None else None)
         if failure:
-            session.reporter.tell("absent", {**about, "reason": failure})
+            session.reporter.tell("absent", {**row_facts, "reason": failure})
             return False
-    case, wrong = found["case"], found["wrong"]
+    case, wrong = result["case"], result["wrong"]
     order = session.order
 
     def repeat(times: int) -> float:
@@ -335,23 +335,23 @@ def _one_size(
         return timed(case.run, session.start, session.finish, times)
 
     for _ in range(2):
-        warm_s = max(each[0] for each in session.gathered([repeat(1)]))
+        warm_s = max(row[0] for row in session.gathered([repeat(1)]))
     iterations = _iterations(session, warm_s)
-    mine = [repeat(iterations) for _ in range(order["trials"])]
+    own_trials = [repeat(iterations) for _ in range(order["trials"])]
     if case is not None and case.repeats and not wrong.number:
         wrong = case.wrong()
-    by_rank = session.gathered(mine)
+    by_rank = session.gathered(own_trials)
     faults = [
-        {"rank": rank, "count": each[0], "first": each[1]}
-        for rank, each in enumerate(session.world.gather(tuple(wrong)))
-        if each[0]
+        {"rank": rank, "count": wrong[0], "first": wrong[1]}
+        for rank, wrong in enumerate(session.world.gather(tuple(wrong)))
+        if wrong[0]
     ]
     session.reporter.tell(
         "collective",
         {
-            **about,
+            **row_facts,
             "iterations": iterations,
-            "seconds": [max(each) for each in zip(*by_rank)],
+            "seconds": [max(times) for times in zip(*by_rank)],
             "by_node": _by_node(session, by_rank) if scope.name == "intra" else [],
             "wrong": faults,
         },
@@ -367,7 +367,7 @@ def _attempt(session: Session, step: Any) -> str:
             step()
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
         failure = "{} on {}: {}".format(session.world.backend, session.device.type, _first_line(error))
-    return next((each for each in session.world.gather(failure) if each), "")
+    return next((text for text in session.world.gather(failure) if text), "")
 
 
 def _by_node(session: Session, by_rank: Sequence[Sequence[float]]) -> List[float]:
@@ -400,21 +400,21 @@ def _pairs(session: Session) -> None:
     size = order["pair_bytes"]
     if 2 * size > session.free:
         raise Refused("pairs of {} bytes do not fit in memory: {} are free".format(size, session.free))
-    seat_of = {(one.node_rank, one.local_rank): one.rank for one in world.joined.seats}
+    seat_of = {(seat.node_rank, seat.local_rank): seat.rank for seat in world.joined.seats}
     source, output = (torch.empty(size // 4, dtype=torch.float32, device=session.device) for _ in range(2))
     fill(source, row(world.rank, torch.float32))
     for number, pairs in enumerate(pair_rounds(world.nodes, order["pair_rounds"], order["seed"])):
-        other = _partner(pairs, world.node_rank)
-        peer = None if other is None else seat_of.get((other, world.local_rank))
-        mine, wrong = _pair_times(session, peer, source, output)
-        by_rank = session.gathered([*mine, float(wrong)])
+        other_node = _partner(pairs, world.node_rank)
+        peer = None if other_node is None else seat_of.get((other_node, world.local_rank))
+        own_times, wrong = _pair_times(session, peer, source, output)
+        by_rank = session.gathered([*own_times, float(wrong)])
         session.reporter.tell("pairs", {"round": number, "bytes": size, "pairs": _pair_rows(session, pairs, by_rank)})
 
 
 def _partner(pairs: Sequence[Tuple[int, int]], node: int) -> Any:
-    for one, other in pairs:
-        if node in (one, other):
-            return other if node == one else one
+    for first_node, second_node in pairs:
+        if node in (first_node, second_node):
+            return second_node if node == first_node else first_node
     return None
 
 
@@ -429,15 +429,15 @@ def _pair_times(session: Session, peer: Any, source: Any, output: Any) -> Tuple[
     run()
     session.finish()
     wrong = wrong_elements(output, row(peer, source.dtype)).number if peer is not None else 0
-    first_s = max(each[0] for each in session.gathered([timed(run, session.start, session.finish, 1)]))
+    first_s = max(row[0] for row in session.gathered([timed(run, session.start, session.finish, 1)]))
     iterations = _iterations(session, first_s)
     return [timed(run, session.start, session.finish, iterations) for _ in range(session.order["trials"])], wrong
 
 
 def _iterations(session: Session, once_s: float) -> int:
     """So many runs that a trial is long enough to be timed; the same on every rank."""
-    most: int = session.order["iterations"]
-    return max(1, min(most, math.ceil(_TRIAL_S / max(once_s, 1e-7))))
+    most_iterations: int = session.order["iterations"]
+    return max(1, min(most_iterations, math.ceil(_TRIAL_S / max(once_s, 1e-7))))
 
 
 def _pair_rows(session: Session, pairs: Sequence[Tuple[int, int]], by_rank: Sequence[Sequence[float]]) -> List[Any]:
@@ -446,12 +446,12 @@ def _pair_rows(session: Session, pairs: Sequence[Tuple[int, int]], by_rank: Sequ
     for seat in session.world.joined.seats:
         ranks_of.setdefault(seat.node_rank, []).append(seat.rank)
     rows = []
-    for one, other in pairs:
-        theirs = [by_rank[rank] for rank in (*ranks_of[one], *ranks_of[other])]
-        trials = sorted(max(each) for each in zip(*(each[:-1] for each in theirs)))
-        wrong = int(sum(each[-1] for each in theirs))
+    for first_node, second_node in pairs:
+        pair_times = [by_rank[rank] for rank in (*ranks_of[first_node], *ranks_of[second_node])]
+        trials = sorted(max(times) for times in zip(*(rank_times[:-1] for rank_times in pair_times)))
+        wrong = int(sum(rank_times[-1] for rank_times in pair_times))
         spread = statistics.pstdev(trials) / statistics.mean(trials)
-        rows.append([one, other, trials[len(trials) // 2], wrong, spread])
+        rows.append([first_node, second_node, trials[len(trials) // 2], wrong, spread])
     return rows
 
 

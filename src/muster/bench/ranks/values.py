@@ -88,10 +88,10 @@ def wrong_elements(buffer: Any, values: Any) -> Wrong:
     for start in range(0, bits.numel(), _CHUNK):
         part = bits[start : start + _CHUNK]
         differs = part != expected[: part.numel()]
-        here = int(differs.sum().item())
-        if here and first is None:
+        wrong_count = int(differs.sum().item())
+        if wrong_count and first is None:
             first = start + int(differs.nonzero()[0].item())
-        count += here
+        count += wrong_count
     return Wrong(count, first)
 
 
