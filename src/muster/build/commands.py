@@ -46,22 +46,22 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
     is_singularity_ce: bool = False
 
 
-def choose_way(means: Means) -> Way:
+def choose_way(abilities: Means) -> Way:
     """Return the best way that is there."""
-    if means.uid == 0:
-        return Way.OWN_NAMESPACE if means.lacks_capabilities else Way.ROOT
-    if means.namespaces and means.subordinate_ids:
+    if abilities.uid == 0:
+        return Way.OWN_NAMESPACE if abilities.lacks_capabilities else Way.ROOT
+    if abilities.namespaces and abilities.subordinate_ids:
         return Way.SUBORDINATE_IDS
-    if means.namespaces and means.fakeroot and not means.is_singularity_ce:
+    if abilities.namespaces and abilities.fakeroot and not abilities.is_singularity_ce:
         return Way.FAKEROOT
-    if means.proot:
+    if abilities.proot:
         return Way.PROOT
-    if means.namespaces and not means.is_singularity_ce:
+    if abilities.namespaces and not abilities.is_singularity_ce:
         return Way.ROOT_ALONE
     raise MachineLacks(
         "proot",
         "the commands of a definition need to be root in the image, and nothing here makes an ordinary user that: "
-        + ("no subordinate ids" if means.namespaces else "no user namespaces")
+        + ("no subordinate ids" if abilities.namespaces else "no user namespaces")
         + " and no proot on PATH",
         hint="load the module that has proot (Debian: the package proot), or build on a node that has more: --job",
     )

@@ -13,16 +13,16 @@ __all__ = ["conda_lock"]
 
 def conda_lock(file: Path, prefix: Path) -> str:
     """Return the file, with every package of the environment in `prefix` to the build, and pip's to the version."""
-    found = sorted(_packages(prefix))
-    if not found:
+    packages = sorted(_packages(prefix))
+    if not packages:
         raise RequestError(
             f"{prefix} is not a conda environment: it has no conda-meta with packages",
             hint="the folder of an environment that was made of this file; conda env list names them",
         )
     of_pip = sorted(_of_pip(prefix))
-    lines = [*_head(file), "dependencies:", *(f"  - {each}" for each in found)]
+    lines = [*_head(file), "dependencies:", *(f"  - {package}" for package in packages)]
     if of_pip:
-        lines += ["  - pip:", *(f"      - {each}" for each in of_pip)]
+        lines += ["  - pip:", *(f"      - {package}" for package in of_pip)]
     return "\n".join(lines) + "\n"
 
 
@@ -32,19 +32,19 @@ def _head(file: Path) -> Iterator[str]:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"{file} cannot be read: {error}", hint="a conda environment file") from None
-    within = True
+    is_dependency = True
     for line in lines:
         if line and not line.startswith((" ", "-", "#")):
-            within = not line.startswith(("dependencies:", "prefix:"))
-        if within and line.strip():
+            is_dependency = not line.startswith(("dependencies:", "prefix:"))
+        if is_dependency and line.strip():
             yield line
 
 
 def _packages(prefix: Path) -> Iterator[str]:
     for record in prefix.glob("conda-meta/*.json"):
         try:
-            said = json.loads(record.read_text())
-            yield f"{said['name']}={said['version']}={said['build']}"
+            package_record = json.loads(record.read_text())
+            yield f"{package_record['name']}={package_record['version']}={package_record['build']}"
         except (OSError, ValueError, KeyError, TypeError):
             raise RequestError(f"{record} cannot be read", hint="make the environment again") from None
 

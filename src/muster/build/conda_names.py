@@ -39,9 +39,9 @@ def conda_has(pins: Iterable[Pin]) -> Iterator[tuple[Pin, str]]:
 
     A build for a kind of GPU that conda-forge does not make is pip's for a reason.
     """
-    known = conda_names()
+    known_names = conda_names()
     for pin in pins:
-        name = known.of(pin.name) if pin.from_pip and not _only_of_pip(pin.words) else None
+        name = known_names.of(pin.name) if pin.from_pip and not _only_of_pip(pin.words) else None
         if name is not None:
             yield pin, name
 

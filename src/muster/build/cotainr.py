@@ -77,11 +77,11 @@ def refuse_second_conda(base: str, signs: Iterable[str]) -> None:
 
 def signs_of_conda(environment: Iterable[str], box: Path | None) -> list[str]:
     """In the environment that an image sets, or in a directory that is one."""
-    found = [text for text in environment if re.match(r"(?:CONDA_\w+|MAMBA_\w+)=|PATH=.*(?:conda|mamba)", text)]
+    signs = [text for text in environment if re.match(r"(?:CONDA_\w+|MAMBA_\w+)=|PATH=.*(?:conda|mamba)", text)]
     places = ("opt/conda", "opt/miniconda3", "opt/miniforge3", "opt/mambaforge", "usr/local")
     if box is not None:
-        found += [f"/{place}/bin/conda" for place in places if (box / place / "bin/conda").exists()]
-    return found
+        signs += [f"/{place}/bin/conda" for place in places if (box / place / "bin/conda").exists()]
+    return signs
 
 
 def add_conda(builder: Builder, draft: Path, order: CondaOrder, base: str | None, say: Say) -> None:
@@ -93,8 +93,16 @@ def add_conda(builder: Builder, draft: Path, order: CondaOrder, base: str | None
             "cotainr is not on PATH",
             hint="load the module that has it, or: python -m pip install cotainr",
         )
-    where = [f"--system={order.system}"] if order.system else [f"--base-image={base}"]
-    words = [program, "build", *where, f"--conda-env={order.file.absolute()}", "--accept-licenses", "-v", str(draft)]
+    base_options = [f"--system={order.system}"] if order.system else [f"--base-image={base}"]
+    words = [
+        program,
+        "build",
+        *base_options,
+        f"--conda-env={order.file.absolute()}",
+        "--accept-licenses",
+        "-v",
+        str(draft),
+    ]
     with tempfile.TemporaryDirectory(prefix="muster-cotainr-") as folder:
         # cotainr starts `singularity`; an Apptainer may come without that name for it.
         link = Path(folder, "singularity")

@@ -53,12 +53,12 @@ def compose(
     if wheelhouse is not None:
         files.append(Copy(wheelhouse, _WHEELS))
     if files:
-        parts.append("%files\n" + "".join(f"    {each.source} {each.target}\n" for each in files))
+        parts.append("%files\n" + "".join(f"    {file.source} {file.target}\n" for file in files))
     if requirements is not None:
-        where = [*(["--no-index"] if offline else []), *([f"--find-links {_WHEELS}"] if wheelhouse else [])]
-        words = ["python3 -m pip install --no-cache-dir", *where, f"-r {_INSIDE}/requirements.txt"]
-        removed = f"    rm -rf {_WHEELS}\n" if wheelhouse else ""
-        parts.append(f"%post\n    set -e\n    {_SETTINGS}\n    {' '.join(words)}\n{removed}")
+        pip_options = [*(["--no-index"] if offline else []), *([f"--find-links {_WHEELS}"] if wheelhouse else [])]
+        words = ["python3 -m pip install --no-cache-dir", *pip_options, f"-r {_INSIDE}/requirements.txt"]
+        removal = f"    rm -rf {_WHEELS}\n" if wheelhouse else ""
+        parts.append(f"%post\n    set -e\n    {_SETTINGS}\n    {' '.join(words)}\n{removal}")
     parts.append(_without_header(definition))
     return "\n".join(part for part in parts if part)
 
@@ -111,23 +111,23 @@ def from_containerfile(text: str) -> str:
             "the Containerfile copies after RUN, but a definition copies first", hint="move COPY above RUN"
         )
     sections = {"%files": files, "%environment": environment, "%post": post and ["set -e", *post]}
-    body = [name + "\n" + "".join(f"    {each}\n" for each in lines) for name, lines in sections.items() if lines]
+    body = [name + "\n" + "".join(f"    {command}\n" for command in lines) for name, lines in sections.items() if lines]
     return "\n".join([f"Bootstrap: docker\nFrom: {base}\n", *body])
 
 
 def _instructions(text: str) -> list[tuple[int, str]]:
     """(number of its first line, the instruction on one line)."""
-    found: list[tuple[int, str]] = []
-    pending, begun = "", 0
+    instructions: list[tuple[int, str]] = []
+    pending, first_number = "", 0
     for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if stripped.startswith("#") or (not stripped and not pending):
+        content = line.strip()
+        if content.startswith("#") or (not content and not pending):
             continue
-        begun = begun if pending else number
-        pending += stripped
+        first_number = first_number if pending else number
+        pending += content
         if pending.endswith("\\"):
             pending = pending[:-1] + " "
             continue
-        found.append((begun, pending))
+        instructions.append((first_number, pending))
         pending = ""
-    return found
+    return instructions

@@ -48,10 +48,10 @@ def swapped_in(target: Path) -> Iterator[Path]:
 
 def _clear(target: Path) -> None:
     """Remove what killed builds of this host left; builds of other hosts may still be at work."""
-    for left in target.parent.glob(f".{glob.escape(target.name)}.part-{glob.escape(platform.node())}-*"):
-        number = left.name.rpartition("-")[2]
+    for leftover in target.parent.glob(f".{glob.escape(target.name)}.part-{glob.escape(platform.node())}-*"):
+        number = leftover.name.rpartition("-")[2]
         if number.isdigit() and not Path("/proc", number).exists():
-            remove(left)
+            remove(leftover)
 
 
 def remove(path: Path) -> None:
@@ -78,10 +78,10 @@ def record_of(target: Path) -> Path:
 def read_record(file: Path) -> dict[str, Any]:
     """Return what it says; nothing where there is none, or it cannot be read."""
     try:
-        found = json.loads(file.read_text())
+        document = json.loads(file.read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def digest_of_inputs(inputs: Mapping[str, Any]) -> str:
@@ -113,10 +113,10 @@ def is_up_to_date(target: Path, record: Path, inputs: str, *, replace: bool) -> 
     if read_record(record).get("inputs") == inputs:
         return True
     if not replace:
-        what = (
+        subject = (
             "was built from something else" if record.exists() else "exists, but no record says what it was built from"
         )
-        raise RequestError(f"{target} {what}", hint="--replace puts the new one in its place once it is proved")
+        raise RequestError(f"{target} {subject}", hint="--replace puts the new one in its place once it is proved")
     if not (record.exists() or _may_be_lost(target)):
         raise RequestError(
             f"{target} is a directory that Muster did not build: it is not replaced", hint="-o another name"

@@ -109,20 +109,20 @@ class Builder(msgspec.Struct, frozen=True):
             self.follow([self.program, "build", *flags, str(target), source], say)
             return
         lacks = root_lacks_capabilities()
-        means = look_for_means(self.environment, version=self.version(), lacks_capabilities=lacks)
-        way = choose_way(means)
+        abilities = look_for_means(self.environment, version=self.version(), lacks_capabilities=lacks)
+        way = choose_way(abilities)
         if way is not Way.ROOT:
             say(f"the commands of the definition run as root of the image by {way.value}")
-        if way is Way.PROOT and not means.is_singularity_ce:  # which calls it itself
+        if way is Way.PROOT and not abilities.is_singularity_ce:  # which calls it itself
             self._build_by_proot(target, Path(source), say, flags)
             return
-        own = _NAMESPACE if way is Way.OWN_NAMESPACE else ()
-        more = ["--fakeroot"] if way is Way.SUBORDINATE_IDS and means.is_singularity_ce else []
-        more += ["--ignore-fakeroot-command"] if way is Way.ROOT_ALONE else []
+        own_namespace = _NAMESPACE if way is Way.OWN_NAMESPACE else ()
+        extra_options = ["--fakeroot"] if way is Way.SUBORDINATE_IDS and abilities.is_singularity_ce else []
+        extra_options += ["--ignore-fakeroot-command"] if way is Way.ROOT_ALONE else []
         try:
-            self.follow([*own, self.program, "build", *more, *flags, str(target), source], say)
+            self.follow([*own_namespace, self.program, "build", *extra_options, *flags, str(target), source], say)
         except CommandFailed as error:
-            if way is not Way.FAKEROOT or not means.proot or not _FAKEROOT_DOES_NOT_FIT.search(error.stderr):
+            if way is not Way.FAKEROOT or not abilities.proot or not _FAKEROOT_DOES_NOT_FIT.search(error.stderr):
                 raise
             remove(target)
             say("the image cannot run this machine's fakeroot: its commands run under proot instead")
@@ -149,7 +149,7 @@ class Builder(msgspec.Struct, frozen=True):
         say: Say,
         *,
         environment: Mapping[str, str] | None = None,
-        more: Mapping[str, str] | None = None,
+        extra_environment: Mapping[str, str] | None = None,
     ) -> None:
         """Run a program that builds, with a scratch directory of its own; what it says is passed on.
 
@@ -159,23 +159,23 @@ class Builder(msgspec.Struct, frozen=True):
         work = Path(tempfile.mkdtemp(prefix="build-", dir=self.cache))
         try:
             own = self._environment(work) if environment is None else environment
-            self._build(argv, {**own, **(more or {})}, say)
+            self._build(argv, {**own, **(extra_environment or {})}, say)
         finally:
             remove(work)
 
     def _build(self, argv: Sequence[str], environment: Mapping[str, str], say: Say) -> None:
-        said: list[str] = []
+        output_lines: list[str] = []
         # Together, in their order: what the commands of a definition say is on both.
         process = start(argv, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, own_group=True)
         try:
             for line in lines_of(process, say):
-                said.append(line)
+                output_lines.append(line)
                 say(line)
             status = process.wait()
         finally:
             end_group(process, grace_s=5.0)
         if status != 0:
-            raise _failure(self.program if argv[0] == _NAMESPACE[0] else argv[0], status, said)
+            raise _failure(self.program if argv[0] == _NAMESPACE[0] else argv[0], status, output_lines)
 
     def _environment(self, work: Path) -> dict[str, str]:
         """Cache and scratch off the home directory, under the programs' names for them."""
@@ -188,16 +188,16 @@ class Builder(msgspec.Struct, frozen=True):
         """The engine reads it and starts something in it; an image without `true` is started and says so."""
         start_it = ["--no-home", "--cleanenv", str(image), "true"]
         for words in (["inspect", str(image)], ["exec", *start_it]):
-            done = runner([self.program, *words], env=self.environment, cwd="/", timeout_s=600)
-            if words[0] == "exec" and not done.ok and "/dev/fuse" in done.stderr:  # closed to users here
-                done = runner(
+            result = runner([self.program, *words], env=self.environment, cwd="/", timeout_s=600)
+            if words[0] == "exec" and not result.ok and "/dev/fuse" in result.stderr:  # closed to users here
+                result = runner(
                     [self.program, "exec", "--unsquash", *start_it], env=self.environment, cwd="/", timeout_s=600
                 )
-            if not done.ok and "executable file not found" not in done.stderr:
-                last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            if not result.ok and "executable file not found" not in result.stderr:
+                last = (result.stderr.strip().splitlines() or ["it said nothing"])[-1]
                 raise CommandFailed(
                     [self.program],
-                    done.status,
+                    result.status,
                     "",
                     f"the image was built, but it cannot be used: {last}",
                     hint=f"nothing was put in place; {self.program} {words[0]} is what failed",
@@ -212,11 +212,11 @@ class Builder(msgspec.Struct, frozen=True):
 def root_lacks_capabilities(status: Path = Path("/proc/self/status"), last: Path = _LAST_CAPABILITY) -> bool:
     """Return whether we are root without all of its powers: Apptainer asks for every one before it runs %post."""
     try:
-        found = re.search(r"^CapEff:\s*([0-9a-f]+)$.*", status.read_text(), re.MULTILINE)
-        everything = (1 << (int(last.read_text()) + 1)) - 1
+        match = re.search(r"^CapEff:\s*([0-9a-f]+)$.*", status.read_text(), re.MULTILINE)
+        all_capabilities = (1 << (int(last.read_text()) + 1)) - 1
     except (OSError, ValueError):
         return False
-    return os.geteuid() == 0 and found is not None and int(found[1], 16) != everything
+    return os.geteuid() == 0 and match is not None and int(match[1], 16) != all_capabilities
 
 
 def find_builder(
@@ -226,9 +226,13 @@ def find_builder(
     for name in names:
         program = shutil.which(name, path=environment.get("PATH"))
         if program is not None:
-            kept = environment.get("ENROOT_CACHE_PATH" if name == "enroot" else f"{name.upper()}_CACHEDIR")
-            own = {word: value for word, value in environment.items() if not _OF_A_RUN.fullmatch(word)}
-            return Builder(program, cache or (Path(kept) if kept else _own_folder(environment, uid) / name), own)
+            cache_folder = environment.get("ENROOT_CACHE_PATH" if name == "enroot" else f"{name.upper()}_CACHEDIR")
+            own_environment = {word: value for word, value in environment.items() if not _OF_A_RUN.fullmatch(word)}
+            return Builder(
+                program,
+                cache or (Path(cache_folder) if cache_folder else _own_folder(environment, uid) / name),
+                own_environment,
+            )
     if "enroot" in names:
         raise MachineLacks(
             "enroot",
@@ -247,12 +251,12 @@ def _own_folder(environment: Mapping[str, str], uid: int) -> Path:
     folder = Path(environment.get("TMPDIR") or "/tmp") / f"muster-{uid}"  # noqa: S108  # the node's own
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError as error:
         raise RequestError(
             f"the cache {folder} cannot be made: {error.strerror}", hint="name another place with --cache DIR"
         ) from None
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise RequestError(
             f"{folder} can be changed by others: they could change what is built from it",
             hint="remove it if you can, or name another place with --cache DIR",
@@ -260,25 +264,25 @@ def _own_folder(environment: Mapping[str, str], uid: int) -> Path:
     return folder
 
 
-def _failed_step(said: str) -> tuple[str, str]:
+def _failed_step(output: str) -> tuple[str, str]:
     """Return what a command of a definition could not do, if Muster wrote the command or its message is plain."""
-    missing = re.search(r"No matching distribution found for (\S+)", said)
+    missing = re.search(r"No matching distribution found for (\S+)", output)
     if missing:
         return (
             f"pip finds no {missing[1]} for the image's Python and machine",
             "muster build lock --wheelhouse on a connected machine brings it; else look at name and version",
         )
-    if re.search(r"No module named pip|python3: (?:not found|command not found)", said):
+    if re.search(r"No module named pip|python3: (?:not found|command not found)", output):
         return (
             "the image has no python3 with pip, which --pip needs",
             "start from an image that has, or bring pip by --def",
         )
-    if re.search(r"(?:stat|exec) \S*/(?:sh|bash)\b.*(?:no such file|not found)", said, re.IGNORECASE):
+    if re.search(r"(?:stat|exec) \S*/(?:sh|bash)\b.*(?:no such file|not found)", output, re.IGNORECASE):
         return (
             "the image has no shell, so no command of a definition runs in it",
             "start from an image that has one, or add files alone: --copy",
         )
-    if re.search(r"no space left on device|disk quota exceeded", said, re.IGNORECASE):
+    if re.search(r"no space left on device|disk quota exceeded", output, re.IGNORECASE):
         return (
             "no space is left to build",
             "--cache DIR names a roomier place; the image itself needs room where -o points",
@@ -286,17 +290,17 @@ def _failed_step(said: str) -> tuple[str, str]:
     return _STEP_FAILED
 
 
-def _failure(program: str, status: int, said: Sequence[str]) -> CommandFailed | RequestError:
-    whole = "\n".join(said[-40:])
+def _failure(program: str, status: int, output_lines: Sequence[str]) -> CommandFailed | RequestError:
+    whole = "\n".join(output_lines[-40:])
     # What commands in the image say is theirs: of an engine's own complaint only its own lines count.
-    text = "\n".join(line for line in said[-40:] if re.search("FATAL|ERROR|^Error:", line)) or whole
+    text = "\n".join(line for line in output_lines[-40:] if re.search("FATAL|ERROR|^Error:", line)) or whole
     if Path(program).name == "proot" or re.search("while running %post|building at STEP .RUN", text):
         return CommandFailed([program], status, whole, *_failed_step(whole))
     for pattern, sentence, hint in _COMPLAINTS:
         if re.search(pattern, text, re.IGNORECASE):
             return CommandFailed([program], status, whole, sentence, hint)
-    fatal = [line.partition("FATAL:")[2].strip() for line in said if "FATAL:" in line]
-    words = fatal[-1] if fatal else (said[-1] if said else "it said nothing")
+    fatal = [line.partition("FATAL:")[2].strip() for line in output_lines if "FATAL:" in line]
+    words = fatal[-1] if fatal else (output_lines[-1] if output_lines else "it said nothing")
     return CommandFailed(
         [program], status, whole, f"{Path(program).name} built nothing: {words}", "its own message is above"
     )

@@ -26,7 +26,9 @@ def import_words(registry: Registry, digest: str) -> str:
     return f"docker://{registry.host}#{registry.name}@{digest}"
 
 
-def import_image(builder: Builder, draft: Path, words: str, say: Say, *, more: Mapping[str, str] | None = None) -> None:
+def import_image(
+    builder: Builder, draft: Path, words: str, say: Say, *, extra_environment: Mapping[str, str] | None = None
+) -> None:
     """Fetch and pack it as `draft`, which enroot wants to end in .sqsh."""
     program = shutil.which("enroot", path=builder.environment.get("PATH"))
     if program is None:
@@ -35,21 +37,23 @@ def import_image(builder: Builder, draft: Path, words: str, say: Say, *, more: M
             "enroot is not on PATH, but a .sqsh needs it",
             hint="build on a node that has it (--job), or make a .sif, which Pyxis does not read",
         )
-    made = draft.with_name(f"{draft.name}.sqsh")
+    image_file = draft.with_name(f"{draft.name}.sqsh")
     try:
-        builder.follow([program, "import", "--output", str(made), "--", words], say, more=more)
-        seen = look_at_path(made)
-        if seen.kind != "squashfs" or seen.broken is not None:
+        builder.follow(
+            [program, "import", "--output", str(image_file), "--", words], say, extra_environment=extra_environment
+        )
+        image_facts = look_at_path(image_file)
+        if image_facts.kind != "squashfs" or image_facts.broken is not None:
             raise CommandFailed(
                 [program],
                 0,
                 "",
-                f"enroot ended well and left no image: {seen.broken or seen.kind}",
+                f"enroot ended well and left no image: {image_facts.broken or image_facts.kind}",
                 hint="its own message is above",
             )
-        made.rename(draft)
+        image_file.rename(draft)
     finally:
-        made.unlink(missing_ok=True)
+        image_file.unlink(missing_ok=True)
 
 
 @contextmanager

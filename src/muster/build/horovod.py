@@ -113,8 +113,10 @@ def add_horovod(
     """
     tools = dict(environment)
     target = look_at_target(python, tools, nccl=nccl, runner=runner)
-    kept = cache or horovod_cache(environment)
-    wheel = kept_wheel(kept, target) or _build(python, target, tools, kept, say, nccl=nccl, runner=runner)
+    cache_folder = cache or horovod_cache(environment)
+    wheel = kept_wheel(cache_folder, target) or _build(
+        python, target, tools, cache_folder, say, nccl=nccl, runner=runner
+    )
     say(f"installing {wheel.name}, built for torch {target.torch} and {target.mpi}")
     _pip(python, tools, runner, "install", "--quiet", *_PACKAGES)
     _pip(python, tools, runner, "install", "--quiet", "--no-deps", "--force-reinstall", str(wheel))
@@ -130,19 +132,21 @@ def look_at_target(
     python: Path, environment: Mapping[str, str], *, nccl: Path | None = None, runner: Runner = run
 ) -> Target:
     """Return what is there to build against; what is missing is named with its fix, before anything is fetched."""
-    asked = _json_of(runner([str(python), "-c", _ASK_TARGET], env=environment, timeout_s=120))
-    if asked.get("torch") is None:
+    facts = _json_of(runner([str(python), "-c", _ASK_TARGET], env=environment, timeout_s=120))
+    if facts.get("torch") is None:
         raise RequestError(
-            f"{python} cannot import torch, but Horovod is built against it: {asked.get('why', 'no answer')}",
+            f"{python} cannot import torch, but Horovod is built against it: {facts.get('why', 'no answer')}",
             hint="put torch among the requirements: it is installed first",
         )
-    for program, what in _TOOLS.items():
+    for program, purpose in _TOOLS.items():
         if shutil.which(program, path=environment.get("PATH")) is None:
-            raise MachineLacks(program, f"Horovod is compiled here, but {what} is missing ({program})", _mend(program))
-    of_gpus = bool(asked.get("cuda") or asked.get("hip"))
+            raise MachineLacks(
+                program, f"Horovod is compiled here, but {purpose} is missing ({program})", _mend(program)
+            )
+    of_gpus = bool(facts.get("cuda") or facts.get("hip"))
     if nccl is not None and not of_gpus:
         raise RequestError(
-            f"NCCL {nccl}: torch {asked['torch']} is built for CPUs, and NCCL moves the memory of GPUs",
+            f"NCCL {nccl}: torch {facts['torch']} is built for CPUs, and NCCL moves the memory of GPUs",
             hint="omit it, or install a torch for the GPUs of the nodes",
         )
     # Debian has the wrapper in one package and what it compiles against in another.
@@ -153,11 +157,11 @@ def look_at_target(
             _mend("mpicxx"),
         )
     return Target(
-        python=str(asked["python"]),
-        arch=str(asked["arch"]),
-        torch=str(asked["torch"]),
-        cuda=asked.get("cuda"),
-        hip=asked.get("hip"),
+        python=str(facts["python"]),
+        arch=str(facts["arch"]),
+        torch=str(facts["torch"]),
+        cuda=facts.get("cuda"),
+        hip=facts.get("hip"),
         mpi=_mpi_of(environment, runner),
         nccl=_nccl_version(_nccl_home(nccl, environment)) if of_gpus else None,
     )
@@ -176,10 +180,10 @@ def parse_check_build(text: str) -> BuildReport:
 
 def _json_of(result: Result) -> dict[str, str]:
     try:
-        found: dict[str, str] = json.loads(result.stdout.strip().splitlines()[-1])
+        document: dict[str, str] = json.loads(result.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
         raise CommandFailed(result.argv[:1], result.status, result.stderr, hint="is it a Python 3?") from None
-    return found
+    return document
 
 
 def _mend(program: str) -> str:
@@ -192,20 +196,20 @@ def _mpi_of(environment: Mapping[str, str], runner: Runner) -> str:
     """openmpi4.1.4, mpich4.0.2, else the first line that its mpirun says; a site may have an MPI without one."""
     if shutil.which("mpirun", path=environment.get("PATH")) is None:
         return "mpi"
-    said = runner(["mpirun", "--version"], env=environment)
-    text = said.stdout + said.stderr
+    result = runner(["mpirun", "--version"], env=environment)
+    text = result.stdout + result.stderr
     for pattern, name in ((r"Open MPI\) (\S+)", "openmpi"), (r"HYDRA.*?Version:\s+(\S+)", "mpich")):
-        found = re.search(pattern, text, re.DOTALL)
-        if found:
-            return name + found[1]
+        match = re.search(pattern, text, re.DOTALL)
+        if match:
+            return name + match[1]
     return (text.strip().splitlines() or ["mpi"])[0][:40]
 
 
-def _nccl_home(asked: Path | None, environment: Mapping[str, str]) -> Path:
+def _nccl_home(typed_home: Path | None, environment: Mapping[str, str]) -> Path:
     """Return where NCCL is: as asked, else where the site's module says."""
     names = ("HOROVOD_NCCL_HOME", "NCCL_HOME", "NCCL_ROOT", "EBROOTNCCL", "NCCL_PATH", "ROCM_PATH")
     told = next((environment[name] for name in names if environment.get(name)), None)
-    home = asked or (Path(told) if told else None)
+    home = typed_home or (Path(told) if told else None)
     if home is None:
         raise MachineLacks(
             "nccl",
@@ -271,16 +275,16 @@ def _build(
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        built = kept_wheel(cache, target)
-        if built is not None:
-            return built
+        kept = kept_wheel(cache, target)
+        if kept is not None:
+            return kept
         with tempfile.TemporaryDirectory(prefix="muster-horovod-") as draft:
             _pip(python, environment, runner, "install", "--quiet", *_PACKAGES)
             source = _fetch(python, Path(draft), environment, runner)
             _raise_standard(source)
             options = dict(_options(target, nccl, environment))
-            shown = " ".join(f"{name}={value}" for name, value in options.items())
-            say(f"building Horovod {VERSION} for torch {target.torch} and {target.mpi}: some minutes; {shown}")
+            shown_options = " ".join(f"{name}={value}" for name, value in options.items())
+            say(f"building Horovod {VERSION} for torch {target.torch} and {target.mpi}: some minutes; {shown_options}")
             wheel = _compile(python, source, Path(draft), {**environment, **options}, folder / "build.log")
             part = folder / f".{wheel.name}.part"
             shutil.copyfile(wheel, part)
@@ -311,24 +315,24 @@ def _raise_standard(source: Path) -> None:
 def _compile(python: Path, source: Path, work: Path, environment: Mapping[str, str], log: Path) -> Path:
     """Minutes long, so what it says goes into a file that can be followed."""
     words = [str(python), "-m", "pip", "wheel", "--verbose", "--no-build-isolation", "--no-deps", "--no-cache-dir"]
-    with log.open("wb") as said:
+    with log.open("wb") as log_stream:
         process = start(
             [*words, "--wheel-dir", str(work / "wheel"), str(source)],
             env=environment,
             cwd=work,
             stdin=DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=log_stream,
+            stderr=log_stream,
             own_group=True,
         )
         try:
             status = process.wait()
         finally:
             end_group(process)
-    found = next((work / "wheel").glob("*.whl"), None)
-    if status != 0 or found is None:
+    wheel = next((work / "wheel").glob("*.whl"), None)
+    if status != 0 or wheel is None:
         raise CommandFailed(["pip"], status, "", f"Horovod was not built: {_first_error(log)}", hint=f"read {log}")
-    return found
+    return wheel
 
 
 # cmake writes NOT in capitals where it gives up, and "Could not find CCache" of a convenience.
@@ -338,30 +342,32 @@ _ERROR = re.compile(r"(?i:(?:fatal )?error: |CMake Error|RuntimeError: )|Could N
 def _first_error(log: Path) -> str:
     """Return the line that says why: compilers and cmake go on talking after it."""
     lines = log.read_text(errors="replace").splitlines()
-    found = next((line for line in lines if _ERROR.search(line)), None)
-    return (found or (lines[-1] if lines else "it said nothing")).strip()
+    error_line = next((line for line in lines if _ERROR.search(line)), None)
+    return (error_line or (lines[-1] if lines else "it said nothing")).strip()
 
 
 def _pip(python: Path, environment: Mapping[str, str], runner: Runner, *words: str) -> None:
     argv = [str(python), "-m", "pip", "--disable-pip-version-check", *words]
     result = runner(argv, env=environment, timeout_s=900)
     if not result.ok:
-        why = next((line for line in result.stderr.splitlines() if line.startswith("ERROR: ")), result.stderr.strip())
+        reason = next(
+            (line for line in result.stderr.splitlines() if line.startswith("ERROR: ")), result.stderr.strip()
+        )
         raise CommandFailed(
             ["pip"],
             result.status,
             "",
-            f"pip {words[0]}: {why.removeprefix('ERROR: ')}",
+            f"pip {words[0]}: {reason.removeprefix('ERROR: ')}",
             hint="is there a way out? proxies are read from the environment",
         )
 
 
 def _checked_build(python: Path, target: Target, environment: Mapping[str, str], runner: Runner) -> BuildReport:
     """What the installed Horovod says of itself, and one rank of it: a library that cannot be loaded shows here."""
-    said = runner([str(python.parent / "horovodrun"), "--check-build"], env=environment, timeout_s=120)
-    report = parse_check_build(said.stdout)
-    wanted = {"PyTorch", "MPI", "Gloo"} | ({"NCCL"} if target.nccl else set())
-    if missing := sorted(wanted - report.parts):
+    result = runner([str(python.parent / "horovodrun"), "--check-build"], env=environment, timeout_s=120)
+    report = parse_check_build(result.stdout)
+    wanted_parts = {"PyTorch", "MPI", "Gloo"} | ({"NCCL"} if target.nccl else set())
+    if missing := sorted(wanted_parts - report.parts):
         raise RequestError(
             f"Horovod {report.version} was built without {', '.join(missing)}",
             hint="the modules of the build and of this check have to be the same",

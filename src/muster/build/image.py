@@ -76,9 +76,9 @@ def check_order(order: ImageOrder, say: Say) -> None:
         _read(order.definition)
     if order.source is not None and order.source.registry is None:
         _base_of(order.source, None, say)
-    for each in order.copies:
-        if not Path(each.source).exists():
-            raise RequestError(f"{each.source} is not there", hint="look at its name")
+    for copy in order.copies:
+        if not Path(copy.source).exists():
+            raise RequestError(f"{copy.source} is not there", hint="look at its name")
     if order.conda is not None:
         judge_conda(order.conda, order.source.words if order.source else None, say)
 
@@ -103,7 +103,7 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
     if is_up_to_date(order.output, record_of(order.output), digest, replace=order.replace):
         say(f"{order.output} is up to date")
         return False
-    signed_in = msgspec.structs.replace(
+    start_with_login = msgspec.structs.replace(
         builder, environment={**builder.environment, **(login.environment() if login else {})}
     )
     flags = [*(["--sandbox"] if order.sandbox else []), *(["--no-https"] if plain_http else [])]
@@ -112,19 +112,29 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
     with (
         swapped_in(order.output) as draft,
         tempfile.TemporaryDirectory(prefix="build-", dir=builder.cache) as folder,
-        _built(order, podman, builder, login, say) as built,
+        _built(order, podman, builder, login, say) as podman_image,
     ):
         if order.is_squashfs:
-            words = f"podman://{built.name}" if built and text is None else _words_for_enroot(order, base, text)
-            registry = order.source.registry if order.source and built is None else None
-            with credentials(Path(folder), registry, login) as known:
-                import_image(builder, draft, words, say, more={**(built.environment if built else {}), **known})
+            words = (
+                f"podman://{podman_image.name}"
+                if podman_image and text is None
+                else _words_for_enroot(order, base, text)
+            )
+            registry = order.source.registry if order.source and podman_image is None else None
+            with credentials(Path(folder), registry, login) as credential_folder:
+                import_image(
+                    builder,
+                    draft,
+                    words,
+                    say,
+                    extra_environment={**(podman_image.environment if podman_image else {}), **credential_folder},
+                )
         elif order.conda is not None:
-            add_conda(signed_in, draft, order.conda, base, say)
+            add_conda(start_with_login, draft, order.conda, base, say)
             builder.prove(draft)
         else:
-            source = _written(Path(folder), base, text, built.save(builder, say) if built else None)
-            signed_in.build(draft, source, say, flags=flags, runs_commands="%post" in (text or ""))
+            source = _written(Path(folder), base, text, podman_image.save(builder, say) if podman_image else None)
+            start_with_login.build(draft, source, say, flags=flags, runs_commands="%post" in (text or ""))
             builder.prove(draft)
     if order.is_squashfs:
         order.output.with_suffix(".toml").write_text(edf_of(order.output))
@@ -134,7 +144,7 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
             "from": order.source.words if order.source else None,
             "inputs": digest,
             **inputs,
-            **({"base": None, "image": built.identity, "pulled": built.bases} if built else {}),
+            **({"base": None, "image": podman_image.identity, "pulled": podman_image.bases} if podman_image else {}),
             "engine": builder.version(),
             "definition": text,
         },
@@ -183,8 +193,8 @@ def _built(
         yield None
         return
     start = order.source.registry if order.source else None
-    with built_by_podman(builder, podman, order.containerfile, say, start=start, login=login) as built:
-        yield built
+    with built_by_podman(builder, podman, order.containerfile, say, start=start, login=login) as podman_image:
+        yield podman_image
 
 
 def _written(folder: Path, base: str | None, text: str | None, archive: Path | None) -> str:
@@ -232,25 +242,25 @@ def _base_of(source: Source | None, login: Login | None, say: Say) -> tuple[str 
     if source.archive is not None:
         check_archive(source.archive, path)
         return f"{source.archive}:{path}", False
-    seen = look_at_path(path)
-    if seen.kind == "missing":
+    image_facts = look_at_path(path)
+    if image_facts.kind == "missing":
         raise RequestError(f"there is no image {path}", hint="look at its name")
-    if seen.broken is not None:
+    if image_facts.broken is not None:
         raise RequestError(
-            f"the image {path} cannot be used: {seen.broken}", hint="pull, copy or build the image again"
+            f"the image {path} cannot be used: {image_facts.broken}", hint="pull, copy or build the image again"
         )
-    if seen.kind not in {"sif", "squashfs", "sandbox"}:
+    if image_facts.kind not in {"sif", "squashfs", "sandbox"}:
         raise RequestError(f"{path} is not a known kind of image", hint="a .sif, a .sqsh or a sandbox directory")
     return str(path), False
 
 
 def _definition_of(order: ImageOrder, base: str | None) -> str | None:
     """Return the text to build from; None: the base alone says it all."""
-    given = _read(order.definition) if order.definition else ""
+    definition_text = _read(order.definition) if order.definition else ""
     if is_containerfile(order.definition):
-        given = from_containerfile(given)
+        definition_text = from_containerfile(definition_text)
     requirements = str(order.requirements.absolute()) if order.requirements else None
-    copies = [Copy(str(Path(each.source).absolute()), each.target) for each in order.copies]
+    copies = [Copy(str(Path(copy.source).absolute()), copy.target) for copy in order.copies]
     if base == _BUILT and not (requirements or copies):
         return None
     if base is None and order.conda is not None and order.definition is None:
@@ -258,8 +268,8 @@ def _definition_of(order: ImageOrder, base: str | None) -> str | None:
     if base is None:
         if requirements or copies:
             raise RequestError("--pip and --copy need --from beside --def", hint="or write them into the definition")
-        return given
-    if not (given or requirements or copies):
+        return definition_text
+    if not (definition_text or requirements or copies):
         return None
     return compose(
         base,
@@ -267,7 +277,7 @@ def _definition_of(order: ImageOrder, base: str | None) -> str | None:
         requirements=requirements,
         wheelhouse=str(order.wheelhouse.absolute()) if order.wheelhouse else None,
         offline=order.offline,
-        definition=given,
+        definition=definition_text,
     )
 
 
@@ -280,20 +290,20 @@ def _read(file: Path, option: str = "--def") -> str:
 
 def _inputs(order: ImageOrder, base: str | None, text: str | None, login: Login | None, say: Say) -> Mapping[str, Any]:
     """All that decides what comes out."""
-    found = dict(_own_inputs(order, base, text))
+    inputs = dict(_own_inputs(order, base, text))
     if order.containerfile is not None:
         content = _read(order.containerfile)
         start = order.source.registry if order.source else None
-        found |= {
+        inputs |= {
             "containerfile": digest_of_inputs({"text": content}),
             "context": digests_of_context(order.containerfile, content),
             "bases": digests_of_bases(content, start, login, say),
         }
-    return found
+    return inputs
 
 
 def _own_inputs(order: ImageOrder, base: str | None, text: str | None) -> Mapping[str, Any]:
-    files = [Path(each.source) for each in order.copies] + ([order.requirements] if order.requirements else [])
+    files = [Path(copy.source) for copy in order.copies] + ([order.requirements] if order.requirements else [])
     files += [order.conda.file.absolute()] if order.conda else []
     files += [order.wheelhouse] if order.wheelhouse else []
     on_disk = order.source is not None and order.source.path is not None
@@ -308,7 +318,7 @@ def _own_inputs(order: ImageOrder, base: str | None, text: str | None) -> Mappin
 
 
 def _write_record(output: Path, content: Mapping[str, Any]) -> None:
-    built = dt.datetime.now(tz=dt.UTC).isoformat(timespec="seconds")
+    build_time = dt.datetime.now(tz=dt.UTC).isoformat(timespec="seconds")
     draft = record_of(output).with_name(f".{output.name}.json.part")
-    draft.write_text(json.dumps({"muster_build": 1, "built": built, **content}, indent=2) + "\n")
+    draft.write_text(json.dumps({"muster_build": 1, "built": build_time, **content}, indent=2) + "\n")
     draft.rename(record_of(output))

@@ -32,16 +32,16 @@ _NEEDED = re.compile(
 
 
 @contextmanager
-def handed_over(target: Path, environment: Mapping[str, str], more: Mapping[str, str]) -> Iterator[Path]:
+def handed_over(target: Path, environment: Mapping[str, str], extra_environment: Mapping[str, str]) -> Iterator[Path]:
     """A file with what the job needs of `environment`, and with `more`; gone when the block ends."""
     if not target.parent.is_dir():
         raise RequestError(f"the directory {target.parent} is not there", hint="make it, or give another place")
-    needed = {name: value for name, value in environment.items() if _NEEDED.fullmatch(name)}
+    needed_environment = {name: value for name, value in environment.items() if _NEEDED.fullmatch(name)}
     file = target.with_name(f".{target.name}.job-{os.getpid()}")
     file.unlink(missing_ok=True)
     try:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as content:
-            json.dump({**needed, **more}, content)
+            json.dump({**needed_environment, **extra_environment}, content)
         yield file
     finally:
         file.unlink(missing_ok=True)
@@ -63,10 +63,10 @@ def follow(argv: Sequence[str]) -> int:
 def take_over(file: Path) -> dict[str, str]:
     """In the job: what was handed over, which then lies nowhere any more."""
     try:
-        found = json.loads(file.read_text())
+        document = json.loads(file.read_text())
         file.unlink()
     except (OSError, ValueError) as error:
         raise RequestError(
             f"the job cannot read what it was given: {error}", hint="what is built must lie where its node sees it too"
         ) from None
-    return dict(found)
+    return dict(document)

@@ -79,10 +79,10 @@ def notes_on(pins: Sequence[Pin]) -> Iterator[str]:
     loose = [pin.name for pin in pins if pin.level == "unpinned"]
     if loose:
         yield f"warning: not pinned, so the next build may install other versions: {', '.join(loose)}"
-    if any(not pin.from_pip for pin in pins) and (twice := list(conda_has(pins))):
-        known = conda_names()
-        names = ", ".join(pin.name if pin.name == name else f"{pin.name} (as {name})" for pin, name in twice)
-        yield f"from pip, and conda-forge has it too, by its list of {known.checked}: {names}"
+    if any(not pin.from_pip for pin in pins) and (doubles := list(conda_has(pins))):
+        known_names = conda_names()
+        names = ", ".join(pin.name if pin.name == name else f"{pin.name} (as {name})" for pin, name in doubles)
+        yield f"from pip, and conda-forge has it too, by its list of {known_names.checked}: {names}"
 
 
 def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], say: Say, runner: Runner = run) -> int:
@@ -95,17 +95,19 @@ def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], s
     source = offline_words(order.find_links, offline=order.offline)
     say("asking which wheels fit the target")
     words = ["install", "--dry-run", "--quiet", "--ignore-installed", "--report", "-", *source, *target]
-    told = pip(python, [*words, "--requirement", str(order.requirements)], environment, runner)
-    lines = sorted(_locked(json.loads(told.stdout[told.stdout.index("{") :])))
+    output = pip(python, [*words, "--requirement", str(order.requirements)], environment, runner)
+    lines = sorted(_locked(json.loads(output.stdout[output.stdout.index("{") :])))
     draft = order.output.with_name(f".{order.output.name}.part-{os.getpid()}")
     draft.write_text("".join(f"{line}\n" for line in [*_index_lines(order.requirements), *lines]))
     try:
         if order.wheelhouse is not None:
             order.wheelhouse.mkdir(parents=True, exist_ok=True)
             say(f"fetching {len(lines)} wheels into {order.wheelhouse}")
-            where = ["--dest", str(order.wheelhouse), "--require-hashes", "--requirement", str(draft)]
+            download_options = ["--dest", str(order.wheelhouse), "--require-hashes", "--requirement", str(draft)]
             download = [word for word in target if not word.startswith("--target")]
-            pip(python, ["download", "--quiet", "--no-deps", *source, *download, *where], environment, runner)
+            pip(
+                python, ["download", "--quiet", "--no-deps", *source, *download, *download_options], environment, runner
+            )
         draft.replace(order.output)
     finally:
         draft.unlink(missing_ok=True)
@@ -148,14 +150,15 @@ def _target(order: LockOrder) -> Iterator[str]:
 
 
 def _locked(report: Mapping[str, list[dict[str, dict[str, dict[str, dict[str, str]]]]]]) -> Iterator[str]:
-    for each in report["install"]:
-        about = each["metadata"]
-        hashes = each["download_info"].get("archive_info", {}).get("hashes", {})
+    for item in report["install"]:
+        metadata = item["metadata"]
+        hashes = item["download_info"].get("archive_info", {}).get("hashes", {})
         if "sha256" not in hashes:
             raise RequestError(
-                f"{about['name']} is not an archive, so it cannot be locked", hint="name a release of it"
+                f"{metadata['name']} is not an archive, so it cannot be locked", hint="name a release of it"
             )
-        yield f"{str(about['name']).lower().replace('_', '-')}=={about['version']} --hash=sha256:{hashes['sha256']}"
+        name = str(metadata["name"]).lower().replace("_", "-")
+        yield f"{name}=={metadata['version']} --hash=sha256:{hashes['sha256']}"
 
 
 def _index_lines(requirements: Path) -> list[str]:

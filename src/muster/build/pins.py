@@ -35,30 +35,30 @@ def pins_of_requirements(text: str) -> Iterator[Pin]:
     """Of a requirements file; lines that are options of pip are none."""
     for line in text.replace("\\\n", " ").splitlines():
         words = line.split(" #")[0].strip()
-        found = _REQUIREMENT.match(words)
-        if not words or words.startswith(("#", "-")) or found is None:
+        match = _REQUIREMENT.match(words)
+        if not words or words.startswith(("#", "-")) or match is None:
             continue
-        name, wanted = found[1].lower().replace("_", "-"), found[2].strip()
-        yield Pin(name, _level(words, wanted), words)
+        name, constraint = match[1].lower().replace("_", "-"), match[2].strip()
+        yield Pin(name, _level(words, constraint), words)
 
 
-def _level(words: str, wanted: str) -> str:
-    if "--hash=" in words or (wanted.startswith("@") and re.search(r"#sha256=|@[0-9a-f]{40}", words)):
+def _level(words: str, constraint: str) -> str:
+    if "--hash=" in words or (constraint.startswith("@") and re.search(r"#sha256=|@[0-9a-f]{40}", words)):
         return "build"
-    exact = re.match(r"===?\s*[^,*\s]+", wanted)
-    return "version" if exact and "*" not in wanted else "unpinned"
+    exact = re.match(r"===?\s*[^,*\s]+", constraint)
+    return "version" if exact and "*" not in constraint else "unpinned"
 
 
 def pins_of_conda(text: str) -> Iterator[Pin]:
     """Of the `dependencies` of a conda environment file, the packages of its `pip:` list marked as pip's."""
     of_pip_deeper_than: int | None = None
-    within = False
+    is_dependency = False
     for line in text.splitlines():
         if line.strip() and not line.startswith((" ", "-", "#")):
-            within = line.startswith("dependencies:")
+            is_dependency = line.startswith("dependencies:")
             continue
         item = _LIST_ITEM.match(line)
-        if not within or item is None:
+        if not is_dependency or item is None:
             continue
         depth, words = len(item[1]), item[2].strip()
         if words == "pip:":
@@ -67,19 +67,19 @@ def pins_of_conda(text: str) -> Iterator[Pin]:
             yield from pins_of_requirements(words)
         else:
             of_pip_deeper_than = None
-            name, _, wanted = words.partition("::")[2].partition("=") if "::" in words else words.partition("=")
-            count = len([part for part in wanted.split("=") if part])
+            name, _, constraint = words.partition("::")[2].partition("=") if "::" in words else words.partition("=")
+            count = len([part for part in constraint.split("=") if part])
             bare = re.split(r"[<>!~ ]", name)[0].lower()
-            moving = "*" in wanted or bare != name.strip().lower()
+            moving = "*" in constraint or bare != name.strip().lower()
             yield Pin(bare, "unpinned" if moving or not count else "version" if count == 1 else "build", words, False)
 
 
 def for_other_gpus(pins: Iterable[Pin], kind: str) -> list[Pin]:
     """Packages made for other GPUs than those of the target (or cpu)."""
-    others = [pattern for name, pattern in _OF_GPUS.items() if name not in {kind, "cpu"}]
+    other_patterns = [pattern for name, pattern in _OF_GPUS.items() if name not in {kind, "cpu"}]
     if kind != "cpu":
-        others.append(_OF_GPUS["cpu"])
-    return [pin for pin in pins if any(pattern.search(pin.words) for pattern in others)]
+        other_patterns.append(_OF_GPUS["cpu"])
+    return [pin for pin in pins if any(pattern.search(pin.words) for pattern in other_patterns)]
 
 
 def of_no_kind(pins: Iterable[Pin], text: str, kind: str) -> list[Pin]:
@@ -87,11 +87,13 @@ def of_no_kind(pins: Iterable[Pin], text: str, kind: str) -> list[Pin]:
 
     That is an error where the usual index has no builds for that kind: it would give one for CUDA or for CPUs.
     """
-    said = any(_OF_GPUS[kind].search(line) for line in text.splitlines() if "index-url" in line or "find-links" in line)
+    is_named = any(
+        _OF_GPUS[kind].search(line) for line in text.splitlines() if "index-url" in line or "find-links" in line
+    )
     return [
         pin
         for pin in pins
         if pin.name in _BUILT_BY_KIND
-        and not (pin.from_pip and said)
+        and not (pin.from_pip and is_named)
         and not any(pattern.search(pin.words) for pattern in _OF_GPUS.values())
     ]

@@ -17,23 +17,23 @@ _HOUR_S = 3600.0
 def pip(python: Path, words: Sequence[str], environment: Mapping[str, str], runner: Runner = run) -> Result:
     """Run pip of `python`; what it lacks is named."""
     argv = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
-    done = runner(argv, env=environment, timeout_s=_HOUR_S)
-    if done.ok:
-        return done
-    missing = re.search(r"No matching distribution found for (\S+)", done.stderr)
+    result = runner(argv, env=environment, timeout_s=_HOUR_S)
+    if result.ok:
+        return result
+    missing = re.search(r"No matching distribution found for (\S+)", result.stderr)
     if missing:
         offline = "--no-index" in words
-        where = "the wheelhouse lacks" if offline else "no package index has, for this Python and machine,"
+        complaint = "the wheelhouse lacks" if offline else "no package index has, for this Python and machine,"
         hint = "look at name and version"
         if any(word.startswith("--platform") for word in words):
             hint = "look at name and version; a wheel may want a newer --glibc, or another --python-version"
         if offline:
             hint = "muster build lock --wheelhouse on a connected machine brings it"
-        raise RequestError(f"{where} {missing[1]}", hint=hint)
-    errors = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
-    said = errors or done.stderr.strip().splitlines() or ["it said nothing"]
+        raise RequestError(f"{complaint} {missing[1]}", hint=hint)
+    errors = [line.removeprefix("ERROR: ") for line in result.stderr.splitlines() if line.startswith("ERROR: ")]
+    error_lines = errors or result.stderr.strip().splitlines() or ["it said nothing"]
     raise CommandFailed(
-        ["pip"], done.status, "", f"pip {words[0]}: {said[0]}", hint="proxies are read from your environment; "
+        ["pip"], result.status, "", f"pip {words[0]}: {error_lines[0]}", hint="proxies are read from your environment; "
         "where there is no way out: --offline --wheelhouse DIR",
     )  # fmt: skip
 
@@ -44,5 +44,5 @@ def offline_words(wheelhouse: Path | None, *, offline: bool) -> tuple[str, ...]:
         raise RequestError("--offline needs a place to take packages from", hint="--wheelhouse DIR")
     if wheelhouse is not None and not wheelhouse.is_dir():
         raise RequestError(f"the wheelhouse {wheelhouse} is not there", hint="muster build lock --wheelhouse makes it")
-    found = () if wheelhouse is None else ("--find-links", str(wheelhouse.absolute()))
-    return (*(("--no-index",) if offline else ()), *found)
+    find_links = () if wheelhouse is None else ("--find-links", str(wheelhouse.absolute()))
+    return (*(("--no-index",) if offline else ()), *find_links)

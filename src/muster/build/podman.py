@@ -106,19 +106,19 @@ def _environment(environment: Mapping[str, str], folder: Path, login: tuple[str,
     settings = folder / "storage.conf"
     root, transient = folder / "data/containers/storage", folder / "run/containers"
     settings.write_text(f'[storage]\ndriver = "overlay"\ngraphroot = "{root}"\nrunroot = "{transient}"\n')
-    own = {
+    own_environment = {
         "CONTAINERS_STORAGE_CONF": str(settings),
         "XDG_DATA_HOME": str(folder / "data"),
         "XDG_RUNTIME_DIR": str(folder / "run"),
         "TMPDIR": str(folder / "tmp"),
     }
     if login is not None:
-        host, who = login
+        host, user = login
         secret = folder / "auth.json"
         with os.fdopen(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as content:
-            json.dump({"auths": {host: {"auth": who.header.removeprefix("Basic ")}}}, content)
-        own["REGISTRY_AUTH_FILE"] = str(secret)
-    return {**environment, **own}
+            json.dump({"auths": {host: {"auth": user.header.removeprefix("Basic ")}}}, content)
+        own_environment["REGISTRY_AUTH_FILE"] = str(secret)
+    return {**environment, **own_environment}
 
 
 def _digest(program: str, base: str, environment: Mapping[str, str], runner: Runner = run) -> str:
@@ -129,8 +129,8 @@ def _digest(program: str, base: str, environment: Mapping[str, str], runner: Run
 def _take_away(program: str, folder: Path, environment: Mapping[str, str], runner: Runner = run) -> None:
     """What podman stores for an ordinary user belongs to the user's subordinate ids; root's may be mounted still."""
     if os.geteuid() == 0:
-        mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
-        for place in sorted((place for place in mounted if place.startswith(f"{folder}/")), reverse=True):
+        mount_points = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        for place in sorted((place for place in mount_points if place.startswith(f"{folder}/")), reverse=True):
             runner(["umount", "--lazy", place], env=environment)
     else:
         data = {"XDG_DATA_HOME": str(folder / "data"), "XDG_RUNTIME_DIR": str(folder / "run")}
@@ -141,14 +141,14 @@ def _take_away(program: str, folder: Path, environment: Mapping[str, str], runne
 
 def bases_of(text: str) -> list[str]:
     """Return what its FROMs name in registries: neither scratch nor an earlier stage, nor what a variable says."""
-    stages, found = {"scratch"}, []
+    stages, bases = {"scratch"}, []
     for line in re.findall(r"^[ \t]*FROM[ \t]+(.+?)[ \t]*$", text, re.MULTILINE | re.IGNORECASE):
         words = [word for word in line.split() if not word.startswith("--")]
         if words and words[0] not in stages and "$" not in words[0]:
-            found.append(words[0])
+            bases.append(words[0])
         if len(words) == 3 and words[1].lower() == "as":
             stages.add(words[2])
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(bases))
 
 
 def _which(registry: Registry) -> str:
@@ -162,26 +162,30 @@ def first_registry(text: str) -> Registry | None:
 
 def digests_of_bases(text: str, start: Registry | None, login: Login | None, say: Say) -> dict[str, str]:
     """Return what each base means today; one without a tag, or with latest, is named."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for base in bases_of(text) if start is None else [f"{start.host}/{start.name}{_which(start)}"]:
         registry = parse_source(f"docker://{base}").registry
         assert registry is not None  # noqa: S101  # docker:// is a registry's
         if registry.is_moving:
             say(f"warning: FROM {base} has no tag but latest, which can change: the pulled digest is recorded")
-        found[base] = digest_of(registry, login)
-    return found
+        digests[base] = digest_of(registry, login)
+    return digests
 
 
 def digests_of_context(file: Path, text: str) -> dict[str, str]:
     """Of everything that COPY and ADD take from beside the Containerfile."""
     folder = file.absolute().parent
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for line in re.findall(r"^[ \t]*(?:COPY|ADD)[ \t]+(.+?)[ \t]*$", text, re.MULTILINE | re.IGNORECASE):
         for word in _sources(line):
-            inside = word.strip("/")
-            for path in [folder] if inside in {"", "."} else sorted(folder.glob(inside)) or [folder / inside]:
-                found[str(path)] = digest_of_path(path)
-    return found
+            relative_path = word.strip("/")
+            for path in (
+                [folder]
+                if relative_path in {"", "."}
+                else sorted(folder.glob(relative_path)) or [folder / relative_path]
+            ):
+                digests[str(path)] = digest_of_path(path)
+    return digests
 
 
 def _sources(line: str) -> Sequence[str]:

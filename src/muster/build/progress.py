@@ -23,13 +23,13 @@ _SILENCE_S = 20.0
 
 def lines_of(process: Process, say: Say, *, silence_s: float = _SILENCE_S) -> Iterator[str]:
     """Every line of its output as it comes; engines that pull or pack are silent for minutes, and are spoken for."""
-    begun = time.monotonic()
+    start_s = time.monotonic()
     stream = process.stdout
     assert stream is not None  # noqa: S101  # it was started with a pipe
     pending = b""
     while True:
         if not select.select([stream], [], [], silence_s)[0]:
-            say(f"still at work after {time.monotonic() - begun:.0f} s{_written(process.pid)}")
+            say(f"still at work after {time.monotonic() - start_s:.0f} s{_written(process.pid)}")
             continue
         content = os.read(stream.fileno(), 65536)
         *lines, pending = re.split(rb"[\r\n]", pending + content) if content else [pending, b""]

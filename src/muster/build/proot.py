@@ -24,10 +24,10 @@ def proot_words(
 ) -> tuple[list[str], dict[str, str]]:
     """(the words that run `script` as root of `box`, the environment that they run in)."""
     program = shutil.which("proot", path=environment.get("PATH")) or "proot"
-    inside = "/.muster-post"
-    binds = [word for path in (*_FROM_OUTSIDE, f"{script}:{inside}") for word in ("-b", path)]
+    script_inside = "/.muster-post"
+    binds = [word for path in (*_FROM_OUTSIDE, f"{script}:{script_inside}") for word in ("-b", path)]
     words = [program, "-0", "-r", str(box), *binds, "-w", "/"]
-    passed = {name: value for name, value in environment.items() if name in _PASSED_ON}
+    passed_environment = {name: value for name, value in environment.items() if name in _PASSED_ON}
     # Its scratch is beside the script: what it puts there it has to be able to run.
-    own = {**passed, **_OWN, "PROOT_TMP_DIR": str(script.parent)}
-    return [*words, "/bin/sh", "-c", f'{_SOURCED}; exec "$@"', "sh", *shell, inside], own
+    own_environment = {**passed_environment, **_OWN, "PROOT_TMP_DIR": str(script.parent)}
+    return [*words, "/bin/sh", "-c", f'{_SOURCED}; exec "$@"', "sh", *shell, script_inside], own_environment

@@ -63,9 +63,9 @@ def login_from_file(registry: Registry, environment: Mapping[str, str], home: Pa
     if registry.host == "docker.io":
         hosts |= {"https://index.docker.io/v1/", "index.docker.io"}
     try:
-        kept = json.loads((folder / "config.json").read_text())["auths"]
-        found = next(kept[host]["auth"] for host in hosts if "auth" in kept.get(host, {}))
-        user, _, password = base64.b64decode(found).decode().partition(":")
+        logins = json.loads((folder / "config.json").read_text())["auths"]
+        encoded_login = next(logins[host]["auth"] for host in hosts if "auth" in logins.get(host, {}))
+        user, _, password = base64.b64decode(encoded_login).decode().partition(":")
     except (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError, binascii.Error):
         return None
     return Login(user, password)
@@ -76,10 +76,10 @@ def digest_of(registry: Registry, login: Login | None) -> str:
     if registry.digest is not None:
         return registry.digest
     answer = _answer(registry, login, f"manifests/{registry.tag}")
-    found = answer.get("Docker-Content-Digest")
-    if not found or not found.startswith("sha256:"):
+    digest = answer.get("Docker-Content-Digest")
+    if not digest or not digest.startswith("sha256:"):
         raise SiteError(f"{registry.host} does not say which image {registry.name} is", hint="is it a registry?")
-    return str(found)
+    return str(digest)
 
 
 def hosts_that_ask(registry: Registry) -> tuple[str, ...]:
@@ -103,8 +103,8 @@ def environment_of(registry: Registry, login: Login | None, machine: str) -> tup
     digest = manifest.get("config", {}).get("digest")
     if digest is None:
         return ()
-    found = _answer(registry, login, f"blobs/{digest}", method="GET").get("config", {}).get("Env") or ()
-    return tuple(map(str, found))
+    variables = _answer(registry, login, f"blobs/{digest}", method="GET").get("config", {}).get("Env") or ()
+    return tuple(map(str, variables))
 
 
 # As the machine says it → as registries do.
@@ -135,10 +135,10 @@ class _ForgetsWhoAsks(urllib.request.HTTPRedirectHandler):
     """Registries send one on to a store of somebody else's, who is to see no password and no token."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        following = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if following is not None and following.host != req.host:
-            following.remove_header("Authorization")
-        return following
+        next_request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if next_request is not None and next_request.host != req.host:
+            next_request.remove_header("Authorization")
+        return next_request
 
 
 def _ask(url: str, headers: Mapping[str, str], *, method: str = "HEAD") -> Any:
@@ -178,13 +178,13 @@ def _ask_again(
 
 
 def _token(challenge: str, login: Login | None) -> str:
-    asked = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
-    realm = asked.pop("realm", "")
+    query = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    realm = query.pop("realm", "")
     if not _keeps_passwords(realm):
         raise SiteError("the registry wants the password sent to an address without https", hint="use another registry")
     headers = {} if login is None else {"Authorization": login.header}
-    given = _ask(f"{realm}?{urllib.parse.urlencode(asked)}", headers, method="GET")
-    return str(given.get("token") or given.get("access_token"))
+    token_answer = _ask(f"{realm}?{urllib.parse.urlencode(query)}", headers, method="GET")
+    return str(token_answer.get("token") or token_answer.get("access_token"))
 
 
 def _keeps_passwords(realm: str) -> bool:
@@ -193,12 +193,12 @@ def _keeps_passwords(realm: str) -> bool:
         parts = urllib.parse.urlsplit(realm)
     except ValueError:
         return False
-    here = parts.hostname in {"127.0.0.1", "localhost", "::1"}
-    return parts.scheme == "https" or (parts.scheme == "http" and here)
+    is_loopback = parts.hostname in {"127.0.0.1", "localhost", "::1"}
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback)
 
 
 def _refusal(registry: Registry, login: Login | None, status: int) -> RequestError | SiteError:
-    what = f"{registry.host}/{registry.name}:{registry.tag}"
+    reference = f"{registry.host}/{registry.name}:{registry.tag}"
     if status in {401, 403}:
         if login is None:
             return RequestError(
@@ -210,7 +210,7 @@ def _refusal(registry: Registry, login: Login | None, status: int) -> RequestErr
             hint="try the same with docker login; many registries want a token in place of the password",
         )
     if status == 404:
-        return RequestError(f"the registry has no image {what}", hint="check its name and its tag")
+        return RequestError(f"the registry has no image {reference}", hint="check its name and its tag")
     if status == 429:
         return SiteError(f"{registry.host} refuses for now: too many pulls", hint="log in, or wait an hour")
-    return SiteError(f"{registry.host} answered {status} to a question for {what}", hint="try again in a minute")
+    return SiteError(f"{registry.host} answered {status} to a question for {reference}", hint="try again in a minute")

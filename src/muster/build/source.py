@@ -87,10 +87,10 @@ def _rest(words: str, start: str) -> str:
 
 def _registry(words: str) -> Registry:
     rest, at, digest = words.removeprefix(_DOCKER).partition("@")
-    first, slash, after = rest.partition("/")
+    first, slash, remainder = rest.partition("/")
     # A host has a dot or a port; anything else is a name of the common registry.
     host, rest = (
-        (first, after) if slash and (re.search(r"[.:]", first) or first == "localhost") else ("docker.io", rest)
+        (first, remainder) if slash and (re.search(r"[.:]", first) or first == "localhost") else ("docker.io", rest)
     )
     name, colon, tag = rest.partition(":")
     if host == "docker.io" and "/" not in name:

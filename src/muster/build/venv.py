@@ -89,9 +89,9 @@ def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, ru
     for name in order.recipes:
         if name not in RECIPES:
             raise UnknownName("recipe", name, tuple(RECIPES))
-    where = offline_words(order.wheelhouse, offline=order.offline)
-    inside = _with_modules(order, environment, runner)
-    program = shutil.which(order.python, path=inside.get("PATH"))
+    pip_options = offline_words(order.wheelhouse, offline=order.offline)
+    module_environment = _with_modules(order, environment, runner)
+    program = shutil.which(order.python, path=module_environment.get("PATH"))
     if program is None:
         raise RequestError(f"there is no Python {order.python}", hint="--module with the one of the site, or its path")
     inputs = _inputs(order, program)
@@ -108,19 +108,25 @@ def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, ru
     with _in_place(order.directory):
         say(f"building {order.directory} with {program}")
         checked(
-            runner([program, "-m", "venv", str(order.directory)], env=inside, timeout_s=600),
+            runner([program, "-m", "venv", str(order.directory)], env=module_environment, timeout_s=600),
             hint="its Python needs the module venv: on Debian, python3-venv",
         )
         python = order.directory / "bin/python"
         for file in order.requirements:
             say(f"installing what {file} lists")
-            pip(python, ["install", "--quiet", *where, "--requirement", str(file)], inside, runner)
+            pip(python, ["install", "--quiet", *pip_options, "--requirement", str(file)], module_environment, runner)
         for name in order.recipes:
-            RECIPES[name](order, python, inside, say)
-        found = _look(python, inside, runner)
-        asked = {"modules": order.modules, "with": order.recipes, "requirements": [str(f) for f in order.requirements]}
-        built = dt.datetime.now(tz=dt.UTC).isoformat(timespec="seconds")
-        record.write_text(json.dumps({"muster_build": 1, "built": built, "inputs": inputs, **found, **asked}, indent=2))
+            RECIPES[name](order, python, module_environment, say)
+        facts = _look(python, module_environment, runner)
+        order_facts = {
+            "modules": order.modules,
+            "with": order.recipes,
+            "requirements": [str(f) for f in order.requirements],
+        }
+        build_time = dt.datetime.now(tz=dt.UTC).isoformat(timespec="seconds")
+        record.write_text(
+            json.dumps({"muster_build": 1, "built": build_time, "inputs": inputs, **facts, **order_facts}, indent=2)
+        )
     return True
 
 
@@ -147,7 +153,7 @@ def _in_place(directory: Path) -> Iterator[None]:
 
 def _first_of(name: str) -> str:
     """Return the shell text that loads a module, or the first of `A|B` that can be loaded."""
-    return " || ".join(f"module load {shlex.quote(each)}" for each in name.split("|"))
+    return " || ".join(f"module load {shlex.quote(module)}" for module in name.split("|"))
 
 
 def _with_modules(order: VenvOrder, environment: Mapping[str, str], runner: Runner) -> dict[str, str]:
@@ -156,20 +162,20 @@ def _with_modules(order: VenvOrder, environment: Mapping[str, str], runner: Runn
     clean = {name: value for name, value in environment.items() if name not in hidden}
     if not order.modules and not order.module_use:
         return clean
-    steps = ["module purge", *(f"module use {shlex.quote(each)}" for each in order.module_use)]
+    steps = ["module purge", *(f"module use {shlex.quote(folder)}" for folder in order.module_use)]
     loads = [f"{_first_of(name)} || exit 1" for name in order.modules]
     text = "; ".join([*steps, *loads, "exec env -0"])
-    done = runner(["bash", "-lc", text], env=clean, timeout_s=120)
-    if not done.ok or "\0" not in done.stdout:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    result = runner(["bash", "-lc", text], env=clean, timeout_s=120)
+    if not result.ok or "\0" not in result.stdout:
+        last = (result.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise CommandFailed(
             ["module"],
-            done.status,
+            result.status,
             "",
             f"the modules cannot be loaded: {last}",
             hint="module avail lists what there is; where only the compute nodes have modules: --job",
         )
-    return dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
+    return dict(line.split("=", 1) for line in result.stdout.split("\0") if "=" in line)
 
 
 def _inputs(order: VenvOrder, program: str) -> str:
@@ -182,9 +188,9 @@ def _inputs(order: VenvOrder, program: str) -> str:
 
 def _look(python: Path, environment: Mapping[str, str], runner: Runner) -> dict[str, str | list[str] | None]:
     """Return what it turned out to be; a torch that cannot be loaded shows here."""
-    done = checked(
+    result = checked(
         runner([str(python), "-c", _ASK], env=environment, timeout_s=300),
         hint="the installed packages cannot be loaded: nothing was put in place",
     )
-    found: dict[str, str | list[str] | None] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    document: dict[str, str | list[str] | None] = json.loads(result.stdout.strip().splitlines()[-1])
+    return document

@@ -46,26 +46,30 @@ class Looked(NamedTuple):
 
 def expected_of(plan: Plan) -> Expected:
     """Return what a launch that is checked promises, for the judges; and who set its variables."""
-    ours = dict.fromkeys((*contract.PUBLISHED, contract.OMP_NUM_THREADS), "muster")
-    planned = {each.name: each.reason.origin for each in plan.variables if each.value is not None or each.pass_on}
+    muster_names = dict.fromkeys((*contract.PUBLISHED, contract.OMP_NUM_THREADS), "muster")
+    planned_names = {
+        variable.name: variable.reason.origin
+        for variable in plan.variables
+        if variable.value is not None or variable.pass_on
+    }
     expected: Expected = json.loads(plan.gate[-1])
-    return {**expected, "origins": {**ours, **planned}}
+    return {**expected, "origins": {**muster_names, **planned_names}}
 
 
 def look_at_job(launch: Sequence[str], expected: Expected, file: Path, *, job_name: str | None, image: bool) -> Looked:
     """Start the gatherers, put into `file`, with `launch`, and hear them."""
     place_check(file)
-    sent = {key: value for key, value in expected.items() if key != "origins"}
+    sent_facts = {key: value for key, value in expected.items() if key != "origins"}
     name = ["--job-name", job_name] if job_name else []
     python = "python3" if image else "python"
-    words = [*launch, "--no-label", *name, "--", python, str(file), "facts", json.dumps(sent)]
+    words = [*launch, "--no-label", *name, "--", python, str(file), "facts", json.dumps(sent_facts)]
     process = start(words, stdout=PIPE, stderr=PIPE, own_group=True)
     assert process.stdout is not None  # noqa: S101  # asked for above
     assert process.stderr is not None  # noqa: S101
     hearing = _Hearing()
     ears = [
-        threading.Thread(target=hearing.hear, args=(stream, told), daemon=True)
-        for stream, told in ((process.stdout, hearing.facts), (process.stderr, hearing.words))
+        threading.Thread(target=hearing.hear, args=(stream, sink), daemon=True)
+        for stream, sink in ((process.stdout, hearing.facts), (process.stderr, hearing.words))
     ]
     for ear in ears:
         ear.start()
@@ -90,9 +94,9 @@ class _Hearing:
         self._said: list[str] = []
         self._first: float | None = None
 
-    def hear(self, stream: IO[bytes], told: Any) -> None:
+    def hear(self, stream: IO[bytes], sink: Any) -> None:
         while line := stream.readline(_LONGEST_LINE):
-            told(line.decode(errors="replace").rstrip("\r\n"))
+            sink(line.decode(errors="replace").rstrip("\r\n"))
 
     def facts(self, line: str) -> None:
         if self.reader.take(line):
@@ -123,29 +127,29 @@ class _Hearing:
         return True
 
 
-def _of_launch(said: str, status: int, documents: Sequence[Any], *, in_time: bool) -> list[Finding]:
+def _of_launch(error_text: str, status: int, documents: Sequence[Any], *, in_time: bool) -> list[Finding]:
     """Return what a launch that brought no ranks says of itself."""
-    refusals = {match["what"]: match["hint"] for match in _REFUSAL.finditer(said)}
+    refusals = {match["what"]: match["hint"] for match in _REFUSAL.finditer(error_text)}
     if documents:
         return []
-    if status in {2, 3} and len(refusals) == 1 and "srun:" not in said and "rank" not in said:
-        (what, hint), kind = next(iter(refusals.items())), RequestError if status == 2 else SiteError
-        raise kind(what, hint=hint)
-    found = [Finding("start", BROKEN, what, hint or "see above") for what, hint in refusals.items()]
-    lines = [line for line in said.splitlines() if line.strip()]
-    if not found and any(_NOT_THERE in line for line in lines):
-        hosts = tuple(sorted(set(_ENDED.findall(said))))
-        where = hosts_in_words(hosts) if hosts else "a node"
-        evidence = f"the working directory is another one, or not there, on {where}"
-        found = [Finding("shared directory", BROKEN, evidence, "run from a file system that all nodes share", hosts)]
-    if not found:
+    if status in {2, 3} and len(refusals) == 1 and "srun:" not in error_text and "rank" not in error_text:
+        (sentence, hint), kind = next(iter(refusals.items())), RequestError if status == 2 else SiteError
+        raise kind(sentence, hint=hint)
+    findings = [Finding("start", BROKEN, what, hint or "see above") for what, hint in refusals.items()]
+    lines = [line for line in error_text.splitlines() if line.strip()]
+    if not findings and any(_NOT_THERE in line for line in lines):
+        hosts = tuple(sorted(set(_ENDED.findall(error_text))))
+        place = hosts_in_words(hosts) if hosts else "a node"
+        evidence = f"the working directory is another one, or not there, on {place}"
+        findings = [Finding("shared directory", BROKEN, evidence, "run from a file system that all nodes share", hosts)]
+    if not findings:
         from muster.check.log import read_log
 
-        causes = [each for each in read_log([line.encode() for line in lines]).causes if not each.signature.echo]
-        found = [Finding("start", BROKEN, each.evidence, each.remedy) for each in causes[:2]]
-    if not found:
-        own = [line for line in lines if not line.startswith("srun:")]
-        last = next(reversed(own or lines), "")
-        how = f"ended with status {status}" if in_time else f"said nothing for {_PATIENCE_S:.0f} s"
-        found = [Finding("start", BROKEN, f"the launch {how}: {last}", "muster run -- true shows the same")]
-    return found
+        causes = [cause for cause in read_log([line.encode() for line in lines]).causes if not cause.signature.echo]
+        findings = [Finding("start", BROKEN, cause.evidence, cause.remedy) for cause in causes[:2]]
+    if not findings:
+        own_lines = [line for line in lines if not line.startswith("srun:")]
+        last = next(reversed(own_lines or lines), "")
+        ending = f"ended with status {status}" if in_time else f"said nothing for {_PATIENCE_S:.0f} s"
+        findings = [Finding("start", BROKEN, f"the launch {ending}: {last}", "muster run -- true shows the same")]
+    return findings

@@ -50,8 +50,8 @@ class Cause(msgspec.Struct, frozen=True):
 
     @property
     def evidence(self) -> str:
-        who = "" if self.rank is None else f", rank {self.rank}"
-        return f"{self.cause} (line {self.line}{who}: {self.text})"
+        rank_words = "" if self.rank is None else f", rank {self.rank}"
+        return f"{self.cause} (line {self.line}{rank_words}: {self.text})"
 
     @property
     def remedy(self) -> str:
@@ -140,9 +140,9 @@ def _look_at(failure: Failure) -> str:
 
 
 def _where(cause: Cause) -> str:
-    who = "" if cause.rank is None else f", rank {cause.rank}"
-    often = "" if cause.times == 1 else f", {cause.times}{'+' if cause.times >= _MOST_COUNTED else ''} times"
-    return f"line {cause.line}{who}{often}"
+    rank_words = "" if cause.rank is None else f", rank {cause.rank}"
+    times_words = "" if cause.times == 1 else f", {cause.times}{'+' if cause.times >= _MOST_COUNTED else ''} times"
+    return f"line {cause.line}{rank_words}{times_words}"
 
 
 def _in_words(transport: Transport, hosts: Sequence[str]) -> str:
@@ -155,8 +155,8 @@ def _in_words(transport: Transport, hosts: Sequence[str]) -> str:
     parts += [f"{transport.channels} channels"] if transport.channels else []
     parts += [f"{' and '.join(transport.algorithms)} connected"] if transport.algorithms else []
     parts += [transport.version] if transport.version else []
-    where = sorted(filter(None, hosts))
-    return "; ".join(parts) + (f" (on {', '.join(where[:4])}{' …' if len(where) > 4 else ''})" if where else "")
+    names = sorted(filter(None, hosts))
+    return "; ".join(parts) + (f" (on {', '.join(names[:4])}{' …' if len(names) > 4 else ''})" if names else "")
 
 
 def explain(lines: Iterable[str]) -> Cause | None:
@@ -172,24 +172,26 @@ def read_log(source: IO[bytes] | Iterable[bytes]) -> Report:
     search, nccl, reports = _Search(), NcclLog(), _Reports()
     lines_read = nccl_lines = 0
     for first_line, chunk in _chunks(source):
-        wanted = search.may_hold(chunk)
+        possible = search.may_hold(chunk)
         nccl_here = nccl_lines < _MOST_NCCL_LINES and b"NCCL" in chunk
         reports_here = reports.may_be_in(chunk)
         lines = chunk.split(b"\n")
         lines_read = first_line + len(lines) - 1
-        if not (wanted or nccl_here or reports_here):
+        if not (possible or nccl_here or reports_here):
             continue
         for number, line in enumerate(lines, start=first_line):
             if nccl_here and b"NCCL" in line:
                 nccl_lines += 1
                 nccl.take(_clean(line))
-            if wanted:
-                search.look(number, line, wanted)
+            if possible:
+                search.look(number, line, possible)
             if reports_here:
                 reports.take(line)
     transports = nccl.transports()
     findings = tuple(judge_transports(transports))
-    causes = [each for each in search.ordered() if not (each.signature.about_network and transports and not findings)]
+    causes = [
+        cause for cause in search.ordered() if not (cause.signature.about_network and transports and not findings)
+    ]
     return Report(tuple(causes), transports, findings, lines_read, reports.first())
 
 
@@ -220,12 +222,14 @@ class _Reports:
     def first(self) -> Failure | None:
         """Return the first failure; a rank that somebody names counts more than the end of a step."""
         of_srun = read_step(self._lines).first
-        found = [
+        failures = [
             *(launcher.first_failure([self._lines]) for launcher in by_agents_first()),
             of_agent(of_srun, "torchrun") if self._of_torchrun else of_srun,
         ]
-        known = [failure for failure in found if failure is not None]
-        return next((each for each in known if each.tasks or each.host), next(iter(known), None))
+        known_failures = [failure for failure in failures if failure is not None]
+        return next(
+            (failure for failure in known_failures if failure.tasks or failure.host), next(iter(known_failures), None)
+        )
 
 
 class _Search:
@@ -237,47 +241,48 @@ class _Search:
 
     def may_hold(self, chunk: bytes) -> tuple[Signature, ...]:
         return tuple(
-            each
-            for each in self._signatures
-            if (each.id not in self._found or self._found[each.id].times < _MOST_COUNTED) and each.may_be_in(chunk)
+            signature
+            for signature in self._signatures
+            if (signature.id not in self._found or self._found[signature.id].times < _MOST_COUNTED)
+            and signature.may_be_in(chunk)
         )
 
-    def look(self, number: int, raw: bytes, wanted: Sequence[Signature] | None = None) -> None:
+    def look(self, number: int, raw: bytes, signatures: Sequence[Signature] | None = None) -> None:
         self._take_hint(number, raw)
-        for signature in self._signatures if wanted is None else wanted:
+        for signature in self._signatures if signatures is None else signatures:
             if not signature.may_be_in(raw):
                 continue
-            before = self._found.get(signature.id)
-            if before is not None and before.times >= _MOST_COUNTED:
+            earlier = self._found.get(signature.id)
+            if earlier is not None and earlier.times >= _MOST_COUNTED:
                 continue
             match = signature.expression.search(raw.decode(errors="replace"))
             if match is None:
                 continue
-            if before is not None:
-                self._found[signature.id] = msgspec.structs.replace(before, times=before.times + 1)
+            if earlier is not None:
+                self._found[signature.id] = msgspec.structs.replace(earlier, times=earlier.times + 1)
                 continue
             line = LogFile(Path()).line(raw)
-            said = {
+            fields = {
                 name: _clean(value.encode(errors="replace"))[:_SHOWN] for name, value in match.groupdict("").items()
             }
-            cause = signature.cause.format_map(said) if said else signature.cause
+            cause = signature.cause.format_map(fields) if fields else signature.cause
             self._found[signature.id] = Cause(signature, number, line.rank, _clean(line.text)[:_SHOWN], cause)
 
     def _take_hint(self, number: int, raw: bytes) -> None:
         """Muster's own errors have a hint of their own, two lines below; other ranks may write between them."""
-        own = self._found.get(_OWN_ERROR) if b"hint: " in raw else None
-        if own is None or own.hint or not own.line < number <= own.line + _HINT_WITHIN_LINES:
+        own_error = self._found.get(_OWN_ERROR) if b"hint: " in raw else None
+        if own_error is None or own_error.hint or not own_error.line < number <= own_error.line + _HINT_WITHIN_LINES:
             return
         line = LogFile(Path()).line(raw)
-        if line.rank == own.rank and line.text.startswith(b"hint: "):
+        if line.rank == own_error.rank and line.text.startswith(b"hint: "):
             hint = _clean(line.text).removeprefix("hint: ")[:_SHOWN]
-            self._found[_OWN_ERROR] = msgspec.structs.replace(own, hint=hint)
+            self._found[_OWN_ERROR] = msgspec.structs.replace(own_error, hint=hint)
 
     def ordered(self) -> list[Cause]:
         """Causes before consequences, each kind in the order of the log; of one line only the most telling."""
         by_place = sorted(self._found.values(), key=lambda cause: (cause.signature.echo, cause.line))
-        seen: set[int] = set()
-        return [cause for cause in by_place if not (cause.line in seen or seen.add(cause.line))]  # type: ignore[func-returns-value]
+        seen_lines: set[int] = set()
+        return [cause for cause in by_place if not (cause.line in seen_lines or seen_lines.add(cause.line))]  # type: ignore[func-returns-value]
 
 
 def _clean(raw: bytes) -> str:

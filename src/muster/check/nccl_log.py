@@ -53,21 +53,21 @@ class _Process:
         self.algorithms: list[str] = []
 
     def transport(self) -> Transport:
-        known = self.values
-        over = self.direct or self.indirect
-        number = {name: int(known[name]) for name in ("nodes", "ranks") if name in known}
+        values = self.values
+        direction = self.direct or self.indirect
+        number = {name: int(values[name]) for name in ("nodes", "ranks") if name in values}
         return Transport(
-            version=known.get("version", ""),
-            network=known.get("network", ""),
-            plugin=known.get("plugin", ""),
-            provider=known.get("provider", ""),
+            version=values.get("version", ""),
+            network=values.get("network", ""),
+            plugin=values.get("plugin", ""),
+            provider=values.get("provider", ""),
             cards=self.cards,
-            gpu_direct=self.direct if over else None,
+            gpu_direct=self.direct if direction else None,
             channels=len(self.channels),
             nodes=number.get("nodes"),
             ranks=number.get("ranks"),
             algorithms=tuple(dict.fromkeys(self.algorithms)),
-            by_network=over,
+            by_network=direction,
         )
 
 
@@ -114,54 +114,56 @@ class NcclLog:
     def _of(self, host: str, pid: str) -> _Process:
         return self._processes.setdefault((host, pid), _Process())
 
-    def _said(self, process: _Process, said: str) -> None:
+    def _said(self, process: _Process, message: str) -> None:
         for name, pattern in _FIELDS:
-            found = pattern.search(said)
-            if found is not None:
-                process.values.setdefault(name, found["value"])
-        if found := _CARDS.match(said):
+            match = pattern.search(message)
+            if match is not None:
+                process.values.setdefault(name, match["value"])
+        if match := _CARDS.match(message):
             process.cards = tuple(
                 f"{name} ({layer})" if layer else name
-                for name, layer in _CARD.findall(found["cards"].partition(";")[0])
+                for name, layer in _CARD.findall(match["cards"].partition(";")[0])
             )
-        if found := _CHANNEL.match(said):
-            process.channels.add(found["number"])
-            if "GDRDMA" in (found["rest"] or ""):
+        if match := _CHANNEL.match(message):
+            process.channels.add(match["number"])
+            if "GDRDMA" in (match["rest"] or ""):
                 process.direct = True
             else:
                 process.indirect = True
-            process.values.setdefault("network", {"OFI": "AWS Libfabric"}.get(found["network"], found["network"]))
-        elif found := _COUNTED.match(said):
-            process.channels.add(found["number"])
-        if found := _CONNECTED.match(said):
-            process.algorithms.append(found["what"])
+            process.values.setdefault("network", {"OFI": "AWS Libfabric"}.get(match["network"], match["network"]))
+        elif match := _COUNTED.match(message):
+            process.channels.add(match["number"])
+        if match := _CONNECTED.match(message):
+            process.algorithms.append(match["what"])
 
     def transports(self) -> dict[Transport, list[str]]:
         """Return what was chosen → the hosts that chose it; a process that only spoke of other things is left out."""
-        version = next((one.values["version"] for one in self._processes.values() if "version" in one.values), "")
-        found: dict[Transport, list[str]] = {}
+        version = next(
+            (process.values["version"] for process in self._processes.values() if "version" in process.values), ""
+        )
+        hosts_by_transport: dict[Transport, list[str]] = {}
         for (host, _), process in self._processes.items():
             transport = process.transport()
             if transport.network or transport.provider or transport.plugin:
                 whole = msgspec.structs.replace(transport, version=transport.version or version)
-                hosts = found.setdefault(whole, [])
+                hosts = hosts_by_transport.setdefault(whole, [])
                 hosts += [host] if host not in hosts else []
-        return found
+        return hosts_by_transport
 
 
 def judge_transports(transports: dict[Transport, list[str]]) -> Iterator[Finding]:
     """TCP where there is something better, different networks, and cards that do not read the GPUs' memory."""
-    several = {host for hosts in transports.values() for host in hosts}
+    all_hosts = {host for hosts in transports.values() for host in hosts}
     networks: dict[str, list[str]] = {}
     for transport, hosts in transports.items():
         if transport.network:
             networks.setdefault(transport.network, []).extend(hosts)
-        over_nodes = transport.by_network or (transport.nodes or len(several)) > 1
+        over_nodes = transport.by_network or (transport.nodes or len(all_hosts)) > 1
         if over_nodes:
             yield from _judge(transport, hosts)
     if len(networks) > 1:
-        told = "; ".join(f"{network} on {hosts_in_words(hosts)}" for network, hosts in networks.items())
-        yield Finding("transport", BROKEN, f"the nodes chose different networks: {told}", _SAME, ())
+        evidence = "; ".join(f"{network} on {hosts_in_words(hosts)}" for network, hosts in networks.items())
+        yield Finding("transport", BROKEN, f"the nodes chose different networks: {evidence}", _SAME, ())
 
 
 _OVER_TCP = frozenset({"tcp", "sockets", "udp"})
@@ -169,14 +171,14 @@ _SAME = "the same environment, image and modules on every node; NCCL_NET with th
 
 
 def _judge(transport: Transport, hosts: Sequence[str]) -> Iterator[Finding]:
-    where = f" (on {hosts_in_words(hosts)})" if any(hosts) else ""
+    place = f" (on {hosts_in_words(hosts)})" if any(hosts) else ""
     # A provider may be a stack: "tcp;ofi_rxm".
     if transport.network == "Socket" or not _OVER_TCP.isdisjoint(transport.provider.split(";")):
-        how = "TCP" if transport.network == "Socket" else f"libfabric's {transport.provider}"
+        protocol = "TCP" if transport.network == "Socket" else f"libfabric's {transport.provider}"
         yield Finding(
             "transport",
             BROKEN,
-            f"the ranks of different nodes speak over {how}, not over the fabric{where}",
+            f"the ranks of different nodes speak over {protocol}, not over the fabric{place}",
             "bring the fabric's plugin into the environment or image (muster run does, by the site's profile); "
             "NCCL_NET with its name makes a start without it fail",
             tuple(filter(None, hosts)),
@@ -185,7 +187,7 @@ def _judge(transport: Transport, hosts: Sequence[str]) -> Iterator[Finding]:
         yield Finding(
             "transport",
             WARNING,
-            f"{transport.network} without GPU-direct: every byte goes through the host's memory{where}",
+            f"{transport.network} without GPU-direct: every byte goes through the host's memory{place}",
             "NCCL_NET_GDR_LEVEL as the site says (PHB); the driver's peer memory module",
             tuple(filter(None, hosts)),
         )

@@ -35,15 +35,15 @@ def variables_of(world: World) -> list[InForce]:
 
 
 def _values(name: str, environments: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
-    found: dict[str, list[int]] = {}
+    ranks_by_value: dict[str, list[int]] = {}
     for number, environment in enumerate(environments):
-        found.setdefault(environment.get(name, "not set"), []).append(number)
-    if len(found) == 1:
-        return [(next(iter(found)), "all")]
-    if len(found) > 4 and len(found) == len(environments):
-        first = next(iter(found))
+        ranks_by_value.setdefault(environment.get(name, "not set"), []).append(number)
+    if len(ranks_by_value) == 1:
+        return [(next(iter(ranks_by_value)), "all")]
+    if len(ranks_by_value) > 4 and len(ranks_by_value) == len(environments):
+        first = next(iter(ranks_by_value))
         return [(f"{first}, …", "each its own")]
-    return [(value, cpu_list(ranks)) for value, ranks in found.items()]
+    return [(value, cpu_list(ranks)) for value, ranks in ranks_by_value.items()]
 
 
 def _origin(name: str, origins: Mapping[str, str]) -> str:

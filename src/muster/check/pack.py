@@ -51,9 +51,9 @@ def place_check(path: Path) -> None:
         if path.is_file() and path.read_bytes() == content:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{id(content):x}")
-        beside.write_bytes(content)
-        beside.replace(path)
+        temporary = path.with_name(f".{path.name}.{id(content):x}")
+        temporary.write_bytes(content)
+        temporary.replace(path)
     except OSError as error:
         raise RequestError(
             f"the check cannot be placed at {path}: {error.strerror}",

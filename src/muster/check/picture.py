@@ -35,10 +35,10 @@ def _lines(node: Node, seats: Sequence[Seat]) -> Iterator[str]:
     yield ", ".join(_counted(node, len(cores)))
     bound = [seat for seat in seats if seat.bound]
     for name, domain in sorted(cpus.get("numa", {}).items(), key=lambda item: int(item[0])):
-        here = [core for core in cores if core in cpu_set(domain)]
-        shown = domain if len(domain) <= _LONGEST_LIST else f"{domain[: _LONGEST_LIST - 3]}..."
-        yield from _wrapped(f"  NUMA {name:<3} CPUs {shown:<16} ", _beside(node, int(name)))
-        yield from _rows(here, bound)
+        domain_cores = [core for core in cores if core in cpu_set(domain)]
+        shown_domain = domain if len(domain) <= _LONGEST_LIST else f"{domain[: _LONGEST_LIST - 3]}..."
+        yield from _wrapped(f"  NUMA {name:<3} CPUs {shown_domain:<16} ", _beside(node, int(name)))
+        yield from _rows(domain_cores, bound)
     if not cpus.get("numa"):
         yield from _rows(cores, bound)
     domains = {int(name) for name in cpus.get("numa", {})}
@@ -71,7 +71,9 @@ def _elsewhere(node: Node, domains: set[int]) -> list[str]:
     """Return what hangs on a domain that has no CPUs here."""
     hanging = {gpu.get("numa") for gpu in node.get("gpus", [])} | {numa for _, numa in _cards(node)}
     return [
-        each for domain in sorted(one for one in hanging - domains if one is not None) for each in _beside(node, domain)
+        device
+        for domain in sorted(domain_name for domain_name in hanging - domains if domain_name is not None)
+        for device in _beside(node, domain)
     ]
 
 
@@ -79,22 +81,22 @@ def _counted(node: Node, cores: int) -> Iterator[str]:
     cpus = node.get("cpus", Cpus())
     threads = len(cpu_set(cpus.get("online", ""))) // cores if cores else 0
     yield _some(cores, "core") + (f" x {threads} threads" if threads > 1 else "")
-    for things, what in ((cpus.get("numa", {}), "NUMA domain"), (node.get("gpus", []), "GPU"), (_cards(node), "card")):
+    for things, noun in ((cpus.get("numa", {}), "NUMA domain"), (node.get("gpus", []), "GPU"), (_cards(node), "card")):
         if things:
-            yield _some(len(things), what)
+            yield _some(len(things), noun)
 
 
-def _some(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _some(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _cards(node: Node) -> list[tuple[str, int | None]]:
     """Return the RDMA devices; where there are none, the network interfaces that hang on a bus."""
-    devices = [(each["name"], each.get("numa")) for each in node.get("devices", [])]
+    devices = [(device["name"], device.get("numa")) for device in node.get("devices", [])]
     return devices or [
-        (each["name"], each.get("numa"))
-        for each in node.get("interfaces", [])
-        if each.get("numa") is not None and each["name"] != "lo"
+        (interface["name"], interface.get("numa"))
+        for interface in node.get("interfaces", [])
+        if interface.get("numa") is not None and interface["name"] != "lo"
     ]
 
 
@@ -106,9 +108,9 @@ def _beside(node: Node, domain: int | None) -> list[str]:
 
 
 def _symbol(core: int, seats: Sequence[Seat]) -> str:
-    here = [seat for seat in seats if core in seat.cores]
-    if not here:
+    core_seats = [seat for seat in seats if core in seat.cores]
+    if not core_seats:
         return _NOBODY
-    if len(here) > 1:
+    if len(core_seats) > 1:
         return _SEVERAL
-    return _SYMBOLS[here[0].local_rank] if here[0].local_rank < len(_SYMBOLS) else _OTHER
+    return _SYMBOLS[core_seats[0].local_rank] if core_seats[0].local_rank < len(_SYMBOLS) else _OTHER

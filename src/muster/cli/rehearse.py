@@ -125,7 +125,7 @@ def _spec(profile: Profile, plan: Plan) -> LabSpec:
         name=f"rehearsal-{os.getpid()}",
         nodes=plan.shape.nodes,
         kind=queue.node if queue else None,
-        others=1,
+        other_nodes=1,
         account=header.get("account"),
     )
     return replace(lab, copied_for=plan.working_directory)

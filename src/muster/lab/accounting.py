@@ -14,17 +14,17 @@ __all__ = ["sacctmgr_words", "start_database"]
 def start_database(spec: LabSpec) -> None:
     """Start MariaDB and slurmdbd, and tell it who may charge what."""
     data = paths.STATE / "mariadb"
-    own = ["--no-defaults", f"--datadir={data}", "--user=root"]
+    server_options = ["--no-defaults", f"--datadir={data}", "--user=root"]
     checked(
         run(
-            ["mariadb-install-db", *own, "--auth-root-authentication-method=normal", "--skip-test-db"],
+            ["mariadb-install-db", *server_options, "--auth-root-authentication-method=normal", "--skip-test-db"],
             env=daemons.ENVIRONMENT,
         )
     )
     socket = paths.DATABASE / "mysqld.sock"
     # Debian's clients look in /run/mysqld, since MariaDB 11.8.9 in /run/mariadbd.
     (paths.RUN / "mariadbd").symlink_to(paths.DATABASE)
-    database = daemons.start("mariadbd", *own, *_SMALL, f"--socket={socket}", f"--pid-file={data / 'pid'}")
+    database = daemons.start("mariadbd", *server_options, *_SMALL, f"--socket={socket}", f"--pid-file={data / 'pid'}")
     daemons.wait_until(socket.exists, database, "mariadbd", timeout_s=60)
     keeper = daemons.start("slurmdbd", "-D")
     daemons.wait_until(_answers, keeper, "slurmdbd", timeout_s=60)

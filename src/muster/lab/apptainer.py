@@ -72,9 +72,9 @@ def relocated(packages: Path, target: Path, runner: Runner = run) -> Path:
     programs = [target / "usr/bin" / name for name in _PROGRAMS if (target / "usr/bin" / name).exists()]
     programs.append(libraries / "apptainer/bin/starter")
     for program in programs:  # a copy of its own: the cache's stays as it is
-        own = program.with_name(f"{program.name}.own")
-        shutil.copy2(program, own)
-        own.replace(program)
+        original = program.with_name(f"{program.name}.own")
+        shutil.copy2(program, original)
+        original.replace(program)
     loader = next(libraries.glob("ld-linux*.so.*"), None) or next(target.glob("usr/lib*/ld-linux*.so.*"))
     patch(runner, ["--set-interpreter", str(loader), "--force-rpath", "--set-rpath", str(libraries)], programs)
     _configure(target)

@@ -51,9 +51,9 @@ def build(
     wait_for_hosts(spec.hosts, controller)
 
 
-def _protect(own: Sequence[str], *, ordinary_user: bool, say: Say) -> None:
+def _protect(own_paths: Sequence[str], *, ordinary_user: bool, say: Say) -> None:
     say("what is written goes into a copy-on-write view of this machine's files, and is gone afterwards")
-    closed = view.protect(own, ordinary_user=ordinary_user)
+    closed = view.protect(own_paths, ordinary_user=ordinary_user)
     if closed:
         say(f"only to be read in the view, for the kernel shows no copy of it: {', '.join(closed)}")
 
@@ -103,7 +103,7 @@ def stand_in(texts: Mapping[str, str]) -> None:
         (layer / name).write_text(
             texts[name] if name in texts else Path("/etc", name).read_text(errors="surrogateescape")
         )
-    before = Path.cwd()
+    old_directory = Path.cwd()
     os.chdir(layer.parent)
     try:
         kernel.mount("muster-etc", "/etc", "overlay", MountFlag.read_only, f"lowerdir={layer.name}:/etc")
@@ -111,13 +111,15 @@ def stand_in(texts: Mapping[str, str]) -> None:
         for name in texts:
             kernel.mount(layer / name, f"/etc/{name}", flags=MountFlag.bind)
     finally:
-        os.chdir(before)
+        os.chdir(old_directory)
 
 
 def _mounted_files(folder: str) -> list[str]:
     """Return the names in `folder` that something of the machine is mounted over."""
     points = [Path(place) for place, _ in view.mounts()]
-    return [each.name for each in points if str(each.parent) == folder and each.is_file() and os.access(each, os.R_OK)]
+    return [
+        point.name for point in points if str(point.parent) == folder and point.is_file() and os.access(point, os.R_OK)
+    ]
 
 
 def write(file: Path, text: str, mode: int) -> None:
@@ -174,9 +176,9 @@ def host_states() -> dict[str, str]:
 
     Not from sinfo: 22.05 goes on calling a node mixed after it and its job are down.
     """
-    said = run(["scontrol", "--oneliner", "show", "nodes"], env=daemons.ENVIRONMENT).stdout
-    found = re.findall(r"^NodeName=(\S+).*? State=(\S+)", said, re.MULTILINE)
-    return {name: state.lower() for name, state in found}
+    output = run(["scontrol", "--oneliner", "show", "nodes"], env=daemons.ENVIRONMENT).stdout
+    states = re.findall(r"^NodeName=(\S+).*? State=(\S+)", output, re.MULTILINE)
+    return {name: state.lower() for name, state in states}
 
 
 def system_version() -> str:

@@ -121,7 +121,7 @@ def _gres(group: HostGroup) -> str:
 
 def _partition_line(spec: LabSpec, partition: Partition) -> str:
     default = partition.default or (
-        partition is spec.partitions[0] and not any(other.default for other in spec.partitions)
+        partition is spec.partitions[0] and not any(partition.default for partition in spec.partitions)
     )
     words = [f"PartitionName={partition.name}", f"Nodes={compress(partition.hosts or spec.hosts)}"]
     if default:
@@ -208,10 +208,14 @@ def user_ids(spec: LabSpec) -> dict[str, int]:
 def passwd_file(machine: str, spec: LabSpec, home: str) -> str:
     """Return the machine's passwd with the caller's home for root, and the lab's ordinary users."""
     ids = user_ids(spec)
-    kept = [line for line in _others(machine, ids) if not line.startswith("root:")]
+    kept_lines = [line for line in _others(machine, ids) if not line.startswith("root:")]
     root = f"root:x:0:0:root:{home}:/bin/bash"
     return _lines(
-        [root, *kept, *(f"{name}:x:{number}:{number}::{paths.HOMES / name}:/bin/bash" for name, number in ids.items())]
+        [
+            root,
+            *kept_lines,
+            *(f"{name}:x:{number}:{number}::{paths.HOMES / name}:/bin/bash" for name, number in ids.items()),
+        ]
     )
 
 
@@ -229,8 +233,8 @@ def group_file(machine: str, spec: LabSpec) -> str:
     return _lines([*_others(machine, ids), *(f"{name}:x:{number}:" for name, number in ids.items())])
 
 
-def _others(machine: str, ours: Mapping[str, int]) -> list[str]:
-    return [line for line in machine.splitlines() if line.partition(":")[0] not in ours]
+def _others(machine: str, own_ids: Mapping[str, int]) -> list[str]:
+    return [line for line in machine.splitlines() if line.partition(":")[0] not in own_ids]
 
 
 def _lines(lines: Sequence[str]) -> str:

@@ -46,12 +46,12 @@ def check_tools(find: Callable[[str], str | None] = shutil.which, keyring: Path 
     if find("apt-get") is None or find("dpkg-deb") is None:
         message = "other Slurm versions are fetched with apt, which this machine lacks"
         raise MachineLacks("apt-get", message, hint="use this machine's own: --slurm system")
-    for there, what, package in (
+    for is_there, purpose, package in (
         (find("patchelf") is not None, "the program patchelf", "patchelf"),
         (keyring.exists(), f"Debian's keys ({keyring})", "debian-archive-keyring"),
     ):
-        if not there:
-            message = f"this machine lacks {what}, which fetching another Slurm needs"
+        if not is_there:
+            message = f"this machine lacks {purpose}, which fetching another Slurm needs"
             raise MachineLacks(package, message, hint=as_root(["apt-get", "install", package]))
 
 
@@ -79,8 +79,8 @@ def mirror_of(runner: Runner) -> str:
     """Return the mirror of Debian that the machine itself uses."""
     words = ["indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(LABEL)", "Created-By: Packages"]
     for line in checked(runner(["apt-get", *words])).stdout.splitlines():
-        address, *whose = line.split(maxsplit=2)
-        if whose == ["Debian", "Debian"]:
+        address, *other_words = line.split(maxsplit=2)
+        if other_words == ["Debian", "Debian"]:
             return address
     raise MachineLacks(
         "mirror",
@@ -115,14 +115,14 @@ class Apt:
 
     def resolve(self, names: Sequence[str]) -> dict[str, str]:
         """The packages that `names` need, of which we take the named ones' kin and the libraries: name → version."""
-        said = self._ask("install", "--simulate", "--no-install-recommends", *names)
-        chosen = re.findall(r"^Inst (\S+) \((\S+)", said, flags=re.MULTILINE)
-        return {name: version for name, version in chosen if name in names or _is_wanted(name)}
+        output = self._ask("install", "--simulate", "--no-install-recommends", *names)
+        packages = re.findall(r"^Inst (\S+) \((\S+)", output, flags=re.MULTILINE)
+        return {name: version for name, version in packages if name in names or _is_wanted(name)}
 
     def size_mb(self, packages: Mapping[str, str]) -> int:
         """Return what a download of them would bring."""
-        said = self._ask("download", "--print-uris", *_exactly(packages))
-        return round(sum(map(int, re.findall(r"^'\S+' \S+ (\d+)", said, flags=re.MULTILINE))) / 1e6)
+        output = self._ask("download", "--print-uris", *_exactly(packages))
+        return round(sum(map(int, re.findall(r"^'\S+' \S+ (\d+)", output, flags=re.MULTILINE))) / 1e6)
 
     def download(self, packages: Mapping[str, str]) -> list[Path]:
         """Fetch them, each checked against the signed lists."""
@@ -197,16 +197,16 @@ def _take_libraries(source: Path, target: Path) -> None:
 def _bind_to_libraries(root: Path, plugins: Path, libraries: Path, runner: Runner) -> None:
     """Write into programs and plugins where their libraries are, and into programs which libc loads them."""
     programs = [file for part in ("usr/bin", "usr/sbin") for file in (root / part).iterdir() if _is_elf(file)]
-    linked = [*programs, *(file for file in (root / plugins).iterdir() if _is_elf(file))]
-    for file in linked:
+    linked_files = [*programs, *(file for file in (root / plugins).iterdir() if _is_elf(file))]
+    for file in linked_files:
         _replace_path(file, f"/{plugins.parent}/pmix2/lib", LIBRARIES)
     # RPATH and not RUNPATH: it holds for what a plugin needs in turn, and before any LD_LIBRARY_PATH.
-    patch(runner, ["--force-rpath", "--set-rpath", f"{LIBRARIES}:/{plugins}"], linked)
-    asked = Path(checked(runner(["patchelf", "--print-interpreter", str(programs[0])])).stdout.strip())
-    own = root / LIBRARIES.removeprefix("/") / asked.name
-    if not own.exists():
-        shutil.copy(libraries / "usr" / asked.relative_to("/"), own)
-    patch(runner, ["--set-interpreter", f"{LIBRARIES}/{asked.name}"], programs)
+    patch(runner, ["--force-rpath", "--set-rpath", f"{LIBRARIES}:/{plugins}"], linked_files)
+    interpreter = Path(checked(runner(["patchelf", "--print-interpreter", str(programs[0])])).stdout.strip())
+    own_interpreter = root / LIBRARIES.removeprefix("/") / interpreter.name
+    if not own_interpreter.exists():
+        shutil.copy(libraries / "usr" / interpreter.relative_to("/"), own_interpreter)
+    patch(runner, ["--set-interpreter", f"{LIBRARIES}/{interpreter.name}"], programs)
 
 
 def patch(runner: Runner, options: Sequence[str], files: Iterable[Path]) -> None:

@@ -57,8 +57,8 @@ def _described(error: Exception) -> dict[str, Any]:
     if isinstance(error, MusterError):
         kind = "request" if isinstance(error, RequestError) else "site"
         return {"kind": kind, "said": [error.message, error.hint]}
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    return {"kind": "bug", "said": [f"inside the lab: {error!r} ({Path(where.filename).name}:{where.lineno})"]}
+    position = traceback.extract_tb(error.__traceback__)[-1]
+    return {"kind": "bug", "said": [f"inside the lab: {error!r} ({Path(position.filename).name}:{position.lineno})"]}
 
 
 def _visit(pid: int, function: Callable[[], Any], answer: int, kinds: Namespace) -> int:
@@ -131,9 +131,9 @@ def execute(pid: int, command: Command) -> int:
         kernel.die_with_parent(_OUTER_DIED)
         if _is_broken(alive):
             return 1
-        started = kernel.fork(command_process)
+        command_pid = kernel.fork(command_process)
         os.setpgid(0, 0)  # whoever kills the caller's whole group must not silence this keeper
-        return _keep(started, passed_on)
+        return _keep(command_pid, passed_on)
 
     return _keep(kernel.fork(inner_keeper), passed_on)
 
@@ -159,7 +159,7 @@ def _become(argv: Sequence[str], environment: Mapping[str, str]) -> int:
 
 def _closed_above(path: Path) -> Path | None:
     """Return the first folder on the way to `path` that this process may not pass."""
-    return next((each for each in reversed(path.parents) if not os.access(each, os.X_OK)), None)
+    return next((parent for parent in reversed(path.parents) if not os.access(parent, os.X_OK)), None)
 
 
 def _complain(message: str) -> None:
@@ -192,15 +192,15 @@ def _keep(child: int, passed_on: Collection[int]) -> int:
 
 def _collect(child: int) -> int | None:
     """Collect all that has ended; the status of `child` if it has."""
-    found = None
+    status = None
     try:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == child:
                 code = os.waitstatus_to_exitcode(ended[1])
-                found = code if code >= 0 else 128 - code
+                status = code if code >= 0 else 128 - code
     except ChildProcessError:
         pass
-    return found
+    return status
 
 
 def _is_broken(pipe: int) -> bool:
@@ -236,13 +236,13 @@ def _identity(name: str | None) -> _Identity:
     try:
         return _Identity(pwd.getpwnam(name))
     except KeyError:
-        known = ["root", *(folder.name for folder in paths.HOMES.iterdir())]
-        if name in known:
+        user_names = ["root", *(folder.name for folder in paths.HOMES.iterdir())]
+        if name in user_names:
             raise SiteError(
                 f"the lab has lost its user {name}: this machine replaced its own /etc/passwd meanwhile",
                 hint="muster lab down, then muster lab up: this kernel lays no layer over /etc that would keep them",
             ) from None
-        raise UnknownName("user in this lab", name, known) from None
+        raise UnknownName("user in this lab", name, user_names) from None
 
 
 def _environment(command: Command, identity: _Identity) -> dict[str, str]:

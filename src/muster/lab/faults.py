@@ -175,8 +175,8 @@ FAULTS: dict[str, Callable[..., None]] = {
 
 def _ends(spec: LabSpec, name: str) -> Sequence[tuple[str, list[str]]]:
     """Both ends of a host's link: the device, and the words that get a program to it."""
-    inside = ["nsenter", f"--net=/proc/{host.first_process(name)}/ns/net"]
-    return (host.link(spec, name), []), ("eth0", inside)
+    enter_words = ["nsenter", f"--net=/proc/{host.first_process(name)}/ns/net"]
+    return (host.link(spec, name), []), ("eth0", enter_words)
 
 
 def _ip(*words: str) -> None:
@@ -197,14 +197,14 @@ def _is_stopped(pid: int) -> bool:
 
 def _signal_all(name: str, number: signal.Signals) -> None:
     """Signal every process of a host, until no new one turns up."""
-    done: set[int] = set()
-    while new := set(host.member_processes(name)) - done:
+    done_pids: set[int] = set()
+    while new := set(host.member_processes(name)) - done_pids:
         for pid in new:
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
                 continue
-        done |= new
+        done_pids |= new
 
 
 def _wait(holds: Callable[[], bool], complaint: str, timeout_s: float = 10) -> None:

@@ -82,8 +82,8 @@ def _hear(lines: Iterable[str], starter: int, ranges: IdRanges | None, go_on: Ra
 
 def _map_ids(pid: int, ranges: IdRanges, runner: Runner) -> None:
     """newuidmap and newgidmap themselves: `unshare --map-auto` needs util-linux 2.38."""
-    for program, own, other in (("newuidmap", os.getuid(), ranges.uids), ("newgidmap", os.getgid(), ranges.gids)):
-        words = [0, own, 1, 1, other.first, other.length]
+    for program, own_id, id_range in (("newuidmap", os.getuid(), ranges.uids), ("newgidmap", os.getgid(), ranges.gids)):
+        words = [0, own_id, 1, 1, id_range.first, id_range.length]
         result = runner([program, str(pid), *map(str, words)])
         if not result.ok:
             raise CommandFailed(

@@ -64,8 +64,8 @@ def first_process(host: str) -> int:
 
 def is_up(host: str) -> bool:
     """Return whether the host's first process lives."""
-    pid, started = map(int, _record(host).read_text().split())
-    return kernel.start_time(pid) == started
+    pid, start_ticks = map(int, _record(host).read_text().split())
+    return kernel.start_time(pid) == start_ticks
 
 
 def member_processes(host: str) -> list[int]:

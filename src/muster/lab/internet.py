@@ -48,15 +48,15 @@ def names_through(text: str) -> None:
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
-    ours = paths.ETC / f"resolv.conf.{os.getpid()}"
-    ours.write_text(text)
-    kernel.mount(ours, target, flags=MountFlag.bind)
+    own_file = paths.ETC / f"resolv.conf.{os.getpid()}"
+    own_file.write_text(text)
+    kernel.mount(own_file, target, flags=MountFlag.bind)
 
 
 def connect(pid: int) -> None:
     """Give every host of the lab whose first process is `pid` a way out; one that has it keeps it."""
-    known = Path("/etc/resolv.conf")
-    resolver = known.read_text() if known.exists() else ""
+    resolver_file = Path("/etc/resolv.conf")
+    resolver = resolver_file.read_text() if resolver_file.exists() else ""
     inside(pid, partial(_connect, resolver), kinds=_EVERYTHING_BUT_NETWORK)
 
 
@@ -68,10 +68,10 @@ def _connect(resolver: str) -> None:
     for name in (config.LOGIN, *spec.hosts):
         first = 1 if name == config.LOGIN else host.first_process(name)
         record = paths.HOSTS / f"{name}.internet"
-        known = dict(_numbers(record))
-        if first in known:
+        pids = dict(_numbers(record))
+        if first in pids:
             continue
-        for old in known.values():  # of a host that was ended and started again
+        for old in pids.values():  # of a host that was ended and started again
             with suppress(ProcessLookupError):
                 os.kill(old, signal.SIGKILL)
         record.write_text(f"{first} {_start(name, first)}\n")
@@ -79,10 +79,10 @@ def _connect(resolver: str) -> None:
 
 def _numbers(record: Path) -> Mapping[int, int]:
     try:
-        first, ours = map(int, record.read_text().split())
+        first, own_pid = map(int, record.read_text().split())
     except FileNotFoundError:
         return {}
-    return {first: ours}
+    return {first: own_pid}
 
 
 def _start(name: str, first: int) -> int:
@@ -95,8 +95,8 @@ def _start(name: str, first: int) -> int:
         )  # fmt: skip
     os.close(ready_end)
     with os.fdopen(ready, "rb") as news:
-        said = news.read(1)
-    if said != b"1":
+        answer = news.read(1)
+    if answer != b"1":
         hint = daemons.last_words(f"slirp4netns.{name}")
         raise SiteError(f"slirp4netns gives {name} no way out", hint=hint)
     return process.pid

@@ -105,12 +105,12 @@ def mount(
 ) -> None:
     """mount(2)."""
     words = [os.fsencode(word) or None for word in (source, target, kind)]
-    _call("mount", *words, ctypes.c_ulong(flags), os.fsencode(options) or None, about=os.fspath(target))
+    _call("mount", *words, ctypes.c_ulong(flags), os.fsencode(options) or None, subject=os.fspath(target))
 
 
 def unmount(target: str | os.PathLike[str]) -> None:
     """Unmount what is mounted last at `target`, and all that is mounted below it."""
-    _call("umount2", os.fsencode(target), ctypes.c_int(_DETACH), about=os.fspath(target))
+    _call("umount2", os.fsencode(target), ctypes.c_int(_DETACH), subject=os.fspath(target))
 
 
 _DETACH = 2
@@ -193,7 +193,7 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _call(name: str, *arguments: object, about: str | None = None) -> None:
+def _call(name: str, *arguments: object, subject: str | None = None) -> None:
     if getattr(_libc(), name)(*arguments) < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}", about)
+        raise OSError(number, f"{name}: {os.strerror(number)}", subject)

@@ -65,9 +65,9 @@ def down(name: str, environment: Mapping[str, str]) -> None:
     registry.forget(name)
 
 
-def fault(name: str, environment: Mapping[str, str], what: str, host: str, *details: str) -> None:
+def fault(name: str, environment: Mapping[str, str], fault_name: str, host: str, *details: str) -> None:
     """Do a fault to a host of the lab."""
-    inside(Registry(environment).find(name).pid, partial(faults.apply, what, host, *details))
+    inside(Registry(environment).find(name).pid, partial(faults.apply, fault_name, host, *details))
 
 
 def stop_controller(name: str, environment: Mapping[str, str]) -> None:
@@ -85,8 +85,8 @@ def restore(name: str, environment: Mapping[str, str], target: str) -> None:
 
 def written(name: str, environment: Mapping[str, str]) -> list[dict[str, Any]]:
     """The files that were written in the lab's copy of the machine's: path and size, None where one was removed."""
-    found: list[dict[str, Any]] = inside(Registry(environment).find(name).pid, view.list_written)
-    return found
+    written_files: list[dict[str, Any]] = inside(Registry(environment).find(name).pid, view.list_written)
+    return written_files
 
 
 def _id_ranges() -> IdRanges:
@@ -105,9 +105,9 @@ def _text(file: str) -> str:
 def status(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
     """Return what is up, what holds on each host, what is real and what is faked: the keys of `--json`."""
     entry = Registry(environment).find(name)
-    seen = inside(entry.pid, _look)
-    faked = [*_FAKED, _OPEN if seen["internet"] else _CLOSED]
-    return {"name": entry.name, "pid": entry.pid, "slurm": entry.version, **seen, "real": _REAL, "faked": faked}
+    answer = inside(entry.pid, _look)
+    faked = [*_FAKED, _OPEN if answer["internet"] else _CLOSED]
+    return {"name": entry.name, "pid": entry.pid, "slurm": entry.version, **answer, "real": _REAL, "faked": faked}
 
 
 def _look() -> dict[str, Any]:

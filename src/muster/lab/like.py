@@ -26,12 +26,12 @@ def lab_like(
     name: str,
     nodes: int = 4,
     kind: str | None = None,
-    others: int = 2,
+    other_nodes: int = 2,
     account: str | None = None,
     slurm: str = "system",
 ) -> LabSpec:
     """The lab of a site: `nodes` hosts of one kind of node (its first if not named), and `others` of each other."""
-    groups = tuple(_groups(profile, nodes, kind, others))
+    groups = tuple(_groups(profile, nodes, kind, other_nodes))
     return LabSpec(
         name=name,
         groups=groups,
@@ -41,7 +41,7 @@ def lab_like(
         cluster=profile.name,
         site=profile.name,
         accounts=tuple(_accounts(profile, account)),
-        qos=tuple(Qos(each, tuple(_qos_options(queue))) for each, queue in profile.qos.items()),
+        qos=tuple(Qos(queue_name, tuple(_qos_options(queue))) for queue_name, queue in profile.qos.items()),
         cuts_gpus=bool(profile.devices.cut_by_site),
         job_submit_lua=job_submit_lua(profile),
         options=(("EnforcePartLimits", "ALL"), ("SelectTypeParameters", "CR_Core_Memory")),
@@ -53,17 +53,17 @@ def _accounts(profile: Profile, account: str | None) -> Iterator[Account]:
     first = account or profile.request.account_example or "lab"
     yield Account(first)
     suffixes = tuple((profile.request.account_suffix or {}).values())
-    base = next((first.removesuffix(each) for each in suffixes if first.endswith(each)), None)
+    base = next((first.removesuffix(suffix) for suffix in suffixes if first.endswith(suffix)), None)
     for suffix in suffixes if base is not None else ():
         if f"{base}{suffix}" != first:
             yield Account(f"{base}{suffix}")
 
 
-def _groups(profile: Profile, nodes: int, kind: str | None, others: int) -> Iterator[HostGroup]:
+def _groups(profile: Profile, nodes: int, kind: str | None, other_nodes: int) -> Iterator[HostGroup]:
     kinds = profile.nodes or {"node": Node()}
-    wanted = kind if kind in kinds else next(iter(kinds))
+    node_kind = kind if kind in kinds else next(iter(kinds))
     for name, node in kinds.items():
-        yield _group(profile, name, node, nodes if name == wanted else others)
+        yield _group(profile, name, node, nodes if name == node_kind else other_nodes)
 
 
 def _group(profile: Profile, kind: str, node: Node, count: int) -> HostGroup:
@@ -192,15 +192,15 @@ def _selects(profile: Profile) -> str:
     if by_gpus and first is not None:
         lines.append(f"  if not given(job.partition) and gpus_of(job) > 0 then job.partition = {_lua(first)} end\n")
     for kind, words in (profile.request.constraint or {}).items():
-        there = next((name for name, queue in profile.partitions.items() if queue.node == kind), None)
-        if there is not None:
+        partition_name = next((name for name, queue in profile.partitions.items() if queue.node == kind), None)
+        if partition_name is not None:
             condition = f"not given(job.partition) and job.features == {_lua(words)}"
-            lines.append(f"  if {condition} then job.partition = {_lua(there)} end\n")
+            lines.append(f"  if {condition} then job.partition = {_lua(partition_name)} end\n")
     default = next((name for name, queue in profile.partitions.items() if queue.default), None)
     if default is not None:
         lines.append(f"  if not given(job.partition) then job.partition = {_lua(default)} end\n")
     if profile.request.gpus == "whole-node":
-        with_gpus = {f"job.partition == {_lua(name)} and ": each.gpus for name, each in profile.partitions.items()}
+        with_gpus = {f"job.partition == {_lua(name)} and ": queue.gpus for name, queue in profile.partitions.items()}
         for where, gpus in (with_gpus or {"": next(iter(profile.nodes.values())).gpus}).items():
             if gpus:
                 lines.append(f'  if {where}gpus_of(job) == 0 then job.tres_per_node = "gres:gpu:{gpus}" end\n')
@@ -237,23 +237,27 @@ def _rules(profile: Profile) -> Iterator[tuple[str, str]]:
 def _kinds_of_qos(profile: Profile) -> Iterator[tuple[str, str]]:
     """A QOS that belongs to one kind of node is refused on the others."""
     for name, queue in profile.qos.items():
-        own = [each for each, partition in profile.partitions.items() if partition.node == queue.node]
-        if queue.node is not None and own:
-            elsewhere = " and ".join(f"job.partition ~= {_lua(each)}" for each in own)
+        own_partitions = [
+            partition_name for partition_name, partition in profile.partitions.items() if partition.node == queue.node
+        ]
+        if queue.node is not None and own_partitions:
+            no_own_partition = " and ".join(
+                f"job.partition ~= {_lua(partition_name)}" for partition_name in own_partitions
+            )
             yield (
-                f"job.qos == {_lua(name)} and given(job.partition) and {elsewhere}",
+                f"job.qos == {_lua(name)} and given(job.partition) and {no_own_partition}",
                 f"{name} is for {queue.node} nodes",
             )
 
 
 def _flag_rules(profile: Profile) -> Iterator[tuple[str, str]]:
-    refused = {(each.flag, each.value): each.reason for each in profile.request.forbidden}
-    if ("mem", None) in refused:
-        yield "given(job.pn_min_memory)", refused["mem", None]
-    if profile.memory.zero_allowed is False or ("mem", "0") in refused:
+    refusals = {(rule.flag, rule.value): rule.reason for rule in profile.request.forbidden}
+    if ("mem", None) in refusals:
+        yield "given(job.pn_min_memory)", refusals["mem", None]
+    if profile.memory.zero_allowed is False or ("mem", "0") in refusals:
         yield "job.pn_min_memory == 0", "--mem=0 is refused"
-    if ("gpus-per-task", None) in refused:
-        yield "given(job.tres_per_task) and string.find(job.tres_per_task, 'gpu')", refused["gpus-per-task", None]
+    if ("gpus-per-task", None) in refusals:
+        yield "given(job.tres_per_task) and string.find(job.tres_per_task, 'gpu')", refusals["gpus-per-task", None]
 
 
 def _sizes(queue: Queue, name: str) -> Iterator[tuple[str, str]]:
@@ -272,12 +276,12 @@ def _queue_rules(queue: Queue, name: str) -> Iterator[tuple[str, str]]:
     if queue.node_minutes_max:
         spent = "given(job.time_limit) and math.max(job.min_nodes, 1) * job.time_limit"
         yield f"{spent} > {queue.node_minutes_max}", f"{name} allows {queue.node_minutes_max} node-minutes"
-    least = 0
+    fewest = 0
     for step in queue.time_by_nodes:
         minutes = (parse_walltime_s(step.time_max) or 0) // 60
-        size = f"job.min_nodes > {least} and job.min_nodes <= {step.nodes_max}"
+        size = f"job.min_nodes > {fewest} and job.min_nodes <= {step.nodes_max}"
         yield f"{size} and given(job.time_limit) and job.time_limit > {minutes}", f"{name} allows {step.time_max}"
-        least = step.nodes_max
+        fewest = step.nodes_max
 
 
 def _lua(text: str) -> str:

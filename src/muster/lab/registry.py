@@ -73,8 +73,8 @@ class Registry:
         check_name(name)
         entries = {entry.name: entry for entry in self.clear()}
         if name not in entries:
-            known = list(entries)
-            hint = f"up: {', '.join(known)}" if known else "muster lab up makes one"
+            entries_here = list(entries)
+            hint = f"up: {', '.join(entries_here)}" if entries_here else "muster lab up makes one"
             raise RequestError(f"no lab named {name!r} is up", hint=hint)
         if not entries[name].ready:
             raise RequestError(f"the lab {name!r} is still coming up", hint="wait for its `muster lab up` to finish")
@@ -82,16 +82,16 @@ class Registry:
 
     def clear(self) -> list[Entry]:
         """Drop the entries whose process is gone; the others, by name."""
-        kept = []
+        kept_entries = []
         if self.note is not None and self.folder.parent.exists():
             _make_private(self.folder.parent)
         for file in sorted(self.folder.glob("*.json")):
             entry = _read(file)
             if entry is not None and entry.alive:
-                kept.append(entry)
+                kept_entries.append(entry)
             else:
                 file.unlink(missing_ok=True)
-        return kept
+        return kept_entries
 
     def _make_folder(self) -> None:
         if self.note is not None:
@@ -108,10 +108,10 @@ class Registry:
 
 
 def _entry(name: str, pid: int, *, ready: bool, version: str = "") -> Entry:
-    started = start_time(pid)
-    if started is None:
+    start_ticks = start_time(pid)
+    if start_ticks is None:
         raise RequestError(f"the lab {name!r} ended while it came up", hint="try again")
-    return Entry(name, pid, started, _boot(), ready, version)
+    return Entry(name, pid, start_ticks, _boot(), ready, version)
 
 
 def _read(file: Path) -> Entry | None:
@@ -138,10 +138,10 @@ def home_of(environment: Mapping[str, str]) -> Path:
 def _can_be_written(folder: Path) -> bool:
     """Return whether `folder` can be written, or made where it is not there."""
     try:
-        there = next(each for each in (folder, *folder.parents) if each.exists())
+        existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     except PermissionError:
         return False
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
 
 
 def _private_folder() -> Path:

@@ -52,13 +52,13 @@ def which(program: str) -> str | None:
 
 def check_programs(spec: LabSpec, *, ordinary_user: bool, find: Which = which) -> None:
     """Raise `MachineLacks`, naming all that is missing and the one command that installs it."""
-    needed = _ALWAYS | (_ORDINARY_USER if ordinary_user else {}) | (_ACCOUNTING if spec.accounting else {})
-    needed |= {"slirp4netns": "slirp4netns"} if spec.internet else {}
+    programs = _ALWAYS | (_ORDINARY_USER if ordinary_user else {}) | (_ACCOUNTING if spec.accounting else {})
+    programs |= {"slirp4netns": "slirp4netns"} if spec.internet else {}
     if spec.slurm != "system":
-        needed = {program: package for program, package in needed.items() if not package.startswith("slurm")}
-    missing = [program for program in needed if find(program) is None]
+        programs = {program: package for program, package in programs.items() if not package.startswith("slurm")}
+    missing = [program for program in programs if find(program) is None]
     if missing:
-        packages = sorted({needed[program] for program in missing})
+        packages = sorted({programs[program] for program in missing})
         raise MachineLacks(
             missing[0],
             f"this machine lacks {' and '.join(missing)}, which a lab needs",
@@ -73,11 +73,11 @@ def subordinate_ranges(subuid: str, subgid: str, user: str, uid: int) -> tuple[I
     for file, (option, text) in texts.items():
         entries = list(_entries(text))
         largest = max(
-            (each for owner, each in entries if owner in {user, str(uid)}), key=_length, default=IdRange(0, 0)
+            (entry for owner, entry in entries if owner in {user, str(uid)}), key=_length, default=IdRange(0, 0)
         )
         ranges.append(largest)
         if largest.length < LEAST_SUBORDINATE_IDS:
-            first = max([_FIRST_SUBORDINATE_ID, *(each.first + each.length for _, each in entries)])
+            first = max([_FIRST_SUBORDINATE_ID, *(entry.first + entry.length for _, entry in entries)])
             missing.append(f"{largest.length or 'no'} subordinate ids in {file}")
             options += [option, f"{first}-{first + LEAST_SUBORDINATE_IDS - 1}"]
     if missing:

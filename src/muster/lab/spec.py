@@ -150,17 +150,17 @@ def _check_group(group: HostGroup) -> None:
         ("MiB of memory", group.memory_mib, 1, 1 << 40),
         ("threads per core", group.threads_per_core, 1, 8),
     )
-    for what, value, least, most in limits:
-        if not least <= value <= most:
-            raise RequestError(f"a lab's host has {least} to {most} {what}, not {value}", hint=_HOST_EXAMPLE)
+    for noun, value, lowest, highest in limits:
+        if not lowest <= value <= highest:
+            raise RequestError(f"a lab's host has {lowest} to {highest} {noun}, not {value}", hint=_HOST_EXAMPLE)
     if group.cpus % group.threads_per_core:
         raise RequestError(
             f"{group.cpus} CPUs cannot be divided into {group.threads_per_core} threads per core", hint=_HOST_EXAMPLE
         )
-    for what, word in (("host name", group.prefix), ("GPU type", group.gpu_type or "gpu")):
+    for noun, word in (("host name", group.prefix), ("GPU type", group.gpu_type or "gpu")):
         if not re.fullmatch(r"[A-Za-z](?:[A-Za-z0-9._-]{0,40}[A-Za-z0-9])?", word):
             raise RequestError(
-                f"{word!r} cannot be a {what}", hint="a letter, then letters, digits, '.', '_' or '-', for example a100"
+                f"{word!r} cannot be a {noun}", hint="a letter, then letters, digits, '.', '_' or '-', for example a100"
             )
 
 
@@ -170,19 +170,19 @@ def _check_partitions(partitions: Sequence[Partition], hosts: Sequence[str]) -> 
     _no_doubles("partition", [partition.name for partition in partitions])
     if sum(partition.default for partition in partitions) > 1:
         raise RequestError("two partitions cannot both be the default", hint="write 'default' in one of them")
-    known = set(hosts)
+    known_hosts = set(hosts)
     for partition in partitions:
         for host in partition.hosts:
-            if host not in known:
+            if host not in known_hosts:
                 raise UnknownName(f"host for partition {partition.name}", host, hosts)
 
 
 def _no_doubles(kind: str, names: Iterable[str]) -> None:
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in seen_names:
             raise RequestError(f"the {kind} {name!r} is there twice", hint="names differ within a lab")
-        seen.add(name)
+        seen_names.add(name)
 
 
 def _walltime(text: str) -> str:

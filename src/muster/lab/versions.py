@@ -55,19 +55,19 @@ def prepared_root(version: str, *, cache: Path, say: Say, runner: Runner = run) 
     if version not in SUITES:
         raise UnknownName("Slurm version to fetch", version, tuple(SUITES))
     folder = cache / version
-    if (found := _ready(folder)) is not None:
-        return found
+    if (root := _ready(folder)) is not None:
+        return root
     check_tools()
     with _room_told(cache), _alone(cache, version, say):
-        if (found := _ready(folder)) is not None:
-            return found
+        if (root := _ready(folder)) is not None:
+            return root
         if folder.exists():
             say(f"{folder} was changed since it was made; making it again")
             shutil.rmtree(folder)
         with tempfile.TemporaryDirectory(dir=cache, prefix=_draft_prefix(version)) as draft:
-            made = fetch(SUITES[version], Path(draft), say, runner)
-            _write_manifest(made)
-            made.folder.rename(folder)
+            fetched = fetch(SUITES[version], Path(draft), say, runner)
+            _write_manifest(fetched)
+            fetched.folder.rename(folder)
     ready = _ready(folder)
     if ready is None:
         raise RequestError(f"{folder} changed while it was made", hint="try again; is somebody clearing the cache?")
@@ -83,7 +83,7 @@ def damaged(root: SlurmRoot) -> list[str]:
 
 def lay_over(root: SlurmRoot) -> None:
     """Put `root` over /usr of this mount namespace, read-only."""
-    before = Path.cwd()
+    old_directory = Path.cwd()
     os.chdir(root.folder)  # relative paths need no escaping in overlayfs' options
     try:
         kernel.mount("muster-slurm", "/usr", "overlay", MountFlag.read_only, "lowerdir=usr:/usr")
@@ -96,7 +96,7 @@ def lay_over(root: SlurmRoot) -> None:
             hint=f"an ordinary user needs Linux 5.11 for that (this is {os.uname().release}); try it as root",
         ) from None
     finally:
-        os.chdir(before)
+        os.chdir(old_directory)
 
 
 def _ready(folder: Path) -> SlurmRoot | None:
@@ -117,23 +117,23 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _write_manifest(made: Fetched) -> None:
+def _write_manifest(fetched: Fetched) -> None:
     files = {}
-    for file in sorted(made.folder.rglob("*")):
+    for file in sorted(fetched.folder.rglob("*")):
         if file.is_symlink() or file.is_file():
             status = file.lstat()
-            name = str(file.relative_to(made.folder))
+            name = str(file.relative_to(fetched.folder))
             files[name] = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": _digest(file)}
     facts = {
-        "version": made.version,
-        "suite": made.suite,
-        "mirror": made.mirror,
+        "version": fetched.version,
+        "suite": fetched.suite,
+        "mirror": fetched.mirror,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "plugins": made.plugins,
-        "packages": dict(made.packages),
+        "plugins": fetched.plugins,
+        "packages": dict(fetched.packages),
         "files": files,
     }
-    (made.folder / "manifest.json").write_text(json.dumps(facts, indent=1) + "\n")
+    (fetched.folder / "manifest.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def _digest(file: Path) -> str | None:

@@ -51,12 +51,12 @@ def project_of(directory: Path) -> Path | None:
 
     It is the project that the directory belongs to, or the directory itself.
     """
-    place = next((each for each in paths.OWN_PLACES if directory.is_relative_to(each)), None)
+    place = next((own_place for own_place in paths.OWN_PLACES if directory.is_relative_to(own_place)), None)
     if place is None or directory == place or directory.is_relative_to(paths.STATE):
         return None
     inner = [directory, *directory.parents]
-    below = inner[: inner.index(place)]
-    return next((each for each in below if any(_exists(_machine(each) / mark) for mark in _MARKS)), directory)
+    parents = inner[: inner.index(place)]
+    return next((parent for parent in parents if any(_exists(_machine(parent) / mark) for mark in _MARKS)), directory)
 
 
 def show(directory: Path, hosts: Sequence[int]) -> None:
@@ -122,16 +122,16 @@ _NOT_COPIED = frozenset((*_SYSTEM, "tmp", "usr"))
 _NO_DISKS = frozenset(("autofs", "cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "proc", "securityfs", "sysfs"))
 
 
-def protect(own: Sequence[str], *, ordinary_user: bool) -> list[str]:
+def protect(own_paths: Sequence[str], *, ordinary_user: bool) -> list[str]:
     """Show the machine's files as a copy that can be written; returns the places that can only be read instead.
 
     `own`: folders of the user's, each with a layer of its own. An ordinary user's kernel cannot copy the folders above,
     which are somebody else's.
     """
-    tops = [str(each) for each in Path("/").iterdir() if each.name not in _NOT_COPIED and _is_folder(each)]
+    tops = [str(top) for top in Path("/").iterdir() if top.name not in _NOT_COPIED and _is_folder(top)]
     kinds = {place: kind for place, kind in mounts() if any(Path(place).is_relative_to(top) for top in tops)}
     whole = {*tops, *kinds, *map(str, map(_machine, paths.OWN_PLACES))}
-    places = sorted({*whole, *(_seen_from_hosts(Path(folder)) for folder in own)})
+    places = sorted({*whole, *(_seen_from_hosts(Path(folder)) for folder in own_paths)})
     opened = {place: os.open(place, os.O_PATH) for place in places if _is_folder(Path(place)) or place in whole}
     closed = []
     for number, (place, lower) in enumerate(opened.items()):
@@ -156,10 +156,10 @@ def _is_folder(path: Path) -> bool:
 def mounts() -> Iterator[tuple[str, str]]:
     """(mount point, type) of all that is mounted and can still be reached."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        place = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), before.split()[4])
+        mount_part, _, source_part = line.partition(" - ")
+        place = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), mount_part.split()[4])
         if _exists(Path(place)):
-            yield place, after.split()[0]
+            yield place, source_part.split()[0]
 
 
 def _cover(place: str, lower: int, name: str, *, ordinary_user: bool) -> bool:
@@ -168,7 +168,7 @@ def _cover(place: str, lower: int, name: str, *, ordinary_user: bool) -> bool:
     for folder in ("upper", "work"):
         (layer / folder).mkdir(parents=True)
     (layer / "place").write_text(place)
-    before = Path.cwd()
+    old_directory = Path.cwd()
     os.chdir(f"/proc/self/fd/{lower}")  # relative paths need no escaping in overlayfs' options
     options = f"lowerdir=.,upperdir={layer}/upper,workdir={layer}/work"
     try:
@@ -176,7 +176,7 @@ def _cover(place: str, lower: int, name: str, *, ordinary_user: bool) -> bool:
     except OSError:
         return False
     finally:
-        os.chdir(before)
+        os.chdir(old_directory)
     return True
 
 
@@ -200,14 +200,14 @@ def _close(place: str) -> None:
 def _flags_of(place: str) -> MountFlag:
     """Return the flags that an ordinary user's remount has to keep."""
     flags = os.statvfs(place).f_flag
-    same = flags & (os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME)
-    return MountFlag(same) | (MountFlag.relative_time if flags & os.ST_RELATIME else MountFlag.none)
+    kept_flags = flags & (os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME)
+    return MountFlag(kept_flags) | (MountFlag.relative_time if flags & os.ST_RELATIME else MountFlag.none)
 
 
 def list_written() -> list[dict[str, Any]]:
     """Return what was written since `protect`: path and size of each file; size None where it was removed."""
-    found = [each for layer in sorted(paths.WRITTEN.glob("*/place")) for each in _of_layer(layer.parent)]
-    return sorted(found, key=lambda each: str(each["path"]))
+    entries = [entry for layer in sorted(paths.WRITTEN.glob("*/place")) for entry in _of_layer(layer.parent)]
+    return sorted(entries, key=lambda entry: str(entry["path"]))
 
 
 def _of_layer(layer: Path) -> Iterator[dict[str, Any]]:
@@ -218,6 +218,6 @@ def _of_layer(layer: Path) -> Iterator[dict[str, Any]]:
         folders[:] = [name for name in folders if name != "__pycache__"]
         for file in (Path(folder, name) for name in names):
             status = file.lstat()
-            removed = stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+            is_removed = stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
             path = place / file.relative_to(layer / "upper")
-            yield {"path": str(path), "size": None if removed else status.st_size}
+            yield {"path": str(path), "size": None if is_removed else status.st_size}

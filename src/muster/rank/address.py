@@ -61,11 +61,11 @@ def _ids(environment: Mapping[str, str], identity: Identity) -> List[str]:
 
 def _host(environment: Mapping[str, str], identity: Identity) -> Tuple[str, str]:
     one_node = 1 in (identity.size, identity.nodes) or identity.local_size == identity.size
-    published = environment.get(contract.MASTER_ADDR, "").strip()
-    if published:
+    address = environment.get(contract.MASTER_ADDR, "").strip()
+    if address:
         simulated = contract.LOCAL_NNODES in environment
-        _refuse_bad_address(published, one_node or simulated or len(identity.hosts) < 2)
-        return published, contract.MASTER_ADDR
+        _refuse_bad_address(address, one_node or simulated or len(identity.hosts) < 2)
+        return address, contract.MASTER_ADDR
     if one_node:
         return "127.0.0.1", "all ranks are on one host"
     if environment.get("SLURM_DISTRIBUTION", "").startswith("arbitrary"):
@@ -96,12 +96,12 @@ def _refuse_bad_address(address: str, one_node: bool) -> None:
 def published_port(environment: Mapping[str, str]) -> Optional[Tuple[int, str]]:
     """Return the port that somebody chose for this start, and the variable that says so."""
     reserved = environment.get("SLURM_STEP_RESV_PORTS", "").split(",")[0].split("-")[0]
-    chosen = {
+    ports = {
         contract.MASTER_PORT: environment.get(contract.MASTER_PORT, "").strip(),
         contract.PORT: environment.get(contract.PORT, "").strip(),
         "SLURM_STEP_RESV_PORTS": reserved.strip(),
     }
-    for variable, text in chosen.items():
+    for variable, text in ports.items():
         if not text:
             continue
         if not (text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536):
@@ -127,10 +127,10 @@ def interface_towards(address: str) -> str:
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
         try:
             probe.connect((address, 9))  # of a datagram socket: only the route is looked up
-            own = probe.getsockname()[0]
+            own_address = probe.getsockname()[0]
         except OSError:
             return ""
-        names = [name for _, name in socket.if_nameindex() if _address_of(name, probe) == own]
+        names = [name for _, name in socket.if_nameindex() if _address_of(name, probe) == own_address]
     return names[0] if names else ""
 
 

@@ -30,9 +30,9 @@ def _on_cpus() -> Any:
         """The sum over the group; its gradient is the sum of the gradients, since every rank has used the sum."""
 
         @staticmethod
-        def forward(context: Any, mine: Any, group: Any) -> Any:
+        def forward(context: Any, own_sums: Any, group: Any) -> Any:
             context.group = group
-            total = mine.clone()
+            total = own_sums.clone()
             all_reduce(total, group=group)
             return total
 
@@ -50,13 +50,13 @@ def _on_cpus() -> Any:
                 return batch_norm(
                     batch, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
                 )
-            others = [dimension for dimension in range(batch.dim()) if dimension != 1]
-            shape = [1 if dimension in others else -1 for dimension in range(batch.dim())]
+            other_dimensions = [dimension for dimension in range(batch.dim()) if dimension != 1]
+            shape = [1 if dimension in other_dimensions else -1 for dimension in range(batch.dim())]
             count = torch.full((1,), batch.numel() / batch.shape[1], dtype=batch.dtype)
-            totals = SumOverRanks.apply(torch.cat([batch.sum(others), count]), self.process_group)
+            totals = SumOverRanks.apply(torch.cat([batch.sum(other_dimensions), count]), self.process_group)
             mean = totals[:-1] / totals[-1]
             centred = batch - mean.view(shape)
-            squares = SumOverRanks.apply((centred * centred).sum(others), self.process_group)
+            squares = SumOverRanks.apply((centred * centred).sum(other_dimensions), self.process_group)
             variance = squares / totals[-1]
             self._remember(mean.detach(), variance.detach(), float(totals[-1].detach()))
             normal = centred / torch.sqrt(variance.view(shape) + self.eps)

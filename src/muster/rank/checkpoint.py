@@ -38,13 +38,13 @@ class Found(NamedTuple):
 class _Half(Exception):
     """A file or folder is not whole."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, fault: str) -> None:
+        super().__init__(fault)
 
 
 def newest_whole(folder: str) -> Optional[str]:
     """Return the path of the newest whole checkpoint in `folder`; None: there is none."""
-    return next((found.path for found in find_checkpoints(folder) if not found.fault), None)
+    return next((checkpoint.path for checkpoint in find_checkpoints(folder) if not checkpoint.fault), None)
 
 
 def find_checkpoints(folder: str) -> List[Found]:
@@ -52,9 +52,11 @@ def find_checkpoints(folder: str) -> List[Found]:
     if os.path.isfile(folder) or _has_signs(folder):
         return [_judge(folder)]
     paths = [os.path.join(folder, name) for name in _names(folder)]
-    own = [path for path in paths if not os.path.islink(path) and (_reader(path) or _is_checkpoint(path))]
-    found = sorted(map(_judge, own), key=lambda each: (each.written, _number(each.path)), reverse=True)
-    return _without_unnamed(folder, _complete(found))
+    own_paths = [path for path in paths if not os.path.islink(path) and (_reader(path) or _is_checkpoint(path))]
+    checkpoints = sorted(
+        map(_judge, own_paths), key=lambda checkpoint: (checkpoint.written, _number(checkpoint.path)), reverse=True
+    )
+    return _without_unnamed(folder, _complete(checkpoints))
 
 
 def _names(folder: str) -> List[str]:
@@ -83,25 +85,25 @@ def _is_checkpoint(folder: str) -> bool:
     if _has_signs(folder):
         return True
     names = _names(folder)
-    inside = any(_reader(os.path.join(folder, name)) or _is_checkpoint(os.path.join(folder, name)) for name in names)
+    has_parts = any(_reader(os.path.join(folder, name)) or _is_checkpoint(os.path.join(folder, name)) for name in names)
     ranks = any(re.search(r"rank|shard|_states|-of-", name) for name in names)
-    return inside and (ranks or bool(re.search(r"[0-9]", os.path.basename(folder))))
+    return has_parts and (ranks or bool(re.search(r"[0-9]", os.path.basename(folder))))
 
 
 def _judge(path: str) -> Found:
     """One file or folder, and whether it is whole."""
     files = list(_files(path))
-    written = max((_written(each) for each in files), default=_written(path))
+    newest_s = max((_written(file) for file in files), default=_written(path))
     try:
         if os.path.isdir(path):
             _check_folder(path, files)
         else:
             _check_file(path)
     except _Half as half:
-        return Found(path, written, str(half))
+        return Found(path, newest_s, str(half))
     except (OSError, ValueError, KeyError, TypeError, EOFError, IndexError, struct.error) as error:
-        return Found(path, written, "it cannot be read (%s)" % type(error).__name__)
-    return Found(path, written, "")
+        return Found(path, newest_s, "it cannot be read (%s)" % type(error).__name__)
+    return Found(path, newest_s, "")
 
 
 def _files(path: str, depth: int = 0) -> Iterator[str]:
@@ -188,9 +190,9 @@ def _check_zip(path: str) -> None:
             start = archive.start_dir
     except (zipfile.BadZipFile, NotImplementedError):
         raise _Half("its end is missing") from None
-    if not entries or min(each.header_offset for each in entries):
+    if not entries or min(entry.header_offset for entry in entries):
         raise _Half("its beginning is missing")  # of another archive, which lies in this one
-    if any(each.header_offset + each.compress_size > start for each in entries):
+    if any(entry.header_offset + entry.compress_size > start for entry in entries):
         raise _Half("a part of it is missing")
     with open(path, "rb") as file:
         if file.read(4) != b"PK\x03\x04":
@@ -203,7 +205,7 @@ def _check_safetensors(path: str) -> None:
         if length > _LONGEST_HEADER:
             raise _Half("its header is none")
         header = json.loads(file.read(length).decode("utf-8"))
-    ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
+    ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
     if os.path.getsize(path) != 8 + length + max(ends, default=0):
         raise _Half("a part of it is missing")
 
@@ -212,15 +214,15 @@ def _check_index(path: str) -> None:
     with open(path, encoding="utf-8") as file:
         shards = set(json.load(file)["weight_map"].values())
     for shard in sorted(shards):
-        beside = os.path.join(os.path.dirname(path), shard)
-        if not os.path.isfile(beside):
+        shard_path = os.path.join(os.path.dirname(path), shard)
+        if not os.path.isfile(shard_path):
             raise _Half("%s is missing" % shard)
 
 
 class _Anything:
     """Stands for every class of a pickle: nothing of it is run."""
 
-    def __init__(self, *words: Any, **named: Any) -> None:
+    def __init__(self, *words: Any, **arguments: Any) -> None:
         self.words = words
 
     def __call__(self, *words: Any) -> "_Anything":
@@ -269,65 +271,72 @@ def _check_metadata(path: str) -> None:
     for place in places.values():
         ends[place.relative_path] = max(ends.get(place.relative_path, 0), place.offset + place.length)
     for name, end in sorted(ends.items()):
-        beside = os.path.join(os.path.dirname(path), name)
-        if not os.path.isfile(beside):
+        data_path = os.path.join(os.path.dirname(path), name)
+        if not os.path.isfile(data_path):
             raise _Half("%s is missing" % name)
-        if os.path.getsize(beside) < end:
+        if os.path.getsize(data_path) < end:
             raise _Half("a part of %s is missing" % name)
 
 
-def _complete(found: Sequence[Found]) -> List[Found]:
+def _complete(checkpoints: Sequence[Found]) -> List[Found]:
     """A folder that lacks a kind of file that the one before it has is not whole: its writer did not come to its end.
 
     Fewer files of a kind may come of fewer ranks: then only the newest is in doubt.
     """
     result: List[Found] = []
-    before, wanted = "", set()  # type: str, Set[str]
-    folders = [each for each in found if os.path.isdir(each.path) and not each.fault]
-    for each in reversed(found):
+    stem, wanted_names = "", set()  # type: str, Set[str]
+    folders = [checkpoint for checkpoint in checkpoints if os.path.isdir(checkpoint.path) and not checkpoint.fault]
+    for each in reversed(checkpoints):
         judged = each
         if each in folders:
             names = {os.path.relpath(path, each.path) for path in _files(each.path) if _reader(path)}
-            missing = _missing(wanted, names, any_counts=each is folders[0])
+            missing = _missing(wanted_names, names, any_counts=each is folders[0])
             if missing:
-                judged = each._replace(fault="%s is missing, which %s has" % (missing[0], before))
+                judged = each._replace(fault="%s is missing, which %s has" % (missing[0], stem))
             else:
-                before, wanted = os.path.basename(each.path), names
+                stem, wanted_names = os.path.basename(each.path), names
         result.append(judged)
     return result[::-1]
 
 
-def _missing(wanted: Set[str], names: Set[str], *, any_counts: bool) -> List[str]:
+def _missing(wanted_names: Set[str], names: Set[str], *, any_counts: bool) -> List[str]:
     """Return the files that should be there; shards that an index or the metadata lists have been looked at."""
-    listed = any(name.endswith((".metadata", ".index.json")) for name in names)
+    has_list = any(name.endswith((".metadata", ".index.json")) for name in names)
     kinds = {re.sub("[0-9]+", "", name) for name in names}
-    missing = sorted(name for name in wanted - names if not (listed and re.search(r"-of-|[.]distcp$", name)))
+    missing = sorted(name for name in wanted_names - names if not (has_list and re.search(r"-of-|[.]distcp$", name)))
     return [name for name in missing if any_counts or re.sub("[0-9]+", "", name) not in kinds]
 
 
-def _without_unnamed(folder: str, found: List[Found]) -> List[Found]:
+def _without_unnamed(folder: str, checkpoints: List[Found]) -> List[Found]:
     """DeepSpeed names the last one that all ranks have written in `latest`: what is newer is not done."""
     try:
         with open(os.path.join(folder, "latest"), encoding="utf-8") as file:
             tag = file.read().strip()
     except (OSError, ValueError):
-        return found
-    named = next((each for each in found if os.path.basename(each.path) == tag), None)
-    if named is None:
-        return found
-    newer = [each for each in found if each.written > named.written and each.path != named.path]
+        return checkpoints
+    latest = next((checkpoint for checkpoint in checkpoints if os.path.basename(checkpoint.path) == tag), None)
+    if latest is None:
+        return checkpoints
+    newer = [
+        checkpoint
+        for checkpoint in checkpoints
+        if checkpoint.written > latest.written and checkpoint.path != latest.path
+    ]
     return [
-        each._replace(fault=each.fault or "`latest` does not name it yet") if each in newer else each for each in found
+        checkpoint._replace(fault=checkpoint.fault or "`latest` does not name it yet")
+        if checkpoint in newer
+        else checkpoint
+        for checkpoint in checkpoints
     ]
 
 
 def main(words: Sequence[str]) -> int:
     """Print the newest whole checkpoint of a folder, and what is newer and not whole."""
-    for found in find_checkpoints(words[0]):
-        if not found.fault:
-            print("whole %.6f %s" % (found.written, found.path))
+    for checkpoint in find_checkpoints(words[0]):
+        if not checkpoint.fault:
+            print("whole %.6f %s" % (checkpoint.written, checkpoint.path))
             break
-        print("half %s is not whole: %s" % (found.path, found.fault))
+        print("half %s is not whole: %s" % (checkpoint.path, checkpoint.fault))
     return 0
 
 

@@ -39,7 +39,7 @@ def variables_in_force(environment: Mapping[str, str]) -> Dict[str, str]:
 
 def describe(world: "World", environment: Mapping[str, str]) -> str:
     """What is the same on all ranks once, and what differs with the ranks it holds for. Every rank must call it."""
-    told = world.gather({**_software(world), **variables_in_force(environment)})
+    rank_facts = world.gather({**_software(world), **variables_in_force(environment)})
     identity = world.joined.identity
     sources = ", ".join(f"{field} from {source}" for field, source in identity.sources.items() if source)
     size = f"{_counted(world.size, 'rank')} on {_counted(world.nodes, 'host')} ({compress(world.hosts)})"
@@ -50,9 +50,9 @@ def describe(world: "World", environment: Mapping[str, str]) -> str:
     ]
     for seat, device in zip(world.joined.seats, world.gather(str(world.device))):
         lines.append(f"  rank {seat.rank}: {seat.host}, local rank {seat.local_rank} of {seat.local_size}, {device}")
-    names = sorted({name for one in told for name in one}, key=lambda name: (name.isupper(), name))
+    names = sorted({name for facts in rank_facts for name in facts}, key=lambda name: (name.isupper(), name))
     for name in names:
-        lines += differing(name, [one.get(name, "not set") for one in told])
+        lines += differing(name, [facts.get(name, "not set") for facts in rank_facts])
     return "\n".join(lines)
 
 
@@ -78,8 +78,8 @@ def ranks_in_words(ranks: Sequence[int]) -> str:
     return f"rank {words}" if len(ranks) == 1 else f"ranks {words}"
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _software(world: "World") -> Dict[str, str]:
@@ -96,12 +96,12 @@ def _software(world: "World") -> Dict[str, str]:
 
 def logger(world: "World") -> Any:
     """See `World.logger`. One logger per process, whatever the number of worlds it joins."""
-    found = logging.getLogger("muster.world")
-    if not found.handlers:
+    world_logger = logging.getLogger("muster.world")
+    if not world_logger.handlers:
         handler = logging.StreamHandler()
-        found.addHandler(handler)
-        found.propagate = False
+        world_logger.addHandler(handler)
+        world_logger.propagate = False
     speaker = "muster" if world.rank == 0 else f"muster: rank {world.rank} on {world.joined.seat.host}"
-    found.handlers[0].setFormatter(logging.Formatter(f"{speaker}: %(message)s"))
-    found.setLevel(logging.INFO if world.rank == 0 else logging.WARNING)
-    return found
+    world_logger.handlers[0].setFormatter(logging.Formatter(f"{speaker}: %(message)s"))
+    world_logger.setLevel(logging.INFO if world.rank == 0 else logging.WARNING)
+    return world_logger

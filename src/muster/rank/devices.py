@@ -68,33 +68,33 @@ def gpus_asked_for(environment: Mapping[str, str]) -> Tuple[Optional[bool], str]
     return None, ""
 
 
-def choose_backend(wanted: Optional[str], environment: Mapping[str, str], torch: Torch) -> Backend:
+def choose_backend(wanted_name: Optional[str], environment: Mapping[str, str], torch: Torch) -> Backend:
     """Return the backend and the kind of device for what is wanted (None: the best there is).
 
     Raises WireupError where GPUs were asked for and cannot be used: never gloo in silence.
     """
-    asked, evidence = gpus_asked_for(environment)
-    if wanted == "mpi":
+    gpus, evidence = gpus_asked_for(environment)
+    if wanted_name == "mpi":
         if not torch.mpi:
             raise WireupError(
                 f"this torch ({torch.version}) was built without an MPI backend",
                 "use method='nccl-mpi', which takes ranks from MPI, or a torch that was built against MPI",
             )
         return Backend("mpi", "cpu")
-    if wanted is not None and wanted not in _OF_GPUS:
-        return Backend(str(wanted), "cpu")
-    if asked and not torch.gpus:
+    if wanted_name is not None and wanted_name not in _OF_GPUS:
+        return Backend(str(wanted_name), "cpu")
+    if gpus and not torch.gpus:
         raise WireupError(f"GPUs were asked for ({evidence}), but {_why_none(torch)}", _mend_none(torch))
-    if torch.gpus and asked is not False:
+    if torch.gpus and gpus is not False:
         vendor = torch.vendor
         if not torch.collectives:
             raise WireupError(
                 f"there are GPUs, but this torch ({torch.version}) has no {vendor.library}", "backend='gloo' is slow"
             )
-        instead = f"this torch is built for {vendor.software}: {vendor.backend} takes the place of {wanted}"
-        return Backend(vendor.backend, vendor.device, None if wanted in (None, vendor.backend) else instead)
-    because = "no GPU was asked for" if asked is None else f"no GPU was asked for ({evidence})"
-    notice = f"{because}: gloo takes the place of {wanted}" if wanted else None
+        replacement = f"this torch is built for {vendor.software}: {vendor.backend} takes the place of {wanted_name}"
+        return Backend(vendor.backend, vendor.device, None if wanted_name in (None, vendor.backend) else replacement)
+    because = "no GPU was asked for" if gpus is None else f"no GPU was asked for ({evidence})"
+    notice = f"{because}: gloo takes the place of {wanted_name}" if wanted_name else None
     return Backend("gloo", "cpu", notice)
 
 
@@ -133,10 +133,10 @@ def refuse_shared(gpus: Sequence[Tuple[str, str]]) -> None:
     """Refuse a world in which two ranks use one GPU. `gpus`: host and name of each rank's, in rank order."""
     first = {}  # type: dict[Tuple[str, str], int]
     for rank, (host, gpu) in enumerate(gpus):
-        other = first.setdefault((host, gpu), rank)
-        if other != rank:
+        other_rank = first.setdefault((host, gpu), rank)
+        if other_rank != rank:
             raise WireupError(
-                f"ranks {other} and {rank} on {host} use the same GPU ({gpu})",
+                f"ranks {other_rank} and {rank} on {host} use the same GPU ({gpu})",
                 "give each rank its own: one GPU per task in the job, all of them visible, and LOCAL_RANK to choose",
             )
 
@@ -146,8 +146,8 @@ def eager_is_safe(version: str) -> bool:
 
     (pytorch #153960)
     """
-    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
-    numbers = tuple(int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
+    numbers = tuple(int(part or 0) for part in match.groups()) if match else (0, 0, 0)
     return (2, 3, 0) <= numbers <= (2, 6, 0) or numbers >= (2, 7, 1)
 
 

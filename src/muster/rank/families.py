@@ -159,13 +159,13 @@ FAMILIES: Tuple[Family, ...] = (
 
 def present(environment: Mapping[str, str]) -> Tuple[Family, ...]:
     """Return the families that are there, highest first; of those that read the same rank variable only one."""
-    found: Tuple[Family, ...] = ()
+    families: Tuple[Family, ...] = ()
     for family in FAMILIES:
-        read_already = any(family.rank == other.rank for other in found)
+        read_already = any(family.rank == other_family.rank for other_family in families)
         a_shell = family.name == "slurm" and environment.get("SLURM_STEP_ID") == _INTERACTIVE_STEP
         if not read_already and not a_shell and all(environment.get(mark) for mark in family.marks):
-            found += (family,)
-    return found
+            families += (family,)
+    return families
 
 
 def family_named(name: str) -> Family:

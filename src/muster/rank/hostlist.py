@@ -126,8 +126,8 @@ class _Group:
     def __str__(self) -> str:
         if self.size == 1:
             return self.stem + self.ranges[0][0]
-        inside = ",".join(low if low == high else f"{low}-{high}" for low, high in self.ranges)
-        return f"{self.stem}[{inside}]"
+        ranges_text = ",".join(low if low == high else f"{low}-{high}" for low, high in self.ranges)
+        return f"{self.stem}[{ranges_text}]"
 
 
 def _elements(text: str) -> Iterator[Tuple[int, _Factors]]:
@@ -163,20 +163,20 @@ def _factors(text: str, start: int, end: int) -> _Factors:
     factors: List[_Factor] = []
     length = 0
     for part in _FACTOR.finditer(text, start, end):
-        inside = part.group(1)
-        factors.append(part.group() if inside is None else tuple(_ranges(text, part.start(1), inside)))
-        length += len(part.group()) if inside is None else 1
+        ranges_text = part.group(1)
+        factors.append(part.group() if ranges_text is None else tuple(_ranges(text, part.start(1), ranges_text)))
+        length += len(part.group()) if ranges_text is None else 1
     if length > _LONGEST_NAME:
         raise HostlistError(f"a name in the node list has more than {_LONGEST_NAME} characters", text, start)
     return tuple(factors)
 
 
-def _ranges(text: str, position: int, inside: str) -> Iterator[_Range]:
-    for item in inside.split(","):
-        found = _RANGE.match(item)
-        if found is None:
+def _ranges(text: str, position: int, ranges_text: str) -> Iterator[_Range]:
+    for item in ranges_text.split(","):
+        match = _RANGE.match(item)
+        if match is None:
             raise HostlistError(f"{item!r} is neither a number nor a range in the node list", text, position)
-        low, high = found.group(1), found.group(2) or found.group(1)
+        low, high = match.group(1), match.group(2) or match.group(1)
         if max(len(low), len(high)) > _MOST_DIGITS:
             raise HostlistError("a number in the node list has too many digits", text, position)
         if int(high) < int(low):
@@ -201,19 +201,20 @@ def _count(elements: Iterable[Tuple[int, _Factors]], text: str) -> int:
 def _product(factors: _Factors) -> List[str]:
     """All names in scontrol's order: the last bracket turns fastest, then the first, the second, and so on."""
     texts = [
-        [factor] if isinstance(factor, str) else [one for part in factor for one in part.texts()] for factor in factors
+        [factor] if isinstance(factor, str) else [text for part in factor for text in part.texts()]
+        for factor in factors
     ]
     brackets = [index for index, factor in enumerate(factors) if not isinstance(factor, str)]
     slowest_first = [*reversed(brackets[:-1]), *brackets[-1:]]
     names = []
-    for chosen in itertools.product(*(texts[index] for index in slowest_first)):
-        here = dict(zip(slowest_first, chosen))
-        names.append("".join(here.get(index, texts[index][0]) for index in range(len(factors))))
+    for texts_of_host in itertools.product(*(texts[index] for index in slowest_first)):
+        text_by_index = dict(zip(slowest_first, texts_of_host))
+        names.append("".join(text_by_index.get(index, texts[index][0]) for index in range(len(factors))))
     return names
 
 
 def _refuse_unwritable(name: str) -> None:
-    found = _UNWRITABLE.search(name)
-    if not name or found or len(name) > _LONGEST_NAME:
-        position = found.start() if found else 0
+    match = _UNWRITABLE.search(name)
+    if not name or match or len(name) > _LONGEST_NAME:
+        position = match.start() if match else 0
         raise HostlistError(f"{name!r} is not a node name", name, position)

@@ -56,8 +56,8 @@ class _Claim(NamedTuple):
 
     def __str__(self) -> str:
         names = " and ".join(self.sources[field] for field in ("rank", "size") if field in self.sources)
-        of = "" if self.size is None else f" of {self.size}"
-        return f"{self.family.title} says rank {self.rank}{of} ({names})"
+        size_words = "" if self.size is None else f" of {self.size}"
+        return f"{self.family.title} says rank {self.rank}{size_words} ({names})"
 
 
 _FIELDS = ("rank", "size", "local_rank", "local_size", "node_rank", "nodes")
@@ -75,10 +75,10 @@ def identify(environment: Mapping[str, str], family: Optional[str] = None) -> Id
     if not claims:
         _refuse_alone_in_a_job(environment)
         return _ALONE
-    chosen = claims[0]
+    claim = claims[0]
     for lower in claims[1:]:
-        _refuse_conflict(chosen, lower, environment)
-    return _complete(chosen, claims, environment)
+        _refuse_conflict(claim, lower, environment)
+    return _complete(claim, claims, environment)
 
 
 def _named(family: Family, claims: List[_Claim], environment: Mapping[str, str]) -> Identity:
@@ -88,16 +88,16 @@ def _named(family: Family, claims: List[_Claim], environment: Mapping[str, str])
         raise WireupError(
             f"{', '.join(missing)} is not set, so this is not a rank of {family.title}", family.started_by
         )
-    chosen = _claim(family, environment)
+    claim = _claim(family, environment)
     for higher in claims:
-        if higher.family.rank == chosen.family.rank:
+        if higher.family.rank == claim.family.rank:
             break
-        if chosen.size != 1 and not _same_ranks(higher, chosen) and _numbers_agents(higher, chosen, environment):
+        if claim.size != 1 and not _same_ranks(higher, claim) and _numbers_agents(higher, claim, environment):
             raise WireupError(
-                f"{chosen.family.title} numbers the agents of {higher.family.title}, not the ranks: {chosen}, {higher}",
+                f"{claim.family.title} numbers the agents of {higher.family.title}, not the ranks: {claim}, {higher}",
                 f"take the identity from {higher.family.title} (method='auto'), or {family.started_by}",
             )
-    return _complete(chosen, claims, environment)
+    return _complete(claim, claims, environment)
 
 
 # --- reading one family ---------------------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ def tasks_per_node(text: str) -> List[int]:
 # --- two families ---------------------------------------------------------------------------------------------------
 
 
-def _same_ranks(one: _Claim, other: _Claim) -> bool:
-    return one.rank == other.rank and (one.size is None or other.size is None or one.size == other.size)
+def _same_ranks(first: _Claim, second: _Claim) -> bool:
+    return first.rank == second.rank and (first.size is None or second.size is None or first.size == second.size)
 
 
 def _numbers_agents(higher: _Claim, lower: _Claim, environment: Mapping[str, str]) -> bool:
@@ -165,8 +165,8 @@ def _numbers_agents(higher: _Claim, lower: _Claim, environment: Mapping[str, str
 
 def _is_of_another_host(environment: Mapping[str, str]) -> bool:
     """Return whether Open MPI's variables were made on another host than this step runs on."""
-    theirs, ours = environment.get("PMIX_HOSTNAME"), environment.get("SLURMD_NODENAME")
-    return bool(theirs and ours) and str(theirs).split(".")[0] != str(ours).split(".")[0]
+    claimed_host, slurm_host = environment.get("PMIX_HOSTNAME"), environment.get("SLURMD_NODENAME")
+    return bool(claimed_host and slurm_host) and str(claimed_host).split(".")[0] != str(slurm_host).split(".")[0]
 
 
 def _refuse_conflict(higher: _Claim, lower: _Claim, environment: Mapping[str, str]) -> None:

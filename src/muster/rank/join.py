@@ -59,30 +59,32 @@ def join(
 ) -> Joined:
     """Join the world that the environment describes. Raises WireupError with the reason and the way out."""
     torch = _usable_torch()
-    chosen = choose_backend(backend or method.backend, environment, torch)
+    backend_choice = choose_backend(backend or method.backend, environment, torch)
     if method.meets == "alone":
-        return _alone(method, chosen)
+        return _alone(method, backend_choice)
     if method.meets == "mpi":
-        return _join_by_torchs_mpi(method, chosen)
+        return _join_by_torchs_mpi(method, backend_choice)
     identity = mpi.identity() if method.meets == "mpi4py" else identify(environment, method.family)
     wait_s = timeout_s or min(_JOIN_S + _JOIN_S_PER_RANK * identity.size, _LONGEST_JOIN_S)
     address, open_store = rendezvous(environment, identity, method)
     with files_only():  # until all have come: rank 0 serves the others' connections here
         # In this order: a store that answers has accepted the connection made before, and never asks for its name.
         for_watch, store = open_store(wait_s) if identity.size > 1 else None, open_store(wait_s)
-        everyone, mine, instance = _meet(store, identity, instances, wait_s)
-    seat = mine[identity.rank % len(mine)]
-    watch = None if for_watch is None else Watch(for_watch, everyone, identity.rank)
+        all_seats, own_seats, instance = _meet(store, identity, instances, wait_s)
+    seat = own_seats[identity.rank % len(own_seats)]
+    watch = None if for_watch is None else Watch(for_watch, all_seats, identity.rank)
     try:
-        device = _device(chosen, everyone[identity.rank], torch.gpus)
-        if chosen.device_type != "cpu":
+        device = _device(backend_choice, all_seats[identity.rank], torch.gpus)
+        if backend_choice.device_type != "cpu":
             names = _exchange(store, "gpu", name_of(device), identity, wait_s)
-            refuse_shared([(one.host, name) for one, name in zip(everyone, names)])
-        if chosen.name == "gloo":
-            _prepare_gloo(mine, seat.host, address)
+            refuse_shared([(seat.host, name) for seat, name in zip(all_seats, names)])
+        if backend_choice.name == "gloo":
+            _prepare_gloo(own_seats, seat.host, address)
         options = {} if timeout_s is None else {"timeout": timedelta(seconds=timeout_s)}
-        own = prefixed(store, f"world-{instance}")
-        _make_process_group(chosen, store=own, rank=seat.rank, size=len(mine), device=device, **options)
+        own_store = prefixed(store, f"world-{instance}")
+        _make_process_group(
+            backend_choice, store=own_store, rank=seat.rank, size=len(own_seats), device=device, **options
+        )
     except Exception as error:
         if watch is not None:
             watch.abort(first_line(error))
@@ -91,10 +93,10 @@ def join(
         method=method,
         identity=identity,
         seat=seat,
-        seats=mine,
+        seats=own_seats,
         instance=instance,
         instances=instances,
-        backend=chosen,
+        backend=backend_choice,
         device=device,
         store=store,
         watch=watch,
@@ -140,17 +142,17 @@ def _meet(
     place = Place(socket.gethostname(), pid, started_at(pid), identity.node_rank, identity.local_rank)
     try:
         records = _exchange(store, "place", list(place), identity, wait_s)
-        everyone = seats([Place(*record) for record in records])
-        return (everyone, *split(everyone, identity.rank, instances))
+        all_seats = seats([Place(*record) for record in records])
+        return (all_seats, *split(all_seats, identity.rank, instances))
     except WireupError as error:
         if identity.rank == 0:
             linger(store, "place")
         raise (_never_joined(error, identity, wait_s) if isinstance(error, MissingRanks) else error) from None
 
 
-def _exchange(store: Store, name: str, mine: Any, identity: Identity, wait_s: float) -> List[Any]:
+def _exchange(store: Store, name: str, record: Any, identity: Identity, wait_s: float) -> List[Any]:
     deadline = time.monotonic() + wait_s
-    return exchange(store, name, mine, rank=identity.rank, size=identity.size, deadline=deadline)
+    return exchange(store, name, record, rank=identity.rank, size=identity.size, deadline=deadline)
 
 
 def _never_joined(missing: MissingRanks, identity: Identity, wait_s: float) -> WireupError:
@@ -165,61 +167,61 @@ def _never_joined(missing: MissingRanks, identity: Identity, wait_s: float) -> W
 # --- device and process group ---------------------------------------------------------------------------------------
 
 
-def _device(chosen: Backend, seat: Seat, gpus: int) -> Any:
+def _device(choice: Backend, seat: Seat, gpus: int) -> Any:
     """This rank's device; a GPU is made the current one before anything can touch another."""
     import torch
 
-    if chosen.device_type == "cpu":
+    if choice.device_type == "cpu":
         return torch.device("cpu")
-    device = torch.device(chosen.device_type, gpu_index(seat.local_rank, gpus, seat.host))
-    getattr(torch, chosen.device_type).set_device(device)
+    device = torch.device(choice.device_type, gpu_index(seat.local_rank, gpus, seat.host))
+    getattr(torch, choice.device_type).set_device(device)
     return device
 
 
-def _make_process_group(chosen: Backend, *, store: Store, rank: int, size: int, device: Any, **options: Any) -> None:
+def _make_process_group(choice: Backend, *, store: Store, rank: int, size: int, device: Any, **options: Any) -> None:
     import torch
     import torch.distributed as dist
 
-    vendor = vendor_of_device(chosen.device_type)
+    vendor = vendor_of_device(choice.device_type)
     if vendor is not None and vendor.eager and eager_is_safe(str(torch.__version__)):
         options["device_id"] = device
     try:
-        dist.init_process_group(chosen.name, store=store, rank=rank, world_size=size, **options)
+        dist.init_process_group(choice.name, store=store, rank=rank, world_size=size, **options)
     except RuntimeError as error:
         raise WireupError(
-            f"rank {rank} of {size} cannot make the {chosen.name} process group: {first_line(error)}",
+            f"rank {rank} of {size} cannot make the {choice.name} process group: {first_line(error)}",
             "do the interfaces and ports between the hosts let the ranks through? NCCL_SOCKET_IFNAME and "
             "GLOO_SOCKET_IFNAME name the interface to use",
         ) from error
 
 
-def _prepare_gloo(mine: Sequence[Seat], host: str, address: str) -> None:
+def _prepare_gloo(own_seats: Sequence[Seat], host: str, address: str) -> None:
     """Give gloo the interface that reaches the others, and let large worlds connect when they first speak.
 
     By itself gloo takes the address of the host's name, which Debian's /etc/hosts makes a loopback address; on the host
     of rank 0 the meeting point may be one too, and then the way to another host decides.
     """
     interface = interface_towards(address) if address else ""
-    elsewhere = next((seat.host for seat in mine if seat.host != host), None)
-    if elsewhere and interface == interface_towards("127.0.0.1"):
+    other_host = next((seat.host for seat in own_seats if seat.host != host), None)
+    if other_host and interface == interface_towards("127.0.0.1"):
         with contextlib.suppress(WireupError):
-            interface = interface_towards(numeric(elsewhere, 0))
+            interface = interface_towards(numeric(other_host, 0))
     if interface:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
-    if len(mine) >= _LAZY_GLOO_FROM:
+    if len(own_seats) >= _LAZY_GLOO_FROM:
         os.environ.setdefault("TORCH_GLOO_LAZY_INIT", "1")
 
 
 # --- the other ways -------------------------------------------------------------------------------------------------
 
 
-def _alone(method: Method, chosen: Backend) -> Joined:
+def _alone(method: Method, choice: Backend) -> Joined:
     identity = identify({})
     seat = seats([Place(socket.gethostname(), os.getpid(), 0, 0, 0)])[0]
-    return Joined(method, identity, seat, (seat,), 0, 1, chosen, _device(chosen, seat, 1), None, None, 0.0)
+    return Joined(method, identity, seat, (seat,), 0, 1, choice, _device(choice, seat, 1), None, None, 0.0)
 
 
-def _join_by_torchs_mpi(method: Method, chosen: Backend) -> Joined:
+def _join_by_torchs_mpi(method: Method, choice: Backend) -> Joined:
     """MPI itself is launcher, meeting place and transport; there is no store, and MPI ends the world with a rank."""
     import torch
     import torch.distributed as dist
@@ -228,9 +230,9 @@ def _join_by_torchs_mpi(method: Method, chosen: Backend) -> Joined:
     rank, size = dist.get_rank(), dist.get_world_size()
     places: List[Any] = [None] * size
     dist.all_gather_object(places, Place(socket.gethostname(), os.getpid(), 0, None, None))
-    everyone = seats(places)
+    all_seats = seats(places)
     identity = Identity("mpi", rank, size)
-    return Joined(method, identity, everyone[rank], everyone, 0, 1, chosen, torch.device("cpu"), None, None, 0.0)
+    return Joined(method, identity, all_seats[rank], all_seats, 0, 1, choice, torch.device("cpu"), None, None, 0.0)
 
 
 def _usable_torch() -> Torch:

@@ -40,11 +40,12 @@ METHODS = (
 
 def method_named(name: str, environment: Mapping[str, str]) -> Method:
     """Return the row of that name; `auto` gives way to the one that `muster run --wireup` or the site has chosen."""
-    asked = environment.get(contract.METHOD, "") if name == "auto" else name
+    method_name = environment.get(contract.METHOD, "") if name == "auto" else name
     source = contract.METHOD if name == "auto" else "muster.world(method=…)"
     for method in METHODS:
-        if method.name == (asked or "auto"):
+        if method.name == (method_name or "auto"):
             return method if method.name == "auto" else method._replace(chosen=f"by {source}")
     raise WireupError(
-        f"{source} names {asked!r}, which is not a wire-up method", "known: " + ", ".join(row.name for row in METHODS)
+        f"{source} names {method_name!r}, which is not a wire-up method",
+        "known: " + ", ".join(row.name for row in METHODS),
     )

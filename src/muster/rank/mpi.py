@@ -28,11 +28,11 @@ def identity() -> Identity:
 def meeting(environment: Mapping[str, str]) -> Meeting:
     """Rank 0's host and a port that is free there, told to all by a broadcast. Every rank must call it."""
     world = _world()
-    mine = None
+    own_place = None
     if world.Get_rank() == 0:
         port, port_from = published_port(environment) or (_free_port(), "free on the host of rank 0")
-        mine = (socket.gethostname(), port, port_from)
-    host, port, port_from = world.bcast(mine, root=0)
+        own_place = (socket.gethostname(), port, port_from)
+    host, port, port_from = world.bcast(own_place, root=0)
     return Meeting(host, port, "MPI's broadcast", port_from, scope="muster-mpi4py")
 
 

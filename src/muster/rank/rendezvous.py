@@ -27,13 +27,13 @@ def rendezvous(
     address = numeric(point.host, point.port)
     # torchrun's agent keeps a store at this address; then nobody else opens one.
     serves = identity.rank == 0 and environment.get("TORCHELASTIC_USE_AGENT_STORE") != str(True)
-    served: List[Store] = []
+    served_stores: List[Store] = []
     stagger = seconds_apart(environment, identity.size)
 
     def open_store(wait_s: float) -> Store:
-        if serves and not served:
-            served.append(serve(address, point.port, wait_s))
-            return prefixed(served[0], point.scope)
+        if serves and not served_stores:
+            served_stores.append(serve(address, point.port, wait_s))
+            return prefixed(served_stores[0], point.scope)
         store = connect(
             address, point.port, rank=identity.rank, size=identity.size, timeout_s=wait_s, stagger_s=stagger
         )

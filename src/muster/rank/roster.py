@@ -39,73 +39,73 @@ def seats(places: Sequence[Place]) -> Tuple[Seat, ...]:
     nodes: Dict[Tuple[Optional[int], str], List[int]] = {}
     for rank, place in enumerate(places):
         nodes.setdefault((place.node_rank, place.host), []).append(rank)
-    told = sorted(node for node, _ in nodes if node is not None) == list(range(len(nodes)))
-    found: Dict[int, Seat] = {}
+    is_numbered = sorted(node for node, _ in nodes if node is not None) == list(range(len(nodes)))
+    seat_by_rank: Dict[int, Seat] = {}
     for position, ((node_rank, host), members) in enumerate(nodes.items()):
         for rank, local_rank in zip(members, _local_ranks(members, places, host)):
             place = places[rank]
-            node = node_rank if told and node_rank is not None else position
-            found[rank] = Seat(rank, host, place.pid, place.started, node, local_rank, len(members))
-    return tuple(found[rank] for rank in range(len(places)))
+            node = node_rank if is_numbered and node_rank is not None else position
+            seat_by_rank[rank] = Seat(rank, host, place.pid, place.started, node, local_rank, len(members))
+    return tuple(seat_by_rank[rank] for rank in range(len(places)))
 
 
 def _local_ranks(members: Sequence[int], places: Sequence[Place], host: str) -> List[int]:
-    told = [places[rank].local_rank for rank in members]
-    known = [local_rank for local_rank in told if local_rank is not None]
-    if len(known) < len(told):
+    given_ranks = [places[rank].local_rank for rank in members]
+    known_ranks = [local_rank for local_rank in given_ranks if local_rank is not None]
+    if len(known_ranks) < len(given_ranks):
         return list(range(len(members)))
-    taken: Dict[int, int] = {}
-    for rank, local_rank in zip(members, known):
-        if taken.setdefault(local_rank, rank) != rank:
+    owners: Dict[int, int] = {}
+    for rank, local_rank in zip(members, known_ranks):
+        if owners.setdefault(local_rank, rank) != rank:
             raise WireupError(
-                f"ranks {taken[local_rank]} and {rank} on {host} both have local rank {local_rank}",
+                f"ranks {owners[local_rank]} and {rank} on {host} both have local rank {local_rank}",
                 "LOCAL_RANK must differ between the ranks of a host: let the launcher set it",
             )
-    return known
+    return known_ranks
 
 
-def split(everyone: Sequence[Seat], rank: int, instances: int) -> Tuple[Tuple[Seat, ...], int]:
+def split(all_seats: Sequence[Seat], rank: int, instances: int) -> Tuple[Tuple[Seat, ...], int]:
     """Return the seats of this rank's world and its number, when the ranks make `instances` worlds of the same size.
 
     Nodes and local ranks are counted again; which device a rank has was settled by its seat among all.
     """
-    if instances < 1 or len(everyone) % instances:
+    if instances < 1 or len(all_seats) % instances:
         raise WireupError(
-            f"{len(everyone)} ranks cannot make {instances} worlds of the same size",
+            f"{len(all_seats)} ranks cannot make {instances} worlds of the same size",
             "choose instances so that it divides the number of ranks",
         )
     if instances == 1:
-        return tuple(everyone), 0
-    size = len(everyone) // instances
+        return tuple(all_seats), 0
+    size = len(all_seats) // instances
     number = rank // size
-    members = everyone[number * size : (number + 1) * size]
+    members = all_seats[number * size : (number + 1) * size]
     nodes: Dict[int, List[Seat]] = {}
     for seat in members:
         nodes.setdefault(seat.node_rank, []).append(seat)
-    counted = {
+    instance_sizes = {
         seat.rank: seat._replace(
             rank=seat.rank - number * size, node_rank=position, local_rank=local_rank, local_size=len(together)
         )
         for position, together in enumerate(nodes.values())
         for local_rank, seat in enumerate(together)
     }
-    return tuple(counted[seat.rank] for seat in members), number
+    return tuple(instance_sizes[seat.rank] for seat in members), number
 
 
 def absent(missing: Sequence[int], places: Sequence[Optional[Place]], identity: Identity) -> str:
     """Return the missing ranks in words, each with the host where it should be: 'rank 5 (n3)'."""
     hosts = _expected_hosts(places, identity)
-    named = [f"{rank} ({hosts[rank]})" if hosts[rank] else str(rank) for rank in missing[:8]]
-    more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
-    return f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(named)}{more}"
+    names = [f"{rank} ({hosts[rank]})" if hosts[rank] else str(rank) for rank in missing[:8]]
+    rest_words = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+    return f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(names)}{rest_words}"
 
 
 def _expected_hosts(places: Sequence[Optional[Place]], identity: Identity) -> List[str]:
     """Return where each rank should be: where it is; else, for ranks placed in blocks, where its block is; else ''."""
     hosts = [place.host if place else "" for place in places]
     by_block = _blocks(len(places), identity)
-    agreed = all(not here or _short(here) == _short(block) for here, block in zip(hosts, by_block))
-    if by_block and agreed:
+    is_agreed = all(not host or _short(host) == _short(block) for host, block in zip(hosts, by_block))
+    if by_block and is_agreed:
         return by_block
     return hosts
 
@@ -113,8 +113,8 @@ def _expected_hosts(places: Sequence[Optional[Place]], identity: Identity) -> Li
 def _blocks(size: int, identity: Identity) -> List[str]:
     hosts = identity.hosts
     counts = identity.tasks_per_node or [size // len(hosts) for _ in hosts]
-    placed = [host for host, tasks in zip(hosts, counts) for _ in range(tasks)]
-    return placed if len(placed) == size else []
+    hosts_by_rank = [host for host, tasks in zip(hosts, counts) for _ in range(tasks)]
+    return hosts_by_rank if len(hosts_by_rank) == size else []
 
 
 def _short(host: str) -> str:

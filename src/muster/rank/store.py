@@ -49,13 +49,15 @@ _LINGER_S = 5.0
 def numeric(host: str, port: int) -> str:
     """Return the host's address in numbers, IPv4 before IPv6. Raise WireupError for an unknown name."""
     try:  # as bytes: a text would load Python's tables for international names, 3 ms in each rank
-        found = socket.getaddrinfo(host.encode("ascii" if host.isascii() else "idna"), port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(
+            host.encode("ascii" if host.isascii() else "idna"), port, type=socket.SOCK_STREAM
+        )
     except (OSError, UnicodeError) as error:
         raise WireupError(
             f"the host of rank 0, {host!r}, has no address here: {getattr(error, 'strerror', '') or error}",
             "set MASTER_ADDR to a name or address of it that every host knows",
         ) from None
-    return str(min(found, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
+    return str(min(addresses, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
 
 
 @contextlib.contextmanager
@@ -67,12 +69,12 @@ def files_only() -> Iterator[None]:
     if configure is None:
         yield
         return
-    before = _hosts_services()
+    services = _hosts_services()
     configure(b"hosts", b"files")
     try:
         yield
     finally:
-        configure(b"hosts", before.encode())
+        configure(b"hosts", services.encode())
 
 
 def _hosts_services(path: str = "/etc/nsswitch.conf") -> str:
@@ -120,14 +122,14 @@ def _refuse_foreign_address(address: str) -> None:
 
 def seconds_apart(environment: Mapping[str, str], size: int) -> float:
     """By how much each rank's first connection comes after the one before: nothing in a small world, or as asked."""
-    asked = environment.get(contract.STAGGER, "")
-    if not asked:
+    text = environment.get(contract.STAGGER, "")
+    if not text:
         return _STAGGER_S_PER_RANK if size > _STAGGER_ABOVE else 0.0
     with contextlib.suppress(ValueError):
-        if 0 <= float(asked) <= _LONGEST_STAGGER_S:
-            return float(asked)
+        if 0 <= float(text) <= _LONGEST_STAGGER_S:
+            return float(text)
     raise WireupError(
-        f"{contract.STAGGER}={asked} is not a time between two ranks", f"seconds, from 0 to {_LONGEST_STAGGER_S:g}"
+        f"{contract.STAGGER}={text} is not a time between two ranks", f"seconds, from 0 to {_LONGEST_STAGGER_S:g}"
     )
 
 
@@ -213,8 +215,8 @@ def linger(store: Store, name: str) -> None:
     """For rank 0 before it gives up: keep the store until all that came have read what was exchanged under `name`."""
     deadline = time.monotonic() + _LINGER_S
     with contextlib.suppress(RuntimeError):
-        come = sum(record is not None for record in json.loads(zlib.decompress(store.get(name))))
-        while store.add(f"{name}/read", 0) < come and time.monotonic() < deadline:
+        rank_count = sum(record is not None for record in json.loads(zlib.decompress(store.get(name))))
+        while store.add(f"{name}/read", 0) < rank_count and time.monotonic() < deadline:
             time.sleep(0.01)
 
 
@@ -231,12 +233,12 @@ def _collect(store: Store, name: str, size: int, deadline: float) -> List[Any]:
 @contextlib.contextmanager
 def _patience(store: Store, deadline: float) -> Iterator[None]:
     """Within: what is read is waited for until the deadline. `store.wait` would be one more question to rank 0."""
-    before = store.timeout
+    old_timeout = store.timeout
     store.set_timeout(timedelta(seconds=max(0.001, deadline - time.monotonic())))
     try:
         yield
     finally:
-        store.set_timeout(before)
+        store.set_timeout(old_timeout)
 
 
 class MissingRanks(WireupError):

@@ -41,12 +41,12 @@ def torch_here() -> Optional[str]:
         spec = find_spec("torch")  # a package of its own: nothing of it is loaded
         if spec is None or not spec.origin:
             return None
-        found = _WRITTEN.search(Path(spec.origin).with_name("version.py").read_text(encoding="utf-8"))
+        match = _WRITTEN.search(Path(spec.origin).with_name("version.py").read_text(encoding="utf-8"))
     except (ImportError, OSError, ValueError):
         return None
-    return found.group(1) if found else None
+    return match.group(1) if match else None
 
 
 def _numbers(version: str) -> Optional[Tuple[int, int]]:
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return (int(found.group(1)), int(found.group(2))) if found else None
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match.group(1)), int(match.group(2))) if match else None

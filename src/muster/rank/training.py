@@ -138,10 +138,10 @@ def loader(world: "World", dataset: Any, batch_size: int, train: bool, **options
 
 def workers(local_size: int) -> int:
     """Return how many data loading processes suit this rank: its own cores but one."""
-    mine = len(os.sched_getaffinity(0))
-    if mine == os.cpu_count():  # not bound: the ranks of this host share all cores
-        mine //= local_size
-    return max(0, min(mine - 1, _MOST_WORKERS))
+    cpu_count = len(os.sched_getaffinity(0))
+    if cpu_count == os.cpu_count():  # not bound: the ranks of this host share all cores
+        cpu_count //= local_size
+    return max(0, min(cpu_count - 1, _MOST_WORKERS))
 
 
 def start_method(environment: Any, devices: str = "/dev") -> Optional[str]:
@@ -150,9 +150,9 @@ def start_method(environment: Any, devices: str = "/dev") -> Optional[str]:
     A process that has opened Slingshot's cxi device must not be forked: the child crashes in libfabric
     (pytorch #119845).
     """
-    chosen = environment.get(contract.START_METHOD)
-    if chosen:
-        return str(chosen)
+    method = environment.get(contract.START_METHOD)
+    if method:
+        return str(method)
     over_cxi = environment.get("FI_PROVIDER") == "cxi" or Path(devices, "cxi0").exists()
     return "forkserver" if over_cxi else None
 

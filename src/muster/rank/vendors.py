@@ -151,8 +151,8 @@ def vendor_of_device(device: str) -> Optional[Vendor]:
 def vendor_here(root: str = "/") -> Optional[Vendor]:
     """Return the maker of this machine's GPUs, by the files of a driver; None: there is none."""
     top = root.rstrip("/")
-    there = (vendor for vendor in VENDORS if any(glob.glob(top + sign) for sign in vendor.signs))  # noqa: PTH207
-    return next(there, None)
+    vendors = (vendor for vendor in VENDORS if any(glob.glob(top + sign) for sign in vendor.signs))  # noqa: PTH207
+    return next(vendors, None)
 
 
 def kind_of_version(versions: Mapping[str, object]) -> Optional[str]:

@@ -69,10 +69,10 @@ class Watch:
         self._over.set()
         self._thread.join()
 
-    def _note(self, what: str) -> None:
+    def _note(self, note: str) -> None:
         """Count this rank in; the last one says that all have done it."""
-        if self._store.add(what, 1) == self._size:
-            self._store.set(f"all {what}", "")
+        if self._store.add(note, 1) == self._size:
+            self._store.set(f"all {note}", "")
 
     def _wait_for(self, key: str, patience_s: float) -> None:
         """Ask now and then: a wait that times out would make torch write warnings."""
@@ -96,10 +96,10 @@ class Watch:
             reason = self._store.get("aborted").decode(errors="replace")
             self._note("read")
             return str(reason)
-        gone = self._neighbour
-        if gone is not None and not _alive(gone) and not self._store.check([f"left/{gone.rank}"]):
+        neighbour = self._neighbour
+        if neighbour is not None and not _alive(neighbour) and not self._store.check([f"left/{neighbour.rank}"]):
             self._neighbour = None
-            self._store.set("aborted", f"rank {gone.rank} on {gone.host} has died without a word")
+            self._store.set("aborted", f"rank {neighbour.rank} on {neighbour.host} has died without a word")
         return None
 
     def _end(self, reason: str) -> None:
@@ -114,12 +114,12 @@ class Watch:
 
 def _neighbour(seats: Sequence[Seat], rank: int) -> Optional[Seat]:
     """Return the next rank of this host, around the ring, if its process can be seen from here."""
-    here = socket.gethostname()
-    ring = [seat for seat in seats if seat.host == here]
+    own_host = socket.gethostname()
+    ring = [seat for seat in seats if seat.host == own_host]
     if len(ring) < 2:
         return None
-    following = ring[(ring.index(seats[rank]) + 1) % len(ring)]
-    return following if _alive(following) else None
+    next_rank = ring[(ring.index(seats[rank]) + 1) % len(ring)]
+    return next_rank if _alive(next_rank) else None
 
 
 def _alive(seat: Seat) -> bool:

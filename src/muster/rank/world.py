@@ -45,9 +45,9 @@ def world(
     timeout_s = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     joined = join(os.environ, method_named(method, os.environ), backend, timeout_s, instances or 1)
     try:
-        here = World(joined)
-        here.check()
-        yield here
+        new_world = World(joined)
+        new_world.check()
+        yield new_world
     except BaseException as error:
         if _is_failure(error):
             abort(joined, first_line(error))
@@ -77,7 +77,7 @@ class World:
         self.local_rank: int = seat.local_rank
         self.local_size: int = seat.local_size
         self.node_rank: int = seat.node_rank
-        self.hosts: Tuple[str, ...] = tuple(dict(sorted((one.node_rank, one.host) for one in joined.seats)).values())
+        self.hosts: Tuple[str, ...] = tuple(dict(sorted((seat.node_rank, seat.host) for seat in joined.seats)).values())
         self.nodes: int = len(self.hosts)
         self.device: Any = joined.device
         self.backend: str = joined.backend.name
@@ -128,7 +128,7 @@ class World:
     @property
     def node_group(self) -> Any:
         """The process group of the ranks on this host."""
-        return self._group(one.rank for one in self.joined.seats if one.node_rank == self.node_rank)
+        return self._group(seat.rank for seat in self.joined.seats if seat.node_rank == self.node_rank)
 
     def _group(self, ranks: Any) -> Any:
         """The group of these ranks, made once. Only its members meet, so 10,000 ranks do not wait for each group."""
@@ -171,8 +171,8 @@ class World:
         """The same by a collective, where torch's MPI is all that there is: every rank hears how each body ended."""
         first = 0
         if each_node:
-            mine = [one for one in self.joined.seats if one.node_rank == self.node_rank]
-            first = min(mine, key=lambda one: one.local_rank).rank
+            own_seats = [seat for seat in self.joined.seats if seat.node_rank == self.node_rank]
+            first = min(own_seats, key=lambda seat: seat.local_rank).rank
         if self.rank == first:
             try:
                 yield

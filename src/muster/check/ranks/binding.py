@@ -33,7 +33,7 @@ def seats_of(node: Node, ranks: Sequence[Rank]) -> List[Seat]:
     core_of = _cores(node.get("cpus", Cpus()))
     online = cpu_set(node.get("cpus", Cpus()).get("online", ""))
     seats = []
-    for rank in sorted(ranks, key=lambda one: one["local_rank"]):
+    for rank in sorted(ranks, key=lambda rank: rank["local_rank"]):
         cpus = cpu_set(rank["mask"])
         threads = rank["environment"].get("OMP_NUM_THREADS", "").partition(",")[0]  # "8,2": nested regions have 2
         seats.append(
@@ -59,12 +59,12 @@ def visible_of(environment: Mapping[str, str]) -> Optional[List[str]]:
     inner = next((_listed(environment[name]) for name in VISIBLE if name != _OUTER and name in environment), None)
     if outer is None or inner is None:
         return outer if inner is None else inner
-    numbers = [whole_number(each) for each in inner]
+    numbers = [whole_number(item) for item in inner]
     return [outer[number] for number in numbers if number is not None and number < len(outer)]
 
 
 def _listed(text: Optional[str]) -> Optional[List[str]]:
-    return None if text is None else [each.strip() for each in text.split(",") if each.strip()]
+    return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
 
 
 def device_of(rank: Rank, gpus: Sequence[Gpu] = ()) -> Optional[int]:
@@ -77,9 +77,9 @@ def device_of(rank: Rank, gpus: Sequence[Gpu] = ()) -> Optional[int]:
         place = 0 if len(visible) == 1 else rank["local_rank"]
         if place >= len(visible):
             return None
-        named = [index for index, gpu in enumerate(gpus) if gpu.get("uuid", "").startswith(visible[place])]
+        matching_gpus = [index for index, gpu in enumerate(gpus) if gpu.get("uuid", "").startswith(visible[place])]
         if visible[place].startswith("GPU-"):
-            return named[0] if len(named) == 1 else None
+            return matching_gpus[0] if len(matching_gpus) == 1 else None
         number = whole_number(visible[place])
     # The numbers count what this process may open.
     reach = rank.get("reach", [])
@@ -89,12 +89,12 @@ def device_of(rank: Rank, gpus: Sequence[Gpu] = ()) -> Optional[int]:
 
 
 def _cores(cpus: Cpus) -> Dict[int, int]:
-    found: Dict[int, int] = {}
+    cores_by_thread: Dict[int, int] = {}
     for text in cpus.get("siblings", []):
         threads = sorted(cpu_set(text))
         for thread in threads:
-            found[thread] = threads[0]
-    return found
+            cores_by_thread[thread] = threads[0]
+    return cores_by_thread
 
 
 def _by_host(world: World) -> Iterator[Tuple[str, Node, List[Rank]]]:
@@ -145,11 +145,11 @@ def _crowded(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
             "ask for the cores with -c, and let Muster write the srun line",
             (host,),
         )
-    one = len(cores) == 1
+    is_single = len(cores) == 1
     return Finding(
         "binding",
         BROKEN,
-        f"all {len(bound)} ranks of {host} run on {'one core' if one else f'{len(cores)} cores'}"
+        f"all {len(bound)} ranks of {host} run on {'one core' if is_single else f'{len(cores)} cores'}"
         f" (CPUs {cpu_list({cpu for seat in bound for cpu in seat.cpus})})",
         "let Muster write the srun line (--cpus-per-task is on it), or give -c; under mpirun --bind-to none",
         (host,),
@@ -178,14 +178,14 @@ def _crammed(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
 
 def _overlap(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
     """Two masks that are not the same and yet have CPUs in common."""
-    for one, other in _pairs(seats):
-        common = one.cpus & other.cpus
-        if common and one.cpus != other.cpus and one.bound and other.bound:
+    for first, second in _pairs(seats):
+        common = first.cpus & second.cpus
+        if common and first.cpus != second.cpus and first.bound and second.bound:
             return Finding(
                 "binding",
                 WARNING,
-                f"ranks {one.rank} and {other.rank} on {host} share the CPUs {cpu_list(common)}"
-                f" ({cpu_list(one.cpus)} and {cpu_list(other.cpus)})",
+                f"ranks {first.rank} and {second.rank} on {host} share the CPUs {cpu_list(common)}"
+                f" ({cpu_list(first.cpus)} and {cpu_list(second.cpus)})",
                 "correct the CPU masks: each core belongs to one rank",
                 (host,),
             )
@@ -196,12 +196,12 @@ def _same_mask(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
     """Two ranks with one mask where the others have masks of their own; one mask for all is a launcher's agent."""
     if len({seat.cpus for seat in seats}) < 2:
         return None
-    for one, other in _pairs(seats):
-        if one.bound and one.cpus == other.cpus and len(one.cores) > 1:
+    for first, second in _pairs(seats):
+        if first.bound and first.cpus == second.cpus and len(first.cores) > 1:
             return Finding(
                 "binding",
                 WARNING,
-                f"ranks {one.rank} and {other.rank} on {host} have the same CPUs {cpu_list(one.cpus)}",
+                f"ranks {first.rank} and {second.rank} on {host} have the same CPUs {cpu_list(first.cpus)}",
                 "correct the CPU masks: each core belongs to one rank",
                 (host,),
             )
@@ -209,13 +209,14 @@ def _same_mask(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
 
 
 def _shared_cores(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
-    for one, other in _pairs(seats):
-        common = one.cores & other.cores
-        if common and not one.cpus & other.cpus:
+    for first, second in _pairs(seats):
+        common = first.cores & second.cores
+        if common and not first.cpus & second.cpus:
             return Finding(
                 "binding",
                 WARNING,
-                f"ranks {one.rank} and {other.rank} on {host} run on the hardware threads of {_count(common, 'core')}"
+                f"ranks {first.rank} and {second.rank} on {host} run on the hardware threads of "
+                f"{_count(common, 'core')}"
                 f" ({cpu_list(common)})",
                 "--srun=--hint=nomultithread, or ask for twice the CPUs with -c",
                 (host,),
@@ -231,11 +232,11 @@ def _threads(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
     for cpus, sharing in by_mask.items():
         threads = sum(seat.threads or 1 for seat in sharing)
         if any(seat.threads for seat in sharing) and threads > max(len(cpus), len(sharing)):
-            whose = f"rank {sharing[0].rank}" if len(sharing) == 1 else f"{len(sharing)} ranks"
+            subject = f"rank {sharing[0].rank}" if len(sharing) == 1 else f"{len(sharing)} ranks"
             return Finding(
                 "threads",
                 WARNING,
-                f"{whose} on {host}: OMP_NUM_THREADS={sharing[0].threads},"
+                f"{subject} on {host}: OMP_NUM_THREADS={sharing[0].threads},"
                 f" so {threads} threads on {_count(cpus, 'CPU')}",
                 "leave OMP_NUM_THREADS to Muster, which counts the cores of the mask",
                 (host,),
@@ -245,20 +246,20 @@ def _threads(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
 
 def _far_from_gpu(host: str, node: Node, seats: Sequence[Seat], world: World) -> Optional[Finding]:
     domains = node.get("cpus", Cpus()).get("numa", {})
-    far = []
+    far_seats = []
     for seat in seats:
         near = _near_cpus(seat.gpu, node.get("gpus", []), world.expected.get("gpu_numa", []), domains)
         if seat.bound and near and not near & seat.cpus:
-            far.append((seat, near))
-    if not far:
+            far_seats.append((seat, near))
+    if not far_seats:
         return None
-    seat, near = far[0]
-    more = f" (and {_count(far[1:], 'rank')} more)" if len(far) > 1 else ""
+    seat, near = far_seats[0]
+    rest_words = f" (and {_count(far_seats[1:], 'rank')} more)" if len(far_seats) > 1 else ""
     return Finding(
         "binding",
         BROKEN,
         f"rank {seat.rank} on {host} runs on CPUs {cpu_list(seat.cpus)}, but its GPU {seat.gpu} hangs on"
-        f" {cpu_list(near)}{more}",
+        f" {cpu_list(near)}{rest_words}",
         "bind by the site's masks (muster site show NAME), or srun --cpu-bind / --gpu-bind=closest",
         (host,),
     )
@@ -281,18 +282,18 @@ def _far_from_card(host: str, node: Node, ranks: Sequence[Rank], seats: Sequence
     cards, gpus = node.get("devices", []), node.get("gpus", [])
     environment = {rank["rank"]: rank["environment"] for rank in ranks}
     for seat in seats:
-        wanted = environment[seat.rank].get("NCCL_IB_HCA", "")
-        if seat.gpu is None or seat.gpu >= len(gpus) or not wanted or wanted.startswith("^"):
+        wanted_cards = environment[seat.rank].get("NCCL_IB_HCA", "")
+        if seat.gpu is None or seat.gpu >= len(gpus) or not wanted_cards or wanted_cards.startswith("^"):
             continue
         domain = gpus[seat.gpu].get("numa")
-        names = [part.partition(":")[0] for part in wanted.lstrip("=").split(",")]
+        names = [part.partition(":")[0] for part in wanted_cards.lstrip("=").split(",")]
         allowed = [card for card in cards if any(card["name"].startswith(name) for name in names)]
         near = [card for card in cards if card.get("numa") == domain and card.get("state") == "ACTIVE"]
         if domain is not None and near and allowed and not any(card.get("numa") == domain for card in allowed):
             return Finding(
                 "binding",
                 WARNING,
-                f"NCCL_IB_HCA={wanted} leaves rank {seat.rank} on {host} no card beside its GPU {seat.gpu}"
+                f"NCCL_IB_HCA={wanted_cards} leaves rank {seat.rank} on {host} no card beside its GPU {seat.gpu}"
                 f" (NUMA {domain}, where {near[0]['name']} hangs)",
                 "unset NCCL_IB_HCA: NCCL takes the nearest card of each GPU",
                 (host,),
@@ -301,10 +302,10 @@ def _far_from_card(host: str, node: Node, ranks: Sequence[Rank], seats: Sequence
 
 
 def _pairs(seats: Sequence[Seat]) -> Iterator[Tuple[Seat, Seat]]:
-    for place, one in enumerate(seats):
-        for other in seats[place + 1 :]:
-            yield one, other
+    for place, first in enumerate(seats):
+        for second in seats[place + 1 :]:
+            yield first, second
 
 
-def _count(things: Sized, what: str) -> str:
-    return f"{len(things)} {what}" if len(things) == 1 else f"{len(things)} {what}s"
+def _count(things: Sized, noun: str) -> str:
+    return f"{len(things)} {noun}" if len(things) == 1 else f"{len(things)} {noun}s"

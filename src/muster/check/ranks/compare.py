@@ -31,9 +31,11 @@ def judge_software(world: World) -> Iterator[Finding]:
         for node in world.nodes:
             versions.setdefault(node.get("software", {}).get(name, ""), []).append(node["host"])
         if len(versions) > 1:
-            told = "; ".join(f"{version or 'none'} on {hosts_in_words(hosts)}" for version, hosts in versions.items())
+            evidence = "; ".join(
+                f"{version or 'none'} on {hosts_in_words(hosts)}" for version, hosts in versions.items()
+            )
             odd = odd_hosts(versions.values())
-            yield Finding("versions", status, f"{name} differs: {told}", _SAME_NODES, tuple(odd))
+            yield Finding("versions", status, f"{name} differs: {evidence}", _SAME_NODES, tuple(odd))
 
 
 _SAME_NODES = "exclude the node that differs (--exclude), or ask for one kind of node (-C)"
@@ -55,23 +57,24 @@ def _of(node: Node, name: str) -> str:
 
 
 def _machine(login: Node, node: Node) -> Optional[Finding]:
-    here, there = _of(login, "machine"), _of(node, "machine")
-    if not (here and there) or here == there:
+    login_machine, node_machine = _of(login, "machine"), _of(node, "machine")
+    if not (login_machine and node_machine) or login_machine == node_machine:
         return None
     return _differs(
         BROKEN,
-        f"the login node is {here}, the compute nodes are {there}: what is built here does not run there",
+        f"the login node is {login_machine}, the compute nodes are {node_machine}: what is built here does not "
+        "run there",
         "build on a compute node (muster build does), or take an image for that machine",
     )
 
 
 def _glibc(login: Node, node: Node) -> Optional[Finding]:
-    here, there = _of(login, "glibc"), _of(node, "glibc")
-    if not (here and there) or _numbers(here) <= _numbers(there):
+    login_glibc, node_glibc = _of(login, "glibc"), _of(node, "glibc")
+    if not (login_glibc and node_glibc) or _numbers(login_glibc) <= _numbers(node_glibc):
         return None
     return _differs(
         WARNING,
-        f"glibc is {here} here and {there} on {node['host']}: a program compiled here may not start there",
+        f"glibc is {login_glibc} here and {node_glibc} on {node['host']}: a program compiled here may not start there",
         "build on a compute node (muster build does)",
     )
 
@@ -82,34 +85,35 @@ def _numbers(version: str) -> List[int]:
 
 def _python(login: Node, node: Node) -> Optional[Finding]:
     for name in ("python", "torch", *(vendor.library.lower() for vendor in VENDORS)):
-        here, there = _of(login, name), _of(node, name)
-        if here and there and here != there:
+        login_version, node_version = _of(login, name), _of(node, name)
+        if login_version and node_version and login_version != node_version:
             return _differs(
                 WARNING,
-                f"{name} is {here} here and {there} in the job",
+                f"{name} is {login_version} here and {node_version} in the job",
                 "name the environment: --venv, --image or --module; a job's own start files may choose another",
             )
     return None
 
 
 def _modules(login: Node, node: Node) -> Optional[Finding]:
-    here = set(filter(None, login.get("environment", {}).get("LOADEDMODULES", "").split(":")))
-    there = set(filter(None, node.get("environment", {}).get("LOADEDMODULES", "").split(":")))
-    lost = sorted(here - there)
-    if not lost or not there:
+    login_modules = set(filter(None, login.get("environment", {}).get("LOADEDMODULES", "").split(":")))
+    node_modules = set(filter(None, node.get("environment", {}).get("LOADEDMODULES", "").split(":")))
+    lost_modules = sorted(login_modules - node_modules)
+    if not lost_modules or not node_modules:
         return None
     return _differs(
-        NOTE, f"modules loaded here and not in the job: {', '.join(lost[:4])}", "--module NAME loads one there"
+        NOTE, f"modules loaded here and not in the job: {', '.join(lost_modules[:4])}", "--module NAME loads one there"
     )
 
 
 def _mounts(login: Node, node: Node) -> Optional[Finding]:
-    here, there = login.get("mounts", {}), node.get("mounts", {})
-    for path in here:
-        if path in there and here[path] != there[path] and path not in ("/tmp", "/dev/shm"):
+    login_mounts, node_mounts = login.get("mounts", {}), node.get("mounts", {})
+    for path in login_mounts:
+        if path in node_mounts and login_mounts[path] != node_mounts[path] and path not in ("/tmp", "/dev/shm"):
             return _differs(
                 WARNING,
-                f"{path} is on {here[path] or 'another file system'} here and on {there[path] or 'another'} in the job",
+                f"{path} is on {login_mounts[path] or 'another file system'} here and on "
+                f"{node_mounts[path] or 'another'} in the job",
                 "keep what both need on one shared file system",
             )
     return None

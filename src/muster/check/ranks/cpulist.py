@@ -16,13 +16,13 @@ _MOST_CPUS = 1 << 20
 
 def cpu_set(text: str) -> Set[int]:
     """Return the CPUs of such a list; a stride ("0-15:2/4") is of no file we read."""
-    found: Set[int] = set()
+    cpus: Set[int] = set()
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
         first, last = whole_number(low), whole_number(high if dash else low)
         if first is not None and last is not None and last < _MOST_CPUS:
-            found.update(range(first, last + 1))
-    return found
+            cpus.update(range(first, last + 1))
+    return cpus
 
 
 def cpu_list(cpus: Iterable[int]) -> str:

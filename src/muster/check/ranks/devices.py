@@ -40,9 +40,9 @@ def judge_own_device(world: World) -> Iterator[Finding]:
         return
     gpus = {node["host"]: node.get("gpus", []) for node in world.nodes}
     for host in dict.fromkeys(rank["host"] for rank in world.ranks):
-        taken: Dict[Tuple[str, ...], int] = {}
-        for rank in (one for one in world.ranks if one["host"] == host):
-            finding = _device_of_rank(rank, gpus.get(host, []), taken)
+        owners: Dict[Tuple[str, ...], int] = {}
+        for rank in (candidate for candidate in world.ranks if candidate["host"] == host):
+            finding = _device_of_rank(rank, gpus.get(host, []), owners)
             if finding is not None:
                 yield finding
                 break
@@ -52,16 +52,16 @@ def _uses_gpus(world: World) -> bool:
     return bool(world.expected.get("gpus")) or any(node.get("gpus") for node in world.nodes)
 
 
-def _device_of_rank(rank: Rank, gpus: Sequence[Gpu], taken: Dict[Tuple[str, ...], int]) -> Optional[Finding]:
+def _device_of_rank(rank: Rank, gpus: Sequence[Gpu], owners: Dict[Tuple[str, ...], int]) -> Optional[Finding]:
     visible = visible_of(rank["environment"])
     if visible is None:
         return None
-    where = f"rank {rank['rank']} on {rank['host']}"
+    place = f"rank {rank['rank']} on {rank['host']}"
     if len(visible) > 1 and rank["local_rank"] >= len(visible):
         return Finding(
             "devices",
             BROKEN,
-            f"{where} is local rank {rank['local_rank']} and sees {len(visible)} GPUs ({','.join(visible)}):"
+            f"{place} is local rank {rank['local_rank']} and sees {len(visible)} GPUs ({','.join(visible)}):"
             " set_device(LOCAL_RANK) fails there",
             "as many ranks as GPUs a node: --ntasks-per-node, -g",
             (rank["host"],),
@@ -70,21 +70,21 @@ def _device_of_rank(rank: Rank, gpus: Sequence[Gpu], taken: Dict[Tuple[str, ...]
         return Finding(
             "devices",
             BROKEN,
-            f"{where} sees no GPU",
+            f"{place} sees no GPU",
             "ask for them with -g; in an image, let it see them",
             (rank["host"],),
         )
     number = device_of(rank, gpus)
-    own = (visible[0],) if number is None else (str(number),)
-    if own in taken and rank["local_size"] > 1:
+    own_devices = (visible[0],) if number is None else (str(number),)
+    if own_devices in owners and rank["local_size"] > 1:
         return Finding(
             "devices",
             BROKEN,
-            f"ranks {taken[own]} and {rank['rank']} on {rank['host']} use the same GPU ({own[0]})",
+            f"ranks {owners[own_devices]} and {rank['rank']} on {rank['host']} use the same GPU ({own_devices[0]})",
             "let every rank see all GPUs of its node and take the one of its LOCAL_RANK (the default)",
             (rank["host"],),
         )
-    taken[own] = rank["rank"]
+    owners[own_devices] = rank["rank"]
     return None
 
 
@@ -93,13 +93,13 @@ def judge_present(world: World) -> Iterator[Finding]:
     counts = {node["host"]: len(node.get("gpus", [])) for node in world.nodes}
     if not counts or not any(counts.values()):
         return
-    wanted = max(*counts.values(), world.expected.get("gpus", 0))
-    missing = [host for host, count in counts.items() if count < wanted]
+    wanted_count = max(*counts.values(), world.expected.get("gpus", 0))
+    missing = [host for host, count in counts.items() if count < wanted_count]
     if missing:
         yield Finding(
             "devices",
             BROKEN,
-            f"{hosts_in_words(missing)}: the driver shows {counts[missing[0]]} of {wanted} GPUs",
+            f"{hosts_in_words(missing)}: the driver shows {counts[missing[0]]} of {wanted_count} GPUs",
             "exclude the node (--exclude) and tell the site's support",
             tuple(missing),
         )
@@ -115,8 +115,8 @@ def judge_health(world: World) -> Iterator[Finding]:
         for name, read in READERS.items():
             for health in read(smi.get(name, "")):
                 yield from _ill(node, health)
-        seen = read_xids(smi.get("dmesg", ""))
-        for place, number in seen:
+        xids = read_xids(smi.get("dmesg", ""))
+        for place, number in xids:
             if number in XIDS:
                 yield _of_node(node, BROKEN, f"GPU {place}: Xid {number}, {XIDS[number]}", _SUPPORT)
 
@@ -132,23 +132,23 @@ def judge_cards(world: World) -> Iterator[Finding]:
 
 
 def _set_up(node: Node, card: Card) -> Iterator[Finding]:
-    where = f"GPU {card.place}"
+    place = f"GPU {card.place}"
     if card.is_split:
         yield _of_node(
             node,
             NOTE,
-            f"{where} is divided by MIG: a rank gets one instance, and NCCL joins no two of one GPU",
+            f"{place} is divided by MIG: a rank gets one instance, and NCCL joins no two of one GPU",
             _CHOICE,
         )
     if 0 < card.width < card.full_width:
         yield _of_node(
             node,
             WARNING,
-            f"{where} has {card.width} of {card.full_width} PCIe lanes: its host copies are slow",
+            f"{place} has {card.width} of {card.full_width} PCIe lanes: its host copies are slow",
             _SUPPORT,
         )
     if not card.has_ecc:
-        yield _of_node(node, NOTE, f"{where}: ECC is switched off, a flipped bit of its memory is not seen", _CHOICE)
+        yield _of_node(node, NOTE, f"{place}: ECC is switched off, a flipped bit of its memory is not seen", _CHOICE)
 
 
 _CHOICE = "nothing, if the site means it so"
@@ -171,15 +171,15 @@ def judge_driver(world: World) -> Iterator[Finding]:
 def judge_peers(world: World) -> Iterator[Finding]:
     """Where some GPUs of a node reach each other's memory, all should; a board without peer access has none at all."""
     for node in world.places():
-        apart = read_peers(node.get("smi", {}).get("peers", ""))
+        peers = read_peers(node.get("smi", {}).get("peers", ""))
         count = len(node.get("gpus", []))
-        if apart and len(apart) < count * (count - 1) // 2:
-            one, other, why = apart[0]
-            more = f" and {len(apart) - 1} more pairs" if len(apart) > 1 else ""
+        if peers and len(peers) < count * (count - 1) // 2:
+            first, second, reason = peers[0]
+            rest_words = f" and {len(peers) - 1} more pairs" if len(peers) > 1 else ""
             yield Finding(
                 "peer access",
                 WARNING,
-                f"GPUs {one} and {other}{more} of {node['host']} do not reach each other's memory ({why})",
+                f"GPUs {first} and {second}{rest_words} of {node['host']} do not reach each other's memory ({reason})",
                 _SUPPORT,
                 (node["host"],),
             )
@@ -189,31 +189,31 @@ _SUPPORT = "exclude the node (--exclude) and tell the site's support"
 
 
 def _ill(node: Node, health: Health) -> Iterator[Finding]:
-    where = f"GPU {health.place}"
+    place = f"GPU {health.place}"
     if health.uncorrectable:
-        yield _of_node(node, BROKEN, f"{where}: {health.uncorrectable} uncorrectable memory errors", _SUPPORT)
+        yield _of_node(node, BROKEN, f"{place}: {health.uncorrectable} uncorrectable memory errors", _SUPPORT)
     if health.remap_failed:
-        yield _of_node(node, BROKEN, f"{where}: a bad row of its memory could not be remapped", _SUPPORT)
+        yield _of_node(node, BROKEN, f"{place}: a bad row of its memory could not be remapped", _SUPPORT)
     elif health.remap_pending:
-        yield _of_node(node, WARNING, f"{where}: a bad row of its memory waits for a reset to be remapped", _SUPPORT)
+        yield _of_node(node, WARNING, f"{place}: a bad row of its memory waits for a reset to be remapped", _SUPPORT)
     for trouble in health.troubles:
-        yield _of_node(node, BROKEN, f"{where}: {trouble}", _SUPPORT)
+        yield _of_node(node, BROKEN, f"{place}: {trouble}", _SUPPORT)
     if health.slowed_by:
-        yield _of_node(node, BROKEN, f"{where}: its clock is held down ({', '.join(health.slowed_by)})", _SUPPORT)
+        yield _of_node(node, BROKEN, f"{place}: its clock is held down ({', '.join(health.slowed_by)})", _SUPPORT)
     strangers = [process for process in health.processes if MPS not in process.name]
     if strangers:
-        one = strangers[0]
+        stranger = strangers[0]
         yield _of_node(
             node,
             WARNING,
-            f"{where}: process {one.pid} ({one.name}) holds {one.memory} of it before the job has begun",
+            f"{place}: process {stranger.pid} ({stranger.name}) holds {stranger.memory} of it before the job has begun",
             "end it if it is yours; else exclude the node and tell the site's support",
         )
     if health.exclusive:
         yield _of_node(
             node,
             WARNING,
-            f"{where} takes one process alone (exclusive compute mode)",
+            f"{place} takes one process alone (exclusive compute mode)",
             "one rank for each GPU, and data loaders that do not touch it; the site's support can change the mode",
         )
 

@@ -37,10 +37,10 @@ _LENGTH = struct.Struct("!I")
 class MeetingPoint:
     """Rank 0's side. `wait` returns what came in time; a stranger's connection is not a rank."""
 
-    def __init__(self, port: int, job: str, others: int, clock: "Clock") -> None:
+    def __init__(self, port: int, job: str, other_count: int, clock: "Clock") -> None:
         self._job = job
         self._clock = clock
-        self._missing = others
+        self._missing = other_count
         self._came: List[Rank] = []
         self._lock = threading.Lock()
         self._line = threading.Lock()  # one link is measured at a time
@@ -55,7 +55,7 @@ class MeetingPoint:
             self._socket = _listening(port)
         except OSError as error:
             self.squatter = error.strerror or str(error)
-        if others == 0:
+        if other_count == 0:
             self._all.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -93,10 +93,10 @@ class MeetingPoint:
                     return
                 _send(connection, {"muster": self._job})
                 with self._line:
-                    began = time.monotonic()
+                    start_s = time.monotonic()
                     told_enough = not hello.get("first") or self._measured_s > _MEASURING_S
                     link = _measure(connection, self._clock, speed=not told_enough)
-                    self._measured_s += time.monotonic() - began
+                    self._measured_s += time.monotonic() - start_s
                 rank = _receive(connection)
                 _send(connection, {"heard": True})
                 waits = bool(hello.get("waits"))
@@ -175,29 +175,29 @@ def _verdict(connection: socket.socket) -> Optional[str]:
 
 def _listening(port: int) -> socket.socket:
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        made.bind(("", port))
-        made.listen(4096)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind(("", port))
+        listener.listen(4096)
     except OSError:
-        made.close()
+        listener.close()
         raise
-    return made
+    return listener
 
 
 def _measure(connection: socket.socket, clock: Clock, *, speed: bool) -> Link:
     """Return the clock of the other end, by the shortest of a few round trips; and how fast it sends."""
     ticks: List[Tuple[float, float]] = []
     for _ in range(_TICKS):
-        began = time.monotonic()
-        asked = clock.now()
+        start_s = time.monotonic()
+        asked_s = clock.now()
         connection.sendall(b"t")
-        (theirs,) = struct.unpack("!d", _exactly(connection, 8))
-        took = time.monotonic() - began
-        ticks.append((took, theirs - (asked + took / 2)))
+        (answered_s,) = struct.unpack("!d", _exactly(connection, 8))
+        round_trip_s = time.monotonic() - start_s
+        ticks.append((round_trip_s, answered_s - (asked_s + round_trip_s / 2)))
     round_trip, offset = min(ticks)
     link = Link(offset_s=round(offset, 4), round_trip_s=round(round_trip, 6))
     if speed:
@@ -212,26 +212,26 @@ def _measure(connection: socket.socket, clock: Clock, *, speed: bool) -> Link:
 
 def _speed(connection: socket.socket) -> float:
     """Bytes a second of a burst, two pieces on their way at any time."""
-    began = time.monotonic()
-    asked = received = 0
-    while received < asked or asked == 0:
-        late = time.monotonic() - began > _SENDING_S
-        while asked < _PIECES and asked - received < 2 and not (late and asked):
+    start_s = time.monotonic()
+    asked_count = received = 0
+    while received < asked_count or asked_count == 0:
+        is_late = time.monotonic() - start_s > _SENDING_S
+        while asked_count < _PIECES and asked_count - received < 2 and not (is_late and asked_count):
             connection.sendall(b"n")
-            asked += 1
+            asked_count += 1
         _exactly(connection, len(_PIECE))
         received += 1
-    return received * len(_PIECE) / (time.monotonic() - began)
+    return received * len(_PIECE) / (time.monotonic() - start_s)
 
 
 def _answer(connection: socket.socket, clock: Clock) -> None:
     while True:
-        asked = _exactly(connection, 1)
-        if asked == b"t":
+        question = _exactly(connection, 1)
+        if question == b"t":
             connection.sendall(struct.pack("!d", clock.now()))
-        elif asked == b"n":
+        elif question == b"n":
             connection.sendall(_PIECE)
-        elif asked == b"e":
+        elif question == b"e":
             return
         else:
             raise ValueError("not our words")
@@ -246,10 +246,10 @@ def _receive(connection: socket.socket) -> Any:  # what each side says is known 
     (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
     if length > _LARGEST:
         raise ValueError("not a message of Muster")
-    found = json.loads(_exactly(connection, length))
-    if not isinstance(found, dict):
+    document = json.loads(_exactly(connection, length))
+    if not isinstance(document, dict):
         raise ValueError("not a message of Muster")  # noqa: TRY004  # a stranger's message is a wrong value, not a wrong type
-    return found
+    return document
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

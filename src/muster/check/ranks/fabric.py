@@ -16,12 +16,12 @@ _GIGABIT_BYTES_PER_S = 1e8
 
 def chosen_by(rule: str, names: Sequence[str]) -> List[str]:
     """Return the interfaces that NCCL_SOCKET_IFNAME means: prefixes, "=" for whole names, "^" for all but."""
-    but = rule.startswith("^")
-    rule = rule[1:] if but else rule
+    is_exclusion = rule.startswith("^")
+    rule = rule[1:] if is_exclusion else rule
     exact = rule.startswith("=")
-    wanted = [part for part in rule.lstrip("=").split(",") if part]
-    match = [name for name in names if any(name == part or (not exact and name.startswith(part)) for part in wanted)]
-    return [name for name in names if name not in match] if but else match
+    patterns = [part for part in rule.lstrip("=").split(",") if part]
+    match = [name for name in names if any(name == part or (not exact and name.startswith(part)) for part in patterns)]
+    return [name for name in names if name not in match] if is_exclusion else match
 
 
 def judge_interfaces(world: World) -> Iterator[Finding]:
@@ -48,16 +48,16 @@ _REMEDY_SOME = "exclude the node (--exclude) and tell the site's support"
 
 def _wanted(world: World) -> Dict[str, str]:
     """Interface or rule → who names it."""
-    found: Dict[str, str] = {}
+    wanted_by_rank: Dict[str, str] = {}
     for rank in world.ranks:
         for variable in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
             value = rank["environment"].get(variable, "")
             if value.strip("=") and value.strip("=") != "lo":
-                found.setdefault(value, f"{variable}={value}")
+                wanted_by_rank.setdefault(value, f"{variable}={value}")
     if len(world.hosts) > 1:
         for name in world.expected.get("interfaces", []):
-            found.setdefault("=" + name, "the site's profile")
-    return found
+            wanted_by_rank.setdefault("=" + name, "the site's profile")
+    return wanted_by_rank
 
 
 def _state(rule: str, node: Node) -> str:
@@ -65,13 +65,13 @@ def _state(rule: str, node: Node) -> str:
     interfaces = node.get("interfaces")
     if interfaces is None:
         return ""
-    by_name = {each["name"]: each for each in interfaces}
-    chosen = [by_name[name] for name in chosen_by(rule, list(by_name)) if name != "lo"]
-    if not chosen:
+    by_name = {interface["name"]: interface for interface in interfaces}
+    chosen_interfaces = [by_name[name] for name in chosen_by(rule, list(by_name)) if name != "lo"]
+    if not chosen_interfaces:
         return "is not there"
-    if not any(each.get("up") for each in chosen):
+    if not any(interface.get("up") for interface in chosen_interfaces):
         return "is down"
-    if not any(each.get("up") and each.get("addresses") for each in chosen):
+    if not any(interface.get("up") and interface.get("addresses") for interface in chosen_interfaces):
         return "has no address"
     return ""
 
@@ -80,20 +80,24 @@ def judge_sizes(world: World) -> Iterator[Finding]:
     """The same interface with the same packet size everywhere: a larger one than a neighbour's is lost on the way."""
     sizes: Dict[str, Dict[int, List[str]]] = {}
     for node in world.nodes:
-        for each in node.get("interfaces", []):
-            if _carries(each):
-                sizes.setdefault(each["name"], {}).setdefault(each.get("mtu", 0), []).append(node["host"])
-    for name, found in sizes.items():
-        if len(found) > 1:
-            told = "; ".join(f"{size} on {hosts_in_words(hosts)}" for size, hosts in sorted(found.items()))
-            fewest = odd_hosts(found.values())
+        for interface in node.get("interfaces", []):
+            if _carries(interface):
+                sizes.setdefault(interface["name"], {}).setdefault(interface.get("mtu", 0), []).append(node["host"])
+    for name, hosts_by_size in sizes.items():
+        if len(hosts_by_size) > 1:
+            evidence = "; ".join(f"{size} on {hosts_in_words(hosts)}" for size, hosts in sorted(hosts_by_size.items()))
+            fewest = odd_hosts(hosts_by_size.values())
             yield Finding(
-                "interfaces", WARNING, f"the packet size (MTU) of {name} differs: {told}", _REMEDY_SOME, tuple(fewest)
+                "interfaces",
+                WARNING,
+                f"the packet size (MTU) of {name} differs: {evidence}",
+                _REMEDY_SOME,
+                tuple(fewest),
             )
 
 
-def _carries(each: Interface) -> bool:
-    return bool(each.get("up") and each.get("addresses") and each["name"] != "lo")
+def _carries(interface: Interface) -> bool:
+    return bool(interface.get("up") and interface.get("addresses") and interface["name"] != "lo")
 
 
 def judge_cards(world: World) -> Iterator[Finding]:
@@ -106,15 +110,19 @@ def judge_cards(world: World) -> Iterator[Finding]:
             if card.get("state") == "ACTIVE":
                 active.setdefault(card["name"], []).append(node["host"])
     hosts = [node["host"] for node in world.nodes if "devices" in node]
-    wanted = set(world.expected.get("hcas", [])) | _named_cards(world)
-    for name in sorted(wanted | set(active)):
-        without = [host for host in hosts if host not in active.get(name, [])]
-        named = name in wanted
-        if not without or not (named or len(active[name]) * 2 >= len(hosts)):
+    wanted_cards = set(world.expected.get("hcas", [])) | _named_cards(world)
+    for name in sorted(wanted_cards | set(active)):
+        hosts_without = [host for host in hosts if host not in active.get(name, [])]
+        is_wanted = name in wanted_cards
+        if not hosts_without or not (is_wanted or len(active[name]) * 2 >= len(hosts)):
             continue
-        state = "is not active" if set(without) & set(present.get(name, [])) else "is not there"
+        state = "is not active" if set(hosts_without) & set(present.get(name, [])) else "is not there"
         yield Finding(
-            "RDMA cards", BROKEN, f"{name} {state} on {hosts_in_words(without)}", _REMEDY_SOME, tuple(without)
+            "RDMA cards",
+            BROKEN,
+            f"{name} {state} on {hosts_in_words(hosts_without)}",
+            _REMEDY_SOME,
+            tuple(hosts_without),
         )
 
 
@@ -152,11 +160,11 @@ def judge_links(world: World) -> Iterator[Finding]:
         yield _slow(slow, fastest, f"the way to {first}")
 
 
-def _slow(hosts: Sequence[str], speed: float, what: str) -> Finding:
+def _slow(hosts: Sequence[str], speed: float, noun: str) -> Finding:
     return Finding(
         "links",
         BROKEN,
-        f"{hosts_in_words(hosts)}: {what} carries {speed / 1e6:.3g} MB/s",
+        f"{hosts_in_words(hosts)}: {noun} carries {speed / 1e6:.3g} MB/s",
         "exclude the node (--exclude) and tell the site's support; muster bench --parts pairs measures every pair",
         tuple(hosts),
     )

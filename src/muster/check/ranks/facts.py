@@ -193,8 +193,8 @@ class World(NamedTuple):
     @property
     def hosts(self) -> List[str]:
         """The hosts of the job, whether they told of themselves or not."""
-        listed = next((rank["hosts"] for rank in self.ranks if rank.get("hosts")), [])
-        return listed or list(dict.fromkeys(rank["host"] for rank in self.ranks))
+        node_list = next((rank["hosts"] for rank in self.ranks if rank.get("hosts")), [])
+        return node_list or list(dict.fromkeys(rank["host"] for rank in self.ranks))
 
     def places(self) -> List[Node]:
         """All nodes to look at one by one: the job's, or the login node alone."""
@@ -215,7 +215,7 @@ def world_of(
 
 def one_of_each_node(world: World) -> List[Rank]:
     """Return the first rank of each node."""
-    found: Dict[str, Rank] = {}
+    rank_by_host: Dict[str, Rank] = {}
     for rank in world.ranks:
-        found.setdefault(rank["host"], rank)
-    return list(found.values())
+        rank_by_host.setdefault(rank["host"], rank)
+    return list(rank_by_host.values())

@@ -24,12 +24,12 @@ class Finding(NamedTuple):
     """The hosts it is about; none: all of them alike. A launch that leaves hosts out begins here."""
 
 
-def hosts_in_words(hosts: Sequence[str], most: int = 4) -> str:
+def hosts_in_words(hosts: Sequence[str], most_names: int = 4) -> str:
     """A few hosts by name, many by number."""
-    named = sorted(set(hosts))
-    if len(named) <= most:
-        return ", ".join(named)
-    return "{} and {} more".format(", ".join(named[:most]), len(named) - most)
+    names = sorted(set(hosts))
+    if len(names) <= most_names:
+        return ", ".join(names)
+    return "{} and {} more".format(", ".join(names[:most_names]), len(names) - most_names)
 
 
 def odd_hosts(groups: Iterable[List[str]]) -> List[str]:

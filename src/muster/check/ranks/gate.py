@@ -53,28 +53,28 @@ def main(words: Sequence[str]) -> int:
 
 
 def _expected(text: str) -> Expected:
-    found: Expected = json.loads(text)
-    return found
+    expected: Expected = json.loads(text)
+    return expected
 
 
 def _look(mode: str, expected: Expected) -> int:
-    began = time.monotonic()
+    start_s = time.monotonic()
     environment = os.environ
     rank = rank_facts(environment, os.getcwd())
     clock = _clock(environment, rank)
-    others = rank["size"] - 1
+    other_ranks = rank["size"] - 1
     job = environment.get("MUSTER_JOB") or environment.get("TORCHELASTIC_RUN_ID", "")
     if rank["rank"] == 0:
-        point = MeetingPoint(int(environment.get("MASTER_PORT", 0)), job, others, clock)
+        point = MeetingPoint(int(environment.get("MASTER_PORT", 0)), job, other_ranks, clock)
         _complete(rank, environment)
-        ranks = [rank, *point.wait(_patience(_RANK_0_WAITS_S, others) - (time.monotonic() - began))]
+        ranks = [rank, *point.wait(_patience(_RANK_0_WAITS_S, other_ranks) - (time.monotonic() - start_s))]
         if point.squatter is not None:
             rank["squatter"] = point.squatter
         status = _conclude(mode, ranks, expected)
         point.conclude(go=status == 0)
         return status
     _complete(rank, environment)
-    patience_s = _patience(_OTHERS_WAIT_S, others) - (time.monotonic() - began)
+    patience_s = _patience(_OTHERS_WAIT_S, other_ranks) - (time.monotonic() - start_s)
     trouble = _meet(environment, job, rank, clock, patience_s, waits=mode == "gate")
     if trouble in (None, STOP):
         return 0 if trouble is None else 1
@@ -87,8 +87,8 @@ def _look(mode: str, expected: Expected) -> int:
     return 1
 
 
-def _patience(seconds: float, others: int) -> float:
-    return min(_MOST_S, seconds + _EACH_RANK_S * others)
+def _patience(seconds: float, other_ranks: int) -> float:
+    return min(_MOST_S, seconds + _EACH_RANK_S * other_ranks)
 
 
 def run(words: Sequence[str]) -> NoReturn:
@@ -121,9 +121,9 @@ def rank_facts(environment: Mapping[str, str], directory: str) -> Rank:
 
 
 def _hosts(environment: Mapping[str, str]) -> List[str]:
-    listed = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST", "")
+    node_list = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST", "")
     try:
-        return expand(listed) if listed and not environment.get("MUSTER_LOCAL_NNODES") else []
+        return expand(node_list) if node_list and not environment.get("MUSTER_LOCAL_NNODES") else []
     except HostlistError:
         return []
 
@@ -136,33 +136,35 @@ def _complete(rank: Rank, environment: Mapping[str, str]) -> None:
     asker = threading.Thread(target=_ask_smi, args=(node,), daemon=True)
     asker.start()
     hosts = rank["hosts"] or [host_name()]
-    own = hosts.index(rank["host"]) if rank["host"] in hosts else 0
+    own_index = hosts.index(rank["host"]) if rank["host"] in hosts else 0
     address = environment.get("MASTER_ADDR", "")
-    node["names"] = look_up([*([address] if address else []), *some_of(hosts, own)])
+    node["names"] = look_up([*([address] if address else []), *some_of(hosts, own_index)])
     asker.join(_SMI_S + 1)
 
 
 def _ask_smi(node: Node) -> None:
-    found: Dict[str, str] = {}
+    answers: Dict[str, str] = {}
     for kind in sorted({gpu.get("kind", "") for gpu in node.get("gpus", [])}):
         vendor = vendor_of(kind)
         for name, argv in vendor.tools.items() if vendor else ():
             try:
-                done = subprocess.run(argv, capture_output=True, timeout=_SMI_S, check=False)
+                result = subprocess.run(argv, capture_output=True, timeout=_SMI_S, check=False)
             except (OSError, subprocess.TimeoutExpired) as error:
-                found[name] = f"failed: {type(error).__name__}"
+                answers[name] = f"failed: {type(error).__name__}"
                 continue
-            text = done.stdout.decode(errors="replace")
+            text = result.stdout.decode(errors="replace")
             if name == "dmesg":
                 text = "\n".join([line for line in text.splitlines() if "NVRM: Xid" in line][-20:])
-            found[name] = text if done.returncode == 0 or text else f"failed: {done.stderr.decode(errors='replace')}"
-    node["smi"] = found
+            answers[name] = (
+                text if result.returncode == 0 or text else f"failed: {result.stderr.decode(errors='replace')}"
+            )
+    node["smi"] = answers
 
 
 def _clock(environment: Mapping[str, str], rank: Rank) -> Clock:
-    what, _, rest = environment.get(SIMULATE, "").partition(":")
+    fault, _, rest = environment.get(SIMULATE, "").partition(":")
     host, _, seconds = rest.partition(":")
-    if what != "clock" or host != rank["host"]:
+    if fault != "clock" or host != rank["host"]:
         return Clock()
     rank["simulated"] = [f"clock {seconds} s"]
     return Clock(float(seconds))
@@ -190,8 +192,8 @@ def _findings(ranks: Sequence[Rank], expected: Expected) -> List[Finding]:
 
 def _conclude(mode: str, ranks: Sequence[Rank], expected: Expected) -> int:
     if mode == "facts":
-        for each in ranks:
-            _write(lines_of(each["rank"], each))
+        for rank in ranks:
+            _write(lines_of(rank["rank"], rank))
         _write([END])
         return 0
     findings = _findings(ranks, expected)

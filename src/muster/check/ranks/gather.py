@@ -69,14 +69,14 @@ def variables_in_force(environment: Mapping[str, str]) -> Dict[str, str]:
 
 def node_facts(environment: Mapping[str, str], directory: str, *, root: str = "/") -> Node:
     """Everything about this node that files tell; a part that cannot be read is left out."""
-    began = time.monotonic()
+    start_s = time.monotonic()
     node = Node(host=host_name(), environment=variables_in_force(environment))
     for name, gather in _parts(environment, directory, root):
         try:
             node[name] = gather()  # type: ignore[literal-required]  # the names of _parts are the keys of Node
         except (OSError, ValueError):
             continue
-    node["gathered_s"] = round(time.monotonic() - began, 4)
+    node["gathered_s"] = round(time.monotonic() - start_s, 4)
     return node
 
 
@@ -124,13 +124,13 @@ def cpus_of(root: str = "/") -> Cpus:
 
 def own_mask(root: str = "/") -> str:
     """Return the CPUs that the kernel grants this process."""
-    found = re.search(r"^Cpus_allowed_list:\s*(\S+)", _read(os.path.join(root, "proc/self/status")), re.MULTILINE)
-    return found.group(1) if found else cpu_list(os.sched_getaffinity(0))
+    match = re.search(r"^Cpus_allowed_list:\s*(\S+)", _read(os.path.join(root, "proc/self/status")), re.MULTILINE)
+    return match.group(1) if match else cpu_list(os.sched_getaffinity(0))
 
 
 def own_reach(root: str = "/") -> List[int]:
     """Return the GPUs that this process may open, by the node's numbers: Slurm may close the others to a task."""
-    found = []
+    paths = []
     for pattern, first in (("dev/nvidia{}", 0), ("dev/dri/renderD{}", 128)):
         for number in range(64):
             path = os.path.join(root, pattern.format(first + number))
@@ -138,10 +138,10 @@ def own_reach(root: str = "/") -> List[int]:
                 os.close(os.open(path, os.O_RDWR))
             except OSError:
                 continue
-            found.append(number)
-        if found:
+            paths.append(number)
+        if paths:
             break
-    return found
+    return paths
 
 
 # --- GPUs and network cards -----------------------------------------------------------------------------------------
@@ -149,36 +149,36 @@ def own_reach(root: str = "/") -> List[int]:
 
 def gpus_of(root: str = "/") -> List[Gpu]:
     """Return the logical GPUs in the order of their addresses, which is the drivers' order."""
-    found = sorted([*_nvidia(root), *_amd(root), *_intel(root)], key=lambda gpu: gpu["bus"])
-    for gpu in found:
+    gpus = sorted([*_nvidia(root), *_amd(root), *_intel(root)], key=lambda gpu: gpu["bus"])
+    for gpu in gpus:
         place = os.path.join(root, "sys/bus/pci/devices", gpu["bus"])
         gpu["numa"] = _numa(place)
         gpu["cpus"] = _read(os.path.join(place, "local_cpulist"))
-    return found
+    return gpus
 
 
 def _nvidia(root: str) -> Iterator[Gpu]:
     folder = os.path.join(root, "proc/driver/nvidia/gpus")
     for bus in _names(folder):
         lines = _read(os.path.join(folder, bus, "information")).splitlines()
-        told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-        yield Gpu(bus=bus.lower(), name=told.get("Model", ""), uuid=told.get("GPU UUID", ""), kind="cuda")
+        fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+        yield Gpu(bus=bus.lower(), name=fields.get("Model", ""), uuid=fields.get("GPU UUID", ""), kind="cuda")
 
 
 def _amd(root: str) -> Iterator[Gpu]:
     folder = os.path.join(root, "sys/class/kfd/kfd/topology/nodes")
     for number in _numbered(folder, ""):
-        told = dict(
+        fields = dict(
             line.split(None, 1)
             for line in _read(os.path.join(folder, str(number), "properties")).splitlines()
             if " " in line
         )
-        if int(told.get("simd_count", 0)) == 0:
+        if int(fields.get("simd_count", 0)) == 0:
             continue  # a processor
-        place, domain = int(told.get("location_id", 0)), int(told.get("domain", 0))
+        place, domain = int(fields.get("location_id", 0)), int(fields.get("domain", 0))
         bus = f"{domain:04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7}"
         name = _read(os.path.join(folder, str(number), "name"))
-        yield Gpu(bus=bus, name=name, uuid=told.get("unique_id", ""), kind="rocm")
+        yield Gpu(bus=bus, name=name, uuid=fields.get("unique_id", ""), kind="rocm")
 
 
 def _intel(root: str) -> Iterator[Gpu]:
@@ -188,19 +188,19 @@ def _intel(root: str) -> Iterator[Gpu]:
         place = os.path.join(folder, name, "device")
         if not re.match(r"renderD[0-9]+$", name) or _read(os.path.join(place, "vendor")) != "0x8086":
             continue
-        told = dict(line.split("=", 1) for line in _read(os.path.join(place, "uevent")).splitlines() if "=" in line)
-        bus = told.get("PCI_SLOT_NAME", "").lower()
+        fields = dict(line.split("=", 1) for line in _read(os.path.join(place, "uevent")).splitlines() if "=" in line)
+        bus = fields.get("PCI_SLOT_NAME", "").lower()
         if bus and not bus[5:].startswith("00:"):  # bus 00: the processor's own graphics
-            yield Gpu(bus=bus, name=f"Intel {told.get('PCI_ID', '')}".strip(), uuid="", kind="xpu")
+            yield Gpu(bus=bus, name=f"Intel {fields.get('PCI_ID', '')}".strip(), uuid="", kind="xpu")
 
 
 def devices_of(root: str = "/") -> List[Device]:
     """Return the RDMA devices and the state of their first ports."""
     folder = os.path.join(root, "sys/class/infiniband")
-    found = []
+    devices = []
     for name in _names(folder):
         port = os.path.join(folder, name, "ports", "1")
-        found.append(
+        devices.append(
             Device(
                 name=name,
                 numa=_numa(os.path.join(folder, name, "device")),
@@ -210,7 +210,7 @@ def devices_of(root: str = "/") -> List[Device]:
                 roce_v2=_roce_v2(port),
             )
         )
-    return found
+    return devices
 
 
 def _roce_v2(port: str) -> List[int]:
@@ -227,7 +227,7 @@ def _roce_v2(port: str) -> List[int]:
 def interfaces_of(root: str = "/") -> List[Interface]:
     """Return the network interfaces with their addresses; those of containers' bridges are left out."""
     folder = os.path.join(root, "sys/class/net")
-    found = []
+    interfaces = []
     for name in _names(folder):
         place = os.path.join(folder, name)
         if not os.path.isdir(place):
@@ -235,7 +235,7 @@ def interfaces_of(root: str = "/") -> List[Interface]:
         flags = int(_read(os.path.join(place, "flags")) or "0", 16)
         carrier = _read(os.path.join(place, "carrier")) != "0"
         speed = _read(os.path.join(place, "speed"))
-        found.append(
+        interfaces.append(
             Interface(
                 name=name,
                 up=bool(flags & 1) and carrier,
@@ -245,7 +245,7 @@ def interfaces_of(root: str = "/") -> List[Interface]:
                 numa=_numa(os.path.join(place, "device")),
             )
         )
-    return found
+    return interfaces
 
 
 def _addresses(name: str, root: str) -> List[str]:
@@ -253,19 +253,19 @@ def _addresses(name: str, root: str) -> List[str]:
     import socket
     import struct
 
-    found = []
+    addresses = []
     if root == "/":
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
             try:
                 answer = fcntl.ioctl(asker.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
-                found.append(socket.inet_ntoa(answer[20:24]))
+                addresses.append(socket.inet_ntoa(answer[20:24]))
             except OSError:
                 pass
     for line in _read(os.path.join(root, "proc/net/if_inet6")).splitlines():
         words = line.split()
         if words[-1:] == [name]:
-            found.append(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(words[0])))
-    return found
+            addresses.append(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(words[0])))
+    return addresses
 
 
 def _numa(place: str) -> Optional[int]:
@@ -279,7 +279,7 @@ def _numa(place: str) -> Optional[int]:
 def _software(root: str) -> Dict[str, str]:
     system = os.uname()
     release = re.search(r'^PRETTY_NAME="?([^"\n]*)', _read(os.path.join(root, "etc/os-release")), re.MULTILINE)
-    found = {
+    software = {
         "glibc": (os.confstr("CS_GNU_LIBC_VERSION") or "").rpartition(" ")[2] if _has_glibc() else "",
         "kernel": system.release,
         "machine": system.machine,
@@ -288,7 +288,7 @@ def _software(root: str) -> Dict[str, str]:
         **{f"{vendor.maker} driver": _driver(root, vendor.driver_version) for vendor in VENDORS},
         **_packages(),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in software.items() if value}
 
 
 def _driver(root: str, places: Tuple[str, ...]) -> str:
@@ -301,18 +301,18 @@ def _has_glibc() -> bool:
 
 def _packages() -> Dict[str, str]:
     """Return the versions of what ranks must agree on, from the names of folders: nothing is imported."""
-    found: Dict[str, str] = {}
-    wanted = re.compile(
+    versions: Dict[str, str] = {}
+    pattern = re.compile(
         r"(torch|nvidia_nccl_cu\d+|nvidia_cuda_runtime(?:_cu\d+)?|rccl|oneccl|mpi4py|numpy)-([0-9][^-]*)\.dist-info$"
     )
     for folder in sys.path:
         if not folder.endswith(("site-packages", "dist-packages")):
             continue
         for name in _names(folder):
-            match = wanted.match(name)
+            match = pattern.match(name)
             if match:
-                found.setdefault(_package_name(match.group(1)), match.group(2))
-    return found
+                versions.setdefault(_package_name(match.group(1)), match.group(2))
+    return versions
 
 
 def _package_name(folder: str) -> str:
@@ -330,16 +330,16 @@ def _import_cost() -> Dict[str, float]:
         names = [os.path.join(folder, name) for name in _names(folder)[:_LOOKS]]
         if not names:
             continue
-        began = time.monotonic()
+        start_s = time.monotonic()
         for name in names:
             os.stat(name)
-        return {folder: (time.monotonic() - began) / len(names)}
+        return {folder: (time.monotonic() - start_s) / len(names)}
     return {}
 
 
 def _places(environment: Mapping[str, str], directory: str) -> List[str]:
-    told = [environment.get(name, "") for name in ("TMPDIR", "HOME", "SCRATCH", "WORK", "MUSTER_RUN_DIR")]
-    return [path for path in dict.fromkeys(["/tmp", "/dev/shm", directory, *told]) if os.path.isdir(path)]
+    paths = [environment.get(name, "") for name in ("TMPDIR", "HOME", "SCRATCH", "WORK", "MUSTER_RUN_DIR")]
+    return [path for path in dict.fromkeys(["/tmp", "/dev/shm", directory, *paths]) if os.path.isdir(path)]
 
 
 def _mounts(environment: Mapping[str, str], directory: str, root: str) -> Dict[str, str]:
@@ -349,36 +349,36 @@ def _mounts(environment: Mapping[str, str], directory: str, root: str) -> Dict[s
         words = line.split(" ")
         if len(words) > 2:
             kinds[words[1].replace("\\040", " ")] = words[2]
-    found = {}
+    mounts = {}
     for path in _places(environment, directory):
-        above = os.path.realpath(path)
-        while above not in kinds and above != "/":
-            above = os.path.dirname(above)
-        found[path] = kinds.get(above, "")
-    return found
+        parent = os.path.realpath(path)
+        while parent not in kinds and parent != "/":
+            parent = os.path.dirname(parent)
+        mounts[path] = kinds.get(parent, "")
+    return mounts
 
 
 def _space(environment: Mapping[str, str], directory: str) -> List[Space]:
-    found = []
+    spaces = []
     for path in _places(environment, directory):
-        told = os.statvfs(path)
-        found.append(
+        status = os.statvfs(path)
+        spaces.append(
             Space(
                 path=path,
-                free_mib=told.f_bavail * told.f_frsize // _MIB,
-                size_mib=told.f_blocks * told.f_frsize // _MIB,
-                free_files=told.f_favail if told.f_files else None,
+                free_mib=status.f_bavail * status.f_frsize // _MIB,
+                size_mib=status.f_blocks * status.f_frsize // _MIB,
+                free_files=status.f_favail if status.f_files else None,
             )
         )
-    return found
+    return spaces
 
 
 def _limits() -> Dict[str, Optional[int]]:
-    found: Dict[str, Optional[int]] = {}
+    limits: Dict[str, Optional[int]] = {}
     for name in ("AS", "CORE", "DATA", "MEMLOCK", "NOFILE", "NPROC", "STACK"):
         soft, _ = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
-        found[name.lower()] = None if soft == resource.RLIM_INFINITY else soft
-    return found
+        limits[name.lower()] = None if soft == resource.RLIM_INFINITY else soft
+    return limits
 
 
 # Locks that a new process of the same user waits for, for ever; and what fills /dev/shm.
@@ -389,11 +389,11 @@ def _leftovers(environment: Mapping[str, str]) -> List[str]:
     """Locks and shared memory whose owner has ended: older than ten minutes and held by nobody."""
     import fcntl
 
-    user, found = os.getuid(), []
+    user, paths = os.getuid(), []
     old = time.time() - 600
     for name in _names("/dev/shm"):
         if name.startswith(("nccl-", "cuda.shm.", "psm2_shm", "torch_")):
-            found += [path for path in [f"/dev/shm/{name}"] if _is_old(path, user, old) and not _is_open(path)]
+            paths += [path for path in [f"/dev/shm/{name}"] if _is_old(path, user, old) and not _is_open(path)]
     for part in _LOCKED:
         top = environment.get("TORCH_EXTENSIONS_DIR") if "torch" in part else None
         folder = top or os.path.join(environment.get("HOME", "/nowhere"), part)
@@ -406,26 +406,26 @@ def _leftovers(environment: Mapping[str, str]) -> List[str]:
                 except OSError:
                     continue
             if os.path.basename(path) == "lock":  # torch waits as long as the file is there, held or not
-                found.append(path)
-    return found[:20]
+                paths.append(path)
+    return paths[:20]
 
 
 def _locks(folder: str) -> Iterator[str]:
-    for depth, (above, folders, files) in enumerate(os.walk(folder)):
+    for depth, (parent, folders, files) in enumerate(os.walk(folder)):
         if depth > 200:
             return
         del folders[50:]
         for name in files:
             if name == "lock" or name.endswith(".lock"):
-                yield os.path.join(above, name)
+                yield os.path.join(parent, name)
 
 
-def _is_old(path: str, user: int, before: float) -> bool:
+def _is_old(path: str, user: int, newest: float) -> bool:
     try:
-        told = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return False
-    return told.st_uid == user and told.st_mtime < before
+    return status.st_uid == user and status.st_mtime < newest
 
 
 def _is_open(path: str) -> bool:
@@ -444,20 +444,20 @@ def _is_open(path: str) -> bool:
 
 def _shared(environment: Mapping[str, str], directory: str) -> Dict[str, str]:
     """Return what tells whether two nodes see the same folder: its number; and what LD_PRELOAD names in vain."""
-    found = {}
+    shared_paths = {}
     for path in (directory, environment.get("MUSTER_RUN_DIR", "")):
         if not path:
             continue
         try:
-            told = os.stat(path)
-            found[path] = f"{told.st_ino}"
+            status = os.stat(path)
+            shared_paths[path] = f"{status.st_ino}"
         except OSError as error:
-            found[path] = f"not there: {error.strerror}"
+            shared_paths[path] = f"not there: {error.strerror}"
     preloaded = [path for path in environment.get("LD_PRELOAD", "").replace(":", " ").split() if path.startswith("/")]
     absent = next((path for path in preloaded if not os.path.exists(path)), None)
     if absent is not None:
-        found["LD_PRELOAD"] = absent
-    return found
+        shared_paths["LD_PRELOAD"] = absent
+    return shared_paths
 
 
 def _egress(environment: Mapping[str, str], root: str) -> bool:

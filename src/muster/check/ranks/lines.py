@@ -39,13 +39,13 @@ class LineReader:
 
     def take(self, line: str) -> bool:
         """Return whether the line is Muster's; a complete document is then in `documents`."""
-        found = _LINE.search(line)
-        if found is None:
+        match = _LINE.search(line)
+        if match is None:
             self.ended = self.ended or END in line
             return END in line
-        number, index, count = (int(text) for text in found.groups()[:3])
+        number, index, count = (int(text) for text in match.groups()[:3])
         parts = self._parts.setdefault(number, {})
-        parts[index] = found.group(4)
+        parts[index] = match.group(4)
         if len(parts) == count and count < _MOST_PIECES:
             del self._parts[number]
             self._whole(sorted(parts.items()))

@@ -13,54 +13,54 @@ PATIENCE_S = 5.0
 _MOST = 16
 
 
-def some_of(hosts: Sequence[str], own: int) -> List[str]:
+def some_of(hosts: Sequence[str], own_index: int) -> List[str]:
     """The names that a node asks for: all of a small job; of a large one the first, its own and its neighbours."""
     if len(hosts) <= _MOST:
         return list(hosts)
-    around = [hosts[(own + step) % len(hosts)] for step in range(_MOST - 1)]
-    return list(dict.fromkeys([hosts[0], *around]))
+    neighbours = [hosts[(own_index + step) % len(hosts)] for step in range(_MOST - 1)]
+    return list(dict.fromkeys([hosts[0], *neighbours]))
 
 
 def look_up(names: Sequence[str], patience_s: float = PATIENCE_S) -> List[Lookup]:
     """All of them at once; a resolver that says nothing costs the patience, once."""
-    found = [
+    lookups = [
         Lookup(name=name, addresses=[], seconds=None, reverse=None, reverse_s=None) for name in dict.fromkeys(names)
     ]
-    askers = [threading.Thread(target=_ask, args=(lookup,), daemon=True) for lookup in found]
-    for asker in askers:
+    threads = [threading.Thread(target=_ask, args=(lookup,), daemon=True) for lookup in lookups]
+    for asker in threads:
         asker.start()
     deadline = time.monotonic() + patience_s
-    for asker in askers:
+    for asker in threads:
         asker.join(max(0.0, deadline - time.monotonic()))
     # The threads may still write: what is told is what was known now.
-    return [Lookup(**lookup) for lookup in found]
+    return [Lookup(**lookup) for lookup in lookups]
 
 
 def _ask(lookup: Lookup) -> None:
-    began = time.monotonic()
+    start_s = time.monotonic()
     addresses, _ = _forward(lookup["name"])
     lookup["addresses"] = addresses
-    lookup["seconds"] = round(time.monotonic() - began, 4)
+    lookup["seconds"] = round(time.monotonic() - start_s, 4)
     if not addresses:
         return
-    began = time.monotonic()
+    start_s = time.monotonic()
     lookup["reverse"] = _backward(addresses[0])
-    lookup["reverse_s"] = round(time.monotonic() - began, 4)
+    lookup["reverse_s"] = round(time.monotonic() - start_s, 4)
 
 
 def _forward(name: str) -> Tuple[List[str], Optional[str]]:
     try:
-        told = socket.getaddrinfo(name, None, proto=socket.IPPROTO_TCP)
+        answers = socket.getaddrinfo(name, None, proto=socket.IPPROTO_TCP)
     except (OSError, UnicodeError) as error:
         return [], str(error)
-    return list(dict.fromkeys(str(each[4][0]) for each in told)), None
+    return list(dict.fromkeys(str(answer[4][0]) for answer in answers)), None
 
 
 def _backward(address: str) -> str:
     """Return the name of an address, "" where there is none: asked as torch does, for IPv4 in IPv6's clothes."""
-    asked = address if ":" in address else f"::ffff:{address}"
+    mapped_address = address if ":" in address else f"::ffff:{address}"
     try:
-        name, _ = socket.getnameinfo((asked, 0, 0, 0), socket.NI_NUMERICSERV)
+        name, _ = socket.getnameinfo((mapped_address, 0, 0, 0), socket.NI_NUMERICSERV)
     except OSError:
         return ""
-    return "" if name in (address, asked) else name
+    return "" if name in (address, mapped_address) else name

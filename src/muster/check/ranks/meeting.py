@@ -20,7 +20,7 @@ def judge_presence(world: World) -> Iterator[Finding]:
     if not world.ranks:
         return
     first = world.ranks[0]
-    heard = {rank["host"] for rank in world.ranks if "trouble" not in rank}
+    present_hosts = {rank["host"] for rank in world.ranks if "trouble" not in rank}
     silent = [host for host in world.hosts if host not in {rank["host"] for rank in world.ranks}]
     cut = {rank["host"]: rank["trouble"] for rank in world.ranks if "trouble" in rank and not _lacks_name(world, rank)}
     address = first["environment"].get("MASTER_ADDR", "rank 0")
@@ -34,7 +34,7 @@ def judge_presence(world: World) -> Iterator[Finding]:
             tuple(silent),
         )
     for trouble in dict.fromkeys(cut.values()):
-        hosts = [host for host, said in cut.items() if said == trouble]
+        hosts = [host for host, host_trouble in cut.items() if host_trouble == trouble]
         yield Finding(
             "meeting",
             BROKEN,
@@ -43,7 +43,7 @@ def judge_presence(world: World) -> Iterator[Finding]:
             tuple(hosts),
         )
     missing = sorted(set(range(first["size"])) - {rank["rank"] for rank in world.ranks})
-    if missing and not silent and not cut and heard == {rank["host"] for rank in world.ranks}:
+    if missing and not silent and not cut and present_hosts == {rank["host"] for rank in world.ranks}:
         yield Finding(
             "meeting",
             BROKEN,
@@ -55,8 +55,8 @@ def judge_presence(world: World) -> Iterator[Finding]:
 def _lacks_name(world: World, rank: Rank) -> bool:
     """Return whether the host did not come because it does not know rank 0's name: the names' judge reports that."""
     address = rank["environment"].get("MASTER_ADDR", "")
-    asked = [each for node in world.nodes if node["host"] == rank["host"] for each in node.get("names", [])]
-    return any(each["name"] == address and not each["addresses"] for each in asked)
+    lookups = [lookup for node in world.nodes if node["host"] == rank["host"] for lookup in node.get("names", [])]
+    return any(lookup["name"] == address and not lookup["addresses"] for lookup in lookups)
 
 
 def judge_port(world: World) -> Iterator[Finding]:
@@ -109,8 +109,10 @@ def _own_loopback(world: World) -> Iterator[Finding]:
         return
     hosts = []
     for node in world.nodes:
-        own = [lookup for lookup in node.get("names", []) if lookup["name"] == node["host"] and lookup["addresses"]]
-        if any(all(_is_loopback(address) for address in lookup["addresses"]) for lookup in own):
+        own_lookups = [
+            lookup for lookup in node.get("names", []) if lookup["name"] == node["host"] and lookup["addresses"]
+        ]
+        if any(all(_is_loopback(address) for address in lookup["addresses"]) for lookup in own_lookups):
             hosts.append(node["host"])
     if hosts:
         yield Finding(
@@ -128,21 +130,21 @@ def _is_loopback(address: str) -> bool:
 
 def _differing(world: World) -> Iterator[Finding]:
     """One name, several addresses, by who is asked."""
-    told: Dict[str, Dict[Tuple[str, ...], List[str]]] = {}
+    hosts_by_answer: Dict[str, Dict[Tuple[str, ...], List[str]]] = {}
     for node in world.nodes:
         for lookup in node.get("names", []):
-            outside = tuple(sorted(each for each in lookup["addresses"] if not _is_loopback(each)))
+            outside = tuple(sorted(address for address in lookup["addresses"] if not _is_loopback(address)))
             if outside:
-                told.setdefault(lookup["name"], {}).setdefault(outside, []).append(node["host"])
-    for name, answers in told.items():
+                hosts_by_answer.setdefault(lookup["name"], {}).setdefault(outside, []).append(node["host"])
+    for name, answers in hosts_by_answer.items():
         groups = list(answers)
         if len(groups) > 1 and not set(groups[0]).intersection(*groups[1:]):
             odd = odd_hosts(answers.values())
-            shown = "; ".join(f"{addresses[0]} on {hosts_in_words(hosts)}" for addresses, hosts in answers.items())
+            evidence = "; ".join(f"{addresses[0]} on {hosts_in_words(hosts)}" for addresses, hosts in answers.items())
             yield Finding(
                 "names",
                 BROKEN,
-                f"{name} has different addresses: {shown}",
+                f"{name} has different addresses: {evidence}",
                 "--master-addr with a numeric address, and tell the site's support",
                 tuple(odd),
             )
@@ -184,14 +186,14 @@ def _reverse(evidence: str, status: str, hosts: List[str]) -> Finding:
 def judge_clocks(world: World) -> Iterator[Finding]:
     """Yield the clocks of the nodes against rank 0's."""
     ahead: Dict[str, float] = {}
-    simulated = any(each.startswith("clock") for rank in world.ranks for each in rank.get("simulated", []))
+    simulated = any(fault.startswith("clock") for rank in world.ranks for fault in rank.get("simulated", []))
     for rank in world.ranks:
         link = rank.get("link", {})
         offset = link.get("offset_s", 0.0)
         if abs(offset) > _CLOCKS_S + link.get("round_trip_s", 0.0):
             ahead[rank["host"]] = offset
-    others = {rank["host"] for rank in world.ranks[1:]} - {rank["host"] for rank in world.ranks[:1]}
-    if others and set(ahead) == others and len(others) > 1:
+    other_hosts = {rank["host"] for rank in world.ranks[1:]} - {rank["host"] for rank in world.ranks[:1]}
+    if other_hosts and set(ahead) == other_hosts and len(other_hosts) > 1:
         ahead = {world.ranks[0]["host"]: -sorted(ahead.values())[len(ahead) // 2]}
     for host, offset in ahead.items():
         way = "ahead" if offset > 0 else "behind"

@@ -89,18 +89,18 @@ def _nvidia(place: str, block: str) -> Health:
 
 def _paths(block: str) -> Iterator[Tuple[Tuple[str, ...], str]]:
     """Yield the leaves of the tree that nvidia-smi indents: the path of headings, and the value."""
-    above: List[Tuple[int, str]] = []
+    parents: List[Tuple[int, str]] = []
     for line in block.splitlines():
         if not line.strip():
             continue
         depth = len(line) - len(line.lstrip())
-        while above and above[-1][0] >= depth:
-            above.pop()
+        while parents and parents[-1][0] >= depth:
+            parents.pop()
         name, colon, value = line.strip().partition(" : ")
         if colon:
-            yield (*(heading for _, heading in above), name.strip()), value.strip()
+            yield (*(heading for _, heading in parents), name.strip()), value.strip()
         else:
-            above.append((depth, line.strip().rstrip(":").strip()))
+            parents.append((depth, line.strip().rstrip(":").strip()))
 
 
 def _processes(block: str) -> Iterator[Process]:
@@ -144,8 +144,8 @@ def _card(words: List[str]) -> Card:
 
 def read_cuda_of_driver(answers: Mapping[str, str]) -> str:
     """Return the newest CUDA that the driver serves, from the head of `nvidia-smi -q`; empty: it does not say."""
-    found = re.search(r"^CUDA Version\s*: ([0-9]+\.[0-9]+)\s*$", answers.get("nvidia-smi", ""), re.MULTILINE)
-    return found.group(1) if found else ""
+    match = re.search(r"^CUDA Version\s*: ([0-9]+\.[0-9]+)\s*$", answers.get("nvidia-smi", ""), re.MULTILINE)
+    return match.group(1) if match else ""
 
 
 MPS = "nvidia-cuda-mps-server"
@@ -154,36 +154,36 @@ MPS = "nvidia-cuda-mps-server"
 
 def read_peers(text: str) -> List[Tuple[int, int, str]]:
     """The pairs of GPUs of `nvidia-smi topo -p2p r` that do not reach each other's memory, and the tool's word why."""
-    found = []
+    peers = []
     for line in text.splitlines():
         words = line.split()
         if not words or not re.fullmatch(r"GPU[0-9]{1,9}", words[0]) or words[1:2] == ["GPU1"]:
             continue
         number = int(words[0][3:])
-        found += [
-            (number, other, word)
-            for other, word in enumerate(words[1:])
-            if other > number and word not in ("X", "OK", "U")
+        peers += [
+            (number, column, word)
+            for column, word in enumerate(words[1:])
+            if column > number and word not in ("X", "OK", "U")
         ]
-    return found
+    return peers
 
 
 def read_rocm_smi(text: str) -> List[Health]:
     """The GPUs of `rocm-smi --showrasinfo`: blocks that are switched on and have counted an uncorrectable error."""
-    found = []
+    gpus = []
     for place, block in _blocks(text, r"^GPU\[([0-9]+)\]\s*:\s*RAS INFO\s*$"):
         rows = re.findall(r"^\s*\w+\s+ENABLED\s+([0-9]+)\s+([0-9]{1,18})\s*$", block, re.MULTILINE)
-        found.append(Health(place=place, uncorrectable=sum(int(wrong) for _, wrong in rows)))
-    return found
+        gpus.append(Health(place=place, uncorrectable=sum(int(wrong) for _, wrong in rows)))
+    return gpus
 
 
 def read_xpu_smi(text: str) -> List[Health]:
     """Return the GPUs of `xpu-smi health -l -j`: a part whose status is critical is broken."""
     try:
-        told = json.loads(text) if text.strip() else {}
+        document = json.loads(text) if text.strip() else {}
     except ValueError:
         return []
-    rows = told.get("device_list", []) if isinstance(told, dict) else []
+    rows = document.get("device_list", []) if isinstance(document, dict) else []
     return [_intel(row) for row in rows if isinstance(row, dict)]
 
 
@@ -204,7 +204,7 @@ _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): ([0-9]{1,9}),?\s*(.
 
 def read_xids(text: str) -> Dict[Tuple[str, int], str]:
     """(GPU, number of the event) → what the kernel said of it last."""
-    return {(place, int(number)): said.strip() for place, number, said in _XID.findall(text)}
+    return {(place, int(number)): message.strip() for place, number, message in _XID.findall(text)}
 
 
 READERS: Dict[str, Callable[[str], List[Health]]] = {

@@ -24,19 +24,19 @@ _LONG_IMPORT_S = 30.0
 
 def judge_space(world: World) -> Iterator[Finding]:
     """Room in /tmp, /dev/shm and where the job writes."""
-    found: Dict[Tuple[str, str, str], List[str]] = {}
+    hosts_by_space: Dict[Tuple[str, str, str], List[str]] = {}
     for node in world.places():
         for space in node.get("space", []):
-            least, enough = _LEAST_MIB.get(space["path"], _LEAST_OTHER_MIB)
+            least_mib, enough_mib = _LEAST_MIB.get(space["path"], _LEAST_OTHER_MIB)
             if space["size_mib"] == 0:
                 continue  # a file system that does not count
-            if space["free_mib"] < enough:
-                status = BROKEN if space["free_mib"] < least else WARNING
-                found.setdefault((status, space["path"], f"{space['free_mib']} MiB"), []).append(node["host"])
+            if space["free_mib"] < enough_mib:
+                status = BROKEN if space["free_mib"] < least_mib else WARNING
+                hosts_by_space.setdefault((status, space["path"], f"{space['free_mib']} MiB"), []).append(node["host"])
             elif space["free_files"] is not None and space["free_files"] < _LEAST_FILES:
-                what = f"{space['free_files']} files"
-                found.setdefault((WARNING, space["path"], what), []).append(node["host"])
-    for (status, path, left), hosts in found.items():
+                free_words = f"{space['free_files']} files"
+                hosts_by_space.setdefault((WARNING, space["path"], free_words), []).append(node["host"])
+    for (status, path, left), hosts in hosts_by_space.items():
         yield Finding(
             "space",
             status,
@@ -53,10 +53,10 @@ def judge_limits(world: World) -> Iterator[Finding]:
     low: Dict[Tuple[str, str, str], List[str]] = {}
     for node in world.nodes:
         limits = node.get("limits", {})
-        for status, what, remedy in _limits(limits, rdma=bool(node.get("devices"))):
-            low.setdefault((status, what, remedy), []).append(node["host"])
-    for (status, what, remedy), hosts in low.items():
-        yield Finding("limits", status, f"{what} on {hosts_in_words(hosts)}", remedy, tuple(hosts))
+        for status, evidence, remedy in _limits(limits, rdma=bool(node.get("devices"))):
+            low.setdefault((status, evidence, remedy), []).append(node["host"])
+    for (status, evidence, remedy), hosts in low.items():
+        yield Finding("limits", status, f"{evidence} on {hosts_in_words(hosts)}", remedy, tuple(hosts))
 
 
 def _limits(limits: Dict[str, Optional[int]], *, rdma: bool) -> Iterator[Tuple[str, str, str]]:
@@ -121,24 +121,24 @@ def judge_forks(world: World) -> Iterator[Finding]:
 
 
 def _leaves_registered_memory(kernel: str) -> bool:
-    found = re.match(r"(\d+)\.(\d+)\.\d+(?:-(\d+)\S*\.el8)?", kernel)
-    if found is None:
+    match = re.match(r"(\d+)\.(\d+)\.\d+(?:-(\d+)\S*\.el8)?", kernel)
+    if match is None:
         return False  # nobody can tell
-    if found.group(3):
-        return int(found.group(3)) < 372
-    return (int(found.group(1)), int(found.group(2))) < (5, 12)
+    if match.group(3):
+        return int(match.group(3)) < 372
+    return (int(match.group(1)), int(match.group(2))) < (5, 12)
 
 
 def judge_leftovers(world: World) -> Iterator[Finding]:
     """Locks that nobody holds and that a new process waits for."""
     for node in world.places():
-        left = node.get("leftovers", [])
-        if left:
-            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        leftovers = node.get("leftovers", [])
+        if leftovers:
+            rest_words = f" and {len(leftovers) - 1} more" if len(leftovers) > 1 else ""
             yield Finding(
                 "leftovers",
                 WARNING,
-                f"{left[0]}{more} on {node['host']}: an ended process has left it",
+                f"{leftovers[0]}{rest_words} on {node['host']}: an ended process has left it",
                 "remove it: a process that builds or starts the same thing waits for it",
                 (node["host"],),
             )
@@ -146,12 +146,12 @@ def judge_leftovers(world: World) -> Iterator[Finding]:
 
 def judge_shared(world: World) -> Iterator[Finding]:
     """The working directory is there on every node, and is the same one."""
-    seen: Dict[str, Dict[str, List[str]]] = {}
+    hosts_by_path: Dict[str, Dict[str, List[str]]] = {}
     for node in world.nodes:
         for path, identity in node.get("shared", {}).items():
             if path.startswith("/"):
-                seen.setdefault(path, {}).setdefault(identity, []).append(node["host"])
-    for path, answers in seen.items():
+                hosts_by_path.setdefault(path, {}).setdefault(identity, []).append(node["host"])
+    for path, answers in hosts_by_path.items():
         absent = [host for identity, hosts in answers.items() if identity.startswith("not there") for host in hosts]
         if absent and len(answers) > 1:
             yield _shared(f"{path} is not there on {hosts_in_words(absent)}", absent)

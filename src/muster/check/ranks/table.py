@@ -103,13 +103,13 @@ _ORDER = {BROKEN: 0, WARNING: 1, NOTE: 2}
 
 def judge(world: World, *, quick: bool = False, checks: Sequence[Check] = CHECKS) -> List[Finding]:
     """All findings, the worst first; each said once."""
-    found = [
+    findings = [
         finding
         for check in checks
         if (check.quick or not quick) and _makes_sense(check, world)
         for finding in check.judge(world)
     ]
-    return sorted(dict.fromkeys(found), key=lambda finding: _ORDER[finding.status])
+    return sorted(dict.fromkeys(findings), key=lambda finding: _ORDER[finding.status])
 
 
 def _makes_sense(check: Check, world: World) -> bool:

@@ -54,18 +54,18 @@ _TCP_PROVIDERS = frozenset(("tcp", "sockets", "udp", "tcp;ofi_rxm"))
 def judge_variables(world: World) -> Iterator[Finding]:
     """Yield what the rules say, each sentence once."""
     nodes = {rank["host"]: rank["node"] for rank in world.ranks if "node" in rank}
-    found: Dict[Said, List[str]] = {}
+    hosts_by_message: Dict[Said, List[str]] = {}
     for rank in world.ranks:
         place = Place(len(world.hosts), world.expected.get("fabric", ""), nodes.get(rank["host"], Node()))
         for rule in RULES:
-            said = rule(rank["environment"], place)
-            if said is not None:
-                found.setdefault(said, []).append(rank["host"])
+            message = rule(rank["environment"], place)
+            if message is not None:
+                hosts_by_message.setdefault(message, []).append(rank["host"])
     everywhere = {rank["host"] for rank in world.ranks}
-    for said, hosts in found.items():
-        some = tuple(sorted(set(hosts))) if set(hosts) != everywhere else ()
-        where = f" (on {hosts_in_words(some)})" if some else ""
-        yield Finding("variables", said.status, said.evidence + where, said.remedy, some)
+    for message, hosts in hosts_by_message.items():
+        some_hosts = tuple(sorted(set(hosts))) if set(hosts) != everywhere else ()
+        place_words = f" (on {hosts_in_words(some_hosts)})" if some_hosts else ""
+        yield Finding("variables", message.status, message.evidence + place_words, message.remedy, some_hosts)
 
 
 # --- the rules ------------------------------------------------------------------------------------------------------
@@ -136,23 +136,23 @@ def _no_plugin_for_net(environment: Environment, place: Place) -> Optional[Said]
 
 
 def _net_is_socket(environment: Environment, place: Place) -> Optional[Said]:
-    said = [
+    settings = [
         f"{name}={environment[name]}"
         for name, bad in (("NCCL_NET", ("Socket",)), ("NCCL_IB_DISABLE", ("1",)))
         if environment.get(name) in bad
     ]
-    if not said or place.nodes < 2:
+    if not settings or place.nodes < 2:
         return None
     active = [device["name"] for device in place.node.get("devices", []) if device.get("state") == "ACTIVE"]
     if name_is_rdma(place.fabric) or active:
-        there = f"the RDMA devices {', '.join(active)}" if active else f"a {place.fabric} fabric"
-        by_plugin = place.fabric in ("slingshot", "efa") and said == ["NCCL_IB_DISABLE=1"]
+        network = f"the RDMA devices {', '.join(active)}" if active else f"a {place.fabric} fabric"
+        by_plugin = place.fabric in ("slingshot", "efa") and settings == ["NCCL_IB_DISABLE=1"]
         if by_plugin:
             return None  # its plugin speaks to that fabric, not NCCL's own InfiniBand transport
         return Said(
             BROKEN,
-            f"{' and '.join(said)}: NCCL is told to use TCP, but the nodes have {there}",
-            f"take {' and '.join(each.partition('=')[0] for each in said)} away",
+            f"{' and '.join(settings)}: NCCL is told to use TCP, but the nodes have {network}",
+            f"take {' and '.join(setting.partition('=')[0] for setting in settings)} away",
         )
     return None
 
@@ -198,14 +198,14 @@ def _ll128_on_slingshot(environment: Environment, place: Place) -> Optional[Said
     protocols = environment.get("NCCL_PROTO", "").upper()
     if place.fabric != "slingshot" or place.nodes < 2 or protocols.startswith("^LL128"):
         return None
-    asked = "LL128" in protocols.split(",")
+    is_asked = "LL128" in protocols.split(",")
     version = place.node.get("software", {}).get("nccl", "")
     affected = not protocols and version != "" and _numbers(version) >= (2, 27, 3)
     gpus = {gpu.get("kind") for gpu in place.node.get("gpus", [])}
-    if not asked and not (affected and _NCCL_OWN in gpus):
+    if not is_asked and not (affected and _NCCL_OWN in gpus):
         return None
-    how = f"NCCL_PROTO={protocols} asks for LL128" if asked else f"NCCL {version} may choose LL128"
-    return Said(BROKEN, f"{how}: over Slingshot it gives wrong sums, without an error", "NCCL_PROTO=^LL128")
+    reason = f"NCCL_PROTO={protocols} asks for LL128" if is_asked else f"NCCL {version} may choose LL128"
+    return Said(BROKEN, f"{reason}: over Slingshot it gives wrong sums, without an error", "NCCL_PROTO=^LL128")
 
 
 def _numbers(version: str) -> Tuple[int, ...]:
@@ -224,14 +224,14 @@ def _old_torch_names(environment: Environment, place: Place) -> Optional[Said]:
 
 
 def _old_and_new_differ(environment: Environment, place: Place) -> Optional[Said]:
-    both = [
+    old_and_new = [
         name
         for name in OLD_NAMES
         if name in environment and environment.get("TORCH_" + name, environment[name]) != environment[name]
     ]
-    if not both:
+    if not old_and_new:
         return None
-    name = both[0]
+    name = old_and_new[0]
     return Said(
         WARNING,
         f"{name}={environment[name]} and TORCH_{name}={environment['TORCH_' + name]} contradict each other",
@@ -287,13 +287,13 @@ def patience_in_words(seconds: Optional[float]) -> str:
 
 
 def _channels(environment: Environment, place: Place) -> Optional[Said]:
-    least, most = environment.get("NCCL_MIN_NCHANNELS", ""), environment.get("NCCL_MAX_NCHANNELS", "")
-    low, high = whole_number(least), whole_number(most)
+    lowest, highest = environment.get("NCCL_MIN_NCHANNELS", ""), environment.get("NCCL_MAX_NCHANNELS", "")
+    low, high = whole_number(lowest), whole_number(highest)
     if low is None or high is None or low <= high:
         return None
     return Said(
         WARNING,
-        f"NCCL_MIN_NCHANNELS={least} is more than NCCL_MAX_NCHANNELS={most}",
+        f"NCCL_MIN_NCHANNELS={lowest} is more than NCCL_MAX_NCHANNELS={highest}",
         "unset one of them: NCCL chooses well by itself",
     )
 
@@ -305,13 +305,13 @@ _SLOW_SWITCHES = {
 
 
 def _slow_switches(environment: Environment, place: Place) -> Optional[Said]:
-    found = [name for name in _SLOW_SWITCHES if environment.get(name) == "1"]
-    if not found:
+    names = [name for name in _SLOW_SWITCHES if environment.get(name) == "1"]
+    if not names:
         return None
     return Said(
         WARNING,
-        "; ".join(f"{name}=1: {_SLOW_SWITCHES[name]}" for name in found),
-        f"unset {' and '.join(found)} once the fault it was meant for is found",
+        "; ".join(f"{name}=1: {_SLOW_SWITCHES[name]}" for name in names),
+        f"unset {' and '.join(names)} once the fault it was meant for is found",
     )
 
 
@@ -342,8 +342,8 @@ def _two_filters(environment: Environment, place: Place) -> Optional[Said]:
         inner = environment.get(name)
         if rocr is None or inner is None:
             continue
-        count = len([each for each in rocr.split(",") if each])
-        beyond = [each for each in inner.split(",") if (whole_number(each) or 0) >= max(count, 1)]
+        count = len([item for item in rocr.split(",") if item])
+        beyond = [item for item in inner.split(",") if (whole_number(item) or 0) >= max(count, 1)]
         if beyond:
             return Said(
                 BROKEN,
@@ -440,22 +440,22 @@ def differing_variables(world: World) -> Iterator[Finding]:
         holders = _holders(world.ranks, name)
         if len(holders) < 2:
             continue
-        told = "; ".join(f"{value or 'not set'} on {hosts_in_words(hosts)}" for value, hosts in holders.items())
+        evidence = "; ".join(f"{value or 'not set'} on {hosts_in_words(hosts)}" for value, hosts in holders.items())
         fewest = odd_hosts(holders.values())
         yield Finding(
             "variables that differ",
             BROKEN if name.startswith(("MASTER_", "WORLD_SIZE")) else WARNING,
-            f"{name} is not the same on all ranks: {told}",
+            f"{name} is not the same on all ranks: {evidence}",
             "set it once for the whole job (--env), not in a shell's start files",
             tuple(sorted(set(fewest))),
         )
 
 
 def _holders(ranks: Sequence[Rank], name: str) -> Dict[str, List[str]]:
-    found: Dict[str, List[str]] = {}
+    hosts_by_value: Dict[str, List[str]] = {}
     for rank in ranks:
-        found.setdefault(rank["environment"].get(name, ""), []).append(rank["host"])
-    return found
+        hosts_by_value.setdefault(rank["environment"].get(name, ""), []).append(rank["host"])
+    return hosts_by_value
 
 
 def gid_index(world: World) -> Iterator[Finding]:
