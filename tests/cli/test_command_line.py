@@ -40,7 +40,7 @@ def test_a_verb_and_its_command_line_have_one_name(verb: object) -> None:
 @pytest.mark.parametrize("width", [40, 80, 160])
 @pytest.mark.parametrize("everything", [False, True], ids=["short", "all"])
 def test_every_page_fits_its_terminal(command: Command, width: int, everything: bool) -> None:
-    page = help_page(command, width=width, everything=everything)
+    page = help_page(command, width=width, with_all=everything)
     shaped = {f"  {each}" for each in command.examples} | set(command.summary.splitlines())
     assert [line for line in page.splitlines() if len(line) > width and line not in shaped] == []
     assert "%%" not in page
@@ -53,7 +53,7 @@ def test_examples_fit_eighty_columns(command: Command) -> None:
 
 @pytest.mark.parametrize("command", ALL, ids=lambda command: command.name)
 def test_the_full_page_names_every_option_once(command: Command) -> None:
-    page = help_page(command, width=120, everything=True)
+    page = help_page(command, width=120, with_all=True)
     for option in {**command.launch_options, **command.own}.values():
         lines = [line for line in page.splitlines() if f"{line}  ".startswith(f"  {option.head}  ")]
         assert len(lines) == (option.group != "hidden"), option.head
@@ -75,7 +75,7 @@ def test_the_first_page_of_a_launch_shows_what_most_people_need(name: str) -> No
 def test_the_page_of_run_names_its_own_options() -> None:
     page = help_page(command_of(VERBS[0]))
     assert all(flag in page for flag in ("--rehearse", "--quiet", "--verbose"))
-    assert "--ranks" in help_page(command_of(VERBS[0]), everything=True)
+    assert "--ranks" in help_page(command_of(VERBS[0]), with_all=True)
 
 
 @pytest.mark.parametrize(

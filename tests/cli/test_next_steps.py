@@ -48,7 +48,7 @@ def test_what_is_offered_at_a_known_site_is_taken_by_its_rules(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for step in module._on_cluster(load(name), "train.py", known=True):
+    for step in module._on_cluster(load(name), "train.py", is_known=True):
         verb, *words = shlex.split(step.command)[1:]
         if verb == "plan":
             assert main(["plan", "--site", name, *words]) == 0, capsys.readouterr().err

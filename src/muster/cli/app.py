@@ -67,7 +67,7 @@ def _spell(error: UnicodeError) -> tuple[str | bytes, int]:
         raise error
     letters = error.object[error.start : error.end]
     return "".join(
-        _IN_ASCII.get(each) or each.encode("ascii", "backslashreplace").decode() for each in letters
+        _IN_ASCII.get(letter) or letter.encode("ascii", "backslashreplace").decode() for letter in letters
     ), error.end
 
 
@@ -203,9 +203,9 @@ def _explain(error: Exception) -> int:
         return 2
     import traceback
 
-    where = traceback.extract_tb(error.__traceback__)[-1]
+    position = traceback.extract_tb(error.__traceback__)[-1]
     print_error(
-        f"a bug in Muster: {type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})",
+        f"a bug in Muster: {type(error).__name__}: {error} ({position.filename.rpartition('/')[2]}:{position.lineno})",
         "please report it; MUSTER_TRACEBACK=1 shows where it came from",
     )
     if os.environ.get("MUSTER_TRACEBACK"):

@@ -80,9 +80,9 @@ def cluster() -> str:
     return cluster_name(os.environ)
 
 
-def run_of(asked: str, jobs: Sequence[Job], here: str, *, is_silent: bool = False) -> Run | None:
+def run_of(asked_id: str, jobs: Sequence[Job], cluster_name: str, *, is_silent: bool = False) -> Run | None:
     """Our record of a job; not that of another cluster's job with the same number."""
-    return find_run_of(asked, jobs, Place(scheduler(), state(), here), is_silent=is_silent)
+    return find_run_of(asked_id, jobs, Place(scheduler(), state(), cluster_name), is_silent=is_silent)
 
 
 def earlier_runs(case: Case) -> list[str]:
@@ -114,14 +114,14 @@ def as_json(case: Case) -> dict[str, Any]:
     from muster.slurm.states import Phase
 
     job = case.job
-    own = {
+    own_fields = {
         "ours": case.run is not None or bool(job and job.is_ours),
         "directory": None if case.run is None else str(case.run.directory),
     }
     if job is None:
         name = case.run.name if case.run else None
-        said = {"job": case.asked, "name": name, "state": "UNKNOWN", "phase": Phase.UNKNOWN.value}
-        return {**dict.fromkeys(JSON_KEYS), **said, **own}
+        fields = {"job": case.asked, "name": name, "state": "UNKNOWN", "phase": Phase.UNKNOWN.value}
+        return {**dict.fromkeys(JSON_KEYS), **fields, **own_fields}
     return {
         "job": job.id,
         "shown_id": job.shown_id,
@@ -143,7 +143,7 @@ def as_json(case: Case) -> dict[str, Any]:
         "started": None if job.state.phase is Phase.WAITING else _iso(job.started),
         "expected_start": _iso(expected_start(job)),
         "ended": _iso(job.ended) if job.state.phase.is_over else None,
-        **own,
+        **own_fields,
     }
 
 
@@ -169,10 +169,10 @@ def other_owner(job: Job) -> str:
     import pwd
 
     try:
-        mine = pwd.getpwuid(os.geteuid()).pw_name
+        own_name = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:  # a user whom this machine does not list
-        mine = os.environ.get("USER", "")
-    return "" if job.user in {None, "", mine} else plain(str(job.user))
+        own_name = os.environ.get("USER", "")
+    return "" if job.user in {None, "", own_name} else plain(str(job.user))
 
 
 def when(seconds: int | None) -> str:

@@ -201,9 +201,9 @@ class Progress:
         from muster.bench.table import columns_for
 
         widths = (17, 15, 9, 6, 10, 10, 10, 5, 9, 9, 11, 5)
-        shown = columns_for(_room(sys.stderr), [width + 1 for width in widths])
+        columns = columns_for(_room(sys.stderr), [width + 1 for width in widths])
         words = [
-            cells[index].ljust(widths[index]) if index < 4 else cells[index].rjust(widths[index]) for index in shown
+            cells[index].ljust(widths[index]) if index < 4 else cells[index].rjust(widths[index]) for index in columns
         ]
         red = wrong and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         line = " ".join(words)
@@ -276,7 +276,7 @@ def _conclude(series: Series, status: int, facts: Facts, request: Request, words
     if not words.read and not words.no_history:
         _remember(series, site.profile.name, facts, words)
     _cut_short(series, status)
-    broken = "broken" in {*(one.verdict for one in judgements), *(one.verdict for one in findings)}
+    broken = "broken" in {*(judgement.verdict for judgement in judgements), *(finding.verdict for finding in findings)}
     return status or (1 if broken or not series.complete else 0)
 
 
@@ -286,10 +286,10 @@ def _cut_short(series: Series, status: int) -> None:
         say(f"warning: {series.unreadable} of the ranks' lines cannot be read and are left out")
     if not series.complete:
         last = series.rows[-1] if series.rows else None
-        where = f" after {last.collective} of {last.bytes} bytes on {last.nodes} nodes" if last else ""
+        place = f" after {last.collective} of {last.bytes} bytes on {last.nodes} nodes" if last else ""
         failed = f": the launch ended with status {status}, and says above which rank failed" if status else ""
-        how = ", by you" if status == _INTERRUPTED else failed
-        say(f"warning: the series was cut short{where}{how}; the table holds what was measured")
+        ending = ", by you" if status == _INTERRUPTED else failed
+        say(f"warning: the series was cut short{place}{ending}; the table holds what was measured")
 
 
 def _show(
@@ -303,7 +303,7 @@ def _show(
     if words.json:
         print_json(document(series, judgements, findings, site))
     else:
-        rows = [(*cells(row), one.verdict) for row, one in zip(series.rows, judgements, strict=True)]
+        rows = [(*cells(row), judgement.verdict) for row, judgement in zip(series.rows, judgements, strict=True)]
         if rows:
             _print_rows((*COLUMNS, "verdict"), rows, quiet=words.quiet)
         scaling = over_nodes(series)
@@ -312,13 +312,15 @@ def _show(
             print_table("Over node counts", NODE_COLUMNS, [node_cells(row) for row in scaling])
         for share in shares_of_peak(series):
             say(share.text, quiet=words.quiet)
-        for told in dict.fromkeys(f"{one.collective}: n/a, {one.reason}" for one in series.absent):
-            say(told, quiet=words.quiet)
+        for sentence in dict.fromkeys(f"{absence.collective}: n/a, {absence.reason}" for absence in series.absent):
+            say(sentence, quiet=words.quiet)
         for reason in dict.fromkeys(
-            f"{one.verdict}, by {one.against}: {one.reason}" for one in judgements if one.verdict != "unjudged"
+            f"{judgement.verdict}, by {judgement.against}: {judgement.reason}"
+            for judgement in judgements
+            if judgement.verdict != "unjudged"
         ):
             say(reason, quiet=words.quiet)
-    unjudged = dict.fromkeys(one.reason for one in judgements if one.verdict == "unjudged")
+    unjudged = dict.fromkeys(judgement.reason for judgement in judgements if judgement.verdict == "unjudged")
     if unjudged and len(unjudged) <= 3:
         say(f"not judged: {'; '.join(unjudged)}", quiet=words.quiet)
     for finding in findings:
@@ -334,9 +336,13 @@ def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, quiet:
     from muster.bench.table import columns_for
 
     widths = [max(len(row[index]) for row in (columns, *rows)) + 3 for index in range(len(columns))]
-    shown = [*columns_for(_room(sys.stdout) - 1 - widths[-1], widths[:-1]), len(columns) - 1]
-    print_table("Collectives", [columns[each] for each in shown], [[row[each] for each in shown] for row in rows])
-    left_out = [name for index, name in enumerate(columns) if index not in shown]
+    shown_columns = [*columns_for(_room(sys.stdout) - 1 - widths[-1], widths[:-1]), len(columns) - 1]
+    print_table(
+        "Collectives",
+        [columns[column] for column in shown_columns],
+        [[row[column] for column in shown_columns] for row in rows],
+    )
+    left_out = [name for index, name in enumerate(columns) if index not in shown_columns]
     if left_out:
         say(f"left out on this narrow terminal: {', '.join(left_out)}; --json and --html have all", quiet=quiet)
 

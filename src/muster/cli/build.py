@@ -237,8 +237,8 @@ def _source(words: Words) -> Source | None:
     from muster.sites.load import choose_site
 
     facts = look()
-    found = reference_of(Request(command=(), image=getattr(words, "from")), choose_site(words.site, facts), facts)
-    return parse_source(found.path or found.text) if found else None
+    reference = reference_of(Request(command=(), image=getattr(words, "from")), choose_site(words.site, facts), facts)
+    return parse_source(reference.path or reference.text) if reference else None
 
 
 def _login(words: Words, order: ImageOrder) -> Login | None:
@@ -271,10 +271,10 @@ def _shell(words: Words) -> int:
     from muster.runner import become
 
     sandbox = Path(words.operands[0])
-    seen = look_at_path(sandbox)
-    if seen.kind == "missing":
+    image_facts = look_at_path(sandbox)
+    if image_facts.kind == "missing":
         raise RequestError(f"there is no sandbox {sandbox}", hint="check the name; --sandbox -o DIR makes one")
-    if seen.kind != "sandbox":
+    if image_facts.kind != "sandbox":
         raise RequestError(
             f"{sandbox} is not a sandbox, and only a sandbox can be changed",
             hint=f"muster build image --from {sandbox} --sandbox -o DIR makes one of an image",

@@ -19,45 +19,45 @@ def main(words: Words) -> int:
     ids = job_ids(words)
     slurm = scheduler()
     # scancel says nothing of an id that is none: ask first.
-    found = cases(ids, slurm.jobs(ids))
+    found_cases = cases(ids, slurm.jobs(ids))
     # Of an array, some may be over while others live.
-    living = [asked for asked in ids if any(case.asked == asked and _lives(case) for case in found)]
-    over = [asked for asked in ids if asked not in living]
-    others = {case.asked: owner for case in found if case.job and (owner := other_owner(case.job))}
+    living = [job_id for job_id in ids if any(case.asked == job_id and _lives(case) for case in found_cases)]
+    ended_ids = [job_id for job_id in ids if job_id not in living]
+    owners = {case.asked: owner for case in found_cases if case.job and (owner := other_owner(case.job))}
     quiet = words.json
-    for asked in over:
+    for asked in ended_ids:
         say(f"job {asked} is over already", quiet=quiet)
-    own = [asked for asked in living if asked not in others]
-    if own:  # before what may be refused
-        slurm.cancel(own)
-        _remove_secrets([case for case in found if case.asked in own])
-        for asked in own:
+    own_ids = [job_id for job_id in living if job_id not in owners]
+    if own_ids:  # before what may be refused
+        slurm.cancel(own_ids)
+        _remove_secrets([case for case in found_cases if case.asked in own_ids])
+        for asked in own_ids:
             say(f"job {asked} is cancelled", quiet=quiet)
     for asked in living:
-        if asked in others:
-            _cancel_anothers(slurm, asked, others[asked])
-            say(f"job {asked} of {others[asked]} is cancelled", quiet=quiet)
+        if asked in owners:
+            _cancel_anothers(slurm, asked, owners[asked])
+            say(f"job {asked} of {owners[asked]} is cancelled", quiet=quiet)
     if quiet:
-        print_json({"cancelled": living, "over": over})
+        print_json({"cancelled": living, "over": ended_ids})
     return 0
 
 
-def _cancel_anothers(slurm: Scheduler, asked: str, owner: str) -> None:
+def _cancel_anothers(slurm: Scheduler, job_id: str, owner: str) -> None:
     """A job of somebody else's: the cluster's operators may."""
     try:
-        slurm.cancel([asked])
-    except CommandFailed as refused:
+        slurm.cancel([job_id])
+    except CommandFailed as failure:
         raise SiteError(
-            f"job {asked} is {owner}'s, and Slurm does not let you cancel it",
+            f"job {job_id} is {owner}'s, and Slurm does not let you cancel it",
             hint="its owner can, and the cluster's operators; muster jobs lists yours",
-        ) from refused
+        ) from failure
 
 
-def _remove_secrets(found: Sequence[Case]) -> None:
+def _remove_secrets(found_cases: Sequence[Case]) -> None:
     """A job that has not begun never reads what it was to be handed."""
     from muster.act.clean import remove_passed
 
-    for case in found:
+    for case in found_cases:
         if case.run is not None and "_" not in case.asked:
             remove_passed(case.run)
 

@@ -50,7 +50,7 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
     plan = _plan(request, facts, rest)
     expected = expected_of(plan)
     say("looking at every node, and at the network between them: some seconds", quiet=words.quiet)
-    found = look_at_job(
+    gathered = look_at_job(
         [sys.executable, "-m", "muster", "run", *rest, *_rank_by_rank(plan)],
         expected,
         Path(plan.gate[1]),
@@ -58,18 +58,18 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
         image=bool(request.image and request.image != "none"),
     )
     if words.save:
-        _save(Path(words.save), found.documents, login, expected)
+        _save(Path(words.save), gathered.documents, login, expected)
     from muster.check.ranks.facts import world_of
 
-    return world_of(found.documents, login, expected), list(found.findings)
+    return world_of(gathered.documents, login, expected), list(gathered.findings)
 
 
 def _rank_by_rank(plan: Plan) -> list[str]:
     """torchrun's agents hold the port at which the ranks of a check meet: without them."""
     from muster.launchers import launcher_named
 
-    instead = launcher_named(plan.launcher).rank_by_rank(plan.engine)
-    return [] if instead is None else ["--launcher", instead]
+    replacement = launcher_named(plan.launcher).rank_by_rank(plan.engine)
+    return [] if replacement is None else ["--launcher", replacement]
 
 
 def _asks_for_a_job(request: Request) -> bool:
@@ -77,7 +77,7 @@ def _asks_for_a_job(request: Request) -> bool:
     return bool(set(request.origins) - {"site", "site_set", "facts", "venv", "chdir", "account", "export"})
 
 
-def _plan(request: Request, facts: Facts, typed: Sequence[str]) -> Plan:
+def _plan(request: Request, facts: Facts, typed_words: Sequence[str]) -> Plan:
     """Return the plan of this very launch; that of the launch itself is the same."""
     from msgspec.structs import replace
 
@@ -89,7 +89,7 @@ def _plan(request: Request, facts: Facts, typed: Sequence[str]) -> Plan:
     return plan_for(
         replace(request, command=("true",), check=True),
         facts,
-        typed,
+        typed_words,
         engine=engine,
         within=place is Place.WITHIN,
         stream=True,
@@ -111,18 +111,18 @@ def _saved(path: Path) -> World:
 
     hint = "give a file of muster check --save"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RequestError(f"--read {path}: {error.strerror}", hint=hint) from None
     except (ValueError, RecursionError):
         raise RequestError(f"--read {path}: this is not JSON", hint=hint) from None
-    if not isinstance(found, dict) or found.get("muster_check") != 1:
+    if not isinstance(document, dict) or document.get("muster_check") != 1:
         raise RequestError(f"--read {path}: these are not facts of a check", hint=hint)
     try:
         return world_of(
-            msgspec.convert(found["ranks"], list[Rank]),
-            msgspec.convert(found["login"], Node | None),
-            msgspec.convert(found["expected"], Expected),
+            msgspec.convert(document["ranks"], list[Rank]),
+            msgspec.convert(document["login"], Node | None),
+            msgspec.convert(document["expected"], Expected),
         )
     except (KeyError, msgspec.ValidationError) as error:
         raise RequestError(f"--read {path}: it is not whole: {error}", hint=hint) from None
@@ -141,11 +141,14 @@ def _tell_saved(name: str | Path, words: Words) -> int:
         ) from None
 
 
-def _tell(world: World, found: list[Finding], words: Words) -> int:
+def _tell(world: World, start_findings: list[Finding], words: Words) -> int:
     from muster.check.ranks.finding import BROKEN
     from muster.check.ranks.table import judge
 
-    findings = [*found, *(each for each in judge(world) if not (found and each.what == "meeting"))]
+    findings = [
+        *start_findings,
+        *(finding for finding in judge(world) if not (start_findings and finding.what == "meeting")),
+    ]
     if words.json:
         print_json(_document(world, findings))
     else:
@@ -162,7 +165,7 @@ def _document(world: World, findings: Sequence[Finding]) -> dict[str, Any]:
         "ranks": len(world.ranks),
         "checks": list(dict.fromkeys(check.name for check in CHECKS)),
         "findings": [{**finding._asdict(), "hosts": list(finding.hosts)} for finding in findings],
-        "variables": [each._asdict() for each in variables_of(world)],
+        "variables": [variable._asdict() for variable in variables_of(world)],
     }
 
 
@@ -178,15 +181,15 @@ def _show(world: World, findings: Sequence[Finding], words: Words) -> None:
     if words.variables:
         from muster.check.origins import variables_of
 
-        rows = [(each.name, each.value, each.origin, each.holders) for each in variables_of(world)]
+        rows = [(variable.name, variable.value, variable.origin, variable.holders) for variable in variables_of(world)]
         print_table("Variables in force", ("variable", "value", "set by", "ranks"), rows)
         print()
     for finding in findings:
         print(f"{finding.status}: {finding.what}: {finding.evidence}\n    hint: {finding.remedy}", flush=True)
     wrong = [finding for finding in findings if finding.status != NOTE]
-    where = f"{len(world.ranks)} ranks on {len(world.hosts)} hosts" if world.ranks else "this node"
+    place = f"{len(world.ranks)} ranks on {len(world.hosts)} hosts" if world.ranks else "this node"
     if not wrong:
-        say(f"{where}: nothing is wrong", quiet=quiet)
+        say(f"{place}: nothing is wrong", quiet=quiet)
     if not world.ranks and not findings:
         say("muster check -N 2 looks at two compute nodes, and at what differs from here", quiet=quiet)
 

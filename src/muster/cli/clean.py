@@ -24,23 +24,23 @@ def main(words: Words) -> int:
     """List what may go and what stays; remove it where that was agreed to."""
     from muster.act.clean import find_leftovers, remove_leftover
 
-    asked = _question(words)
-    found = list(find_leftovers(asked))
-    going = [each for each in found if each.kept is None]
+    question = _question(words)
+    leftovers = list(find_leftovers(question))
+    removable = [leftover for leftover in leftovers if leftover.kept is None]
     if words.json:
-        print_json([_as_json(each) for each in found])
+        print_json([_as_json(leftover) for leftover in leftovers])
     else:
-        _show(found, going)
-    if not going or words.dry_run or (words.json and not words.yes):
+        _show(leftovers, removable)
+    if not removable or words.dry_run or (words.json and not words.yes):
         return 0
     if not words.yes and not _agreed():
         return 0
-    for each in going:
+    for each in removable:
         try:
-            remove_leftover(each, asked.state)
+            remove_leftover(each, question.state)
         except OSError as error:
             say(f"warning: {each.path} could not be removed: {error.strerror}")
-    say(f"{len(going)} removed, {_size(sum(each.bytes for each in going))}")
+    say(f"{len(removable)} removed, {_size(sum(leftover.bytes for leftover in removable))}")
     return 0
 
 
@@ -49,12 +49,12 @@ def _question(words: Words) -> Question:
     from muster.act.clean import Question
 
     data = os.environ.get("XDG_DATA_HOME") or f"{os.environ.get('HOME') or Path.home()}/.local/share"
-    here, living = _living()
+    own_cluster, living = _living()
     return Question(
         state=state(),
         libraries=Path(data) / "muster" / "rank-library",
         package=Path(muster.__file__).resolve().parent,
-        cluster=here,
+        cluster=own_cluster,
         living=living,
         older_s=30 * _DAY_S if words.older is None else words.older,
         other_clusters=words.other_clusters,
@@ -69,7 +69,7 @@ def _living() -> tuple[str | None, frozenset[str]]:
     except (MachineLacks, NoSlurm):
         return None, frozenset()
     living = [job for job in jobs if not job.state.phase.is_over]
-    return cluster(), frozenset(each for job in living for each in (job.id, job.shown_id.partition("_")[0]))
+    return cluster(), frozenset(job_id for job in living for job_id in (job.id, job.shown_id.partition("_")[0]))
 
 
 def _agreed() -> bool:
@@ -82,24 +82,30 @@ def _agreed() -> bool:
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _show(found: Sequence[Leftover], going: Sequence[Leftover]) -> None:
-    if not found:
+def _show(leftovers: Sequence[Leftover], removable: Sequence[Leftover]) -> None:
+    if not leftovers:
         say("nothing is left of earlier jobs that is old enough")
         return
-    rows = [(each.kind, plain(str(each.path)), _size(each.bytes), _age(each.age_s), each.kept or "") for each in found]
+    rows = [
+        (leftover.kind, plain(str(leftover.path)), _size(leftover.bytes), _age(leftover.age_s), leftover.kept or "")
+        for leftover in leftovers
+    ]
     print_table("left by earlier jobs", ("what", "where", "size", "age", "it stays, for"), rows)
-    say(f"{len(going)} may go, {_size(sum(each.bytes for each in going))}; {len(found) - len(going)} stay")
+    say(
+        f"{len(removable)} may go, {_size(sum(leftover.bytes for leftover in removable))}; "
+        f"{len(leftovers) - len(removable)} stay"
+    )
 
 
-def _as_json(each: Leftover) -> dict[str, object]:
+def _as_json(leftover: Leftover) -> dict[str, object]:
     return {
-        "kind": each.kind,
-        "path": str(each.path),
-        "bytes": each.bytes,
-        "age_s": int(each.age_s),
-        "kept": each.kept,
-        "job": each.run.job if each.run else None,
-        "cluster": (each.run.cluster or None) if each.run else None,
+        "kind": leftover.kind,
+        "path": str(leftover.path),
+        "bytes": leftover.bytes,
+        "age_s": int(leftover.age_s),
+        "kept": leftover.kept,
+        "job": leftover.run.job if leftover.run else None,
+        "cluster": (leftover.run.cluster or None) if leftover.run else None,
     }
 
 

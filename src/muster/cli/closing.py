@@ -38,9 +38,9 @@ def wait_words(job: str) -> str:
     return f"job {job} waits for its nodes: {reason.code}: {reason.sentence}; {start}. Ctrl-C withdraws it"
 
 
-def close(plan: Plan, kept: Kept, *, quiet: bool) -> NoReturn:
+def close(plan: Plan, kept_job: Kept, *, quiet: bool) -> NoReturn:
     """Say what happened, and leave with its status, at once: an interpreter's own end costs a launch 14 ms."""
-    status = _closed(plan, kept, quiet=quiet)
+    status = _closed(plan, kept_job, quiet=quiet)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
@@ -56,51 +56,51 @@ def say_alone(plan: Plan, address: str) -> None:
     )
 
 
-def _closed(plan: Plan, kept: Kept, *, quiet: bool) -> int:
+def _closed(plan: Plan, kept_job: Kept, *, quiet: bool) -> int:
     from muster.cli.app import print_error
 
-    if kept.unwritten is not None:
+    if kept_job.unwritten is not None:
         print_error(
-            f"the output cannot be written: {kept.unwritten}; the ranks were ended",
+            f"the output cannot be written: {kept_job.unwritten}; the ranks were ended",
             "make room there, or write elsewhere; >/dev/null takes everything",
         )
-        return kept.status
-    if kept.signal is not None:
-        say(_of_signal(kept), quiet=quiet)
-        return kept.status
-    if kept.status in {0, 128 + 13}:
-        return kept.status
+        return kept_job.status
+    if kept_job.signal is not None:
+        say(_of_signal(kept_job), quiet=quiet)
+        return kept_job.status
+    if kept_job.status in {0, 128 + 13}:
+        return kept_job.status
     from muster.follow.first_failure import failure_in
 
-    failure = failure_in(kept.report, plan.launcher)
-    say(_sentence(kept, failure), quiet=quiet)
-    _say_known(kept, failure, quiet=quiet)
-    if kept.job is not None:
-        _remember(plan, kept)
-    return kept.status
+    failure = failure_in(kept_job.report, plan.launcher)
+    say(_sentence(kept_job, failure), quiet=quiet)
+    _say_known(kept_job, failure, quiet=quiet)
+    if kept_job.job is not None:
+        _remember(plan, kept_job)
+    return kept_job.status
 
 
-def _of_signal(kept: Kept) -> str:
-    how = {2: "Ctrl-C", 1: "a hang-up"}.get(kept.signal or 0, "SIGTERM")
-    if not kept.started:
-        job = f": job {kept.job} is withdrawn" if kept.job else ""
-        return f"ended by {how} before there were nodes{job}"
-    return f"ended by {how}{_job(kept)}"
+def _of_signal(kept_job: Kept) -> str:
+    signal_name = {2: "Ctrl-C", 1: "a hang-up"}.get(kept_job.signal or 0, "SIGTERM")
+    if not kept_job.started:
+        job = f": job {kept_job.job} is withdrawn" if kept_job.job else ""
+        return f"ended by {signal_name} before there were nodes{job}"
+    return f"ended by {signal_name}{_job(kept_job)}"
 
 
-def _job(kept: Kept) -> str:
-    return "" if kept.job is None else f" (job {kept.job})"
+def _job(kept_job: Kept) -> str:
+    return "" if kept_job.job is None else f" (job {kept_job.job})"
 
 
-def _sentence(kept: Kept, failure: Failure | None) -> str:
-    if kept.killed or (failure is None and kept.status == 128 + 9):
-        return f"the job's script was ended by SIGKILL on this host, and its ranks with it{_job(kept)}"
+def _sentence(kept_job: Kept, failure: Failure | None) -> str:
+    if kept_job.killed or (failure is None and kept_job.status == 128 + 9):
+        return f"the job's script was ended by SIGKILL on this host, and its ranks with it{_job(kept_job)}"
     if failure is not None:
-        return f"first: {failure.sentence}{_job(kept)}"
-    ended = _slurm_says(kept.job)
+        return f"first: {failure.sentence}{_job(kept_job)}"
+    ended = _slurm_says(kept_job.job)
     if ended:
         return ended
-    return f"it ended with status {kept.status}, and no launcher says which rank was the first{_job(kept)}"
+    return f"it ended with status {kept_job.status}, and no launcher says which rank was the first{_job(kept_job)}"
 
 
 def _slurm_says(job: str | None) -> str:
@@ -122,21 +122,21 @@ def _slurm_says(job: str | None) -> str:
     return headline(Case(job, jobs[0], None)) if ended else ""
 
 
-def _say_known(kept: Kept, failure: Failure | None, *, quiet: bool) -> None:
+def _say_known(kept_job: Kept, failure: Failure | None, *, quiet: bool) -> None:
     """The known error in the last lines of the rank that failed first."""
     if quiet:
         return
     from muster.check.log import explain
 
     rank = f"{failure.tasks[0]}: " if failure is not None and failure.tasks else ""
-    lines = [line.removeprefix(rank) for line in kept.report.splitlines() if line.startswith(rank)]
-    found = explain(lines[-_LINES:])
-    if found is not None:
-        say(f"known: {found.cause}")
-        say(f"hint: {found.remedy}")
+    lines = [line.removeprefix(rank) for line in kept_job.report.splitlines() if line.startswith(rank)]
+    explanation = explain(lines[-_LINES:])
+    if explanation is not None:
+        say(f"known: {explanation.cause}")
+        say(f"hint: {explanation.remedy}")
 
 
-def _remember(plan: Plan, kept: Kept) -> None:
+def _remember(plan: Plan, kept_job: Kept) -> None:
     """Keep the end of what was said, so that `logs` and `why` know this run too: no run directory holds its output."""
     from pathlib import Path
 
@@ -147,19 +147,19 @@ def _remember(plan: Plan, kept: Kept) -> None:
     from muster.render.explain import plan_as_json
 
     def fill(folder: Path) -> None:
-        (folder / "logs" / "ranks.log").write_bytes(kept.output.encode() + kept.report.encode())
+        (folder / "logs" / "ranks.log").write_bytes(kept_job.output.encode() + kept_job.report.encode())
 
     try:
         folder = make_run_directory(state() / "runs", plan.job_name, {"plan.json": plan_as_json(plan)}, fill=fill)
-        made = Run(
-            job=str(kept.job),
+        run = Run(
+            job=str(kept_job.job),
             directory=folder,
             name=plan.job_name,
             cluster=cluster(),
-            submitted=int(kept.began),
+            submitted=int(kept_job.began),
             digest=digest_of(plan),
             moved=True,  # Slurm names no file of an interactive job's that could show whose entry this is
         )
-        register(state(), made)
+        register(state(), run)
     except (OSError, MusterError):
         return

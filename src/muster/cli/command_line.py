@@ -53,12 +53,12 @@ class Launch(NamedTuple):
 class Words:
     """What was typed behind a verb. Each of its own options is an attribute: `words.json`, `words.job_option`."""
 
-    def __init__(self, verb: str, own: Mapping[str, Any], launch: Launch, typed: Typed) -> None:
+    def __init__(self, verb: str, own_values: Mapping[str, Any], launch: Launch, typed_words: Typed) -> None:
         self.verb = verb
-        self._own = own
-        self.operands = typed.rest
+        self._own = own_values
+        self.operands = typed_words.rest
         self.launch = launch
-        self.typed = typed
+        self.typed = typed_words
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -109,12 +109,14 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def own(self) -> dict[str, Option]:
         """Its own options by name."""
-        return {each.long_names[0].replace("-", "_"): each for each in (*self.options, HELP)}
+        return {option.long_names[0].replace("-", "_"): option for option in (*self.options, HELP)}
 
     @property
     def launch_options(self) -> dict[str, Option]:
         """The options of the request that it takes, by field."""
-        return {name: each for name, each in _launch_options().items() if name in self.fields} if self.fields else {}
+        return (
+            {name: option for name, option in _launch_options().items() if name in self.fields} if self.fields else {}
+        )
 
 
 def _launch_options() -> dict[str, Option]:
@@ -133,55 +135,55 @@ def run_command(command: Command, words: Sequence[str]) -> int:
     """Start a verb with these words, or print its page; returns the exit status."""
     if command.verbs:
         return _run_verb_of(command, words)
-    typed = None
+    typed_words = None
     try:
-        typed = _read(command, words)
+        typed_words = _read(command, words)
     except RequestError:
         if not _asks_for_help(words):
             raise
-    if typed is None or "help" in typed.values:
+    if typed_words is None or "help" in typed_words.values:
         from muster.cli.help_page import print_page
 
-        print_page(command, everything=_asks_for_everything(words))
+        print_page(command, with_all=_asks_for_everything(words))
         return 0
     if command.start is None:
         raise AssertionError(f"muster {command.name} starts nothing")
-    return command.start(_words_of(command, typed))
+    return command.start(_words_of(command, typed_words))
 
 
 def _run_verb_of(command: Command, words: Sequence[str]) -> int:
-    by_name = {each.name.rpartition(" ")[2]: each for each in command.verbs}
+    by_name = {verb.name.rpartition(" ")[2]: verb for verb in command.verbs}
     if words and words[0] in by_name:
         return run_command(by_name[words[0]], words[1:])
     if words and not (words[0].startswith("-") and _asks_for_help(words)):
         raise UnknownName(f"verb of muster {command.name}", words[0], by_name)
     from muster.cli.help_page import print_page
 
-    print_page(command, everything=True)
+    print_page(command, with_all=True)
     return 0 if words else 2
 
 
 def _asks_for_help(words: Sequence[str]) -> bool:
-    before = words[: list(words).index("--")] if "--" in words else words
-    return "-h" in before or "--help" in before
+    own_words = words[: list(words).index("--")] if "--" in words else words
+    return "-h" in own_words or "--help" in own_words
 
 
 def _asks_for_everything(words: Sequence[str]) -> bool:
-    return any(word in {"-h", "--help"} and after == "all" for word, after in pairwise(words))
+    return any(word in {"-h", "--help"} and next_word == "all" for word, next_word in pairwise(words))
 
 
 def _read(command: Command, words: Sequence[str]) -> Typed:
     """Return what was typed, if it is what the verb takes."""
     launch = _launch_options() if command.fields else {}
-    typed = read_words(words, {**launch, **command.own}, mixed=not command.runs)
-    for name in typed.values:
-        if name in launch and name not in command.fields and "help" not in typed.values:
-            flag = typed.origins[name].partition(" ")[0]
+    typed_words = read_words(words, {**launch, **command.own}, mixed=not command.runs)
+    for name in typed_words.values:
+        if name in launch and name not in command.fields and "help" not in typed_words.values:
+            flag = typed_words.origins[name].partition(" ")[0]
             raise RequestError(
                 f"muster {command.name} does not take {flag}",
                 hint=f"muster {command.name} --help all lists what it takes",
             )
-    return typed
+    return typed_words
 
 
 def read_command(command: Command, words: Sequence[str]) -> Words:
@@ -189,21 +191,25 @@ def read_command(command: Command, words: Sequence[str]) -> Words:
     return _words_of(command, _read(command, words))
 
 
-def _words_of(command: Command, typed: Typed) -> Words:
-    own = {name: _value(name, each, typed) for name, each in command.own.items()}
-    fields = {name: value for name, value in typed.values.items() if name in command.fields and name not in own}
-    _check_operands(command, typed.rest)
-    pieces = [piece for name, piece in typed.pieces if name not in own and (command.runs or piece != ("--",))]
+def _words_of(command: Command, typed_words: Typed) -> Words:
+    own_values = {name: _value(name, option, typed_words) for name, option in command.own.items()}
+    fields = {
+        name: value for name, value in typed_words.values.items() if name in command.fields and name not in own_values
+    }
+    _check_operands(command, typed_words.rest)
+    pieces = [
+        piece for name, piece in typed_words.pieces if name not in own_values and (command.runs or piece != ("--",))
+    ]
     plain = tuple(word for piece in pieces for word in piece)
-    return Words(command.name, own, Launch(fields, typed.origins, typed.rest, plain), typed)
+    return Words(command.name, own_values, Launch(fields, typed_words.origins, typed_words.rest, plain), typed_words)
 
 
-def _value(name: str, given: Option, typed: Typed) -> Any:
-    if name in typed.values:
-        return typed.values[name]
-    if given.required:
-        raise RequestError(f"{given.flags[0]} is missing", hint=given.describe())
-    return False if given.is_switch else () if given.repeated else given.default
+def _value(name: str, option: Option, typed_words: Typed) -> Any:
+    if name in typed_words.values:
+        return typed_words.values[name]
+    if option.required:
+        raise RequestError(f"{option.flags[0]} is missing", hint=option.describe())
+    return False if option.is_switch else () if option.repeated else option.default
 
 
 def _check_operands(command: Command, operands: Sequence[str]) -> None:
@@ -232,5 +238,5 @@ _ARTICLES = {
 
 def read_launch(words: Sequence[str]) -> Launch:
     """Return the options of a launch and the command in words that hold nothing else."""
-    typed = read_words(words, _launch_options())
-    return Launch(typed.values, typed.origins, typed.rest, tuple(words))
+    typed_words = read_words(words, _launch_options())
+    return Launch(typed_words.values, typed_words.origins, typed_words.rest, tuple(words))

@@ -69,8 +69,8 @@ def main(words: Words) -> int:
     """Print the completion of one shell, or the words that may stand at its cursor."""
     shell = getattr(words, "for")
     if shell is not None:
-        for each in _answer(shell, list(words.operands)):
-            print(each)
+        for candidate in _answer(shell, list(words.operands)):
+            print(candidate)
         return 0
     if not words.operands:
         raise RequestError("muster completion needs a shell's name", hint="muster completion bash, zsh or fish")
@@ -80,12 +80,12 @@ def main(words: Words) -> int:
     return 0
 
 
-def _answer(shell: str, typed: list[str]) -> Iterator[str]:
+def _answer(shell: str, typed_words: list[str]) -> Iterator[str]:
     """Yield the candidates in the form that the shell reads."""
     cut = ""
     if shell == "bash":
-        typed, cut = _joined(typed)
-    for word, text in candidates(typed[:-1], typed[-1] if typed else ""):
+        typed_words, cut = _joined(typed_words)
+    for word, text in candidates(typed_words[:-1], typed_words[-1] if typed_words else ""):
         if shell == "bash":
             yield word.removeprefix(cut)
         elif shell == "zsh":
@@ -94,11 +94,11 @@ def _answer(shell: str, typed: list[str]) -> Iterator[str]:
             yield f"{word}\t{text}"
 
 
-def _joined(typed: Sequence[str]) -> tuple[list[str], str]:
+def _joined(typed_words: Sequence[str]) -> tuple[list[str], str]:
     """Return the words without bash's cuts at each =, and what stands before the cut at the cursor."""
     words: list[str] = []
     cut = ""
-    for word in typed:
+    for word in typed_words:
         if word == "=" and words and words[-1].startswith("-"):
             words[-1] += "="
             cut = words[-1]
@@ -110,19 +110,19 @@ def _joined(typed: Sequence[str]) -> tuple[list[str], str]:
     return words, cut
 
 
-def candidates(before: Sequence[str], word: str) -> list[Candidate]:
+def candidates(earlier_words: Sequence[str], word: str) -> list[Candidate]:
     """Return what may stand in the place of `word`, behind `before`; nothing where a file's name may, or any word."""
-    if not before:
-        verbs = [Candidate(each.name, each.help) for each in VERBS]
+    if not earlier_words:
+        verbs = [Candidate(verb_row.name, verb_row.help) for verb_row in VERBS]
         return _beginning(word, [*verbs, Candidate("--help", "show all verbs"), Candidate("--version")])
-    verb = next((each for each in VERBS if each.name == before[0]), None)
+    verb = next((verb_row for verb_row in VERBS if verb_row.name == earlier_words[0]), None)
     if verb is None:
         return []
-    command, rest = command_of(verb), before[1:]
+    command, rest = command_of(verb), earlier_words[1:]
     while command.verbs:
-        by_name = {each.name.rpartition(" ")[2]: each for each in command.verbs}
+        by_name = {subcommand.name.rpartition(" ")[2]: subcommand for subcommand in command.verbs}
         if not rest:
-            pages = [Candidate(name, _first_line(each.summary)) for name, each in by_name.items()]
+            pages = [Candidate(name, _first_line(subcommand.summary)) for name, subcommand in by_name.items()]
             return _beginning(word, [*pages, Candidate("--help", "show these verbs")])
         if rest[0] not in by_name:
             return []
@@ -130,64 +130,66 @@ def candidates(before: Sequence[str], word: str) -> list[Candidate]:
     return _beginning(word, _of_command(command, rest, word))
 
 
-def _beginning(word: str, found: Iterable[Candidate]) -> list[Candidate]:
-    return [each for each in found if each.word.startswith(word)]
+def _beginning(word: str, matches: Iterable[Candidate]) -> list[Candidate]:
+    return [candidate for candidate in matches if candidate.word.startswith(word)]
 
 
-def _of_command(command: Command, before: Sequence[str], word: str) -> Iterable[Candidate]:
+def _of_command(command: Command, earlier_words: Sequence[str], word: str) -> Iterable[Candidate]:
     options = {**command.launch_options, **command.own}
-    by_flag = {flag: each for each in options.values() for flag in each.flags if each.group != "hidden"}
-    operands, waiting, typed = _walk(before, by_flag)
+    by_flag = {flag: option for option in options.values() for flag in option.flags if option.group != "hidden"}
+    operands, waiting, typed_flags = _walk(earlier_words, by_flag)
     if waiting is not None:
         return _values(waiting)
-    if "--" in typed or (command.runs and operands):
+    if "--" in typed_flags or (command.runs and operands):
         return ()
     flag, equals, _ = word.partition("=")
     if equals and flag in by_flag:
         return [Candidate(f"{flag}={value}", text) for value, text in _values(by_flag[flag])]
     if word.startswith("-") or (not word and not command.operands):
-        return _flags(by_flag, typed)
+        return _flags(by_flag, typed_flags)
     return () if command.runs else _operands(command, operands)
 
 
-def _walk(before: Sequence[str], by_flag: Mapping[str, Option]) -> tuple[list[str], Option | None, set[str]]:
+def _walk(earlier_words: Sequence[str], by_flag: Mapping[str, Option]) -> tuple[list[str], Option | None, set[str]]:
     """Return the operands, the option that still waits for its value, and the flags that were typed."""
     operands: list[str] = []
-    typed: set[str] = set()
+    typed_flags: set[str] = set()
     waiting: Option | None = None
-    for each in before:
+    for earlier_word in earlier_words:
         if waiting is not None:
             waiting = None
-        elif each.startswith("-") and each != "-":
-            flag, equals, _ = each.partition("=")
-            typed.add(flag)
-            known = by_flag.get(flag)
-            waiting = known if known is not None and not known.is_switch and not equals else None
+        elif earlier_word.startswith("-") and earlier_word != "-":
+            flag, equals, _ = earlier_word.partition("=")
+            typed_flags.add(flag)
+            option = by_flag.get(flag)
+            waiting = option if option is not None and not option.is_switch and not equals else None
         else:
-            operands.append(each)
-    return operands, waiting, typed
+            operands.append(earlier_word)
+    return operands, waiting, typed_flags
 
 
-def _flags(by_flag: Mapping[str, Option], typed: set[str]) -> list[Candidate]:
+def _flags(by_flag: Mapping[str, Option], typed_flags: set[str]) -> list[Candidate]:
     """Return the long spelling of every option that may still be given."""
-    left = {each.flags: each for each in by_flag.values() if each.repeated or not typed & set(each.flags)}
-    longs = [(next(flag for flag in each.flags if flag.startswith("--")), each) for each in left.values()]
-    return [Candidate(flag, each.help.replace("%%", "%")) for flag, each in longs]
+    options_left = {
+        option.flags: option for option in by_flag.values() if option.repeated or not typed_flags & set(option.flags)
+    }
+    longs = [(next(flag for flag in option.flags if flag.startswith("--")), option) for option in options_left.values()]
+    return [Candidate(flag, option.help.replace("%%", "%")) for flag, option in longs]
 
 
-def _operands(command: Command, before: Sequence[str]) -> Iterable[Candidate]:
-    if command.choices is not None and not before:
-        return [Candidate(each) for each in command.choices]
-    if command.most is not None and len(before) >= command.most:
+def _operands(command: Command, earlier_words: Sequence[str]) -> Iterable[Candidate]:
+    if command.choices is not None and not earlier_words:
+        return [Candidate(choice) for choice in command.choices]
+    if command.most is not None and len(earlier_words) >= command.most:
         return ()
     kind = command.operands.strip("[]…")
     return _KINDS[kind]() if kind in _KINDS else ()
 
 
-def _values(given: Option) -> Iterable[Candidate]:
-    if given.choices is not None:
-        return [Candidate(each) for each in given.choices]
-    return _KINDS[given.metavar]() if given.metavar and given.metavar in _KINDS else ()
+def _values(option: Option) -> Iterable[Candidate]:
+    if option.choices is not None:
+        return [Candidate(choice) for choice in option.choices]
+    return _KINDS[option.metavar]() if option.metavar and option.metavar in _KINDS else ()
 
 
 def _first_line(text: str) -> str:
@@ -232,7 +234,7 @@ _KINDS: Mapping[str, Callable[[], Iterable[Candidate]]] = {
     "JOB": _jobs,
     "LAB": _labs,
     "PAGE": _pages,
-    "SHELL": lambda: (Candidate(each) for each in _SCRIPTS),
+    "SHELL": lambda: (Candidate(script) for script in _SCRIPTS),
 }
 
 COMMAND = Command(

@@ -46,7 +46,7 @@ def main(words: Words) -> int:
     if words.operands:
         _show(_choose(words.operands[0], pages))
     elif words.json:
-        print_json([{"page": each.name, "kind": each.kind, "title": each.title} for each in pages])
+        print_json([{"page": page.name, "kind": page.kind, "title": page.title} for page in pages])
     else:
         print("\n".join(_contents(pages)))
     return 0
@@ -95,13 +95,13 @@ def _title(path: Path) -> str:
         return next((line.lstrip("# ").strip().replace("`", "") for line in lines if line.startswith("# ")), path.stem)
 
 
-def _choose(typed: str, pages: Sequence[Page]) -> Page:
+def _choose(typed_name: str, pages: Sequence[Page]) -> Page:
     """Return the page of a name, of a path below docs, or of a path as the documents link it."""
-    wanted = typed.removeprefix("docs/").removesuffix(".md").lower().rstrip("/")
+    wanted_name = typed_name.removeprefix("docs/").removesuffix(".md").lower().rstrip("/")
     for page in pages:
-        if wanted in {page.name, f"{page.kind}/{page.path.stem}"}:
+        if wanted_name in {page.name, f"{page.kind}/{page.path.stem}"}:
             return page
-    raise UnknownName("page", typed, [page.name for page in pages])
+    raise UnknownName("page", typed_name, [page.name for page in pages])
 
 
 def _contents(pages: Sequence[Page]) -> Iterator[str]:
@@ -133,35 +133,35 @@ def _show(page: Page) -> None:
     from rich.markdown import Markdown
 
     console = Console(no_color=bool(os.environ.get("NO_COLOR")) or None)
-    drawn = Markdown(text, hyperlinks=False)
-    if len(console.render_lines(drawn)) < console.height or os.environ.get("TERM", "dumb") == "dumb":
-        console.print(drawn)
+    rendered = Markdown(text, hyperlinks=False)
+    if len(console.render_lines(rendered)) < console.height or os.environ.get("TERM", "dumb") == "dumb":
+        console.print(rendered)
         return
     os.environ.setdefault("LESS", "FRX")
     with console.pager(styles=True):
-        console.print(drawn)
+        console.print(rendered)
 
 
 def _show_hits(text: str, pages: Sequence[Page]) -> int:
     if not text.strip():
         raise RequestError("--find needs a text", hint="muster docs --find NCCL_SOCKET_IFNAME")
-    shown = 0
+    shown_count = 0
     for page in pages:
         for heading, line in _hits(text.lower(), page.path.read_text(encoding="utf-8")):
             print(f"{page.name}{heading and f' § {heading}'}: {line}")
-            shown += 1
-    if not shown:
+            shown_count += 1
+    if not shown_count:
         raise RequestError(f"no page holds {text!r}", hint="muster docs lists the pages; one word finds more than two")
     return 0
 
 
-def _hits(wanted: str, text: str) -> Iterator[tuple[str, str]]:
+def _hits(searched: str, text: str) -> Iterator[tuple[str, str]]:
     """Yield the heading above each line that holds the text, and the line."""
     heading = ""
     for line in text.splitlines():
         if line.startswith("## "):
             heading = line.lstrip("# ")
-        if wanted in line.lower():
+        if searched in line.lower():
             yield heading, line.strip()
 
 

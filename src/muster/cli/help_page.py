@@ -17,23 +17,23 @@ _NARROW = 60
 _HEADS = 28
 
 
-def print_page(command: Command, *, everything: bool) -> None:
+def print_page(command: Command, *, with_all: bool) -> None:
     """Print the help of a verb."""
-    print(help_page(command, width=shutil.get_terminal_size().columns, everything=everything), end="")
+    print(help_page(command, width=shutil.get_terminal_size().columns, with_all=with_all), end="")
 
 
-def help_page(command: Command, *, width: int = 80, everything: bool = False) -> str:
+def help_page(command: Command, *, width: int = 80, with_all: bool = False) -> str:
     """Return the help of a verb: the options that people need most, or all of them."""
     width = max(20, min(width, _WIDEST))
     lines = [*_usage(command, width), "", *_wrapped(command.summary, width)]
     if command.examples:
-        lines += ["", f"example{'s' * (len(command.examples) > 1)}:", *(f"  {each}" for each in command.examples)]
+        lines += ["", f"example{'s' * (len(command.examples) > 1)}:", *(f"  {example}" for example in command.examples)]
     if command.verbs:
-        rows = [(each.name.rpartition(" ")[2], each.summary.partition("\n")[0]) for each in command.verbs]
+        rows = [(verb.name.rpartition(" ")[2], verb.summary.partition("\n")[0]) for verb in command.verbs]
         lines += ["", "verbs:", *_rows(rows, width, _column_behind(name for name, _ in rows))]
         lines += ["", *textwrap.wrap(f"`muster {command.name} VERB --help` shows what a verb takes.", width)]
     else:
-        lines += _options(command, width, everything=everything)
+        lines += _options(command, width, with_all=with_all)
     if command.more:
         lines += ["", *_wrapped(command.more, width)]
     return "\n".join(lines) + "\n"
@@ -44,31 +44,31 @@ def _usage(command: Command, width: int) -> list[str]:
     return textwrap.wrap(f"usage: muster {command.name} {words}", width, subsequent_indent=" " * 7)
 
 
-def _options(command: Command, width: int, *, everything: bool) -> Iterator[str]:
+def _options(command: Command, width: int, *, with_all: bool) -> Iterator[str]:
     launch = command.launch_options.values()
-    if not launch or everything:
+    if not launch or with_all:
         groups: dict[str, list[Option]] = {}
-        for each in (*launch, *command.own.values()):
-            groups.setdefault(_title(each, command), []).append(each)
+        for option in (*launch, *command.own.values()):
+            groups.setdefault(_title(option, command), []).append(option)
         column = _column([each for members in groups.values() for each in members])
         for title, members in groups.items():
             if title != "hidden":
                 yield from ("", f"{title}:", *_of_options(members, width, column))
         return
-    shown = [each for each in (*launch, *command.own.values()) if each.often or each.group == "output"]
-    yield from ("", "what most people need:", *_of_options(shown, width, _column(shown)))
+    common_options = [each for each in (*launch, *command.own.values()) if each.often or each.group == "output"]
+    yield from ("", "what most people need:", *_of_options(common_options, width, _column(common_options)))
     count = len(launch) + len(command.own)
     yield ""
     yield from textwrap.wrap(f"`muster {command.name} --help all` shows all {count} options.", width)
 
 
-def _title(given: Option, command: Command) -> str:
-    return given.group if command.fields or given.group != "output" else "options"
+def _title(option: Option, command: Command) -> str:
+    return option.group if command.fields or option.group != "output" else "options"
 
 
 def _column(options: Iterable[Option]) -> int:
     """Return where the sentences of these options begin."""
-    return _column_behind(each.head for each in options)
+    return _column_behind(option.head for option in options)
 
 
 def _column_behind(heads: Iterable[str]) -> int:
@@ -76,13 +76,13 @@ def _column_behind(heads: Iterable[str]) -> int:
 
 
 def _of_options(options: Iterable[Option], width: int, column: int) -> Iterator[str]:
-    return _rows([(each.head, _sentence(each)) for each in options if each.group != "hidden"], width, column)
+    return _rows([(option.head, _sentence(option)) for option in options if option.group != "hidden"], width, column)
 
 
-def _sentence(given: Option) -> str:
-    again = "; may be given again" if given.repeated else ""
-    default = f" ({given.default})" if isinstance(given.default, (str, int)) and not given.is_switch else ""
-    return f"{given.help.replace('%%', '%')}{default}{again}"
+def _sentence(option: Option) -> str:
+    repeat_note = "; may be given again" if option.repeated else ""
+    default = f" ({option.default})" if isinstance(option.default, (str, int)) and not option.is_switch else ""
+    return f"{option.help.replace('%%', '%')}{default}{repeat_note}"
 
 
 def _rows(rows: Iterable[tuple[str, str]], width: int, column: int) -> Iterator[str]:

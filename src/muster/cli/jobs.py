@@ -16,8 +16,8 @@ def main(words: Words) -> int:
     """List the user's jobs: one request, however many they are."""
     jobs = sorted(scheduler().mine().jobs, key=_order)
     if words.json:
-        here = cluster()
-        print_json([as_json(Case(job.id, job, run_of(job.id, [job], here))) for job in jobs])
+        own_cluster = cluster()
+        print_json([as_json(Case(job.id, job, run_of(job.id, [job], own_cluster))) for job in jobs])
         return 0
     if not jobs:
         say("you have no jobs")

@@ -114,8 +114,8 @@ def _fault(words: Words) -> int:
 
     fault, *target = words.operands
     takes, _ = _FAULT_WORDS[fault]
-    least = len([word for word in takes.split() if not word.startswith("[")])
-    if not least <= len(target) <= len(takes.split()):
+    fewest = len([word for word in takes.split() if not word.startswith("[")])
+    if not fewest <= len(target) <= len(takes.split()):
         from muster.errors import RequestError
 
         hint = f"muster lab fault {fault} {takes}".rstrip()

@@ -36,9 +36,9 @@ def start_by_name(verb: str, words: Sequence[str]) -> None:
     from muster.plan.secret import passed_by_name
     from muster.runner import become
 
-    kept, needed = passed_by_name(words)
-    if needed:
-        become([sys.executable, "-m", "muster", verb, *kept], {**os.environ, **needed})
+    kept_words, needed_values = passed_by_name(words)
+    if needed_values:
+        become([sys.executable, "-m", "muster", verb, *kept_words], {**os.environ, **needed_values})
 
 
 def facts_and_request(launch: Launch, *, quiet: bool = False, is_first: bool = True) -> tuple[Facts, Request]:

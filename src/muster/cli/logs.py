@@ -36,8 +36,8 @@ def main(words: Words) -> int:
     output = _output(case, words.attempt)
     if rank is not None:
         output.check_rank(rank)
-    shown = _show(Follower(output).new_lines(final=True), rank, as_json=as_json)
-    if not shown:
+    line_count = _show(Follower(output).new_lines(final=True), rank, as_json=as_json)
+    if not line_count:
         _refuse_closed(case)
         if case.run is None and case.job is not None and case.job.is_ours and case.job.state.phase.is_over:
             say(f"job {case.asked} was a `muster run`: its output went where that wrote it, and is not kept")
@@ -58,37 +58,42 @@ def _rank(text: str) -> int:
     return int(text)
 
 
-def _case(asked: str, slurm: Scheduler, *, follow: bool) -> Case:
+def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> Case:
     """Return the job: Slurm says whether it is the one of our record, which is read also while Slurm is silent."""
     from msgspec.structs import replace
 
     from muster.act.record import find_run
 
-    known = find_run(state(), asked.partition("_")[0], cluster()) is not None
-    answer = _asked(replace(slurm, timeout_s=_PATIENCE_S), asked) if known else slurm.jobs([asked])
-    found = cases([asked], answer, records_do=True)
-    if found[0].run is not None and not follow and "_" not in asked:
-        return Case(asked, found[0].job if len(found) == 1 and "_" not in _shown(found[0]) else None, found[0].run)
-    if len(found) > 1:
-        raise RequestError(
-            f"{asked} is an array of {len(found)} jobs", hint=f"name one: muster logs {_shown(found[0]) or asked}"
+    has_record = find_run(state(), asked_id.partition("_")[0], cluster()) is not None
+    answer = _asked(replace(slurm, timeout_s=_PATIENCE_S), asked_id) if has_record else slurm.jobs([asked_id])
+    found_cases = cases([asked_id], answer, records_do=True)
+    if found_cases[0].run is not None and not follow and "_" not in asked_id:
+        return Case(
+            asked_id,
+            found_cases[0].job if len(found_cases) == 1 and "_" not in _shown(found_cases[0]) else None,
+            found_cases[0].run,
         )
-    return found[0]
+    if len(found_cases) > 1:
+        raise RequestError(
+            f"{asked_id} is an array of {len(found_cases)} jobs",
+            hint=f"name one: muster logs {_shown(found_cases[0]) or asked_id}",
+        )
+    return found_cases[0]
 
 
 def _shown(case: Case) -> str:
     return case.job.shown_id if case.job else ""
 
 
-def _asked(slurm: Scheduler, asked: str) -> Answer:
+def _asked(slurm: Scheduler, asked_id: str) -> Answer:
     """Return what Slurm knows of the job; for a job of Muster's the answer may be missing."""
     from muster.errors import MachineLacks, NoSlurm
     from muster.follow.scheduler import Answer
 
     try:
-        return slurm.jobs([asked])
+        return slurm.jobs([asked_id])
     except (SchedulerSilent, MachineLacks, NoSlurm):
-        return Answer((), (asked,), silent=True)
+        return Answer((), (asked_id,), silent=True)
 
 
 def _output(case: Case, attempt: int | None = None) -> JobOutput:
@@ -135,14 +140,14 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
     ask_at = 0.0
     while True:
         now = time.monotonic()
-        over = False
+        is_over = False
         if now >= ask_at:
-            case, over = _look(case, slurm)
+            case, is_over = _look(case, slurm)
             ask_at = now + next(waits)
             if case.run is None or output.named:
                 follower.output = replace(_output(case), every_attempt=True)
-        _show(follower.new_lines(final=over), rank, as_json=as_json)
-        if over:
+        _show(follower.new_lines(final=is_over), rank, as_json=as_json)
+        if is_over:
             _refuse_closed(case)
             return (case.job.status or 0) if case.job is not None and case.job.state.phase.is_over else 0
         time.sleep(_LOOK_S)
@@ -166,7 +171,7 @@ def _look(case: Case, slurm: Scheduler) -> tuple[Case, bool]:
 def _show(lines: Iterable[Line], rank: int | None, *, as_json: bool) -> int:
     """Print the lines of `rank`, or all; how many there were."""
     count = 0
-    out = sys.stdout.buffer
+    stdout = sys.stdout.buffer
     for line in lines:
         if rank is not None and line.rank != rank:
             continue
@@ -174,8 +179,8 @@ def _show(lines: Iterable[Line], rank: int | None, *, as_json: bool) -> int:
         if as_json:
             _print_json(line)
         else:
-            out.write((line.text if rank is not None else line.merged()) + b"\n")
-    out.flush()
+            stdout.write((line.text if rank is not None else line.merged()) + b"\n")
+    stdout.flush()
     return count
 
 

@@ -27,8 +27,8 @@ def steps_page(width: int) -> str:
     from muster.look.probe import look
 
     facts = look()
-    where, steps = next_steps(facts, _script(Path(facts.working_directory)))
-    lines = textwrap.wrap(where, width)
+    place, steps = next_steps(facts, _script(Path(facts.working_directory)))
+    lines = textwrap.wrap(place, width)
     for step in steps:
         text = textwrap.wrap(step.help, width - 6, break_on_hyphens=False)
         lines += ["", f"  {step.command}", *(f"      {line}" for line in text)]
@@ -47,9 +47,9 @@ def next_steps(facts: Facts, script: str) -> tuple[str, list[Step]]:
         return f"You are in the allocation of job {job}{size}.", list(_in_allocation(script))
     site = choose_site(None, facts)
     if controller_answers():
-        known = site.name not in {"generic", "laptop"}
-        title = f"This is {site.profile.title or site.name}." if known else "A Slurm cluster answers here."
-        return title, list(_on_cluster(site, script, known=known))
+        is_known = site.name not in {"generic", "laptop"}
+        title = f"This is {site.profile.title or site.name}." if is_known else "A Slurm cluster answers here."
+        return title, list(_on_cluster(site, script, is_known=is_known))
     return "No Slurm answers here: ranks run on this machine.", list(_on_laptop(facts, script))
 
 
@@ -59,15 +59,18 @@ def _in_allocation(script: str) -> Iterator[Step]:
     yield Step(f"muster run --ntasks-per-node 2 -- python {script}", "two ranks on each node")
 
 
-def _on_cluster(site: Site, script: str, *, known: bool) -> Iterator[Step]:
-    asked = "".join(f" {word}" for word in _required(site))
+def _on_cluster(site: Site, script: str, *, is_known: bool) -> Iterator[Step]:
+    required_options = "".join(f" {word}" for word in _required(site))
     yield Step("muster queues", "the partitions: limits, what is free, how many jobs wait")
     yield Step(
-        f"muster plan -N 2{asked} --as why -- python {script}", "what would be queued, with the reason for every line"
+        f"muster plan -N 2{required_options} --as why -- python {script}",
+        "what would be queued, with the reason for every line",
     )
-    yield Step(f"muster submit -N 2{asked} -- python {script}", "queue it; then muster why JOB, muster logs -f JOB")
+    yield Step(
+        f"muster submit -N 2{required_options} -- python {script}", "queue it; then muster why JOB, muster logs -f JOB"
+    )
     yield Step("muster jobs", "your jobs")
-    if known:
+    if is_known:
         yield Step(f"muster site show {site.name} --why", "what is known of this site, with its sources")
     else:
         yield Step("muster site probe", "a draft of a profile of this cluster, of which nothing is known yet")
@@ -90,9 +93,9 @@ def _on_laptop(facts: Facts, script: str) -> Iterator[Step]:
     yield Step("muster lab up -N 4", "a private, real Slurm cluster of four virtual hosts, on this machine")
     yield Step("muster site list", "the clusters whose rules are known")
     example = _example_site(facts)
-    asked = "".join(f" {word}" for word in _required(example))
+    required_options = "".join(f" {word}" for word in _required(example))
     yield Step(
-        f"muster run --rehearse --site {example.name} -N 2{asked} -- python {script}",
+        f"muster run --rehearse --site {example.name} -N 2{required_options} -- python {script}",
         "on a cluster like that site, here: would the job be taken, and start right?",
     )
 
@@ -108,9 +111,9 @@ def _example_site(facts: Facts) -> Site:
 def _script(folder: Path) -> str:
     """Return a script of this folder; the example's name if there is none."""
     try:
-        there = sorted(path.name for path in folder.glob("*.py"))
+        scripts = sorted(path.name for path in folder.glob("*.py"))
     except OSError:
-        there = []
+        scripts = []
     return next(
-        (name for name in ("train.py", "main.py") if name in there), there[0] if len(there) == 1 else "train.py"
+        (name for name in ("train.py", "main.py") if name in scripts), scripts[0] if len(scripts) == 1 else "train.py"
     )

@@ -61,14 +61,16 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[object]], room: int) -> list[int] | None:
     """How wide each column is drawn: the widest are folded until all have room; None where words would be broken."""
     texts = [[column, *(str(row[index]) for row in rows)] for index, column in enumerate(columns)]
-    least = [
-        min(_LONGEST_WORD, max((len(word) for text in each for word in text.split()), default=0)) for each in texts
+    least_widths = [
+        min(_LONGEST_WORD, max((len(word) for text in column for word in text.split()), default=0)) for column in texts
     ]
-    widths = [max(map(len, each)) for each in texts]
-    if sum(least) > room:
+    widths = [max(map(len, column)) for column in texts]
+    if sum(least_widths) > room:
         return None
     while sum(widths) > room:
-        widest = max((index for index in range(len(widths)) if widths[index] > least[index]), key=widths.__getitem__)
+        widest = max(
+            (index for index in range(len(widths)) if widths[index] > least_widths[index]), key=widths.__getitem__
+        )
         widths[widest] -= 1
     return widths
 

@@ -35,9 +35,9 @@ def main(words: Words) -> int:
     target, origin = _target(words), _origin(job, words)
     from muster.port.carry import carry
 
-    carried = carry(draft, target, origin, _facts(), account=words.account)
-    _show(draft, carried, words)
-    return int(carried.refusal is not None)
+    carried_job = carry(draft, target, origin, _facts(), account=words.account)
+    _show(draft, carried_job, words)
+    return int(carried_job.refusal is not None)
 
 
 def _target(words: Words) -> Site:
@@ -54,9 +54,9 @@ def _origin(job: Job, words: Words) -> Site | None:
     from muster.sites.heads import heads
     from muster.sites.load import load
 
-    named = words.typed.values.get("from") or site_of(job.text)
-    if named:
-        return load(named)
+    origin_name = words.typed.values.get("from") or site_of(job.text)
+    if origin_name:
+        return load(origin_name)
     guess = guess_origin(job, (load(head.name) for head in heads() if head.name not in {"generic", "laptop"}))
     if guess is None:
         say("which site the script comes from is not in it: --from SITE says more of what changes")
@@ -72,27 +72,28 @@ def _facts() -> Facts:
     from muster.look.probe import look
     from muster.port.carry import facts_of
 
-    here = look()
-    return facts_of(str(Path.cwd()), here.home, here.user)
+    facts = look()
+    return facts_of(str(Path.cwd()), facts.home, facts.user)
 
 
-def _show(draft: Draft, carried: Carried | None, words: Words) -> None:
+def _show(draft: Draft, carried_job: Carried | None, words: Words) -> None:
     form = getattr(words, "as") or ("json" if words.json else "all")
     if form == "json":
-        print_json(_as_json(draft, carried))
+        print_json(_as_json(draft, carried_job))
     elif form == "script":
-        print(_script(carried, shown=False), end="")
+        print(_script(carried_job, is_shown=False), end="")
     elif form == "line":
         print(_line(draft, words))
     else:
         _print_table(draft)
         print(f"\n{_line(draft, words)}")
-        if carried is not None and form == "all":
+        if carried_job is not None and form == "all":
             print()
-            print(_script(carried, shown=True), end="")
-    if carried is not None and carried.refusal is not None and form != "script":
+            print(_script(carried_job, is_shown=True), end="")
+    if carried_job is not None and carried_job.refusal is not None and form != "script":
         print(
-            f"muster: the plan refuses it: {carried.refusal.message}\n\nhint: {carried.refusal.hint}", file=sys.stderr
+            f"muster: the plan refuses it: {carried_job.refusal.message}\n\nhint: {carried_job.refusal.hint}",
+            file=sys.stderr,
         )
 
 
@@ -105,28 +106,28 @@ def _line(draft: Draft, words: Words) -> str:
 def _print_table(draft: Draft) -> None:
     rows = [(row.line or "", row.what, row.verdict, row.now, row.why) for row in draft.rows]
     print_table("what became of each part", ("line", "by hand", "verdict", "now", "why"), rows)
-    asked = sum(row.verdict == "asked" for row in draft.rows)
-    if asked:
-        say(f"{asked} of {len(draft.rows)} parts are asked: read them before you submit")
+    question_count = sum(row.verdict == "asked" for row in draft.rows)
+    if question_count:
+        say(f"{question_count} of {len(draft.rows)} parts are asked: read them before you submit")
 
 
-def _script(carried: Carried | None, *, shown: bool) -> str:
+def _script(carried_job: Carried | None, *, is_shown: bool) -> str:
     from muster.render.script import job_script, job_shown
 
-    if carried is None:
+    if carried_job is None:
         raise RequestError("a script is for one site", hint="--site SITE; --as line for the line alone")
-    if carried.plan is None:
-        if shown:
+    if carried_job.plan is None:
+        if is_shown:
             return ""
-        assert carried.refusal is not None  # noqa: S101  # a carried job has a plan or a refusal
-        raise carried.refusal
-    return job_shown(carried.plan) if shown else job_script(carried.plan)
+        assert carried_job.refusal is not None  # noqa: S101  # a carried job has a plan or a refusal
+        raise carried_job.refusal
+    return job_shown(carried_job.plan) if is_shown else job_script(carried_job.plan)
 
 
-def _as_json(draft: Draft, carried: Carried | None) -> dict[str, object]:
+def _as_json(draft: Draft, carried_job: Carried | None) -> dict[str, object]:
     from muster.port.values import line_of
 
-    refusal = carried.refusal if carried else None
+    refusal = carried_job.refusal if carried_job else None
     return {
         "line": line_of(draft.words(), draft.command),
         "options": draft.words(),
@@ -135,7 +136,9 @@ def _as_json(draft: Draft, carried: Carried | None) -> dict[str, object]:
             {"line": row.line or None, "what": row.what, "verdict": str(row.verdict), "now": row.now, "why": row.why}
             for row in draft.rows
         ],
-        "script": _script(carried, shown=False) if carried is not None and carried.plan is not None else None,
+        "script": _script(carried_job, is_shown=False)
+        if carried_job is not None and carried_job.plan is not None
+        else None,
         "refusal": {"message": refusal.message, "hint": refusal.hint} if refusal else None,
     }
 

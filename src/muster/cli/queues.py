@@ -18,9 +18,9 @@ def main(words: Words) -> int:
     """List the partitions: two requests."""
     partitions, waiting = scheduler().partitions()
     if words.json:
-        print_json([_as_json(each, waiting.get(each.name, 0)) for each in partitions])
+        print_json([_as_json(partition, waiting.get(partition.name, 0)) for partition in partitions])
         return 0
-    print_table("partitions", _COLUMNS, [_row(each, waiting.get(each.name, 0)) for each in partitions])
+    print_table("partitions", _COLUMNS, [_row(partition, waiting.get(partition.name, 0)) for partition in partitions])
     return 0
 
 
@@ -34,13 +34,13 @@ def _row(partition: Partition, waiting: int) -> tuple[object, ...]:
     from muster.units import format_walltime
 
     limit = "none" if partition.time_limit_s is None else format_walltime(partition.time_limit_s)
-    most = partition.most_nodes or "any"
+    most_nodes = partition.most_nodes or "any"
     gres = f", {' '.join(partition.gres)}" if partition.gres else ""
     return (
         partition.name + "*" * partition.is_default,
         "up" if partition.is_up else "down",
         limit,
-        f"{partition.least_nodes} to {most}" if most != partition.least_nodes else str(most),
+        f"{partition.least_nodes} to {most_nodes}" if most_nodes != partition.least_nodes else str(most_nodes),
         partition.idle_nodes,
         partition.nodes,
         partition.idle_cpus,

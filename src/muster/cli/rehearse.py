@@ -30,14 +30,14 @@ _MOST_HOSTS = 16
 _MOST_TASKS = 128
 
 
-def rehearse(launch: Launch, *, asked: bool, ranks: int | None, quiet: bool) -> int:
+def rehearse(launch: Launch, *, is_asked: bool, ranks: int | None, quiet: bool) -> int:
     """Rehearse; 0 where everything that a lab can show was right, else the script's own status, or 1."""
     from muster.act.rank_library import make_rank_library
     from muster.rehearse.adapt import few_ranks, for_lab, not_shown
     from muster.rehearse.cluster import Written, stage
     from muster.sites.load import choose_site, overrides_from
 
-    if not asked:
+    if not is_asked:
         raise RequestError("--ranks belongs to --rehearse", hint="--ntasks-per-node says how many ranks a node has")
     facts, request = facts_and_request(launch, quiet=quiet)
     need_command(request)
@@ -48,25 +48,25 @@ def rehearse(launch: Launch, *, asked: bool, ranks: int | None, quiet: bool) -> 
     warn(queued.notes, quiet=quiet)
     _check_size(queued)
     _check_place(queued)
-    bare, lost = _without_image(queued, request, facts, launch.typed)
+    bare, lost_parts = _without_image(queued, request, facts, launch.typed)
     rehearsed = for_lab(bare, profile, _has_program, lambda path: _exists(Path(path)))
     make_rank_library(rehearsed.plan.rank_library)
-    hidden = [*not_shown(queued, profile), *lost, *rehearsed.taken_out]
+    hidden = [*not_shown(queued, profile), *lost_parts, *rehearsed.taken_out]
     say(f"a rehearsal for {profile.name}: a lab with its queues and rules, {queued.shape.nodes} hosts", quiet=quiet)
     with stage(_spec(profile, queued), os.environ, lambda text: say(text, quiet=quiet)) as place:
         _asked_of_sbatch(place, queued)
         points = _probed(place, rehearsed.plan)
-        status, written = 0, list[Written]()
+        status, written_files = 0, list[Written]()
         if all(point.ok for point in points):
-            few = few_ranks(rehearsed.plan, ranks or _FEW)
-            say(f"the command itself, with {few.shape.ntasks} of {queued.shape.ntasks} ranks:", quiet=quiet)
-            status = place.perform(few, rehearsed.plan)
-            written = place.written()
-            _add_performance(points, hidden, status, few, insisting=_insisting(rehearsed.plan))
+            small_plan = few_ranks(rehearsed.plan, ranks or _FEW)
+            say(f"the command itself, with {small_plan.shape.ntasks} of {queued.shape.ntasks} ranks:", quiet=quiet)
+            status = place.perform(small_plan, rehearsed.plan)
+            written_files = place.written()
+            _add_performance(points, hidden, status, small_plan, insisting=_insisting(rehearsed.plan))
         else:
             hidden.append("the command itself: it was not started, because the launch was not right")
     _report(profile, points, hidden)
-    _tell_written(written, rehearsed.plan.working_directory)
+    _tell_written(written_files, rehearsed.plan.working_directory)
     if all(point.ok for point in points):
         return 0
     return status or 1
@@ -104,13 +104,15 @@ def _without_image(plan: Plan, request: Request, facts: Facts, words: Sequence[s
     runs = bool(image.program) and _has_program(image.program)
     if runs and _exists(Path(image.image)):
         return plan, []
-    why = "the image is not" if runs else f"no {image.engine}"
+    reason = "the image is not" if runs else f"no {image.engine}"
     bare = replace(request, image=None, engine=None, bind=(), stack=None)
-    made = plan_for(bare, facts, words)
-    lost = f"the container ({image.engine}, {image.image}): {why} here, so this machine's own python ran"
+    bare_plan = plan_for(bare, facts, words)
+    lost_parts = f"the container ({image.engine}, {image.image}): {reason} here, so this machine's own python ran"
     # What keeps the host's PYTHONPATH out of an image would here keep our library from the ranks.
-    variables = tuple(each for each in plan.variables if (each.name, each.value) != ("PYTHONPATH", None))
-    return replace(made, variables=variables, directives=plan.directives), [lost]
+    variables = tuple(
+        variable for variable in plan.variables if (variable.name, variable.value) != ("PYTHONPATH", None)
+    )
+    return replace(bare_plan, variables=variables, directives=plan.directives), [lost_parts]
 
 
 def _spec(profile: Profile, plan: Plan) -> LabSpec:
@@ -118,7 +120,7 @@ def _spec(profile: Profile, plan: Plan) -> LabSpec:
 
     from muster.lab.like import lab_like
 
-    header = {each.name: each.value for each in plan.directives}
+    header = {directive.name: directive.value for directive in plan.directives}
     queue = profile.partitions.get(header.get("partition") or "")
     lab = lab_like(
         profile,
@@ -144,15 +146,15 @@ def _probed(place: Stage, plan: Plan) -> list[Point]:
     from muster.rehearse.judge import Point, judge, judge_exit
     from muster.rehearse.probe import failing_probe, parse, probe
 
-    header = {each.name: each.value for each in plan.directives}
+    header = {directive.name: directive.value for directive in plan.directives}
     queue = ", ".join(f"{name} {header[name]}" for name in ("partition", "qos", "account") if header.get(name))
     points = [Point(ok=True, text=f"sbatch takes the script as the site's would{f': {queue}' if queue else ''}")]
-    names = [each.name for each in plan.variables if not each.name.endswith("*")]
-    told = place.probe(with_command(plan, probe(_words(plan), names=names, files=_files(plan))))
-    if told.status:
-        say(told.stderr.strip() or f"the launch ended with status {told.status}")
-        points.append(Point(ok=False, text=f"the launch itself ended with status {told.status}"))
-    points += judge(plan, parse(told.stdout))
+    names = [variable.name for variable in plan.variables if not variable.name.endswith("*")]
+    answers = place.probe(with_command(plan, probe(_words(plan), names=names, files=_files(plan))))
+    if answers.status:
+        say(answers.stderr.strip() or f"the launch ended with status {answers.status}")
+        points.append(Point(ok=False, text=f"the launch itself ended with status {answers.status}"))
+    points += judge(plan, parse(answers.stdout))
     if all(point.ok for point in points):
         failed = place.probe(with_command(plan, failing_probe(plan.shape.ntasks - 1)))
         points.append(judge_exit(failed.status))
@@ -165,8 +167,8 @@ def _words(plan: Plan) -> tuple[str, ...]:
 
 def _files(plan: Plan) -> list[str]:
     """Return what the command names that is there on this host."""
-    there = [Path(plan.working_directory) / word for word in _words(plan)[1:] if word and not word.startswith("-")]
-    return [str(path) for path in there if _exists(path)]
+    paths = [Path(plan.working_directory) / word for word in _words(plan)[1:] if word and not word.startswith("-")]
+    return [str(path) for path in paths if _exists(path)]
 
 
 def _exists(path: Path) -> bool:
@@ -187,19 +189,19 @@ def _insisting(plan: Plan) -> tuple[Insists, ...]:
 
 
 def _add_performance(
-    points: list[Point], hidden: list[str], status: int, few: Plan, *, insisting: tuple[Insists, ...]
+    points: list[Point], hidden: list[str], status: int, small_plan: Plan, *, insisting: tuple[Insists, ...]
 ) -> None:
     """What the command's own run showed; a failure of lines that need a GPU shows nothing."""
     from muster.rehearse.judge import Point
 
-    name = few.job_name
-    lines = "; ".join(f"line {each.line}: {each.what}" for each in insisting[:4])
+    name = small_plan.job_name
+    lines = "; ".join(f"line {insistence.line}: {insistence.what}" for insistence in insisting[:4])
     if status and insisting:
         hidden.append(f"{name} beyond its start (it ended with status {status}): it insists on a GPU ({lines})")
     elif status:
         points.append(Point(ok=False, text=f"{name} ended with status {status}", hint="its own words are above"))
     else:
-        points.append(Point(ok=True, text=f"{name} ran to its end with {few.shape.ntasks} ranks"))
+        points.append(Point(ok=True, text=f"{name} ran to its end with {small_plan.shape.ntasks} ranks"))
         if insisting:
             hidden.append(f"what {name} does with a GPU ({lines})")
 
@@ -216,16 +218,18 @@ def _report(profile: Profile, points: Sequence[Point], hidden: Sequence[str]) ->
 _MOST_LINES = 20
 
 
-def _tell_written(written: Sequence[Written], directory: str) -> None:
+def _tell_written(written_files: Sequence[Written], directory: str) -> None:
     """What the script would have written, the largest files first where there are many."""
-    if not written:
+    if not written_files:
         return
     say("would have written, but for the copy-on-write view:")
-    largest = sorted(written, key=lambda each: -(each.size or 0))[:_MOST_LINES]
-    for each in sorted(largest, key=lambda one: one.path):
+    largest = sorted(written_files, key=lambda written_file: -(written_file.size or 0))[:_MOST_LINES]
+    for each in sorted(largest, key=lambda written_file: written_file.path):
         path = Path(each.path)
         name = path.relative_to(directory) if path.is_relative_to(directory) else path
         say(f"  {name}  {'removed' if each.size is None else f'{each.size:,} bytes'}")
-    if len(written) > len(largest):
-        rest = sum(each.size or 0 for each in written) - sum(each.size or 0 for each in largest)
-        say(f"  and {len(written) - len(largest)} smaller files, {rest:,} bytes")
+    if len(written_files) > len(largest):
+        rest = sum(written_file.size or 0 for written_file in written_files) - sum(
+            written_file.size or 0 for written_file in largest
+        )
+        say(f"  and {len(written_files) - len(largest)} smaller files, {rest:,} bytes")

@@ -31,49 +31,51 @@ _SHOWS = "it shows your user name, your account, paths, host names and what your
 
 def main(words: Words) -> int:
     """Pack the report, or list what would be in it."""
-    asked = job_ids(words)[0]
+    job_id = job_ids(words)[0]
     target = Path(words.output or "")
     if words.output and not words.list and target.exists():
         raise RequestError(f"{target} is already there", hint="remove it, or name another: -o FILE.tar.gz")
     slurm = scheduler()
-    case, silent = _case(asked, slurm)
+    case, silent = _case(job_id, slurm)
     parts, missing = _parts(case, slurm)
     if silent:
         missing.insert(0, "Slurm did not answer: what is told of the job's state rests on Muster's record alone")
-    summary = "\n".join(_summary(asked, parts, missing))
+    summary = "\n".join(_summary(job_id, parts, missing))
     print(summary)
     if words.list:
         return 0
     from muster.follow.support import Part, write_report
 
     if not words.output:
-        target = _free_name(f"muster-report-{re.sub(r'[^0-9_+]', '-', asked)}")
+        target = _free_name(f"muster-report-{re.sub(r'[^0-9_+]', '-', job_id)}")
     write_report(target, [Part("README.txt", f"{summary}\n", "this list"), *parts], int(time.time()))
     print(f"written to {plain(str(target))}, readable by you alone")
     return 0
 
 
 def _free_name(stem: str) -> Path:
-    names = (Path(f"{stem}{number}.tar.gz") for number in ("", *(f"-{each}" for each in range(2, 1000))))
+    names = (Path(f"{stem}{number}.tar.gz") for number in ("", *(f"-{suffix}" for suffix in range(2, 1000))))
     return next((name for name in names if not os.path.lexists(name)), Path(f"{stem}.tar.gz"))
 
 
-def _case(asked: str, slurm: Scheduler) -> tuple[Case, bool]:
+def _case(job_id: str, slurm: Scheduler) -> tuple[Case, bool]:
     """Return the job, and whether Slurm was silent: of a job of Muster's the record is read then."""
     from muster.act.record import find_run
     from muster.follow.scheduler import Answer
 
     try:
-        answer = slurm.jobs([asked])
+        answer = slurm.jobs([job_id])
     except (SchedulerSilent, MachineLacks, NoSlurm):
-        if find_run(state(), asked.partition("_")[0], cluster()) is None:
+        if find_run(state(), job_id.partition("_")[0], cluster()) is None:
             raise
-        answer = Answer((), (asked,), silent=True)
-    found = cases([asked], answer, records_do=True)
-    if len(found) > 1:
-        shown = found[0].job.shown_id if found[0].job else asked
-        raise RequestError(f"{asked} is an array of {len(found)} jobs", hint=f"name one: muster report {shown}")
-    return found[0], answer.silent and found[0].job is None
+        answer = Answer((), (job_id,), silent=True)
+    found_cases = cases([job_id], answer, records_do=True)
+    if len(found_cases) > 1:
+        shown_id = found_cases[0].job.shown_id if found_cases[0].job else job_id
+        raise RequestError(
+            f"{job_id} is an array of {len(found_cases)} jobs", hint=f"name one: muster report {shown_id}"
+        )
+    return found_cases[0], answer.silent and found_cases[0].job is None
 
 
 def _parts(case: Case, slurm: Scheduler) -> tuple[list[Part], list[str]]:
@@ -83,27 +85,27 @@ def _parts(case: Case, slurm: Scheduler) -> tuple[list[Part], list[str]]:
     clean = redactor_for(case.run, os.environ)
     parts: list[Part] = []
     missing: list[str] = []
-    for name, what, make in _made(case, slurm):
+    for name, subject, make in _made(case, slurm):
         try:
-            text, before = make(), clean.count
+            text, old_count = make(), clean.count
         except (MusterError, OSError) as error:
             missing.append(f"{name}: {clean.text(str(error))}")
             continue
-        parts.append(_part(name, text, what, clean, before))
-    found = [*log_parts(case.job, case.run, case.asked, clean)]
+        parts.append(_part(name, text, subject, clean, old_count))
+    found_parts = [*log_parts(case.job, case.run, case.asked, clean)]
     if case.run is None:
         missing.append("Muster has no record of this job: neither script nor plan")
     else:
-        found = [*record_parts(case.run, clean), *found]
-    parts += [each for each in found if not isinstance(each, str)]
-    return parts, [*missing, *(clean.text(each) for each in found if isinstance(each, str))]
+        found_parts = [*record_parts(case.run, clean), *found_parts]
+    parts += [found_part for found_part in found_parts if not isinstance(found_part, str)]
+    return parts, [*missing, *(clean.text(found_part) for found_part in found_parts if isinstance(found_part, str))]
 
 
-def _part(name: str, text: str, what: str, clean: Redactor, before: int) -> Part:
+def _part(name: str, text: str, subject: str, clean: Redactor, old_count: int) -> Part:
     from muster.follow.support import Part
 
-    shown = clean.json(text) if name.endswith(".json") else clean.text(text)
-    return Part(name, shown, what, clean.count - before)
+    shown_text = clean.json(text) if name.endswith(".json") else clean.text(text)
+    return Part(name, shown_text, subject, clean.count - old_count)
 
 
 def _made(case: Case, slurm: Scheduler) -> Iterator[tuple[str, str, Callable[[], str]]]:
@@ -135,8 +137,8 @@ def _slurm(case: Case, slurm: Scheduler) -> str:
     from muster.cli.status import describe
 
     lines = "\n".join(describe(case))
-    own = slurm.details(case.job.id) if case.job is not None else ""
-    return f"{lines}\n\n{own or 'The controller does not have the job any more, or does not answer.'}\n"
+    details = slurm.details(case.job.id) if case.job is not None else ""
+    return f"{lines}\n\n{details or 'The controller does not have the job any more, or does not answer.'}\n"
 
 
 def _versions(case: Case, slurm: Scheduler) -> dict[str, Any]:
@@ -162,14 +164,14 @@ def _site(case: Case) -> dict[str, Any]:
     from muster.sites.load import choose_site
     from muster.sites.tell import as_json
 
-    named = plan_of(case.run).get("site")
-    site = choose_site(named if isinstance(named, str) else None, look())
+    site_name = plan_of(case.run).get("site")
+    site = choose_site(site_name if isinstance(site_name, str) else None, look())
     return {"trust": site.profile.trust, "says": say_trust(site), "notes": list(site.notes), **as_json(site)}
 
 
-def _summary(asked: str, parts: list[Part], missing: list[str]) -> Iterator[str]:
+def _summary(job_id: str, parts: list[Part], missing: list[str]) -> Iterator[str]:
     """Yield what is in the report, and what is not."""
-    yield f"A report on job {asked}, for the support of its site"
+    yield f"A report on job {job_id}, for the support of its site"
     width = max(len(part.name) for part in parts)
     for part in parts:
         note = f"; {part.omitted} secret{'s' * (part.omitted != 1)} omitted" if part.omitted else ""

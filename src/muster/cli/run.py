@@ -35,10 +35,10 @@ def main(words: Words) -> int:
     if words.rehearse or words.ranks is not None:
         from muster.cli.rehearse import rehearse
 
-        return rehearse(launch, asked=words.rehearse, ranks=words.ranks, quiet=quiet)
+        return rehearse(launch, is_asked=words.rehearse, ranks=words.ranks, quiet=quiet)
     facts, request = facts_and_request(launch, quiet=quiet)
     need_command(request)
-    place, why = place_of(request, facts)
+    place, reason = place_of(request, facts)
     if not request.here:
         refuse_in_every_rank(facts.environment, on_terminal=sys.stdin.isatty())
     if place is Place.WITHIN:
@@ -56,13 +56,13 @@ def main(words: Words) -> int:
     place_gate(plan)
     place_staged(plan, quiet=quiet)
     if words.verbose:
-        say(f"{place}: {why}; launcher {plan.launcher}: {plan.launcher_reason.text}")
+        say(f"{place}: {reason}; launcher {plan.launcher}: {plan.launcher_reason.text}")
     if place is Place.WITHIN:
         close(plan, run_within(plan, facts.environment), quiet=quiet)
     if place is Place.ALLOCATE:
         news = partial(say, quiet=quiet)
-        kept = run_allocated(plan, facts.environment, say=news, wait_words=wait_words)
-        close(plan, kept, quiet=quiet)
+        kept_job = run_allocated(plan, facts.environment, say=news, wait_words=wait_words)
+        close(plan, kept_job, quiet=quiet)
     outcome = run_here(plan, facts.environment)
     if outcome.first_failed is not None and plan.shape.ntasks > 1:
         say(f"rank {outcome.first_failed} ended with status {outcome.status}; the others were ended", quiet=quiet)

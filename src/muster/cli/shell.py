@@ -28,11 +28,11 @@ def main(words: Words) -> int:
         )
     site = choose_site(request.site, facts, overrides_from(request.site_set))
     program = "sh" if request.image else facts.environment.get("SHELL", "/bin/sh")  # the user's may not be in an image
-    asked = for_a_shell(request, site, program)
+    shell_request = for_a_shell(request, site, program)
     plan = make_plan(
-        asked,
+        shell_request,
         site,
-        look_at_image(asked, site, facts),
+        look_at_image(shell_request, site, facts),
         typed=words.launch.typed,
         within=place is Place.WITHIN,
         stream=True,

@@ -21,9 +21,9 @@ _STILL = 3
 
 def main(words: Sequence[str]) -> int:
     """Look once, and say a hang in the log."""
-    which, job, nodes, directory, after = words
-    watched = Watched(job, tuple(expand(nodes)), Path(directory), int(after), say)
-    return 0 if look(watched, is_second=which == "second", environment=os.environ) else _STILL
+    run_id, job, nodes, directory, silent_s = words
+    watched = Watched(job, tuple(expand(nodes)), Path(directory), int(silent_s), say)
+    return 0 if look(watched, is_second=run_id == "second", environment=os.environ) else _STILL
 
 
 if __name__ == "__main__":

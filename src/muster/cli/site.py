@@ -25,7 +25,7 @@ def _list(words: Words) -> int:
     from muster.look.probe import look
     from muster.sites.heads import SearchPath, heads
 
-    found = heads(SearchPath.of(look()))
+    found_heads = heads(SearchPath.of(look()))
     if words.json:
         print_json(
             [
@@ -37,11 +37,11 @@ def _list(words: Words) -> int:
                     "layer": head.layer,
                     "file": head.file,
                 }
-                for head in found
+                for head in found_heads
             ]
         )
         return 0
-    rows = [(head.name, head.title, head.summary, "complete" if head.complete else "") for head in found]
+    rows = [(head.name, head.title, head.summary, "complete" if head.complete else "") for head in found_heads]
     print_table("Sites", ("SITE", "TITLE", "GPUS AND FABRIC", "KNOWN"), rows)
     return 0
 
@@ -62,9 +62,9 @@ def _show(words: Words) -> int:
     for line in lines(site):
         print(f"{line.key:<{width}}  {line.value}")
         if words.why:
-            for said in (line.origin.reason, line.origin.words()):
-                if said:
-                    print(f"{'':{width}}    {said}")
+            for text in (line.origin.reason, line.origin.words()):
+                if text:
+                    print(f"{'':{width}}    {text}")
     for offer in site.profile.unverified:
         print(f"{offer.key:<{width}}  unverified: {offer.value} ({offer.reason}; {offer.checked})")
     for key, absent in site.profile.unpublished.items():
@@ -91,11 +91,11 @@ def _detect(words: Words) -> int:
     from muster.sites.match import decide
 
     facts = look()
-    found = heads(SearchPath.of(facts))
+    found_heads = heads(SearchPath.of(facts))
     sighting = decide(
-        evidence_from(facts, found),
-        {head.name: head.detect for head in found},
-        lambda name: next(head.place for head in found if head.name == name),
+        evidence_from(facts, found_heads),
+        {head.name: head.detect for head in found_heads},
+        lambda name: next(head.place for head in found_heads if head.name == name),
     )
     if words.json:
         hints = [{"site": site, "sign": sign} for site, sign in sighting.hints]
@@ -118,17 +118,19 @@ def _survey(words: Words) -> Survey:
     from muster.survey.ask import survey
     from muster.survey.draft import OF_THE_SHELL
 
-    found = survey(look(), job=words.srun if words.job or words.srun or words.reach else None, reach=_host(words.reach))
-    if not set(found.answers) - OF_THE_SHELL:
+    answers = survey(
+        look(), job=words.srun if words.job or words.srun or words.reach else None, reach=_host(words.reach)
+    )
+    if not set(answers.answers) - OF_THE_SHELL:
         from muster.errors import MachineLacks
 
-        why = next(iter(found.refused.values()), "")
+        reason = next(iter(answers.refused.values()), "")
         raise MachineLacks(
-            "Slurm", f"nothing could be asked here: {why}", hint="type it on a login node of the cluster"
+            "Slurm", f"nothing could be asked here: {reason}", hint="type it on a login node of the cluster"
         )
-    if not found.node:
+    if not answers.node:
         say("the login node alone was asked; --job asks a compute node for a minute")
-    return found
+    return answers
 
 
 def _host(text: str | None) -> str | None:
@@ -163,14 +165,14 @@ def _check(words: Words) -> int:
     if words.json:
         rows = [
             {
-                "key": each.key,
-                "says": each.says,
-                "seen": each.seen,
-                "file": each.origin.file,
-                "line": each.origin.line,
-                "hint": each.hint,
+                "key": finding.key,
+                "says": finding.says,
+                "seen": finding.seen,
+                "file": finding.origin.file,
+                "line": finding.origin.line,
+                "hint": finding.hint,
             }
-            for each in findings
+            for finding in findings
         ]
         print_json({"site": site.name, "findings": rows, "third_party": third_party_keys(site)})
         return 1 if findings else 0
@@ -183,9 +185,9 @@ def _check(words: Words) -> int:
         if findings
         else f"what could be asked of {site.name} holds"
     )
-    others = third_party_keys(site)
-    if others:
-        say(f"{len(others)} facts are a third party's word, to be believed less: {', '.join(others)}")
+    reported_keys = third_party_keys(site)
+    if reported_keys:
+        say(f"{len(reported_keys)} facts are a third party's word, to be believed less: {', '.join(reported_keys)}")
     help_address = site.profile.help.support or site.profile.help.guide
     if findings and help_address:
         say(f"if the site has changed, tell us; if it is broken: {help_address}")
@@ -204,11 +206,11 @@ def _report(words: Words) -> int:
     facts = look()
     site = choose_site(_named(words), facts)
     survey = _survey(words)
-    seen = seen_profile(survey)
-    findings = verify(site, seen)
+    measured = seen_profile(survey)
+    findings = verify(site, measured)
     if words.job or words.srun:
         findings += _prove(site, _named(words) or site.name, words.srun)
-    print(report(site, survey, seen, findings, __version__, private_of(facts, survey)), end="")
+    print(report(site, survey, measured, findings, __version__, private_of(facts, survey)), end="")
     say(f"read it, then attach it to an issue: it says what {site.name} is on {survey.day}")
     return 0
 
@@ -241,19 +243,19 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     words = ["--site", name, "-N", "2", "-t", "2", *(f"--sbatch={flag}" for flag in flags), "--", "true"]
     facts, request = facts_and_request(read_launch(words))
     plan = plan_for(request, facts, words, stream=True)
-    names = [each.name for each in plan.variables if not each.name.endswith("*")]
-    made = with_command(plan, probe(("true",), names=names, files=()))
-    argv = hold_nodes(made.directives, "bash", "-c", job_script(made), quiet=True)
-    told = run(
+    names = [variable.name for variable in plan.variables if not variable.name.endswith("*")]
+    probe_plan = with_command(plan, probe(("true",), names=names, files=()))
+    argv = hold_nodes(probe_plan.directives, "bash", "-c", job_script(probe_plan), quiet=True)
+    result = run(
         argv,
-        env={**scheduler_environment(facts.environment), **carried(made)},
+        env={**scheduler_environment(facts.environment), **carried(probe_plan)},
         cwd=plan.working_directory,
         timeout_s=540,
     )
-    seen = parse(told.stdout)
-    stopped = None if seen else stopped_at(plan, told.stderr)
-    last = next((line for line in reversed(told.stderr.splitlines()) if line.strip()), f"status {told.status}")
-    points = [stopped or Point(ok=False, text=last, key="request")] if not seen else judge(plan, seen)
+    rank_answers = parse(result.stdout)
+    stopped = None if rank_answers else stopped_at(plan, result.stderr)
+    last = next((line for line in reversed(result.stderr.splitlines()) if line.strip()), f"status {result.status}")
+    points = [stopped or Point(ok=False, text=last, key="request")] if not rank_answers else judge(plan, rank_answers)
     return [
         Finding(point.key, "Muster's launch over two nodes is right", f"shows: {point.text}", site.origin(point.key))
         for point in points

@@ -29,8 +29,8 @@ def main(words: Words) -> int:
 
     stacks = read_answers(text)
     if not stacks:
-        who = "no rank was found" if rank is None else f"rank {rank} was not found"
-        message = f"{who}: no Python process of the job has a RANK"
+        subject = "no rank was found" if rank is None else f"rank {rank} was not found"
+        message = f"{subject}: no Python process of the job has a RANK"
         raise RequestError(message, hint="the ranks may not have started yet: muster logs")
     _warn(stacks)
     groups = fold(stacks)

@@ -30,15 +30,15 @@ def main(words: Words) -> int:
     cache = (words.cache or source.parent / ".muster-stage") / source.name
     thing = Staged(words.operands[0], "data", (str(source),), str(cache), (), Reason("set by you"))
     place(thing, lambda text: say(text, quiet=words.quiet))
-    staged = stage(thing, folder, os.environ)
-    for text in staged.news if not words.quiet else ():
+    result = stage(thing, folder, os.environ)
+    for text in result.news if not words.quiet else ():
         print(text, file=sys.stderr)
-    for text in staged.trouble:
+    for text in result.trouble:
         say(f"warning: {text}")
     if words.json:
-        print_json({"path": str(staged.path), "local": staged.is_local, "trouble": list(staged.trouble)})
+        print_json({"path": str(result.path), "local": result.is_local, "trouble": list(result.trouble)})
     else:
-        print(staged.path)
+        print(result.path)
     return 0
 
 

@@ -30,11 +30,11 @@ __all__ = ["describe", "headline"]
 def main(words: Words) -> int:
     """Tell the state of jobs: one request, and one more where accounting has to be asked."""
     ids = job_ids(words)
-    found = cases(ids, scheduler().jobs(ids))
+    found_cases = cases(ids, scheduler().jobs(ids))
     if words.json:
-        print_json([as_json(case) for case in found])
+        print_json([as_json(case) for case in found_cases])
         return 0
-    print("\n\n".join("\n".join(describe(case)) for case in found))
+    print("\n\n".join("\n".join(describe(case)) for case in found_cases))
     return 0
 
 
@@ -54,11 +54,11 @@ def headline(case: Case) -> str:
     if job is None:
         name = plain(case.run.name) if case.run else ""
         return f"job {case.asked} ({name}): Slurm does not know it any more, and accounting does not have it"
-    how, owner = ended_how(job), other_owner(job)
-    whose = f" of {owner}" if owner else ""
+    ending, owner = ended_how(job), other_owner(job)
+    owner_words = f" of {owner}" if owner else ""
     return (
-        f"job {job.shown_id} ({plain(job.name)}){whose} is {job.state.name}: "
-        f"{job.state.sentence}{f' ({how})' if how else ''}"
+        f"job {job.shown_id} ({plain(job.name)}){owner_words} is {job.state.name}: "
+        f"{job.state.sentence}{f' ({ending})' if ending else ''}"
     )
 
 
@@ -78,8 +78,11 @@ def _details(job: Job) -> Iterator[tuple[str, str]]:
         return
     yield "started", when(job.started) if job.started and job.node_list else ""
     if job.ended and job.state.phase.is_over:
-        ran = job.started is not None and job.node_list and job.ended >= job.started
-        yield "ended", when(job.ended) + (f", after {format_walltime(job.ended - (job.started or 0))}" if ran else "")
+        has_run = job.started is not None and job.node_list and job.ended >= job.started
+        yield (
+            "ended",
+            when(job.ended) + (f", after {format_walltime(job.ended - (job.started or 0))}" if has_run else ""),
+        )
 
 
 def _left(job: Job) -> str:

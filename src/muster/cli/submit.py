@@ -25,7 +25,7 @@ def main(words: Words) -> int:
     make_rank_library(plan.rank_library)
     place_gate(plan)
     place_staged(plan, quiet=quiet)
-    done = submit(
+    submission = submit(
         plan,
         digest=digest_of(plan),
         parent=Path(facts.working_directory) / "muster-runs",
@@ -34,11 +34,11 @@ def main(words: Words) -> int:
         environment=facts.environment,
         say=lambda text: say(text, quiet=quiet),
     )
-    say(f"job {done.job}: {done.directory}", quiet=quiet)
+    say(f"job {submission.job}: {submission.directory}", quiet=quiet)
     if words.json:
-        print_json({"job": done.job, "directory": str(done.directory), "adopted": done.adopted})
+        print_json({"job": submission.job, "directory": str(submission.directory), "adopted": submission.adopted})
     else:
-        print(done.job)
+        print(submission.job)
     return 0
 
 

@@ -35,8 +35,8 @@ def main(words: Words) -> int:
 
     assert case.job is not None  # noqa: S101  # it runs
     live = sys.stdout.isatty() and sys.stdin.isatty()
-    every = int(words.every or _EVERY_S) if live else _FIRST_GAP_S
-    question = Question(find_spy(os.environ), rounds=1_000_000 if live else 2, gap_s=every)
+    gap_s = int(words.every or _EVERY_S) if live else _FIRST_GAP_S
+    question = Question(find_spy(os.environ), rounds=1_000_000 if live else 2, gap_s=gap_s)
     watch = Watch(case.job.id, case.job.nodes or 1, dict(os.environ), question)
     try:
         return _live(case, watch) if live else _once(case, watch)
@@ -111,7 +111,7 @@ class _Top:
 
     def press(self, key: str) -> None:
         """Choose the next rank or the one before, or a page of it; any other key goes back."""
-        ranks = [each.stack.rank for each in self.watch.looks.movements()]
+        ranks = [movement.stack.rank for movement in self.watch.looks.movements()]
         if key in _UP | _DOWN and ranks:
             place = ranks.index(self.chosen) if self.chosen in ranks else 0
             self.chosen = ranks[(place + (1 if key in _DOWN else -1)) % len(ranks)]
@@ -124,17 +124,17 @@ class _Top:
         from muster.stacks.judge import judge
 
         ranks = self.watch.looks.movements()
-        size = max((each.stack.size for each in ranks), default=0)
+        size = max((movement.stack.size for movement in ranks), default=0)
         rounds = self.watch.looks.rounds()
         two = len(rounds) == 2 and rounds[0].at_s < rounds[1].at_s
         sentence = judge(rounds, size).sentence if two else "the first look …"
         page = tuple(self._stack() if self.page == "s" else self._log()) if self.page else ()
         return Screen(self._title(size, len(ranks)), ranks, size, self.chosen, sentence, self._last_line(), page)
 
-    def _title(self, size: int, found: int) -> str:
+    def _title(self, size: int, found_ranks: int) -> str:
         job = self.case.job
         assert job is not None  # noqa: S101  # it runs
-        parts = [f"job {self.case.asked} {job.name}", f"{found} of {size} ranks on {job.nodes} nodes"]
+        parts = [f"job {self.case.asked} {job.name}", f"{found_ranks} of {size} ranks on {job.nodes} nodes"]
         attempt = len(earlier_runs(self.case)) + 1
         if attempt > 1:
             parts.append(f"attempt {attempt}")
@@ -146,14 +146,16 @@ class _Top:
         return "  ".join(parts)
 
     def _stack(self) -> Iterator[str]:
-        chosen = next((each.stack for each in self.watch.looks.movements() if each.stack.rank == self.chosen), None)
-        if chosen is None:
+        chosen_stack = next(
+            (movement.stack for movement in self.watch.looks.movements() if movement.stack.rank == self.chosen), None
+        )
+        if chosen_stack is None:
             yield f"rank {self.chosen} has no process"
             return
-        yield f"rank {chosen.rank}: process {chosen.pid} on {chosen.host}"
-        if chosen.trouble:
-            yield chosen.trouble
-        for name, frames in sorted(chosen.threads, key=lambda thread: thread[0] != "MainThread"):
+        yield f"rank {chosen_stack.rank}: process {chosen_stack.pid} on {chosen_stack.host}"
+        if chosen_stack.trouble:
+            yield chosen_stack.trouble
+        for name, frames in sorted(chosen_stack.threads, key=lambda thread: thread[0] != "MainThread"):
             yield f"thread {name}"
             yield from (f"    {frame.function} ({frame.file}:{frame.line})" for frame in frames)
 
@@ -189,21 +191,21 @@ def _keys() -> Iterator[Callable[[], str]]:
     import tty
 
     descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
+    old_settings = termios.tcgetattr(descriptor)
 
-    typed: list[str] = []
+    typed_keys: list[str] = []
 
     def key() -> str:
-        ready, _, _ = select.select([descriptor], [], [], 0 if typed else _KEY_S)
+        ready, _, _ = select.select([descriptor], [], [], 0 if typed_keys else _KEY_S)
         if ready:
-            typed.extend(_KEY.findall(os.read(descriptor, 64).decode(errors="replace")))
-        return typed.pop(0) if typed else ""
+            typed_keys.extend(_KEY.findall(os.read(descriptor, 64).decode(errors="replace")))
+        return typed_keys.pop(0) if typed_keys else ""
 
     tty.setcbreak(descriptor)
     try:
         yield key
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, old_settings)
 
 
 COMMAND = Command(

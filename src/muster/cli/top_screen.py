@@ -59,24 +59,29 @@ def draw(screen: Screen, width: int, height: int) -> Lines:
     room = max(height - len(foot) - 2, 1)
     if screen.page:
         return Lines(title, *(_one(line, "") for line in screen.page[:room]), *foot)
-    drawn = _list(screen, width, room) if len(screen.ranks) <= room - 1 else _grid(screen, width, room)
-    return Lines(title, drawn, *foot)
+    body = _list(screen, width, room) if len(screen.ranks) <= room - 1 else _grid(screen, width, room)
+    return Lines(title, body, *foot)
 
 
 def _one(text: str, style: str) -> Text:
     return Text(plain(text), style=style, overflow="ellipsis", no_wrap=True)
 
 
-def state_of(each: Movement) -> str:
+def state_of(movement: Movement) -> str:
     """Return what a rank does, in a few words."""
-    if each.doing is Doing.WAITS:
-        return f"waits in {collective_of(each.stack)}"
-    return standing(each.stack).value if each.doing is Doing.RESTS else each.doing.value
+    if movement.doing is Doing.WAITS:
+        return f"waits in {collective_of(movement.stack)}"
+    return standing(movement.stack).value if movement.doing is Doing.RESTS else movement.doing.value
 
 
-def _place(each: Movement) -> str:
-    frame = user_frame(each.stack)
-    return each.stack.trouble or (f"{frame.name}:{frame.line} {frame.function}" if frame else "")
+def _place(movement: Movement) -> str:
+    frame = user_frame(movement.stack)
+    return movement.stack.trouble or (f"{frame.name}:{frame.line} {frame.function}" if frame else "")
+
+
+def _details(movement: Movement) -> str:
+    """Return the line about the rank that was chosen."""
+    return f"rank {movement.stack.rank} on {movement.stack.host}: {state_of(movement)}, {_place(movement)}"
 
 
 def _list(screen: Screen, width: int, room: int) -> Table:
@@ -89,18 +94,18 @@ def _list(screen: Screen, width: int, room: int) -> Table:
     for name in columns:
         right = name in {"rank", "CPU", "memory"}
         table.add_column(name, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
-    for each in screen.ranks:
-        stack = each.stack
+    for movement in screen.ranks:
+        stack = movement.stack
         gpu = " +GPU" if stack.signs.has_gpu else ""
         cells = {
             "rank": str(stack.rank),
             "host": plain(stack.host),
-            "state": state_of(each),
-            "CPU": f"{each.cpu:.0%}",
+            "state": state_of(movement),
+            "CPU": f"{movement.cpu:.0%}",
             "memory": f"{stack.signs.memory_mib:,} MiB{gpu}",
-            "line": plain(_place(each)),
+            "line": plain(_place(movement)),
         }
-        style = _STYLES[each.doing] + (" reverse" if stack.rank == screen.chosen else "")
+        style = _STYLES[movement.doing] + (" reverse" if stack.rank == screen.chosen else "")
         table.add_row(*(cells[name] for name in columns), style=style)
     return table
 
@@ -108,8 +113,8 @@ def _list(screen: Screen, width: int, room: int) -> Table:
 def _grid(screen: Screen, width: int, room: int) -> Lines:
     """Many ranks: a line for each host, a cell for each rank."""
     hosts: dict[str, list[Movement]] = {}
-    for each in screen.ranks:
-        hosts.setdefault(each.stack.host, []).append(each)
+    for movement in screen.ranks:
+        hosts.setdefault(movement.stack.host, []).append(movement)
     name = max(map(len, hosts), default=0)
     digits = len(str(max(screen.size - 1, 0)))
     a_line = max((width - name - 7) // (digits + 2), 1)
@@ -118,17 +123,17 @@ def _grid(screen: Screen, width: int, room: int) -> Lines:
         cpu = f"{sum(each.cpu for each in ranks) / len(ranks):4.0%} "
         for begin in range(0, len(ranks), a_line):
             line = Text((f"{plain(host):<{name}} {cpu}" if not begin else " " * (name + 6)), no_wrap=True)
-            for each in ranks[begin : begin + a_line]:
-                style = _STYLES[each.doing] + (" reverse" if each.stack.rank == screen.chosen else "")
-                line.append(f"{each.stack.rank:>{digits}}{_LETTERS[each.doing]}", style=style)
+            for movement in ranks[begin : begin + a_line]:
+                style = _STYLES[movement.doing] + (" reverse" if movement.stack.rank == screen.chosen else "")
+                line.append(f"{movement.stack.rank:>{digits}}{_LETTERS[movement.doing]}", style=style)
                 line.append(" ")
             lines.append(line)
-    more = len(lines) - (room - 3)
-    shown = lines if more <= 0 else [*lines[: room - 3], Text(f"… {more} more lines: a higher terminal shows them")]
-    chosen = next((each for each in screen.ranks if each.stack.rank == screen.chosen), None)
-    about = (
-        ""
-        if chosen is None
-        else f"rank {chosen.stack.rank} on {chosen.stack.host}: {state_of(chosen)}, {_place(chosen)}"
+    hidden_count = len(lines) - (room - 3)
+    shown_lines = (
+        lines
+        if hidden_count <= 0
+        else [*lines[: room - 3], Text(f"… {hidden_count} more lines: a higher terminal shows them")]
     )
-    return Lines(*shown, _one(_LEGEND, "dim"), _one(about, ""))
+    chosen_rank = next((each for each in screen.ranks if each.stack.rank == screen.chosen), None)
+    details = "" if chosen_rank is None else _details(chosen_rank)
+    return Lines(*shown_lines, _one(_LEGEND, "dim"), _one(details, ""))

@@ -35,11 +35,11 @@ _WARNING = "muster: warning: "
 def main(words: Words) -> int:
     """Explain a job."""
     ids = job_ids(words)
-    found = cases(ids, scheduler().jobs(ids))
+    found_cases = cases(ids, scheduler().jobs(ids))
     if words.json:
-        print_json([case_as_json(case) for case in found])
+        print_json([case_as_json(case) for case in found_cases])
         return 0
-    print("\n\n".join("\n".join(explain_case(case)) for case in found))
+    print("\n\n".join("\n".join(explain_case(case)) for case in found_cases))
     return 0
 
 
@@ -106,13 +106,13 @@ def _ended(case: Case) -> Iterator[str]:
     yield from _killed(job, failure)
     lines = last_words(output, failure)
     if lines:
-        whose = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
-        yield f"  last lines {whose}:"
+        owner_words = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
+        yield f"  last lines {owner_words}:"
         yield from (f"    {plain(_shortened(line))}" for line in lines)
-        known = _known(lines)
-        if known is not None:
-            yield f"  known: {known['cause']}"
-            yield f"    hint: {known['remedy']}"
+        explanation = _known(lines)
+        if explanation is not None:
+            yield f"  known: {explanation['cause']}"
+            yield f"    hint: {explanation['remedy']}"
         yield f"  all of it: muster logs {case.asked}"
         return
     from muster.follow.find_output import closed_output
@@ -133,8 +133,8 @@ def _killed(job: Job | None, failure: Failure | None) -> Iterator[str]:
     yield f"  {KILLED_HINT}"
     peak = None if job is None else scheduler().peak_memory(job.id)
     if peak is not None:
-        asked = f", and {peak.asked} was asked for" if peak.asked else ""
-        yield f"  memory: task {peak.task} used at most {format_memory(peak.task_mib)} as Slurm counted{asked}"
+        limit_words = f", and {peak.asked} was asked for" if peak.asked else ""
+        yield f"  memory: task {peak.task} used at most {format_memory(peak.task_mib)} as Slurm counted{limit_words}"
 
 
 def _failure(case: Case) -> tuple[JobOutput | None, Failure | None]:
@@ -159,13 +159,13 @@ def _warnings(output: JobOutput | None) -> list[str]:
         return []
     lines = [line for rank in (0, None) for line in last_lines(output, rank=rank, count=_LINES)]
     texts = [line.text.decode(errors="replace") for line in lines if line.rank in {0, None}]
-    found: dict[str, None] = {}
-    for text, after in zip(texts, [*texts[2:], "", ""], strict=False):
+    warnings: dict[str, None] = {}
+    for text, line_behind in zip(texts, [*texts[2:], "", ""], strict=False):
         if text.startswith(_WARNING):
-            found[text.removeprefix("muster: ")] = None
-            if after.startswith("hint: "):
-                found[f"  {after}"] = None
-    return list(found)
+            warnings[text.removeprefix("muster: ")] = None
+            if line_behind.startswith("hint: "):
+                warnings[f"  {line_behind}"] = None
+    return list(warnings)
 
 
 def _shortened(line: str) -> str:
@@ -178,10 +178,10 @@ def _known(lines: Sequence[str]) -> dict[str, str] | None:
     """Return the known error that explains these lines best."""
     from muster.check.log import explain
 
-    found = explain(lines)
-    if found is None:
+    explanation = explain(lines)
+    if explanation is None:
         return None
-    return {"id": found.signature.id, "cause": found.cause, "remedy": found.remedy}
+    return {"id": explanation.signature.id, "cause": explanation.cause, "remedy": explanation.remedy}
 
 
 def case_as_json(case: Case) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def case_as_json(case: Case) -> dict[str, Any]:
     from muster.slurm.states import Phase
 
     job = case.job
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         **as_json(case),
         "explanation": headline(case),
         "waiting": None,
@@ -202,7 +202,7 @@ def case_as_json(case: Case) -> dict[str, Any]:
     }
     if job is not None and job.state.phase is Phase.WAITING:
         reason = job.reason
-        found["waiting"] = {
+        document["waiting"] = {
             "code": reason.code,
             "detail": reason.detail,
             "sentence": reason.sentence,
@@ -213,16 +213,16 @@ def case_as_json(case: Case) -> dict[str, Any]:
     if job is not None and job.state.phase is Phase.RUNNING:
         from muster.cli.why_running import as_json as running
 
-        found["running"] = running(case)
+        document["running"] = running(case)
     if job is None or job.state.phase in {Phase.ENDED_BADLY, Phase.UNKNOWN}:
         output, failure = _failure(case)
-        found["first_failure"] = failure and failure.as_json()
-        found["last_lines"] = last_words(output, failure)
-        found["known_error"] = _known(found["last_lines"])
-        found["warnings"] = _warnings(output)
+        document["first_failure"] = failure and failure.as_json()
+        document["last_lines"] = last_words(output, failure)
+        document["known_error"] = _known(document["last_lines"])
+        document["warnings"] = _warnings(output)
     elif job.state.phase is Phase.ENDED_WELL:
-        found["warnings"] = _warnings(_output(case))
-    return found
+        document["warnings"] = _warnings(_output(case))
+    return document
 
 
 COMMAND = Command(

@@ -21,14 +21,14 @@ _LONGEST_LINE = 120
 
 def explain_running(case: Case) -> Iterator[str]:
     """Yield what the ranks do, and what they wrote last."""
-    reported = [plain(text) for text in _reported(case)]
-    yield from (f"  {text}" for text in reported)
+    reported_texts = [plain(text) for text in _reported(case)]
+    yield from (f"  {text}" for text in reported_texts)
     try:
         verdict = look(case)
     except MusterError as error:
         yield f"  its ranks cannot be looked at: {error}"
         return
-    if not any(text.endswith(plain(verdict.sentence)) for text in reported):
+    if not any(text.endswith(plain(verdict.sentence)) for text in reported_texts):
         yield f"  {plain(verdict.sentence)}"
     if verdict.where is not None:
         import linecache
@@ -96,13 +96,13 @@ def as_json(case: Case) -> dict[str, Any] | None:
         verdict = look(case)
     except MusterError:
         return None
-    where = verdict.where
+    place = verdict.where
     return {
         "kind": verdict.kind.name.lower(),
         "stands": verdict.is_hang,
         "sentence": verdict.sentence,
         "ranks": list(verdict.ranks),
         "host": verdict.host or None,
-        "file": where.file if where else None,
-        "line": where.line if where else None,
+        "file": place.file if place else None,
+        "line": place.line if place else None,
     }
