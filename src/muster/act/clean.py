@@ -53,50 +53,50 @@ class Leftover(msgspec.Struct, frozen=True):
     run: Run | None = None
 
 
-def find_leftovers(asked: Question) -> Iterator[Leftover]:
+def find_leftovers(question: Question) -> Iterator[Leftover]:
     """Everything that is old enough to be named, and the secrets that a job has not removed."""
-    for run in known_runs(asked.state):
-        yield from _of_run(run, asked)
-    for path in sorted((asked.state / "pending").glob("*.json")):
-        if asked.now - path.stat().st_mtime > _DAY_S:
-            yield Leftover("submission", path, path.stat().st_size, asked.now - path.stat().st_mtime)
-    for folder in sorted(asked.libraries.glob("*")):
+    for run in known_runs(question.state):
+        yield from _of_run(run, question)
+    for path in sorted((question.state / "pending").glob("*.json")):
+        if question.now - path.stat().st_mtime > _DAY_S:
+            yield Leftover("submission", path, path.stat().st_size, question.now - path.stat().st_mtime)
+    for folder in sorted(question.libraries.glob("*")):
         link = folder / "muster"
-        age_s = asked.now - folder.lstat().st_mtime
-        unused = age_s > asked.older_s and not asked.living and link.resolve() != asked.package
+        age_s = question.now - folder.lstat().st_mtime
+        unused = age_s > question.older_s and not question.living and link.resolve() != question.package
         if link.is_symlink() and (not link.exists() or unused):
             yield Leftover("rank library", folder, 0, age_s)
 
 
-def _of_run(run: Run, asked: Question) -> Iterator[Leftover]:
-    stays = _why_it_stays(run, asked)
+def _of_run(run: Run, question: Question) -> Iterator[Leftover]:
+    stays = _why_it_stays(run, question)
     if not run.directory.is_dir():
         # Its file system may be away; an entry of a living job is needed in any case.
         if stays is None and not run.directory.parent.parent.is_dir():
             stays = f"{run.directory.parent} is not to be seen from here"
-        yield Leftover("entry", run.directory, 0, asked.now - (run.submitted or asked.now), stays, run)
+        yield Leftover("entry", run.directory, 0, question.now - (run.submitted or question.now), stays, run)
         return
     for path in sorted(run.directory.glob("**/passed")):
-        age_s = asked.now - path.stat().st_mtime
+        age_s = question.now - path.stat().st_mtime
         if stays is None and age_s > _JUST_MADE_S:
             yield Leftover("secret", path, path.stat().st_size, age_s)
     files = [path for path in run.directory.rglob("*") if not path.is_symlink() and path.is_file()]
-    age_s = asked.now - max(path.stat().st_mtime for path in [run.directory, *files])
-    if age_s <= asked.older_s:
+    age_s = question.now - max(path.stat().st_mtime for path in [run.directory, *files])
+    if age_s <= question.older_s:
         return
     results = [path for path in files if not _is_ours(path.relative_to(run.directory))]
-    if stays is None and results and not asked.with_results:
+    if stays is None and results and not question.with_results:
         stays = f"it holds what the job wrote: {results[0].relative_to(run.directory)} (--with-results)"
     yield Leftover("run", run.directory, sum(path.stat().st_size for path in files), age_s, stays, run)
 
 
-def _why_it_stays(run: Run, asked: Question) -> str | None:
-    if run.job in asked.living:
+def _why_it_stays(run: Run, question: Question) -> str | None:
+    if run.job in question.living:
         return f"job {run.job} waits or runs"
-    if run.cluster == asked.cluster or asked.other_clusters:
+    if run.cluster == question.cluster or question.other_clusters:
         return None
-    where = f"the cluster {run.cluster}" if run.cluster else "a cluster that an earlier Muster did not note"
-    return f"its job was one of {where}, which is not asked from here (--other-clusters)"
+    cluster_words = f"the cluster {run.cluster}" if run.cluster else "a cluster that an earlier Muster did not note"
+    return f"its job was one of {cluster_words}, which is not asked from here (--other-clusters)"
 
 
 def _is_ours(path: Path) -> bool:
@@ -105,14 +105,14 @@ def _is_ours(path: Path) -> bool:
     return (len(parts) == 1 and parts[0] in _OURS) or (parts[0] == "logs" and parts[-1].endswith(".log"))
 
 
-def remove_leftover(found: Leftover, state: Path) -> None:
+def remove_leftover(leftover: Leftover, state: Path) -> None:
     """Remove it; a run with its entry, and last, so that what could not be removed is still known."""
-    if found.kind in {"run", "rank library"}:
-        shutil.rmtree(found.path)
-    elif found.kind != "entry":
-        found.path.unlink(missing_ok=True)
-    if found.run is not None:
-        forget(state, found.run)
+    if leftover.kind in {"run", "rank library"}:
+        shutil.rmtree(leftover.path)
+    elif leftover.kind != "entry":
+        leftover.path.unlink(missing_ok=True)
+    if leftover.run is not None:
+        forget(state, leftover.run)
 
 
 def remove_passed(run: Run) -> None:

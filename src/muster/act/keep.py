@@ -181,9 +181,9 @@ class _Pump:
 class _Lines(_Pump):
     """Read what the job's shell reports, line by line."""
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
+    def __init__(self, take_line: Callable[[str], None]) -> None:
         super().__init__(-1)
-        self._heard = heard
+        self._heard = take_line
 
     def go_on(self) -> None:
         chunk = os.read(self.reader, _CHUNK_BYTES)
@@ -262,7 +262,7 @@ class _Keeper:
         """A signal to us, or an output that nobody takes, ends the script."""
         if self.told is None and self.out.error is not None:
             self._tell(signal.SIGPIPE, signal.SIGTERM)
-        for number in [each for each in self.numbers if each in _ENDINGS]:
+        for number in [number for number in self.numbers if number in _ENDINGS]:
             self._tell(number, signal.SIGINT if number == signal.SIGINT and self.group is None else signal.SIGTERM)
         self.numbers.clear()
         if self.kill_at is not None and time.monotonic() > self.kill_at and self.child_status is None:
@@ -284,25 +284,25 @@ class _Keeper:
             elif self.child_status is None:
                 os.kill(self.child, number)
 
-    def kept(self, *, started: bool, job: str | None = None, killed: bool = False) -> Kept:
+    def kept(self, *, has_started: bool, job: str | None = None, was_killed: bool = False) -> Kept:
         """Return what the launcher reports of the run."""
         error = self.out.error
         status = self.ended if self.ended is not None else _as_shell(self.child_status or 0)
-        if killed:
+        if was_killed:
             status = 128 + signal.SIGKILL
-        told = self.told
-        if isinstance(error, BrokenPipeError) or told in _ENDINGS:
-            status = 128 + (told or signal.SIGPIPE)
+        sentence = self.told
+        if isinstance(error, BrokenPipeError) or sentence in _ENDINGS:
+            status = 128 + (sentence or signal.SIGPIPE)
         elif error is not None:
-            status = status if told is None and status else 2
+            status = status if sentence is None and status else 2
         unwritten = error.strerror if error is not None and not isinstance(error, BrokenPipeError) else None
         return Kept(
             status,
-            started,
-            told if told in _ENDINGS else None,
+            has_started,
+            sentence if sentence in _ENDINGS else None,
             job,
             unwritten,
-            killed,
+            was_killed,
             self.errors.end.decode(errors="replace"),
             self.out.end.decode(errors="replace"),
         )
@@ -321,15 +321,15 @@ def keep(script: str, environment: Mapping[str, str], *, patience_s: float, in_p
         _close(keeper.out.writer, keeper.errors.writer)
         with _foreground(keeper.group):
             keeper.run(wake)
-    return keeper.kept(started=True)
+    return keeper.kept(has_started=True)
 
 
 class _Allocated(_Keeper):
     """One script inside an allocation that salloc holds."""
 
-    def __init__(self, asked: Asked, environment: Mapping[str, str]) -> None:
-        super().__init__(asked.patience_s, in_pieces=asked.in_pieces)
-        self._asked = asked
+    def __init__(self, request: Asked, environment: Mapping[str, str]) -> None:
+        super().__init__(request.patience_s, in_pieces=request.in_pieces)
+        self._asked = request
         self._environment = environment
         self.salloc = _Lines(self._hear_salloc)
         self.shell = _Lines(self._hear_shell)
@@ -345,9 +345,9 @@ class _Allocated(_Keeper):
         self._last_words = ""
 
     def _hear_salloc(self, line: str) -> None:
-        found = _JOB.match(line)
-        if found:
-            self.job = found[1]
+        match = _JOB.match(line)
+        if match:
+            self.job = match[1]
             os.write(self.guard, f"job {self.job}\n".encode())
         elif _REVOKED.match(line) and self.started and self.ended is None:
             # The script ends with its ranks; where a launcher waits for a lost node, it is ended.
@@ -379,8 +379,8 @@ class _Allocated(_Keeper):
 
     def _send(self, number: int) -> None:
         if number == signal.SIGTERM and self.started and self.job is not None and self._asked.steps_of_slurm:
-            with _nothing() as nothing, suppress(MachineLacks):
-                spawn(cancel_softly(self.job), self._environment, files=dict.fromkeys(range(3), nothing))
+            with _nothing() as null_descriptor, suppress(MachineLacks):
+                spawn(cancel_softly(self.job), self._environment, files=dict.fromkeys(range(3), null_descriptor))
             # The script waits for its ranks, and then knows that they are not to start again.
             with suppress(ProcessLookupError):
                 if self.script is not None:
@@ -404,15 +404,15 @@ def keep_allocated(
     salloc: Sequence[str],
     script: str,
     environment: Mapping[str, str],
-    asked: Asked,
+    request: Asked,
 ) -> tuple[Kept, list[str]]:
     """Run the script in an allocation that `salloc` (its words) asks for; how it ended, and what else salloc said."""
-    keeper = _Allocated(asked, environment)
-    began = time.time()
+    keeper = _Allocated(request, environment)
+    start_time = time.time()
     reader, guard = os.pipe()
-    with _listening(keeper) as wake, _handed_over(script) as memory, _open_input() as (given, terminal):
+    with _listening(keeper) as wake, _handed_over(script) as memory, _open_input() as (input_descriptor, terminal):
         files = {
-            0: given,
+            0: input_descriptor,
             1: keeper.out.writer,
             2: keeper.salloc.writer,
             _SCRIPT: memory,
@@ -430,31 +430,31 @@ def keep_allocated(
             keeper.run(wake, keeper.look)
         # What a launcher leaves on this host (mpirun its srun, where a node has failed) has no job any more.
         keeper.kill_script()
-        if keeper.job is not None and not asked.steps_of_slurm:
+        if keeper.job is not None and not request.steps_of_slurm:
             end_left_over_steps(keeper.job)
         if (keeper.child_status or 0) >= 0:  # else salloc was killed: the guard gives back what it held
             os.write(guard, b"done\n")
         os.close(guard)
         os.waitpid(watcher, 0)
-    killed = keeper.started and keeper.ended is None and keeper.told is None
-    kept = keeper.kept(started=keeper.started, job=keeper.job, killed=killed)
-    report = "\n".join([kept.report, *keeper.refusal])  # salloc names a node that failed
-    return replace(kept, killed=killed and not keeper.revoked, began=began, report=report), keeper.refusal
+    was_killed = keeper.started and keeper.ended is None and keeper.told is None
+    kept_job = keeper.kept(has_started=keeper.started, job=keeper.job, was_killed=was_killed)
+    report = "\n".join([kept_job.report, *keeper.refusal])  # salloc names a node that failed
+    return replace(kept_job, killed=was_killed and not keeper.revoked, began=start_time, report=report), keeper.refusal
 
 
 def _start_guard(reader: int, child: int, environment: Mapping[str, str]) -> int:
-    with _nothing() as nothing:
-        files = {0: reader, 1: nothing, 2: nothing}
+    with _nothing() as null_descriptor:
+        files = {0: reader, 1: null_descriptor, 2: null_descriptor}
         return spawn(["sh", "-c", _GUARD, "muster", str(child)], environment, files=files, own_group=True)
 
 
 @contextmanager
 def _nothing() -> Iterator[int]:
-    nothing = os.open(os.devnull, os.O_RDWR)
+    null_descriptor = os.open(os.devnull, os.O_RDWR)
     try:
-        yield nothing
+        yield null_descriptor
     finally:
-        os.close(nothing)
+        os.close(null_descriptor)
 
 
 @contextmanager
@@ -463,8 +463,8 @@ def _listening(keeper: _Keeper) -> Iterator[int]:
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     old_waker = signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    noted = (*_ENDINGS, signal.SIGCHLD)
-    old = {number: signal.signal(number, lambda number, _: keeper.numbers.append(number)) for number in noted}
+    signals = (*_ENDINGS, signal.SIGCHLD)
+    old = {number: signal.signal(number, lambda number, _: keeper.numbers.append(number)) for number in signals}
     try:
         yield wake
     finally:
@@ -498,24 +498,24 @@ def _open_input() -> Iterator[tuple[int, bool]]:
     if not os.isatty(0):
         yield 0, False
         return
-    with _nothing() as nothing:
-        yield nothing, True
+    with _nothing() as null_descriptor:
+        yield null_descriptor, True
 
 
 @contextmanager
 def _foreground(group: int | None) -> Iterator[None]:
     """The terminal is the script's, if we have it, and ours again at the end: Ctrl-C is for it, and rank 0 may read."""
-    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    mine = _owns_terminal()
+    old_handler = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    is_owner = _owns_terminal()
     try:
-        if group is not None and mine:
+        if group is not None and is_owner:
             _give_terminal(group)
         yield
     finally:
-        if mine:
+        if is_owner:
             with suppress(OSError):
                 os.tcsetpgrp(0, os.getpgrp())
-        signal.signal(signal.SIGTTOU, before)
+        signal.signal(signal.SIGTTOU, old_handler)
 
 
 def _owns_terminal() -> bool:
@@ -535,5 +535,5 @@ def _give_terminal(group: int) -> None:
 
 
 def _close(*descriptors: int) -> None:
-    for each in descriptors:
-        os.close(each)
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -53,19 +53,21 @@ def _check_checkpoints(folder: Path) -> None:
         raise RequestError(
             f"--checkpoint {folder} cannot be written by you", hint="name a folder that the ranks can write"
         )
-    above = next(each for each in (folder, *folder.parents) if each.exists())
-    if not folder.exists() and not (above.is_dir() and os.access(above, os.W_OK)):
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not folder.exists() and not (existing.is_dir() and os.access(existing, os.W_OK)):
         raise RequestError(
-            f"--checkpoint {folder} is not there, and cannot be made in {above}", hint="make it, or name another"
+            f"--checkpoint {folder} is not there, and cannot be made in {existing}", hint="make it, or name another"
         )
 
 
-def _check_mpi(asked: str, runner: Runner) -> None:
+def _check_mpi(mpi_type: str, runner: Runner) -> None:
     """Only what this Slurm was built with; it would say so after the wait in the queue. None is of Slurm itself."""
-    done = runner(MPI_TYPES.argv)
-    offered = mpi_offered(done.stdout + done.stderr)  # 22.05 writes to stderr
-    if done.ok and offered and asked not in {*offered, "none"}:
-        raise RequestError(f"this Slurm offers no --mpi {asked}", hint=f"it has {', '.join(offered)}: srun --mpi=list")
+    answer = runner(MPI_TYPES.argv)
+    offered = mpi_offered(answer.stdout + answer.stderr)  # 22.05 writes to stderr
+    if answer.ok and offered and mpi_type not in {*offered, "none"}:
+        raise RequestError(
+            f"this Slurm offers no --mpi {mpi_type}", hint=f"it has {', '.join(offered)}: srun --mpi=list"
+        )
 
 
 def _check_command(words: list[str], directory: Path, plan: Plan, environment: Mapping[str, str]) -> None:
@@ -80,27 +82,32 @@ def _check_command(words: list[str], directory: Path, plan: Plan, environment: M
             _check_file(directory / script, script, executable=False)
 
 
-def _check_file(path: Path, shown: str, *, executable: bool) -> None:
+def _check_file(path: Path, shown_name: str, *, executable: bool) -> None:
     if path.is_dir():
-        raise RequestError(f"{shown} is a directory, not a program", hint="give the script's own path")
+        raise RequestError(f"{shown_name} is a directory, not a program", hint="give the script's own path")
     if not path.exists():
-        if re.match(r"(python|sh|bash)\S* ", shown):
+        if re.match(r"(python|sh|bash)\S* ", shown_name):
             raise RequestError(
-                f"the command is one word, {shown!r}, and there is no such file",
-                hint=f"write it without quotes: -- {shown}",
+                f"the command is one word, {shown_name!r}, and there is no such file",
+                hint=f"write it without quotes: -- {shown_name}",
             )
-        near = sorted(each.name for each in path.parent.glob(f"*{path.suffix}"))[:5] if path.parent.is_dir() else []
+        near = (
+            sorted(candidate.name for candidate in path.parent.glob(f"*{path.suffix}"))[:5]
+            if path.parent.is_dir()
+            else []
+        )
         hint = f"in {path.parent}: {', '.join(near)}" if near else f"looked for {path}"
-        raise RequestError(f"there is no file {shown}", hint=hint)
+        raise RequestError(f"there is no file {shown_name}", hint=hint)
     if executable and not os.access(path, os.X_OK):
         raise RequestError(
-            f"{shown} may not be executed", hint=f"chmod +x {shown}, or name its interpreter: python {shown}"
+            f"{shown_name} may not be executed",
+            hint=f"chmod +x {shown_name}, or name its interpreter: python {shown_name}",
         )
     if not executable and not os.access(path, os.R_OK):
-        raise RequestError(f"{shown} may not be read", hint=f"chmod +r {shown}")
+        raise RequestError(f"{shown_name} may not be read", hint=f"chmod +r {shown_name}")
 
 
-def _private_paths(plan: Plan, shown: Sequence[str]) -> list[Note]:
+def _private_paths(plan: Plan, shared_paths: Sequence[str]) -> list[Note]:
     """Paths that exist here and on no other host; those below `shown` are on every host."""
     image = plan.image.image or ""
     suspects = [
@@ -110,13 +117,13 @@ def _private_paths(plan: Plan, shown: Sequence[str]) -> list[Note]:
         *([plan.finish.checkpoint] if plan.finish is not None and plan.finish.checkpoint else []),
         *(str(word) for word in plan.command if str(word).startswith("/")),
     ]
-    found = [each for each in suspects if _lies_below(each, _PRIVATE) and not _lies_below(each, shown)]
+    private_paths = [path for path in suspects if _lies_below(path, _PRIVATE) and not _lies_below(path, shared_paths)]
     return [
         Note(
-            f"{each} lies in a directory that every host has for itself: the compute nodes will not see it",
+            f"{path} lies in a directory that every host has for itself: the compute nodes will not see it",
             warning=True,
         )
-        for each in dict.fromkeys(found)
+        for path in dict.fromkeys(private_paths)
     ]
 
 

@@ -40,10 +40,10 @@ def request_for(
 def plan_for(
     request: Request,
     facts: Facts,
-    typed: Sequence[str],
+    typed_words: Sequence[str],
     *,
     engine: Engine | None = None,
-    within: bool = False,
+    is_within: bool = False,
     stream: bool = False,
 ) -> Plan:
     """Return the plan under the terms of the site; the engine is Slurm unless another is given."""
@@ -56,8 +56,8 @@ def plan_for(
         _need_environment(request, facts)
     name = request.site or ("laptop" if engine is Engine.HERE else None)
     site = choose_site(name, facts, overrides_from(request.site_set))
-    seen = _seen(request, site, facts)
-    plan = make_plan(request, site, seen, typed=typed, engine=engine, within=within, stream=stream)
+    seen_facts = _seen(request, site, facts)
+    plan = make_plan(request, site, seen_facts, typed=typed_words, engine=engine, within=is_within, stream=stream)
     if site.profile.fabric.kind == "slingshot" and engine is Engine.SLURM and "fork" not in request.workload:
         plan = _told_of_forks(plan, site)
     if request.venv and request.venv != "none":
@@ -99,10 +99,10 @@ def _held_against_its_record(plan: Plan, request: Request, site: Site, typed_in:
     from muster.model.plan import Note
 
     venv = Path(typed_in, request.venv or "")
-    found = differences(venv, _nodes_of(request, site, plan))
+    new_notes = differences(venv, _nodes_of(request, site, plan))
     return replace(
         plan,
-        notes=(*plan.notes, *(Note(text, warning=True) for text in found)),
+        notes=(*plan.notes, *(Note(text, warning=True) for text in new_notes)),
         cpu_flags=() if request.image else cpu_flags_needed(venv),
     )
 
@@ -136,8 +136,8 @@ def _told_of_forks(plan: Plan, site: Site) -> Plan:
     from muster.sites.when import workloads_of
 
     script = next((str(word) for word in plan.command if str(word).endswith(".py")), None)
-    said = script and fork_warning(Path(plan.working_directory, script), workloads_of(site.profile))
-    return replace(plan, notes=(*plan.notes, Note(said, warning=True))) if said else plan
+    warning = script and fork_warning(Path(plan.working_directory, script), workloads_of(site.profile))
+    return replace(plan, notes=(*plan.notes, Note(warning, warning=True))) if warning else plan
 
 
 def _need_environment(request: Request, facts: Facts) -> None:
@@ -146,7 +146,7 @@ def _need_environment(request: Request, facts: Facts) -> None:
 
     from muster.plan.python_environment import environment_of
 
-    named = request.conda or (request.venv and request.venv != "none")
-    environment = environment_of(request, facts) if named else None
+    environment_name = request.conda or (request.venv and request.venv != "none")
+    environment = environment_of(request, facts) if environment_name else None
     if environment is not None and not Path(facts.working_directory, environment.python).exists():
         raise RequestError(f"there is no Python in {environment.folder}", hint="name the folder that holds bin/python")

@@ -34,10 +34,10 @@ def make_rank_library(folder: str | None) -> None:
 
 def _check_link(link: Path, package: Path) -> None:
     """Every rank imports what lies there: it has to be ours, and nobody else may put anything beside it."""
-    why = None if link.resolve() == package else f"{link} leads elsewhere"
-    why = why or Trust().refusal(link.parent / "_")
-    if why is not None:
+    refusal = None if link.resolve() == package else f"{link} leads elsewhere"
+    refusal = refusal or Trust().refusal(link.parent / "_")
+    if refusal is not None:
         raise RequestError(
-            f"the folder of the rank library is not safe: {why}",
+            f"the folder of the rank library is not safe: {refusal}",
             hint="remove it, or set XDG_DATA_HOME to a directory of your own that the compute nodes can see",
         )

@@ -22,38 +22,38 @@ _RUNS = "muster-runs"  # earlier runs lie in the project, but do not belong to i
 
 def copy_project(working_directory: str, run_directory: Path, *, runner: Runner = run) -> None:
     """Copy the git work tree that the working directory belongs to."""
-    here = Path(working_directory).resolve()
-    top = _top_of(here, runner)
+    source = Path(working_directory).resolve()
+    top = _top_of(source, runner)
     copy = run_directory / "snapshot"
     for path in _files(top, runner):
         target = copy / path.relative_to(top)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target, follow_symlinks=False)
-    (copy / here.relative_to(top)).mkdir(parents=True, exist_ok=True)
-    (run_directory / SNAPSHOT_HERE).symlink_to(Path("snapshot") / here.relative_to(top))
+    (copy / source.relative_to(top)).mkdir(parents=True, exist_ok=True)
+    (run_directory / SNAPSHOT_HERE).symlink_to(Path("snapshot") / source.relative_to(top))
 
 
-def _top_of(here: Path, runner: Runner) -> Path:
+def _top_of(folder: Path, runner: Runner) -> Path:
     hint = "omit --snapshot, or type: git init"
     if shutil.which("git") is None:
         raise RequestError(
             "--snapshot copies the files that git knows, but git is not on PATH", hint="load git, or omit it"
         )
-    found = runner(["git", "-C", str(here), "rev-parse", "--show-toplevel"], timeout_s=20)
-    if not found.ok:
+    result = runner(["git", "-C", str(folder), "rev-parse", "--show-toplevel"], timeout_s=20)
+    if not result.ok:
         raise RequestError(
-            f"--snapshot copies the files that git knows, but {here} is not in a work tree of git", hint=hint
+            f"--snapshot copies the files that git knows, but {folder} is not in a work tree of git", hint=hint
         )
-    return Path(found.stdout.removesuffix("\n"))
+    return Path(result.stdout.removesuffix("\n"))
 
 
 def _files(top: Path, runner: Runner) -> Iterator[Path]:
     """Every file of the work tree that is there now; those of submodules too."""
     words = ["git", "-C", str(top), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = runner([*words, f"--exclude={_RUNS}/"], timeout_s=120)
-    if not listed.ok:
-        raise RequestError(f"git cannot list the files of {top}: {listed.stderr.strip()}", hint="git status says more")
-    for name in sorted(set(listed.stdout.split("\0")) - {""}):
+    listing = runner([*words, f"--exclude={_RUNS}/"], timeout_s=120)
+    if not listing.ok:
+        raise RequestError(f"git cannot list the files of {top}: {listing.stderr.strip()}", hint="git status says more")
+    for name in sorted(set(listing.stdout.split("\0")) - {""}):
         path = top / name
         if path.is_dir() and not path.is_symlink():
             yield from _files(path, runner) if (path / ".git").exists() else ()

@@ -132,11 +132,11 @@ def supervise(
             for member in members:
                 running.append(_start(member, selector, reports, label=label, directory=working_directory))  # noqa: PERF401  # `finally` ends those that started
             outcome = _wait(running, selector, signals, reader, grace_s)
-            return replace(outcome, reports=tuple(each.end.decode(errors="replace") for each in reports or ()))
+            return replace(outcome, reports=tuple(report.end.decode(errors="replace") for report in reports or ()))
     finally:
-        for each in running:
-            each.send(signal.SIGKILL)
-            each.process.wait()
+        for child in running:
+            child.send(signal.SIGKILL)
+            child.process.wait()
         signal.set_wakeup_fd(old_wakeup)
         for number, handler in old.items():
             signal.signal(number, handler)
@@ -180,7 +180,7 @@ def _wait(
     first: _Running | None = None
     interrupted: int | None = None
     deadline: float | None = None
-    while any(each.status is None for each in running):
+    while any(child.status is None for child in running):
         patience = None if deadline is None else max(0.0, deadline - time.monotonic())
         for key, _ in selector.select(patience):
             if isinstance(key.data, (_Stream, _Report)):
@@ -211,8 +211,8 @@ def _close_streams(selector: selectors.BaseSelector) -> None:
     """Pass on what is in the pipes: all ranks have ended, and what left a rank's group is not waited for."""
     for key in list(selector.get_map().values()):
         if isinstance(key.data, (_Stream, _Report)):
-            left = all(_drain(key, selector) for _ in range(_MOST_CHUNKS))
-            if left:
+            is_more_left = all(_drain(key, selector) for _ in range(_MOST_CHUNKS))
+            if is_more_left:
                 key.data.close()
 
 
@@ -238,5 +238,5 @@ def _reap(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
 
 
 def _end_all(running: list[_Running], number: int) -> None:
-    for each in running:
-        each.send(number)
+    for child in running:
+        child.send(number)

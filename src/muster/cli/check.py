@@ -91,7 +91,7 @@ def _plan(request: Request, facts: Facts, typed_words: Sequence[str]) -> Plan:
         facts,
         typed_words,
         engine=engine,
-        within=place is Place.WITHIN,
+        is_within=place is Place.WITHIN,
         stream=True,
     )
 

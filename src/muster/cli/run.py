@@ -48,7 +48,7 @@ def main(words: Words) -> int:
         facts,
         launch.typed,
         engine=Engine.HERE if place is Place.HERE else Engine.SLURM,
-        within=place is Place.WITHIN,
+        is_within=place is Place.WITHIN,
         stream=True,
     )
     warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)

@@ -72,12 +72,12 @@ def read_attempts(folder: Path) -> list[Attempt]:
         lines = (folder / "attempts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-    found = []
+    attempts = []
     for line in lines:
-        number, began, nodes, lost = (*line.split("\t"), "", "", "", "")[:4]
-        if (counted := whole_number(number)) is not None:
-            found.append(Attempt(counted, nodes, tuple(lost.split()), whole_number(began)))
-    return found
+        number, start_text, nodes, lost_text = (*line.split("\t"), "", "", "", "")[:4]
+        if (attempt_number := whole_number(number)) is not None:
+            attempts.append(Attempt(attempt_number, nodes, tuple(lost_text.split()), whole_number(start_text)))
+    return attempts
 
 
 def read_ends(folder: Path) -> list[End]:
@@ -93,11 +93,11 @@ def _end(fields: list[str]) -> End | None:
     """One line; None where it was cut."""
     if len(fields) != _FIELDS:
         return None
-    number, began, ended, status = map(whole_number, fields[:4])
-    if number is None or began is None or ended is None or status is None:
+    number, start_time, ended, status = map(whole_number, fields[:4])
+    if number is None or start_time is None or ended is None or status is None:
         return None
-    rank, host, decision, cause, done = fields[4:]
-    return End(number, began, ended, status, whole_number(rank), host or None, decision, cause, done)
+    rank, host, decision, cause, completed_steps = fields[4:]
+    return End(number, start_time, ended, status, whole_number(rank), host or None, decision, cause, completed_steps)
 
 
 def folder_of(run: Run, task: str | None) -> Path:

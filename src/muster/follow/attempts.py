@@ -48,22 +48,22 @@ def attempts_over(run: Run, task: str | None, *, waits: bool) -> list[dict[str, 
     folder = folder_of(run, task)
     attempts = read_attempts(folder)
     ends = {end.number: end for end in read_ends(folder)}
-    last = max((each.number for each in attempts), default=0)
-    found = []
-    for each in attempts:
-        end = ends.get(each.number)
-        if end is None and (each.number < last or waits):
-            cause = _how_it_ended(run, task, attempts, each.number)
-            end = End(each.number, each.began or 0, 0, 0, None, None, "again", cause, "put back into the queue")
-            found.append({**end.as_json(), "began": each.began, "ended": None, "status": None})
+    last = max((attempt.number for attempt in attempts), default=0)
+    stories = []
+    for attempt in attempts:
+        end = ends.get(attempt.number)
+        if end is None and (attempt.number < last or waits):
+            cause = _how_it_ended(run, task, attempts, attempt.number)
+            end = End(attempt.number, attempt.began or 0, 0, 0, None, None, "again", cause, "put back into the queue")
+            stories.append({**end.as_json(), "began": attempt.began, "ended": None, "status": None})
         elif end is not None:
-            found.append(end.as_json())
-    return found
+            stories.append(end.as_json())
+    return stories
 
 
 def _story(run: Run, task: str | None, attempts: list[Attempt], ends: dict[int, End]) -> Iterator[str]:
     """A sentence for each attempt that is over, in their order; one that ended well by itself needs none."""
-    last = max(*(each.number for each in attempts), *ends, 0)
+    last = max(*(attempt.number for attempt in attempts), *ends, 0)
     if last == 1 and ends[1].decision == "done":
         return
     for number in range(1, last + 1):
@@ -74,9 +74,9 @@ def _story(run: Run, task: str | None, attempts: list[Attempt], ends: dict[int, 
 
 
 def _how_it_ended(run: Run, task: str | None, attempts: list[Attempt], number: int) -> str:
-    following = next((each for each in attempts if each.number == number + 1), None)
-    if following is not None and following.lost_before:
-        return f"{', '.join(following.lost_before)} failed"
+    next_attempt = next((attempt for attempt in attempts if attempt.number == number + 1), None)
+    if next_attempt is not None and next_attempt.lost_before:
+        return f"{', '.join(next_attempt.lost_before)} failed"
     output = find_output(None, run, run.job if task is None else f"{run.job}_{task}", number)
     failure = None if output is None else first_failure(output)
     if failure is None or not (failure.tasks or failure.host):

@@ -17,19 +17,19 @@ from muster.slurm.jobs import Job
 __all__ = ["closed_output", "find_output"]
 
 
-def find_output(job: Job | None, run: Run | None, asked: str = "", attempt: int | None = None) -> JobOutput | None:
+def find_output(job: Job | None, run: Run | None, asked_id: str = "", attempt: int | None = None) -> JobOutput | None:
     """Return the output of a job, for Muster's jobs even if Slurm has forgotten them; None if its place is unknown.
 
     `asked` is its id as it was typed: of an array that Slurm has forgotten it alone names the task.
     """
     if run is not None:
-        name = (job.shown_id if job else asked).partition("_")[2]
+        name = (job.shown_id if job else asked_id).partition("_")[2]
         task = name if name.isdigit() else None
-        moved = tuple(_moved(run, job))
-        if moved and attempt is None:  # one file holds them all, and the last is meant
-            listed = read_attempts(run.directory if task is None else run.directory / f"task-{task}")
-            attempt = listed[-1].number if len(listed) > 1 else None
-        return output_of_run(run.directory, moved, task, attempt)
+        moved_paths = tuple(_moved(run, job))
+        if moved_paths and attempt is None:  # one file holds them all, and the last is meant
+            attempts = read_attempts(run.directory if task is None else run.directory / f"task-{task}")
+            attempt = attempts[-1].number if len(attempts) > 1 else None
+        return output_of_run(run.directory, moved_paths, task, attempt)
     if job is None or job.stdout is None:
         return None
     return output_of_files(_matching(job.stdout, job.id, job))
@@ -55,7 +55,7 @@ def _moved(run: Run, job: Job | None) -> Iterator[Path]:
     try:
         plan = json.loads((run.directory / "plan.json").read_text(encoding="utf-8"))
         folder = Path(plan["working_directory"])
-        patterns = [each["value"] for each in plan["directives"] if each["name"] in {"output", "error"}]
+        patterns = [directive["value"] for directive in plan["directives"] if directive["name"] in {"output", "error"}]
     except (OSError, ValueError, KeyError, TypeError):
         return
     for pattern in patterns:
@@ -64,14 +64,14 @@ def _moved(run: Run, job: Job | None) -> Iterator[Path]:
 
 def _matching(pattern: str, job_id: str, job: Job | None) -> list[Path]:
     """The files there are now; unknown letters stand for anything."""
-    found = glob(glob_of(pattern, _letters(job_id, job)))  # noqa: PTH207  # the pattern is absolute
-    return [path for each in sorted(found) if (path := Path(each)).is_file()]
+    names = glob(glob_of(pattern, _letters(job_id, job)))  # noqa: PTH207  # the pattern is absolute
+    return [path for name in sorted(names) if (path := Path(name)).is_file()]
 
 
 def _letters(job_id: str, job: Job | None) -> dict[str, str]:
     """Return what sbatch's patterns stand for, as far as it is known."""
     array, _, index = (job.shown_id if job else job_id).partition("_")
-    found = {"j": job_id, "A": array}
+    letters = {"j": job_id, "A": array}
     if job is not None:
-        found |= {"x": job.name, **({"u": job.user} if job.user else {})}
-    return found | ({"a": index} if index.isdigit() else {})
+        letters |= {"x": job.name, **({"u": job.user} if job.user else {})}
+    return letters | ({"a": index} if index.isdigit() else {})

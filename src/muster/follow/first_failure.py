@@ -34,19 +34,22 @@ def failure_in(text: str, launcher: str) -> Failure | None:
     return _first_in([[line.text.decode() for line in lines if _is_report(line)]], known_launcher(launcher))
 
 
-def _first_in(texts: Sequence[Iterable[str]], known: Launcher | None) -> Failure | None:
+def _first_in(texts: Sequence[Iterable[str]], known_launcher: Launcher | None) -> Failure | None:
     """Each text is the lines of one file, and may be gone through several times."""
-    for launcher in [known] if known is not None else by_agents_first():
+    for launcher in [known_launcher] if known_launcher is not None else by_agents_first():
         failure = launcher.first_failure(texts)
         if failure is not None:
             return failure if failure.tasks else _of_node(texts) or failure
-    return _of_srun(texts, known)
+    return _of_srun(texts, known_launcher)
 
 
 def _of_node(texts: Sequence[Iterable[str]]) -> Failure | None:
     """Return the failure of a node that Slurm names: mpirun's daemons lose each other, and blame either."""
     failures = (read_step(text).first for text in reversed(texts))
-    return next((each for each in failures if each is not None and each.host is not None and not each.tasks), None)
+    return next(
+        (failure for failure in failures if failure is not None and failure.host is not None and not failure.tasks),
+        None,
+    )
 
 
 def _of_srun(texts: Sequence[Iterable[str]], launcher: Launcher | None) -> Failure | None:

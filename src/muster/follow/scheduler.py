@@ -53,9 +53,9 @@ class Answer(msgspec.Struct, frozen=True):
     has_accounting: bool | None = None
     """Whether the cluster keeps accounts; None: it was not asked."""
 
-    def of(self, asked: str) -> tuple[Job, ...]:
+    def of(self, asked_id: str) -> tuple[Job, ...]:
         """Return the jobs that an id means: for an array's, all that is known of it."""
-        return tuple(job for job in self.jobs if _means(asked, job))
+        return tuple(job for job in self.jobs if _means(asked_id, job))
 
 
 class Scheduler(msgspec.Struct, frozen=True):
@@ -71,31 +71,33 @@ class Scheduler(msgspec.Struct, frozen=True):
 
     def jobs(self, ids: Sequence[str]) -> Answer:
         """These jobs: one request to the controller; one to accounting, if it does not know them all."""
-        found, silent = self._controller(ids)
-        missing = tuple(each for each in ids if not any(_means(each, job) for job in found))
+        jobs, silent = self._controller(ids)
+        missing = tuple(asked_id for asked_id in ids if not any(_means(asked_id, job) for job in jobs))
         if not missing:
-            return Answer(found, silent=silent)
+            return Answer(jobs, silent=silent)
         ended, has_accounting = self._accounting(missing)
-        found = (*found, *ended)
-        missing = tuple(each for each in missing if not any(_means(each, job) for job in found))
-        return Answer(found, missing, silent, has_accounting)
+        jobs = (*jobs, *ended)
+        missing = tuple(asked_id for asked_id in missing if not any(_means(asked_id, job) for job in jobs))
+        return Answer(jobs, missing, silent, has_accounting)
 
     def cancel(self, ids: Sequence[str]) -> None:
         """Cancel these jobs in one request."""
         answer = self._ask(cancel_argv(ids))
         if is_silent(answer.stderr):
             raise SchedulerSilent("the Slurm controller does not answer; nothing may be cancelled", hint=_SILENT_HINT)
-        refused = [line for line in answer.stderr.splitlines() if "error:" in line and not _is_over_already(line)]
-        if refused:
-            raise CommandFailed(answer.argv, answer.status, refused[0], hint="muster jobs shows which jobs are yours")
+        error_lines = [line for line in answer.stderr.splitlines() if "error:" in line and not _is_over_already(line)]
+        if error_lines:
+            raise CommandFailed(
+                answer.argv, answer.status, error_lines[0], hint="muster jobs shows which jobs are yours"
+            )
 
     def next_job_id(self) -> int | None:
         """Return the number that the next job gets; None where the controller does not tell it."""
         try:
-            told = CONFIGURATION.read(self._ask(CONFIGURATION.argv).stdout).get("NEXT_JOB_ID", "")
+            next_id = CONFIGURATION.read(self._ask(CONFIGURATION.argv).stdout).get("NEXT_JOB_ID", "")
         except MusterError:
             return None
-        return int(told) if re.fullmatch("[0-9]{1,12}", told) else None
+        return int(next_id) if re.fullmatch("[0-9]{1,12}", next_id) else None
 
     def version(self) -> str | None:
         """Return the controller's version; None where it does not tell it."""
@@ -154,9 +156,9 @@ class Scheduler(msgspec.Struct, frozen=True):
 
     def _ask(self, argv: Sequence[str]) -> Result:
         clean = scheduler_environment(self.environment)
-        kept = {name: value for name, value in clean.items() if not name.startswith(_FILTERS)}
+        kept_environment = {name: value for name, value in clean.items() if not name.startswith(_FILTERS)}
         try:
-            answer = self.runner(argv, env={**kept, **QUERY_ENVIRONMENT}, timeout_s=self.timeout_s)
+            answer = self.runner(argv, env={**kept_environment, **QUERY_ENVIRONMENT}, timeout_s=self.timeout_s)
         except MachineLacks:
             raise NoSlurm(argv[0], is_installed=False) from None
         if not answer.ok and is_without_cluster(answer.stderr):
@@ -172,9 +174,9 @@ def pauses(first_s: float = 1.0, most_s: float = 30.0) -> Iterator[float]:
         pause = min(most_s, pause * 1.5)
 
 
-def _means(asked: str, job: Job) -> bool:
+def _means(asked_id: str, job: Job) -> bool:
     """Return whether `asked` is this job, or the array (123, 123_4) that it is part of."""
-    return asked in {job.id, job.shown_id} or job.shown_id.startswith((f"{asked}_", f"{asked}+"))
+    return asked_id in {job.id, job.shown_id} or job.shown_id.startswith((f"{asked_id}_", f"{asked_id}+"))
 
 
 def _is_over_already(line: str) -> bool:

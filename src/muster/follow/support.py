@@ -51,18 +51,18 @@ class Part(msgspec.Struct, frozen=True):
 def redactor_for(run: Run | None, environment: Mapping[str, str]) -> Redactor:
     """Return what replaces the secrets of a job: those that its record hides, and those of this shell."""
     names = set(_hidden_names(run)) if run is not None else set()
-    passed = dict(_passed(run)) if run is not None else {}
-    names |= set(passed)
+    passed_variables = dict(_passed(run)) if run is not None else {}
+    names |= set(passed_variables)
     tool = Redactor(names)
     values = {value for name, value in environment.items() if tool.is_hidden(name)}
-    return Redactor(names, values | set(passed.values()))
+    return Redactor(names, values | set(passed_variables.values()))
 
 
 def _hidden_names(run: Run) -> Iterator[str]:
     variables = plan_of(run).get("variables")
-    for each in variables if isinstance(variables, list) else ():
-        if isinstance(each, dict) and isinstance(each.get("value"), dict) and each["value"].get("hidden"):
-            yield str(each.get("name"))
+    for variable in variables if isinstance(variables, list) else ():
+        if isinstance(variable, dict) and isinstance(variable.get("value"), dict) and variable["value"].get("hidden"):
+            yield str(variable.get("name"))
 
 
 def _passed(run: Run) -> Iterator[tuple[str, str]]:
@@ -81,7 +81,7 @@ def plan_of(run: Run | None) -> dict[str, Any]:
 
 def record_parts(run: Run, redactor: Redactor) -> Iterator[Part | str]:
     """Yield the script, the plan and the record; a sentence for one that cannot be read."""
-    for name, what in (
+    for name, subject in (
         ("job.sh", "the script that was queued"),
         ("plan.json", "the plan, each value with its reason"),
         ("record.json", "how it was made: command, commit, names of all variables, values of a few"),
@@ -90,9 +90,9 @@ def record_parts(run: Run, redactor: Redactor) -> Iterator[Part | str]:
         if text is None:
             yield f"{name} of the record cannot be read: {run.directory / name}"
             continue
-        before = redactor.count
+        old_count = redactor.count
         clean = redactor.json(text) if name.endswith(".json") else redactor.text(text)
-        yield Part(name, clean, what, redactor.count - before)
+        yield Part(name, clean, subject, redactor.count - old_count)
         if name.endswith(".json") and not _json_of(run.directory / name):
             yield f"{name} of the record is damaged: it stands in the report as it is"
 
@@ -100,30 +100,30 @@ def record_parts(run: Run, redactor: Redactor) -> Iterator[Part | str]:
 def torch_of(run: Run | None) -> dict[str, Any]:
     """Return the versions that the environment's own record names, where `muster build` made the environment."""
     record = _json_of(run.directory / "record.json") if run is not None else {}
-    kept = record.get("environment")
-    venv = kept.get("VIRTUAL_ENV") if isinstance(kept, dict) else None
-    built = _json_of(Path(venv) / "muster.json") if isinstance(venv, str) and venv else {}
+    kind = record.get("environment")
+    venv = kind.get("VIRTUAL_ENV") if isinstance(kind, dict) else None
+    venv_record = _json_of(Path(venv) / "muster.json") if isinstance(venv, str) and venv else {}
     image = record.get("image")
-    found = {name: value for name, value in built.items() if isinstance(value, str)}
-    return {**found, **({"image": image} if image else {})}
+    texts = {name: value for name, value in venv_record.items() if isinstance(value, str)}
+    return {**texts, **({"image": image} if image else {})}
 
 
-def log_parts(job: Job | None, run: Run | None, asked: str, redactor: Redactor) -> Iterator[Part | str]:
+def log_parts(job: Job | None, run: Run | None, asked_id: str, redactor: Redactor) -> Iterator[Part | str]:
     """Yield the ends of the logs, attempt after attempt; a sentence for what is not among them."""
-    numbers = _attempts(run, (job.shown_id if job else asked).partition("_")[2])
+    numbers = _attempts(run, (job.shown_id if job else asked_id).partition("_")[2])
     if len(numbers) > ATTEMPTS:
         yield f"the logs of the first {len(numbers) - ATTEMPTS} attempts are omitted"
-    written = 0
+    part_count = 0
     for number in numbers[-ATTEMPTS:]:
-        output = find_output(job, run, asked, number if run is not None else None)
+        output = find_output(job, run, asked_id, number if run is not None else None)
         files = [] if output is None else [file for file in output.files() if _is_plain(file.path, run)]
         if len(files) > LOGS:
             yield f"of the {len(files)} logs of attempt {number} the last {LOGS} are in it"
         for file in files[-LOGS:]:
             part = _log_part(file, f"logs/attempt-{number}", redactor)
-            written += isinstance(part, Part)
+            part_count += isinstance(part, Part)
             yield part
-    if not written:
+    if not part_count:
         yield "no log of the job is there, or can be read by you"
 
 
@@ -131,9 +131,11 @@ def _attempts(run: Run | None, task: str) -> list[int]:
     if run is None:
         return [1]
     folder = folder_of(run, task if task.isdigit() else None)
-    known = {each.number for each in read_attempts(folder)} | {each.number for each in read_ends(folder)}
-    kept = {path.name.removeprefix("attempt-") for path in (folder / "logs").glob("attempt-*")}
-    return sorted(known | {int(number) for number in kept if re.fullmatch("[0-9]{1,9}", number)} | {1})
+    known_numbers = {attempt.number for attempt in read_attempts(folder)} | {
+        attempt.number for attempt in read_ends(folder)
+    }
+    kept_numbers = {path.name.removeprefix("attempt-") for path in (folder / "logs").glob("attempt-*")}
+    return sorted(known_numbers | {int(number) for number in kept_numbers if re.fullmatch("[0-9]{1,9}", number)} | {1})
 
 
 def _log_part(file: LogFile, folder: str, redactor: Redactor) -> Part | str:
@@ -143,24 +145,24 @@ def _log_part(file: LogFile, folder: str, redactor: Redactor) -> Part | str:
             last = deque(lines_at_end(file, stream), maxlen=LINES)
     except OSError as error:
         return f"{file.path} cannot be read: {error.strerror}"
-    before = redactor.count
+    old_count = redactor.count
     # Secrets first: what a cut leaves of one is not found any more.
     text = redactor.text("".join(f"{raw[:_RAW_LENGTH].decode(errors='replace')}\n" for raw in last))
     lines = "".join(f"{_cut(line)}\n" for line in text.split("\n")[:-1])
-    what = f"its last lines: {len(last)}, of {total:,} bytes in all"
-    return Part(f"{folder}/{_safe(file.path.name)}", lines, what, redactor.count - before)
+    subject = f"its last lines: {len(last)}, of {total:,} bytes in all"
+    return Part(f"{folder}/{_safe(file.path.name)}", lines, subject, redactor.count - old_count)
 
 
 def _cut(line: str) -> str:
-    more = len(line) - LINE_LENGTH
-    return line if more <= 0 else f"{line[:LINE_LENGTH]} (and more: the line is cut here)"
+    excess = len(line) - LINE_LENGTH
+    return line if excess <= 0 else f"{line[:LINE_LENGTH]} (and more: the line is cut here)"
 
 
 def _is_plain(path: Path, run: Run | None) -> bool:
     """Return whether it is a file: not a pipe, which would never end, nor a link in the run's logs to elsewhere."""
     try:
-        own = run is not None and path.is_relative_to(run.directory)
-        return stat.S_ISREG((path.lstat() if own else path.stat()).st_mode)
+        is_own = run is not None and path.is_relative_to(run.directory)
+        return stat.S_ISREG((path.lstat() if is_own else path.stat()).st_mode)
     except OSError:
         return False
 
@@ -178,10 +180,10 @@ def _text_of(file: Path) -> str | None:
 
 def _json_of(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(_text_of(file) or "")
+        document = json.loads(_text_of(file) or "")
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def is_archive(path: Path) -> bool:
@@ -233,12 +235,12 @@ def _write_private(path: Path, content: bytes) -> None:
 
 def _named_apart(parts: Iterable[Part]) -> Iterator[Part]:
     """Two logs may have names that are made alike: the second gets a number."""
-    taken: set[str] = set()
+    taken_names: set[str] = set()
     for part in parts:
         name, number = part.name, 2
-        while name in taken:
+        while name in taken_names:
             name, number = f"{part.name}-{number}", number + 1
-        taken.add(name)
+        taken_names.add(name)
         yield msgspec.structs.replace(part, name=name)
 
 

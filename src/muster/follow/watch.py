@@ -57,10 +57,10 @@ class LogFile(msgspec.Struct, frozen=True):
 
     def line(self, raw: bytes) -> Line:
         """Return the line as what it is: of a rank, or of nobody."""
-        found = _LABEL.match(raw) if self.labelled else None
-        if found is None:
+        match = _LABEL.match(raw) if self.labelled else None
+        if match is None:
             return Line(self.rank, raw, labelled=False)
-        return Line(int(found[found.lastindex or 1]), raw[found.end() :], labelled=True, label=found[0])
+        return Line(int(match[match.lastindex or 1]), raw[match.end() :], labelled=True, label=match[0])
 
     def means(self, raw: bytes, current: list[int]) -> bool:
         """Return whether a line is of the attempt that is meant; `current` holds the number of the one that is read."""
@@ -106,9 +106,9 @@ class JobOutput(msgspec.Struct, frozen=True):
 
     def files(self) -> list[LogFile]:
         """The files that are there now; the batch script's own is the last, as its end tells of the job's end."""
-        found = [] if self.folder is None else [self._of_run(path) for path in sorted(self._logs(), key=_in_order)]
-        named = (self._of_run(path) for path in self.named if path.is_file())
-        return [*found, *(replace(file, attempt=self.attempt) for file in named)]
+        files = [] if self.folder is None else [self._of_run(path) for path in sorted(self._logs(), key=_in_order)]
+        named_files = (self._of_run(path) for path in self.named if path.is_file())
+        return [*files, *(replace(file, attempt=self.attempt) for file in named_files)]
 
     def _logs(self) -> Iterator[Path]:
         if self.folder is None:
@@ -146,7 +146,7 @@ class JobOutput(msgspec.Struct, frozen=True):
 
 
 def output_of_run(
-    directory: Path, moved: Sequence[Path] = (), task: str | None = None, attempt: int | None = None
+    directory: Path, moved_paths: Sequence[Path] = (), task: str | None = None, attempt: int | None = None
 ) -> JobOutput:
     """Return the output of a run of Muster's, as its plan says; `moved` are the files that its -o and -e named.
 
@@ -159,10 +159,12 @@ def output_of_run(
         ranks = int(shape["nodes"]) * int(shape["ntasks_per_node"])
         # Where srun knows agents alone, a file each is an agent's.
         launcher = known_launcher(str(plan["launcher"]))
-        each = plan["output"] == "rank-files" and launcher is not None and launcher.rank_tasks
-        return JobOutput(logs, tuple(moved), bool(plan["label"]), ranks, each, plan["launcher"], attempt)
+        has_rank_files = plan["output"] == "rank-files" and launcher is not None and launcher.rank_tasks
+        return JobOutput(
+            logs, tuple(moved_paths), bool(plan["label"]), ranks, has_rank_files, plan["launcher"], attempt
+        )
     except (OSError, ValueError, KeyError, TypeError):
-        return JobOutput(logs, tuple(moved), attempt=attempt)
+        return JobOutput(logs, tuple(moved_paths), attempt=attempt)
 
 
 def output_of_files(paths: Sequence[Path]) -> JobOutput:
@@ -239,10 +241,10 @@ def _taken(state: _Open) -> Iterator[Line]:
 
 def last_lines(output: JobOutput, *, rank: int | None, count: int) -> list[Line]:
     """Return the last `count` lines of `rank`, or of everything; only the end of long files is looked at."""
-    found: deque[Line] = deque(maxlen=count)
+    lines: deque[Line] = deque(maxlen=count)
     for file in output.files():
-        found.extend(line for line in _tail(file) if rank is None or line.rank == rank)
-    return list(found)
+        lines.extend(line for line in _tail(file) if rank is None or line.rank == rank)
+    return list(lines)
 
 
 def _tail(file: LogFile) -> Iterator[Line]:

@@ -76,8 +76,8 @@ TYPED_NAMES: Sequence[str] = _TypedNames()
 
 def register(launcher: type[Launcher]) -> None:
     """Add a launcher; it may then be named wherever one is named."""
-    typed = (launcher.typed or launcher.name) if launcher.in_options else None
-    _REGISTRY[launcher.name] = _Row(launcher, typed, launcher.in_profiles)
+    typed_name = (launcher.typed or launcher.name) if launcher.in_options else None
+    _REGISTRY[launcher.name] = _Row(launcher, typed_name, launcher.in_profiles)
 
 
 def forget(name: str) -> None:
@@ -105,9 +105,9 @@ def launcher_names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-def names_for(typed: str) -> tuple[str, ...]:
+def names_for(typed_name: str) -> tuple[str, ...]:
     """Return the launchers that a word of --launcher stands for, the first choice first."""
-    return tuple(name for name, row in _REGISTRY.items() if row.typed == typed) or (typed,)
+    return tuple(name for name, row in _REGISTRY.items() if row.typed == typed_name) or (typed_name,)
 
 
 def names_in_profiles() -> tuple[str, ...]:

@@ -36,9 +36,9 @@ class Ibrun(ByMpirun):
         command = prologue_words(RANK, wrap((*plan.gate, *plan.command)))
         return ("ibrun", *(flag.word for flag in self.flags(plan)), *command)
 
-    def prepare(self, plan: Plan, carried: Sequence[str]) -> Iterator[str]:
+    def prepare(self, plan: Plan, names: Sequence[str]) -> Iterator[str]:
         """Yield the hosts in rank order, by which a rank knows its node."""
-        del plan, carried
+        del plan, names
         yield 'MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\\n" " ") && export MUSTER_NODES'
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:

@@ -65,9 +65,9 @@ class ByMpirun(Launcher):
         del engine
         return Starter.PROGRAM
 
-    def prepare(self, plan: Plan, carried: Sequence[str]) -> Iterator[str]:
+    def prepare(self, plan: Plan, names: Sequence[str]) -> Iterator[str]:
         site = (flag.word for flag in plan.mpirun_flags)
-        yield fold(("muster_mpirun_words", str(int(plan.label)), *carried, "--", *site))
+        yield fold(("muster_mpirun_words", str(int(plan.label)), *names, "--", *site))
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         """mpirun's status is not always that of the first rank that failed: what was reported is read."""
@@ -124,30 +124,30 @@ def mpirun_failure(lines: Iterable[str]) -> Failure | None:
     host: str | None = None
     in_hydra = ""
     for text in lines:
-        if found := _OF_A_RANK.match(text):
-            return failure_of(int(found["rank"]), found["host"], int(found["status"]), text)
-        if found := _OPEN_MPI_SIGNAL.match(text):
-            return failure_of(int(found["rank"]), found["host"], 128 + int(found["signal"]), text)
-        if found := _OPEN_MPI_PROCESS.match(text):
-            rank = int(found["rank"])
-        elif rank is not None and (found := _OPEN_MPI_CODE.match(text)):
-            return failure_of(rank, None, int(found["code"]), text)
-        elif found := _OPEN_MPI_DAEMON.match(text):
+        if match := _OF_A_RANK.match(text):
+            return failure_of(int(match["rank"]), match["host"], int(match["status"]), text)
+        if match := _OPEN_MPI_SIGNAL.match(text):
+            return failure_of(int(match["rank"]), match["host"], 128 + int(match["signal"]), text)
+        if match := _OPEN_MPI_PROCESS.match(text):
+            rank = int(match["rank"])
+        elif rank is not None and (match := _OPEN_MPI_CODE.match(text)):
+            return failure_of(rank, None, int(match["code"]), text)
+        elif match := _OPEN_MPI_DAEMON.match(text):
             sentence = (
-                f"mpirun lost its daemon on {found['host']}: the node or the way to it failed, or somebody ended it"
+                f"mpirun lost its daemon on {match['host']}: the node or the way to it failed, or somebody ended it"
             )
-            return Failure(sentence, found["host"], (), None, text.strip())
-        elif found := _HYDRA_HOST.match(text):
-            host, in_hydra = found["host"], text
-            rank = int(found["rank"]) if found["rank"] else None
-        elif host is not None and (found := _HYDRA_SIGNAL.match(text)):
-            return failure_of(rank, host, 128 + int(found["signal"]), text)
+            return Failure(sentence, match["host"], (), None, text.strip())
+        elif match := _HYDRA_HOST.match(text):
+            host, in_hydra = match["host"], text
+            rank = int(match["rank"]) if match["rank"] else None
+        elif host is not None and (match := _HYDRA_SIGNAL.match(text)):
+            return failure_of(rank, host, 128 + int(match["signal"]), text)
     return failure_of(rank, host, None, in_hydra) if host is not None else None
 
 
 def failure_of(rank: int | None, host: str | None, status: int | None, text: str) -> Failure:
     """Return the failure of one rank, in words."""
-    who = "a rank" if rank is None else f"rank {rank}"
-    where = "" if host is None else f" on {host}"
-    how = "failed" if status is None else exit_words(status)
-    return Failure(f"{who}{where}: {how}", host, () if rank is None else (rank,), status, text.strip())
+    subject = "a rank" if rank is None else f"rank {rank}"
+    place = "" if host is None else f" on {host}"
+    ending = "failed" if status is None else exit_words(status)
+    return Failure(f"{subject}{place}: {ending}", host, () if rank is None else (rank,), status, text.strip())

@@ -19,7 +19,7 @@ def fixed_text(text: str, findings: Iterable[Finding]) -> str:
     def offset(line: int, column: int) -> int:
         return min(starts[min(line - 1, len(lines))] + column - 1, len(text))
 
-    edits = sorted({edit for finding in findings for edit in finding.edits}, key=lambda each: (each.place, each.text))
+    edits = sorted({edit for finding in findings for edit in finding.edits}, key=lambda edit: (edit.place, edit.text))
     for edit in reversed(_apart(edits)):
         place = edit.place
         begin, end = offset(place.line, place.column), offset(place.end_line, place.end_column)
@@ -29,11 +29,15 @@ def fixed_text(text: str, findings: Iterable[Finding]) -> str:
 
 def _apart(edits: list[Edit]) -> list[Edit]:
     """Return the edits that do not touch each other; insertions at one place all count."""
-    kept: list[Edit] = []
+    kept_edits: list[Edit] = []
     for edit in edits:
-        if not kept or _ends_before(kept[-1].place, edit.place) or (_is_insertion(edit) and _is_insertion(kept[-1])):
-            kept.append(edit)
-    return kept
+        if (
+            not kept_edits
+            or _ends_before(kept_edits[-1].place, edit.place)
+            or (_is_insertion(edit) and _is_insertion(kept_edits[-1]))
+        ):
+            kept_edits.append(edit)
+    return kept_edits
 
 
 def _ends_before(first: Place, second: Place) -> bool:

@@ -29,9 +29,9 @@ def ignored_lines(text: str) -> dict[int, frozenset[str]]:
 
 
 def _check(names: frozenset[str], reason: str, line: int) -> None:
-    known = {rule.name for rule in all_rules()} | {"not-python"}
+    known_rules = {rule.name for rule in all_rules()} | {"not-python"}
     for name in sorted(names):
-        if name not in known and not name.startswith("site-"):
+        if name not in known_rules and not name.startswith("site-"):
             raise RequestError(f"line {line}: there is no rule {name!r}", hint="muster lint --rules lists them")
     if not reason:
         raise RequestError(f"line {line}: an ignored rule wants a reason", hint="# muster: ignore[rule] because …")

@@ -68,7 +68,7 @@ class Job(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def header(self) -> dict[str, Directive]:
         """The options by long name; the last of a name counts."""
-        return {each.name: each for each in self.directives}
+        return {directive.name: directive for directive in self.directives}
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
@@ -78,15 +78,17 @@ class Job(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """The shell texts that the tasks of a step run."""
-        return tuple(Task(each, each.inner) for each in self.launches if each.inner is not None and each.stage("step"))
+        return tuple(
+            Task(launch, launch.inner) for launch in self.launches if launch.inner is not None and launch.stage("step")
+        )
 
     @cached_property
     def steps(self) -> tuple[Launch, ...]:
         """The commands that srun starts, those with another purpose than ranks included."""
         return tuple(
-            each
-            for each in self.launches
-            if each.stages and each.stages[0].kind in {"step", "wrapper"} and each.stage("step")
+            launch
+            for launch in self.launches
+            if launch.stages and launch.stages[0].kind in {"step", "wrapper"} and launch.stage("step")
         )
 
     @cached_property
@@ -97,17 +99,17 @@ class Job(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def assignments(self) -> tuple[Assignment, ...]:
         """Every assignment, in the script and in its tasks."""
-        return (*self.shell.assignments, *(each for task in self.tasks for each in task.shell.assignments))
+        return (*self.shell.assignments, *(assignment for task in self.tasks for assignment in task.shell.assignments))
 
     @cached_property
     def commands(self) -> tuple[Command, ...]:
         """Every command, in the script and in its tasks."""
-        return (*self.shell.commands, *(each for task in self.tasks for each in task.shell.commands))
+        return (*self.shell.commands, *(command for task in self.tasks for command in task.shell.commands))
 
     @property
     def is_slurm(self) -> bool:
         """Tell whether this is a job for Slurm at all."""
-        return bool(self.directives or self.late_directives) or any(each.stage("step") for each in self.launches)
+        return bool(self.directives or self.late_directives) or any(launch.stage("step") for launch in self.launches)
 
     @cached_property
     def nodes(self) -> int | None:
@@ -148,14 +150,14 @@ class Job(msgspec.Struct, frozen=True, dict=True):
 def read_job(path: str, text: str) -> Job:
     """Return the job that a text describes."""
     early: list[Directive] = []
-    late: list[Directive] = []
+    late_directives: list[Directive] = []
     in_header = True
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#SBATCH"):
-            (early if in_header else late).extend(_directives(line, number))
+            (early if in_header else late_directives).extend(_directives(line, number))
         elif line.strip() and not line.lstrip().startswith("#"):
             in_header = False
-    return Job(path, text, read_shell(text), tuple(early), tuple(late))
+    return Job(path, text, read_shell(text), tuple(early), tuple(late_directives))
 
 
 def _directives(line: str, number: int) -> Iterator[Directive]:
@@ -166,27 +168,27 @@ def _directives(line: str, number: int) -> Iterator[Directive]:
     index = 0
     while index < len(words):
         word = words[index]
-        name, value, taken = _option(word, words[index + 1 : index + 2])
-        index += 1 + taken
+        name, value, used_words = _option(word, words[index + 1 : index + 2])
+        index += 1 + used_words
         column = max(0, line.find(word.partition("=")[0], len("#SBATCH"))) + 1
         place = Place(number, column, number, len(line) + 1 if index >= len(words) else column + len(word))
         yield Directive(_SAME.get(name, name), word, value, place, line)
 
 
-def _option(word: str, following: list[str]) -> tuple[str, str | None, int]:
+def _option(word: str, next_words: list[str]) -> tuple[str, str | None, int]:
     """Return (long name, value, how many of the following words it took)."""
     if word.startswith("--"):
         name, equals, value = word[2:].partition("=")
         if equals:
             return name, value, 0
-        if name in _FLAGS_ALONE or not following or following[0].startswith("-"):
+        if name in _FLAGS_ALONE or not next_words or next_words[0].startswith("-"):
             return name, None, 0
-        return name, following[0], 1
+        return name, next_words[0], 1
     if word.startswith("-") and len(word) > 1:
         name = _LETTERS.get(word[1], word[1])
         if word[1] in _SWITCHES:
             return name, None, 0
         if len(word) > 2:
             return name, word[2:].removeprefix("="), 0
-        return (name, following[0], 1) if following else (name, None, 0)
+        return (name, next_words[0], 1) if next_words else (name, None, 0)
     return word, None, 0

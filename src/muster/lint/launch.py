@@ -243,9 +243,9 @@ def _expanded(shell: Shell, words: Sequence[Word]) -> tuple[Word, ...]:
             result.append(word)
             continue
         body = value.value.replace("\\\n", " ").replace("\n", " ")
-        inside = read_shell(body).commands
-        words_of_value = inside[0].words if len(inside) == 1 and not inside[0].assignments else ()
-        result += [msgspec.structs.replace(each, place=word.place) for each in words_of_value] or [word]
+        commands = read_shell(body).commands
+        words_of_value = commands[0].words if len(commands) == 1 and not commands[0].assignments else ()
+        result += [msgspec.structs.replace(part, place=word.place) for part in words_of_value] or [word]
     return tuple(result)
 
 
@@ -306,9 +306,9 @@ def _read_options(
     pairs: frozenset[str] = frozenset(),
 ) -> Stage:
     options: list[tuple[str, Word | None]] = []
-    before: list[Word] = []
+    earlier_words: list[Word] = []
     index = 1
-    passed = 0
+    positional_count = 0
     while index < len(words):
         word = words[index]
         text = word.value
@@ -317,19 +317,19 @@ def _read_options(
             break
         if not text.startswith("-") or text == "-":
             if name == "env" and "=" in text:
-                before.append(word)
+                earlier_words.append(word)
                 index += 1
                 continue
-            if passed == words_before:
+            if positional_count == words_before:
                 break
-            before.append(word)
-            passed += 1
+            earlier_words.append(word)
+            positional_count += 1
             index += 1
             continue
         flag, equals, _ = text.partition("=")
         if text in pairs and index + 2 < len(words):
-            both = f"{words[index + 1].value} {words[index + 2].value}"
-            options.append((text, msgspec.structs.replace(words[index + 1], value=both)))
+            next_two = f"{words[index + 1].value} {words[index + 2].value}"
+            options.append((text, msgspec.structs.replace(words[index + 1], value=next_two)))
             index += 2
         elif equals:
             options.append((flag, word))
@@ -341,7 +341,7 @@ def _read_options(
         else:
             options.append((text, None))
         index += 1
-    return Stage(name, kind, words[0], tuple(options), words[index:], tuple(before))
+    return Stage(name, kind, words[0], tuple(options), words[index:], tuple(earlier_words))
 
 
 def _python(words: tuple[Word, ...]) -> Stage:

@@ -22,16 +22,16 @@ __all__ = ["lint_files", "lint_source"]
 def lint_files(paths: Sequence[str], site: Site | None = None) -> list[Finding]:
     """Return what the rules find in these files and in the Python scripts that they start."""
     findings: list[Finding] = []
-    done: set[str] = set()
+    done_digests: set[str] = set()
     for path in paths:
         source = read_source(path)
         findings += lint_source(source, site)
-        done.add(str(Path(path).absolute()))
+        done_digests.add(str(Path(path).absolute()))
         for script in _started_by(source):
-            if str(script.absolute()) not in done:
-                done.add(str(script.absolute()))
+            if str(script.absolute()) not in done_digests:
+                done_digests.add(str(script.absolute()))
                 findings += lint_source(read_source(str(script)))
-    return sorted(findings, key=lambda each: (each.path, each.place, each.severity.rank, each.rule))
+    return sorted(findings, key=lambda finding: (finding.path, finding.place, finding.severity.rank, finding.rule))
 
 
 def lint_source(source: Source, site: Site | None = None) -> list[Finding]:
@@ -49,7 +49,7 @@ def _lint_python(source: Source) -> list[Finding]:
     except (SyntaxError, ValueError) as error:
         line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
         place = Place(line, max(1, column), line, max(1, column) + 1)
-        why = "Python stops before the first line runs, on every rank."
+        reason = "Python stops before the first line runs, on every rank."
         return [
             Finding(
                 "not-python",
@@ -57,7 +57,7 @@ def _lint_python(source: Source) -> list[Finding]:
                 source.path,
                 place,
                 f"this is not Python: {getattr(error, 'msg', error)}",
-                why,
+                reason,
                 "Correct it.",
                 "Python's own parser",
             )
@@ -76,13 +76,15 @@ def _findings(source: Source, language: str, value: object) -> Iterator[Finding]
 
 
 def _finding(path: str, rule: Rule, hit: Hit) -> Finding:
-    instead = hit.instead or rule.instead
-    return Finding(rule.name, rule.severity, path, hit.place, hit.message, rule.why, instead, rule.source, hit.edits)
+    replacement = hit.instead or rule.instead
+    return Finding(
+        rule.name, rule.severity, path, hit.place, hit.message, rule.why, replacement, rule.source, hit.edits
+    )
 
 
 def _without_ignored(source: Source, findings: list[Finding]) -> list[Finding]:
     ignored = ignored_lines(source.text)
-    return [each for each in findings if each.rule not in ignored.get(each.place.line, frozenset())]
+    return [finding for finding in findings if finding.rule not in ignored.get(finding.place.line, frozenset())]
 
 
 def _started_by(source: Source) -> Iterator[Path]:

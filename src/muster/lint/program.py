@@ -52,7 +52,7 @@ class Call(msgspec.Struct, frozen=True):
         if (
             position is not None
             and position < len(self.node.args)
-            and not any(isinstance(each, ast.Starred) for each in self.node.args)
+            and not any(isinstance(argument, ast.Starred) for argument in self.node.args)
         ):
             return self.node.args[position]
         return None
@@ -103,7 +103,7 @@ class Program(msgspec.Struct, frozen=True, dict=True):
 
     def called(self, *names: str) -> tuple[Call, ...]:
         """Return the calls with one of these full names."""
-        return tuple(each for each in self.calls if each.name in names)
+        return tuple(call for call in self.calls if call.name in names)
 
     def full_name(self, node: ast.expr) -> str:
         """Return the dotted name of an expression, through the file's imports; empty where it has none."""
@@ -118,9 +118,9 @@ class Program(msgspec.Struct, frozen=True, dict=True):
     def is_distributed(self) -> bool:
         """Tell whether the file itself joins a process group or wraps a model for several ranks."""
         return bool(self.called(*INITS)) or any(
-            each.name.rpartition(".")[2]
+            call.name.rpartition(".")[2]
             in {"DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "DistributedSampler"}
-            for each in self.calls
+            for call in self.calls
         )
 
     @cached_property

@@ -31,17 +31,17 @@ _COLOURS = {
 def as_text(findings: Sequence[Finding], texts: Mapping[str, str], *, coloured: bool = False) -> Iterator[str]:
     """Yield lines: each finding with its line, the place underlined, the reason and what to write."""
     explained: set[str] = set()
-    for each in findings:
-        place = each.place
-        head = f"{each.path}:{place.line}:{place.column}: {each.severity}: {each.message}"
-        yield f"{_painted(head, '1', coloured)} {_painted(f'[{each.rule}]', _COLOURS[each.severity], coloured)}"
-        lines = texts.get(each.path, "").splitlines()
+    for finding in findings:
+        place = finding.place
+        head = f"{finding.path}:{place.line}:{place.column}: {finding.severity}: {finding.message}"
+        yield f"{_painted(head, '1', coloured)} {_painted(f'[{finding.rule}]', _COLOURS[finding.severity], coloured)}"
+        lines = texts.get(finding.path, "").splitlines()
         if place.line <= len(lines):
-            yield from _underlined(each, lines[place.line - 1], coloured=coloured)
-        if each.rule not in explained:
-            yield f"    why: {each.why}"
-            explained.add(each.rule)
-        yield f"    hint: {each.instead}"
+            yield from _underlined(finding, lines[place.line - 1], coloured=coloured)
+        if finding.rule not in explained:
+            yield f"    why: {finding.why}"
+            explained.add(finding.rule)
+        yield f"    hint: {finding.instead}"
         yield ""
     yield _count(findings)
 
@@ -53,9 +53,9 @@ def _underlined(finding: Finding, line: str, *, coloured: bool) -> Iterator[str]
     lead = "".join("\t" if sign == "\t" else " " for sign in line[: place.column - 1])
     end = place.end_column - 1 if place.end_line == place.line else len(line)
     marks = "^" * max(1, min(end, len(line)) - (place.column - 1))
-    shown, lead = _within_sight(line, lead, place.column)
-    yield f"    {shown}"
-    yield f"    {lead}{_painted(marks[: max(1, len(shown) - len(lead))], _COLOURS[finding.severity], coloured)}"
+    shown_line, lead = _within_sight(line, lead, place.column)
+    yield f"    {shown_line}"
+    yield f"    {lead}{_painted(marks[: max(1, len(shown_line) - len(lead))], _COLOURS[finding.severity], coloured)}"
 
 
 def _within_sight(line: str, lead: str, column: int) -> tuple[str, str]:
@@ -74,9 +74,9 @@ def _painted(text: str, code: str, coloured: bool) -> str:
 def _count(findings: Sequence[Finding]) -> str:
     if not findings:
         return "nothing was found"
-    counts = {severity: sum(each.severity is severity for each in findings) for severity in Severity}
+    counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
     parts = ", ".join(f"{number} {severity}" for severity, number in counts.items() if number)
-    fixable = sum(bool(each.edits) for each in findings)
+    fixable = sum(bool(finding.edits) for finding in findings)
     tail = f"; --fix repairs {fixable}" if fixable else ""
     return f"{len(findings)} finding{'s' if len(findings) > 1 else ''}: {parts}{tail}"
 
@@ -85,20 +85,20 @@ def as_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Return the findings as plain values with stable keys."""
     return [
         {
-            "rule": each.rule,
-            "severity": each.severity.value,
-            "path": each.path,
-            "line": each.place.line,
-            "column": each.place.column,
-            "end_line": each.place.end_line,
-            "end_column": each.place.end_column,
-            "message": each.message,
-            "why": each.why,
-            "instead": each.instead,
-            "source": each.source,
-            "fixable": bool(each.edits),
+            "rule": finding.rule,
+            "severity": finding.severity.value,
+            "path": finding.path,
+            "line": finding.place.line,
+            "column": finding.place.column,
+            "end_line": finding.place.end_line,
+            "end_column": finding.place.end_column,
+            "message": finding.message,
+            "why": finding.why,
+            "instead": finding.instead,
+            "source": finding.source,
+            "fixable": bool(finding.edits),
         }
-        for each in findings
+        for finding in findings
     ]
 
 
@@ -116,12 +116,12 @@ def as_sarif(findings: Sequence[Finding]) -> dict[str, Any]:
     ]
     results = [
         {
-            "ruleId": each.rule,
-            "level": _LEVELS[each.severity],
-            "message": {"text": f"{each.message}. {each.instead}"},
-            "locations": [{"physicalLocation": _location(each)}],
+            "ruleId": finding.rule,
+            "level": _LEVELS[finding.severity],
+            "message": {"text": f"{finding.message}. {finding.instead}"},
+            "locations": [{"physicalLocation": _location(finding)}],
         }
-        for each in findings
+        for finding in findings
     ]
     driver = {"name": "muster lint", "version": __version__, "rules": rules}
     return {

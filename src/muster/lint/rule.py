@@ -69,7 +69,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 def rule_named(name: str) -> Rule:
     """Return one rule."""
-    for each in all_rules():
-        if each.name == name:
-            return each
-    raise UnknownName("rule", name, [each.name for each in all_rules()])
+    for candidate in all_rules():
+        if candidate.name == name:
+            return candidate
+    raise UnknownName("rule", name, [candidate.name for candidate in all_rules()])

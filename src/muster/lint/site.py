@@ -54,7 +54,7 @@ def _option_of(rule: str) -> str:
 
 
 def _ask(job: Job) -> Ask:
-    header = {name: each.value for name, each in job.header.items()}
+    header = {name: directive.value for name, directive in job.header.items()}
     return Ask(
         nodes=job.nodes or 1,
         gpus_per_node=job.gpus_per_node or 0,
@@ -98,7 +98,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _modules(job: Job) -> tuple[str, ...]:
-    words = [each.words for each in job.shell.commands if each.program in {"module", "ml"}]
+    words = [command.words for command in job.shell.commands if command.program in {"module", "ml"}]
     return tuple(
         word.value
         for line in words

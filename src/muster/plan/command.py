@@ -45,10 +45,10 @@ def pin_python(command: tuple[str, ...], python: str | None) -> tuple[tuple[str,
 
 def agent_python(command: Sequence[str], python: str) -> tuple[str, ...]:
     """The words that start the Python of the command, for torchrun's agent: another torch must not start the ranks."""
-    before, rest = unwrapped(command)
-    before = before if before and PurePosixPath(before[0]).name in _BRING_PYTHON else ()
+    wrapper_words, rest = unwrapped(command)
+    wrapper_words = wrapper_words if wrapper_words and PurePosixPath(wrapper_words[0]).name in _BRING_PYTHON else ()
     name = PurePosixPath(rest[0]).name if rest else ""
     if name.startswith("python"):
-        return (*before, rest[0])
+        return (*wrapper_words, rest[0])
     # uv run train.py: the wrapper brings the Python.
-    return (*before, "python") if before and name.endswith(".py") else (python,)
+    return (*wrapper_words, "python") if wrapper_words and name.endswith(".py") else (python,)

@@ -24,8 +24,8 @@ def make_conditions(site: Site, request: Request, shape: Shape, terms: Terms, jo
 
 
 def _of_queue(site: Site, request: Request, terms: Terms) -> Iterator[Condition]:
-    chosen = {each.name: each.value for each in terms.directives}
-    name = request.partition or chosen.get("partition")
+    directives = {directive.name: directive.value for directive in terms.directives}
+    name = request.partition or directives.get("partition")
     queue = site.profile.partitions.get(name or "")
     if queue is not None and queue.nodes_max is not None:
         yield Condition(
@@ -34,7 +34,7 @@ def _of_queue(site: Site, request: Request, terms: Terms) -> Iterator[Condition]
             OTHER_SIZE,
             reason_for(site, f"partitions.{name}.nodes_max", "a limit of the partition"),
         )
-    yield from _of_qos(site, request.qos or chosen.get("qos"))
+    yield from _of_qos(site, request.qos or directives.get("qos"))
 
 
 def _of_qos(site: Site, name: str | None) -> Iterator[Condition]:
@@ -63,13 +63,15 @@ def _of_masks(site: Site, shape: Shape, terms: Terms) -> Iterator[Condition]:
 def _of_variables(site: Site, shape: Shape, job: Situation) -> Iterator[Condition]:
     """A variable for one node only, or for several: on the other side of that size it is wrong."""
     for number, variable in enumerate(site.profile.environment):
-        when = variable.when
-        if when is None or not applies(replace(variable, when=replace(when, nodes_min=None, nodes_max=None)), job):
+        condition = variable.when
+        if condition is None or not applies(
+            replace(variable, when=replace(condition, nodes_min=None, nodes_max=None)), job
+        ):
             continue  # not a matter of size: this job would never have it
-        reason = reason_for(site, f"environment.{number}", variable.reason, shown=f"environment.{variable.name}")
+        reason = reason_for(site, f"environment.{number}", variable.reason, shown_key=f"environment.{variable.name}")
         # The sizes from which on it is another matter.
-        edges = (when.nodes_min, when.nodes_max + 1 if when.nodes_max else None)
-        for edge in (each for each in edges if each is not None):
+        edges = (condition.nodes_min, condition.nodes_max + 1 if condition.nodes_max else None)
+        for edge in (row for row in edges if row is not None):
             larger = shape.nodes >= edge
             side = f"{edge} nodes or more" if larger else f"fewer than {edge} nodes"
             yield Condition(

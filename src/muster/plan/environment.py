@@ -40,9 +40,9 @@ _OURS = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROU
 
 def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variable, ...]:
     """Return the site's variables, then the user's: what the user asks for wins."""
-    found = {each.name: each for each in terms.variables}
+    variables_by_name = {variable.name: variable for variable in terms.variables}
     for name, variable in _resolver():
-        found.setdefault(name, variable)
+        variables_by_name.setdefault(name, variable)
     for assignment in request.env:
         name, equals, value = assignment.partition("=")
         reason = Reason("set by you", f"--env {shown(assignment)}")
@@ -54,24 +54,24 @@ def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variab
                 f"--env {name} would be overwritten by the wire-up", hint=f"--{option} {value or 'VALUE'}"
             )
         if equals:
-            found[name] = Variable(name, template(value), reason)
+            variables_by_name[name] = Variable(name, template(value), reason)
         elif name in facts.environment:
             passed_on = Hidden(facts.environment[name])
-            found[name] = Variable(name, passed_on, Reason("passed on, as you asked", f"--env {name}"))
+            variables_by_name[name] = Variable(name, passed_on, Reason("passed on, as you asked", f"--env {name}"))
         else:
             raise RequestError(f"--env {name}: your environment has no {name}", hint=f"--env {name}=VALUE")
     for name in request.unset_env:
-        found[name] = Variable(name, None, Reason("unset by you", f"--unset-env {name}"))
-    return tuple(hide(each) for each in found.values())
+        variables_by_name[name] = Variable(name, None, Reason("unset by you", f"--unset-env {name}"))
+    return tuple(hide(variable) for variable in variables_by_name.values())
 
 
 def left_over(request: Request, facts: Facts) -> Iterator[Note]:
     """Yield what another launch left in the environment: none of it reaches the ranks, and nobody has to wonder."""
-    found = [name for name in _LEFT_OVER if facts.environment.get(name)]
-    if found:
+    left_names = [name for name in _LEFT_OVER if facts.environment.get(name)]
+    if left_names:
         yield Note(
-            f"{', '.join(found)} in your environment come from another launch; every rank gets its own"
-            f" (unset {' '.join(found)})"
+            f"{', '.join(left_names)} in your environment come from another launch; every rank gets its own"
+            f" (unset {' '.join(left_names)})"
         )
     address = facts.environment.get("MASTER_ADDR", "")
     if not address or request.master_addr:
@@ -91,23 +91,25 @@ def stays_behind(request: Request, facts: Facts, variables: Iterable[Variable]) 
     """What a run has and a queued job has not: its ranks get what the plan shows, and nothing of the typing shell."""
     if request.export != "NONE":
         return
-    known = {each.name for each in variables}
-    names = sorted(name for name, value in facts.environment.items() if value and name not in known and _is_felt(name))
+    known_names = {variable.name for variable in variables}
+    names = sorted(
+        name for name, value in facts.environment.items() if value and name not in known_names and _is_felt(name)
+    )
     if names:
-        passed = " ".join(f"--env {name}" for name in names)
+        env_options = " ".join(f"--env {name}" for name in names)
         yield Note(
             f"a queued job starts without these of your shell, unless your login files set them: {', '.join(names)} "
-            f"({passed} passes on, --export ALL everything)"
+            f"({env_options} passes on, --export ALL everything)"
         )
     conda = facts.environment.get("CONDA_PREFIX")
-    if conda and "CONDA_PREFIX" not in known and not (request.conda or request.venv or request.image):
+    if conda and "CONDA_PREFIX" not in known_names and not (request.conda or request.venv or request.image):
         yield Note(f"the conda environment {conda} is not activated in a queued job (--conda {quote(conda)} does it)")
 
 
 def _is_felt(name: str) -> bool:
     """Whether a rank behaves otherwise for it; where mpirun keeps its own files on this host is no such thing."""
     return not name.endswith("_tmpdir_base") and any(
-        name == each or (each.endswith("_") and name.startswith(each)) for each in _FELT
+        name == felt_name or (felt_name.endswith("_") and name.startswith(felt_name)) for felt_name in _FELT
     )
 
 
@@ -129,7 +131,7 @@ def make_prelude(request: Request, site: Site, terms: Terms, facts: Facts, image
 
 def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]:
     """The site's modules, then the user's; an image has its own software and wants what its engine needs, no more."""
-    known = site.profile.modules
+    known_modules = site.profile.modules
     words = [
         *_of_site("use", request, site, image),
         *(("use", folder, "", request.origin("module_use")) for folder in request.module_use),
@@ -138,8 +140,8 @@ def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]
     ]
     if not words:
         return
-    yield _module_command(known.init)
-    if known.purge is not False:
+    yield _module_command(known_modules.init)
+    if known_modules.purge is not False:
         yield Prelude(
             ("module", "purge"),
             reason_for(site, "modules.purge", "the modules of the submitting shell are unloaded"),
@@ -155,26 +157,26 @@ def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]
 
 def _of_site(verb: str, request: Request, site: Site, image: ImageUse) -> Iterator[tuple[str, str, str, str]]:
     """Yield (verb, module or folder, key of the profile, nothing) for what the site itself wants."""
-    known = site.profile.modules
+    known_modules = site.profile.modules
     if image.image is not None:
         container = site.profile.containers.get(image.container or "")
         names = (container.module_use if verb == "use" else container.modules) if container else ()
         yield from ((verb, name, f"containers.{image.container}", "") for name in names or ())
         return
     if verb == "use":
-        yield from ((verb, folder, "modules.use", "") for folder in known.use or ())
+        yield from ((verb, folder, "modules.use", "") for folder in known_modules.use or ())
         return
     kind, _ = node_kind(site, request)
-    yield from ((verb, name, f"modules.by_kind.{kind}", "") for name in known.by_kind.get(kind or "", ()))
-    yield from ((verb, name, "modules.load", "") for name in known.load or ())
+    yield from ((verb, name, f"modules.by_kind.{kind}", "") for name in known_modules.by_kind.get(kind or "", ()))
+    yield from ((verb, name, "modules.load", "") for name in known_modules.load or ())
     if brings_torch(request, site):
-        yield from ((verb, name, "modules.torch", "") for name in known.torch or ())
+        yield from ((verb, name, "modules.torch", "") for name in known_modules.torch or ())
 
 
 def brings_torch(request: Request, site: Site) -> bool:
     """Return whether the site's own torch is loaded: where the user names no environment, module or image."""
-    named = request.venv or request.conda or request.module or request.image
-    return bool(site.profile.modules.torch) and not named
+    environment_name = request.venv or request.conda or request.module or request.image
+    return bool(site.profile.modules.torch) and not environment_name
 
 
 def _module_command(init: tuple[str, ...] | None) -> Prelude:

@@ -20,7 +20,7 @@ def absorb_flags(request: Request) -> tuple[Request, tuple[tuple[str, str | None
     fields = {name: field for field, option in options.items() for name in option.long_names if is_flag(name)}
     values: dict[str, Any] = {}
     origins = dict(request.origins)
-    left: list[tuple[str, str | None, str]] = []
+    flags_left: list[tuple[str, str | None, str]] = []
     for text in request.sbatch:
         name, value = split_flag(text)
         origin = f"--sbatch={text}"
@@ -28,11 +28,11 @@ def absorb_flags(request: Request) -> tuple[Request, tuple[tuple[str, str | None
         field = fields.get(name)
         # --exclusive=user means less than the whole node, which is what the switch says.
         if field is None or (options[field].is_switch and value is not None):
-            left.append((name, value, origin))
+            flags_left.append((name, value, origin))
             continue
         parsed = True if options[field].is_switch else convert(options[field], value or "", origin)
         if request.given(field) and getattr(request, field) != parsed:
             message = f"{request.origin(field)} and {origin} contradict each other"
             raise RequestError(message, hint="give the value once")
         values[field], origins[field] = parsed, origin
-    return replace(request, sbatch=(), origins=origins, **values), tuple(left)
+    return replace(request, sbatch=(), origins=origins, **values), tuple(flags_left)

@@ -38,14 +38,14 @@ def gate_condition(directory: str) -> Condition:
 
 def expected_at(site: Site, shape: Shape, engine: Engine) -> dict[str, Any]:
     """Return what the site's profile promises of its nodes, for the judges; what is not known is not judged."""
-    node = next((each for each in site.profile.nodes.values() if each.gpu_numa), None)
+    node = next((candidate for candidate in site.profile.nodes.values() if candidate.gpu_numa), None)
     fabric = site.profile.fabric
-    found: dict[str, Any] = {
+    expected: dict[str, Any] = {
         "gpus": shape.gpus_per_node,
         "gpu_numa": list(node.gpu_numa or ()) if node is not None else [],
         "fabric": fabric.kind or "",
     }
     if engine is Engine.SLURM:  # else all nodes are this machine, which a profile of another says nothing about
-        found["interfaces"] = list(fabric.interfaces or ())
-        found["hcas"] = list(fabric.hcas or ())
-    return {name: value for name, value in found.items() if value}
+        expected["interfaces"] = list(fabric.interfaces or ())
+        expected["hcas"] = list(fabric.hcas or ())
+    return {name: value for name, value in expected.items() if value}

@@ -48,26 +48,28 @@ def reference_of(request: Request, site: Site, facts: Facts) -> Reference | None
     text = request.image
     if text is None:
         return None
-    kept = _kept_by_site(text.removeprefix("site:"), site) if text.startswith("site:") else None
-    if kept is not None:
-        text = (facts.image.kept if facts.image else None) or kept.path
+    site_image = _kept_by_site(text.removeprefix("site:"), site) if text.startswith("site:") else None
+    if site_image is not None:
+        text = (facts.image.kept if facts.image else None) or site_image.path
     if text.startswith("docker://"):
-        return Reference(text, "registry", None, kept)
+        return Reference(text, "registry", None, site_image)
     spelled = _ENDINGS.get(PurePosixPath(text).suffix)
-    if kept and not text.startswith("/") and spelled is None:
-        return Reference(f"docker://{text}", "registry", None, kept)
+    if site_image and not text.startswith("/") and spelled is None:
+        return Reference(f"docker://{text}", "registry", None, site_image)
     if "://" in text:
         raise RequestError(
             f"--image {text}: docker:// is the only known kind of address", hint="docker://REGISTRY/NAME:TAG"
         )
     path = PurePosixPath(facts.working_directory) / without_tilde(text, facts.home)
-    return Reference(text, spelled, str(path), kept)
+    return Reference(text, spelled, str(path), site_image)
 
 
 def _kept_by_site(name: str, site: Site) -> SiteImage:
     images = site.profile.images
     if name not in images:
-        raise UnknownName(f"image of {site.name}", name, [each for each, image in images.items() if not image.gone])
+        raise UnknownName(
+            f"image of {site.name}", name, [image_name for image_name, image in images.items() if not image.gone]
+        )
     if images[name].gone:
         raise RequestError(f"the image {name} of {site.name} is gone: {images[name].reason}", hint=_others(images))
     return images[name]
@@ -84,11 +86,11 @@ class Found(msgspec.Struct, frozen=True):
     name: str
 
 
-def find_image(reference: Reference, seen: ImageFacts) -> Found:
+def find_image(reference: Reference, image_facts: ImageFacts) -> Found:
     """Return what --image names, after a look; what is missing or broken goes no further."""
     if reference.path is None:
         return Found("registry", reference.text)
-    text, kind = reference.text, seen.kind
+    text, kind = reference.text, image_facts.kind
     if kind == "missing" and reference.of_site is not None:
         kind = None  # the site keeps it where its nodes see it
     if kind in {"missing", None} and reference.kind is None and "/" not in text:
@@ -98,18 +100,20 @@ def find_image(reference: Reference, seen: ImageFacts) -> Found:
             f"there is no image {text}: looked for {reference.path}",
             hint="give its path, or docker://REGISTRY/NAME:TAG; muster build image makes one",
         )
-    if seen.broken is not None:
+    if image_facts.broken is not None:
         raise RequestError(
-            f"the image {text} cannot be used: {seen.broken}", hint="pull, copy or build the image again"
+            f"the image {text} cannot be used: {image_facts.broken}", hint="pull, copy or build the image again"
         )
     if kind in {"directory", "file"}:
-        what = "a directory without programs" if kind == "directory" else "not a known kind of image"
-        raise RequestError(f"{text} is {what}", hint="a .sif, a .sqsh, a sandbox with its bin/ and usr/, or an EDF")
+        complaint = "a directory without programs" if kind == "directory" else "not a known kind of image"
+        raise RequestError(
+            f"{text} is {complaint}", hint="a .sif, a .sqsh, a sandbox with its bin/ and usr/, or an EDF"
+        )
     return Found(kind or reference.kind or "sandbox", reference.path)
 
 
 def choose_engine(
-    request: Request, site: Site, seen: ImageFacts, reference: Reference, found: Found, place: Engine
+    request: Request, site: Site, image_facts: ImageFacts, reference: Reference, found_image: Found, place: Engine
 ) -> tuple[str, Reason]:
     """Return the engine and the reason for it."""
     containers = site.profile.containers
@@ -117,40 +121,40 @@ def choose_engine(
         name = containers[request.engine].engine if request.engine in containers else request.engine
         if name not in engines_in_options():
             raise UnknownName("container engine", name, engines_in_options())
-        if found.kind not in engine_named(name).runs:
-            raise RequestError(f"{name} cannot run {_SHOWN[found.kind]}", hint=_with(found.kind))
+        if found_image.kind not in engine_named(name).runs:
+            raise RequestError(f"{name} cannot run {_SHOWN[found_image.kind]}", hint=_with(found_image.kind))
         return name, Reason("set by you", request.origin("engine"))
     kept_for = reference.of_site.engine if reference.of_site else None
-    for key, container in sorted(containers.items(), key=lambda each: (each[0] != kept_for, not each[1].preferred)):
-        if found.kind in engine_named(container.engine).runs:
+    for key, container in sorted(containers.items(), key=lambda row: (row[0] != kept_for, not row[1].preferred)):
+        if found_image.kind in engine_named(container.engine).runs:
             return container.engine, reason_for(site, f"containers.{key}", f"{site.name} has it")
     if containers:
-        offered = ", ".join(dict.fromkeys(each.engine for each in containers.values()))
+        offered = ", ".join(dict.fromkeys(candidate.engine for candidate in containers.values()))
         raise RequestError(
-            f"{_SHOWN[found.kind]} is not known to run at {site.name}, which offers {offered}",
-            hint=f"give another form of the image; {_with(found.kind)}, where the nodes have that after all",
+            f"{_SHOWN[found_image.kind]} is not known to run at {site.name}, which offers {offered}",
+            hint=f"give another form of the image; {_with(found_image.kind)}, where the nodes have that after all",
         )
-    if found.kind == "edf" and reference.kind is None:
+    if found_image.kind == "edf" and reference.kind is None:
         hint = f"looked for {reference.path}; if it is the name of an EDF: --engine cscs"
         raise RequestError(f"there is no image {reference.text}", hint=hint)
-    return _engine_here(seen, found, place)
+    return _engine_here(image_facts, found_image, place)
 
 
-def _engine_here(seen: ImageFacts, found: Found, place: Engine) -> tuple[str, Reason]:
+def _engine_here(image_facts: ImageFacts, found_image: Found, place: Engine) -> tuple[str, Reason]:
     """Return the engine if no profile names one: a program that this host has, else what runs such images at all."""
-    able = _able(found.kind)
-    what = _SHOWN[found.kind]
+    able = _able(found_image.kind)
+    image_kind = _SHOWN[found_image.kind]
     for candidate in able:
-        if candidate.program in seen.programs:
-            return candidate.name, Reason(f"it runs {what}, and this host has it")
-    if able[0].program and seen.machine is not None:
+        if candidate.program in image_facts.programs:
+            return candidate.name, Reason(f"it runs {image_kind}, and this host has it")
+    if able[0].program and image_facts.machine is not None:
         lacks = "this machine has no" if place is Engine.HERE else "neither this host nor a site profile has a"
         raise MachineLacks(
             able[0].program,
-            f"{lacks} program that runs {what}",
+            f"{lacks} program that runs {image_kind}",
             hint="load the module that has apptainer or singularity, or name what the nodes have with --engine",
         )
-    return able[0].name, Reason(f"it runs {what}")
+    return able[0].name, Reason(f"it runs {image_kind}")
 
 
 def _able(kind: str) -> list[ImageEngine]:

@@ -15,22 +15,22 @@ _PURPOSES = ("interactive", "debug")
 def for_a_shell(request: Request, site: Site, shell: str) -> Request:
     """The request of a shell: one task on one node, on the site's interactive or debug queue unless one was named."""
     origins = dict(request.origins)
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     if request.partition is None and request.qos is None:
         for purpose in _PURPOSES:
             for field, table in (("partition", site.profile.partitions), ("qos", site.profile.qos)):
                 name = next((name for name, queue in table.items() if queue.purpose == purpose and queue.open), None)
-                if name is not None and not found:
-                    found[field] = name
+                if name is not None and not values:
+                    values[field] = name
                     key = "partitions" if field == "partition" else "qos"
                     origins[field] = f"{site.name}: {key}.{name}, for {purpose} work"
-                    beside = _partition_beside(site, name) if field == "qos" else None
-                    if beside is not None:
-                        found["partition"] = beside
+                    other_partition = _partition_beside(site, name) if field == "qos" else None
+                    if other_partition is not None:
+                        values["partition"] = other_partition
                         origins["partition"] = f"{site.name}: queue_rules, beside {name}"
     command = request.command or (shell, "-i")
     origins["ntasks_per_node"] = "muster shell"
-    return replace(request, command=command, ntasks_per_node=1, launcher="shell", origins=origins, **found)
+    return replace(request, command=command, ntasks_per_node=1, launcher="shell", origins=origins, **values)
 
 
 def _partition_beside(site: Site, qos: str) -> str | None:

@@ -33,21 +33,21 @@ def _of_site(site: Site, engine: Engine) -> tuple[Launcher, Reason]:
     default = launcher_named(default_launcher(engine))
     if engine is Engine.HERE:
         return default, Reason(default.chosen_because)
-    chosen = default if preferred is None else launcher_named(preferred)
-    return chosen, reason_for(site, "launch.preferred", default.chosen_because)
+    launcher = default if preferred is None else launcher_named(preferred)
+    return launcher, reason_for(site, "launch.preferred", default.chosen_because)
 
 
 def _of_several(candidates: list[Launcher], request: Request, site: Site, engine: Engine) -> tuple[Launcher, Reason]:
     """Return the first that the site allows, but the one that needs a PMI where a PMI is named."""
     launch = site.profile.launch
-    by_pmi = next((each for each in candidates if each.needs_pmi), None)
+    by_pmi = next((candidate for candidate in candidates if candidate.needs_pmi), None)
     if by_pmi is not None and request.mpi is not None and engine is Engine.SLURM:
         return by_pmi, Reason(by_pmi.chosen_because, "--mpi")
-    first, *others = [each for each in candidates if each.refusal(engine) is None]
-    if engine is Engine.HERE or launch.allowed is None or first.site_name in launch.allowed or not others:
+    first, *other_launchers = [candidate for candidate in candidates if candidate.refusal(engine) is None]
+    if engine is Engine.HERE or launch.allowed is None or first.site_name in launch.allowed or not other_launchers:
         return first, Reason(first.chosen_because)
-    why = launch.refused.get(first.site_name or "", f"{first.site_name} does not start ranks there")
-    return others[0], reason_for(site, "launch.refused", why)
+    reason = launch.refused.get(first.site_name or "", f"{first.site_name} does not start ranks there")
+    return other_launchers[0], reason_for(site, "launch.refused", reason)
 
 
 def pmi_of(request: Request, site: Site, stack: str | None) -> str:

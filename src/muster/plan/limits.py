@@ -18,11 +18,12 @@ def check_limits(
     site: Site, request: Request, shape: Shape, launcher: str | None, directives: Sequence[Directive]
 ) -> None:
     """Refuse what the site's documents say it refuses; every broken rule is reported at once."""
-    header = {each.name: each.value for each in directives}
+    header = {directive.name: directive.value for directive in directives}
     broken = list(refusals(site.profile, _ask(request, shape, launcher, header)))
     if broken:
         raise RequestError(
-            "; ".join(_sentence(site, each) for each in broken), hint="; ".join(each.hint for each in broken)
+            "; ".join(_sentence(site, refusal) for refusal in broken),
+            hint="; ".join(refusal.hint for refusal in broken),
         )
 
 
@@ -32,7 +33,17 @@ def _sentence(site: Site, broken: Refusal) -> str:
 
 def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[str, str | None]) -> Ask:
     memory = header.get("mem")  # the profile's own, where nothing was asked
-    known = {"nodes", "ntasks-per-node", "cpus-per-task", "time", "mem", "partition", "qos", "account", "constraint"}
+    known_names = {
+        "nodes",
+        "ntasks-per-node",
+        "cpus-per-task",
+        "time",
+        "mem",
+        "partition",
+        "qos",
+        "account",
+        "constraint",
+    }
     return Ask(
         nodes=shape.nodes,
         gpus_per_node=shape.gpus_per_node,
@@ -48,7 +59,7 @@ def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[s
         launcher=launcher,
         image=request.image,
         modules=request.module,
-        flags={name: value for name, value in header.items() if name not in known},
+        flags={name: value for name, value in header.items() if name not in known_names},
     )
 
 

@@ -26,52 +26,52 @@ def make_mounts(
     request: Request, site: Site, facts: Facts, job: Situation, name: str | None, *, library: bool
 ) -> tuple[Mount, ...]:
     """Everything that is bound, parents before what lies in them; `name`: the site's container, if it has one."""
-    seen = facts.image or ImageFacts()
-    wanted = [
-        *_places_of_the_run(request, facts, seen),
+    image_facts = facts.image or ImageFacts()
+    wanted_mounts = [
+        *_places_of_the_run(request, facts, image_facts),
         *(_of_site(site, name, site.profile.containers[name], job) if name else ()),
         *_asked_for(request, facts),
     ]
-    kept = list(_without_repeats([*wanted, *_behind_links(wanted, seen.real_paths)]))
-    if library and seen.package is not None:
-        why = Reason("`import muster` works in the image: the rank library, last on PYTHONPATH")
-        kept.append(Mount(seen.package, f"{LIBRARY}/muster", why, read_only=True))
-    return tuple(kept)
+    kept_mounts = list(_without_repeats([*wanted_mounts, *_behind_links(wanted_mounts, image_facts.real_paths)]))
+    if library and image_facts.package is not None:
+        reason = Reason("`import muster` works in the image: the rank library, last on PYTHONPATH")
+        kept_mounts.append(Mount(image_facts.package, f"{LIBRARY}/muster", reason, read_only=True))
+    return tuple(kept_mounts)
 
 
 def covered(path: str, mounts: Iterable[Mount]) -> bool:
     """Return whether the path of the host is seen in the image under the same name."""
-    return any(_lies_in(path, each.target) for each in mounts)
+    return any(_lies_in(path, other_mount.target) for other_mount in mounts)
 
 
 def _lies_in(path: str, folder: str) -> bool:
     return PurePosixPath(path).is_relative_to(folder)
 
 
-def _places_of_the_run(request: Request, facts: Facts, seen: ImageFacts) -> Iterator[Mount]:
-    here = facts.working_directory
-    working = str(PurePosixPath(here) / request.chdir) if request.chdir else here
+def _places_of_the_run(request: Request, facts: Facts, image_facts: ImageFacts) -> Iterator[Mount]:
+    working_directory = facts.working_directory
+    working = str(PurePosixPath(working_directory) / request.chdir) if request.chdir else working_directory
     for path, text in (
         (facts.home, "the home directory: settings and what programs keep there"),
-        (seen.project, "the project that the working directory belongs to"),
+        (image_facts.project, "the project that the working directory belongs to"),
         (working, "the working directory of the ranks"),
-        (here, "run directories are made here"),
-        (_venv(request, facts, seen), "the virtual environment of the ranks"),
+        (working_directory, "run directories are made here"),
+        (_venv(request, facts, image_facts), "the virtual environment of the ranks"),
         (_NODE_TMP, "the node's own temporary files"),
     ):
         if path is not None and path != "/":
             yield Mount(path, path, Reason(text))
 
 
-def _venv(request: Request, facts: Facts, seen: ImageFacts) -> str | None:
-    return None if seen.venv is not None and seen.venv.in_image else venv_in_image(request, facts)
+def _venv(request: Request, facts: Facts, image_facts: ImageFacts) -> str | None:
+    return None if image_facts.venv is not None and image_facts.venv.in_image else venv_in_image(request, facts)
 
 
 def _of_site(site: Site, name: str, container: Container, job: Situation) -> Iterator[Mount]:
     for bind in container.binds:
         if applies(bind, job):
-            why = reason_for(site, f"containers.{name}.binds.{bind.path}", bind.reason)
-            yield Mount(bind.path, bind.to or bind.path, why)
+            reason = reason_for(site, f"containers.{name}.binds.{bind.path}", bind.reason)
+            yield Mount(bind.path, bind.to or bind.path, reason)
 
 
 def _asked_for(request: Request, facts: Facts) -> Iterator[Mount]:
@@ -95,8 +95,8 @@ def _behind_links(mounts: Iterable[Mount], real_paths: Mapping[str, str]) -> Ite
     for mount in mounts:
         real = real_paths.get(mount.source, mount.source)
         if real != mount.source and mount.source == mount.target:
-            why = Reason(f"{mount.source} is a link to it", mount.reason.origin, mount.reason.source)
-            yield Mount(real, real, why, mount.read_only)
+            reason = Reason(f"{mount.source} is a link to it", mount.reason.origin, mount.reason.source)
+            yield Mount(real, real, reason, mount.read_only)
 
 
 def _without_repeats(mounts: Iterable[Mount]) -> Iterator[Mount]:
@@ -104,12 +104,16 @@ def _without_repeats(mounts: Iterable[Mount]) -> Iterator[Mount]:
 
     What the user typed stays, in the order typed.
     """
-    found = list(mounts)
-    same = sorted((each for each in found if each.source == each.target), key=lambda each: len(each.source))
-    kept: list[Mount] = []
-    for mount in same:
-        above = next((each for each in kept if _lies_in(mount.source, each.target)), None)
-        if above is None or above.read_only != mount.read_only:
-            kept.append(mount)
-    yield from kept
-    yield from (each for each in found if each.source != each.target)
+    mount_list = list(mounts)
+    same_paths = sorted(
+        (mount for mount in mount_list if mount.source == mount.target), key=lambda mount: len(mount.source)
+    )
+    kept_mounts: list[Mount] = []
+    for mount in same_paths:
+        parent_mount = next(
+            (kept_mount for kept_mount in kept_mounts if _lies_in(mount.source, kept_mount.target)), None
+        )
+        if parent_mount is None or parent_mount.read_only != mount.read_only:
+            kept_mounts.append(mount)
+    yield from kept_mounts
+    yield from (mount for mount in mount_list if mount.source != mount.target)

@@ -128,7 +128,7 @@ class Nested(msgspec.Struct, frozen=True):
 
 def nested_launcher(words: Sequence[str]) -> Nested | None:
     """Return the launcher that these words start, directly or behind others; None: none."""
-    before, rest = unwrapped(words)
+    wrapper_words, rest = unwrapped(words)
     if not rest:
         return None
     for command in commands_in_shell(rest):
@@ -137,12 +137,12 @@ def nested_launcher(words: Sequence[str]) -> Nested | None:
             return inner
     name = PurePosixPath(rest[0]).name
     if name.startswith("python"):
-        return _behind_python(before, rest, name)
+        return _behind_python(wrapper_words, rest, name)
     name = name.partition(".")[0] if name.startswith("mpi") else name  # mpirun.mpich, mpiexec.hydra
     if name not in _LAUNCHERS or not _has_second_word(name, rest):
         return None
-    before = tuple(word for word in before if word not in {"exec", "command"})
-    return Nested(_LAUNCHERS[name], PurePosixPath(rest[0]).name, before, rest[1:])
+    wrapper_words = tuple(word for word in wrapper_words if word not in {"exec", "command"})
+    return Nested(_LAUNCHERS[name], PurePosixPath(rest[0]).name, wrapper_words, rest[1:])
 
 
 def launcher_in_text(text: str) -> Nested | None:
@@ -158,50 +158,51 @@ def _has_second_word(name: str, words: Sequence[str]) -> bool:
     return name not in _SECOND_WORDS or (words[1:2] != () and words[1] in _SECOND_WORDS[name])
 
 
-def _behind_python(before: tuple[str, ...], words: tuple[str, ...], python: str) -> Nested | None:
+def _behind_python(wrapper_words: tuple[str, ...], words: tuple[str, ...], python: str) -> Nested | None:
     """`python -u -m torch.distributed.run …`, `python /path/bin/torchrun …`."""
     for index, word in enumerate(words[1:], start=1):
         if word == "-m":
             module = words[index + 1] if index + 1 < len(words) else ""
-            ours = _MODULES.get(module)
-            return Nested(ours, f"{python} -m {module}", before, words[index + 2 :]) if ours else None
+            launcher = _MODULES.get(module)
+            return Nested(launcher, f"{python} -m {module}", wrapper_words, words[index + 2 :]) if launcher else None
         if word in {"-X", "-W"} or word.startswith("-"):
             continue
         name = PurePosixPath(word).name
-        known = "/" in word and name in _LAUNCHERS and _has_second_word(name, words[index:])
-        return Nested(_LAUNCHERS[name], f"{python} {name}", before, words[index + 1 :]) if known else None
+        is_launcher = "/" in word and name in _LAUNCHERS and _has_second_word(name, words[index:])
+        return Nested(_LAUNCHERS[name], f"{python} {name}", wrapper_words, words[index + 1 :]) if is_launcher else None
     return None
 
 
-def refuse_launcher(nested: Nested, where: str = "the command") -> RequestError:
+def refuse_launcher(nested: Nested, place: str = "the command") -> RequestError:
     """Return the refusal, with the same start in our words and what they cannot say."""
-    own, command = _split(nested)
+    own_options, command = _split(nested)
     words: list[str] = []
     rest: list[str] = []
     sizes = _Sizes()
-    for name, text, value in _options(own):
+    for name, text, value in _options(own_options):
         if not sizes.take(name, value) and name not in _DONE:
-            kept = _as_ours(nested.name, name, value)
-            (words if kept else rest).append(kept or text)
+            option_text = _as_ours(nested.name, name, value)
+            (words if option_text else rest).append(option_text or text)
     if nested.name in _OWN_COMMANDS:
         how = (
             f"{nested.name} starts its own ranks: give it the nodes one rank each, --ntasks-per-node 1, if it has to be"
         )
         return RequestError(
-            _sentence(nested, where), hint=f"start the training script it calls with --launcher torchrun; {how}"
+            _sentence(nested, place), hint=f"start the training script it calls with --launcher torchrun; {how}"
         )
-    said = " ".join(
+    muster_words = " ".join(
         [*sizes.words(), *words, "--launcher", nested.ours, "--", shlex.join((*nested.before, *command)) or "COMMAND"]
     )
-    more = f"; Muster has no word for {', '.join(rest)}" if rest else ""
-    advice = [_ADVICE[name] for name, _, _ in _options(own) if name in _ADVICE]
+    rest_note = f"; Muster has no word for {', '.join(rest)}" if rest else ""
+    advice = [_ADVICE[name] for name, _, _ in _options(own_options) if name in _ADVICE]
     return RequestError(
-        _sentence(nested, where), hint=f"let Muster start it: {said}{more}{''.join(f' ({each})' for each in advice)}"
+        _sentence(nested, place),
+        hint=f"let Muster start it: {muster_words}{rest_note}{''.join(f' ({sentence})' for sentence in advice)}",
     )
 
 
-def _sentence(nested: Nested, where: str) -> str:
-    return f"{where} starts with a launcher of its own ({nested.name}): every rank would start ranks again"
+def _sentence(nested: Nested, place: str) -> str:
+    return f"{place} starts with a launcher of its own ({nested.name}): every rank would start ranks again"
 
 
 def _split(nested: Nested) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -209,7 +210,7 @@ def _split(nested: Nested) -> tuple[tuple[str, ...], tuple[str, ...]]:
     words = nested.words
     start = 1 if nested.name in _SECOND_WORDS else 0
     for index, word in enumerate(words[start:], start=start):
-        before = words[index - 1] if index else ""
+        word_before = words[index - 1] if index else ""
         if word == "--":
             return words[start:index], words[index + 1 :]
         if PurePosixPath(word).name.startswith("python"):
@@ -218,21 +219,21 @@ def _split(nested: Nested) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return words[start:index], ("python", "-m", *words[index + 1 :])
         if word.endswith(".py"):
             return words[start:index], ("python", *words[index:])
-        if "/" in word and not before.startswith("-"):
+        if "/" in word and not word_before.startswith("-"):
             return words[start:index], words[index:]
     return words[start:], ()
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """(name, as typed, value) of each option."""
-    left = list(words)
-    while left:
-        word = left.pop(0)
+    words_left = list(words)
+    while words_left:
+        word = words_left.pop(0)
         if not word.startswith("-"):
             continue
         name, equals, value = word.partition("=")
-        if not equals and left and not left[0].startswith("-"):
-            value = left.pop(0)
+        if not equals and words_left and not words_left[0].startswith("-"):
+            value = words_left.pop(0)
         yield name.lstrip("-").replace("-", "_"), f"{name} {value}".strip() if not equals else word, value
 
 
@@ -246,13 +247,13 @@ def _as_ours(launcher: str, name: str, value: str) -> str | None:
     if launcher.startswith("mpi") and name == "x":
         return f"--env {value}"
     if launcher == "srun":
-        ours: dict[str, Callable[[str], str]] = {
+        converters: dict[str, Callable[[str], str]] = {
             "c": "-c {}".format,
             "cpus_per_task": "-c {}".format,
             "G": "-g {}".format,
             "gpus_per_node": "-g {}".format,
         }
-        return ours[name](value) if name in ours else None
+        return converters[name](value) if name in converters else None
     return None
 
 
@@ -281,5 +282,5 @@ class _Sizes:
             self.per_node = str(int(self.in_all) // nodes)
         if self.nodes is None and self.per_node and self.in_all and int(self.in_all) > int(self.per_node) > 0:
             self.nodes = str(int(self.in_all) // int(self.per_node))
-        found = [f"-N {self.nodes}"] if self.nodes else []
-        return [*found, f"--ntasks-per-node {self.per_node}"] if self.per_node else found
+        words = [f"-N {self.nodes}"] if self.nodes else []
+        return [*words, f"--ntasks-per-node {self.per_node}"] if self.per_node else words

@@ -38,26 +38,26 @@ def chosen(request: Request) -> Request:
     kind = request.environment
     if kind is None:
         return _typed_before_found(request)
-    wanted = set(kind.split("+")) - {"modules"}
-    for name in sorted(wanted):
+    kinds = set(kind.split("+")) - {"modules"}
+    for name in sorted(kinds):
         if getattr(request, name) in {None, "none"}:
             hint = f"--{name}, or {name} = … in muster.toml"
             raise RequestError(f"--with {kind}, and no {_IN_WORDS[name]} is named", hint=hint)
-    return replace(request, **{name: value for name, value in _NOTHING.items() if name not in wanted})
+    return replace(request, **{name: value for name, value in _NOTHING.items() if name not in kinds})
 
 
 def _typed_before_found(request: Request) -> Request:
-    named = [name for name in _IN_WORDS if getattr(request, name) not in {None, "none"}]
-    typed = [name for name in named if request.origin(name).startswith("--")]
-    if len(named) < 2 or typed == ["image", "venv"]:
-        return replace(request, conda=None) if typed == ["image", "venv"] else request
-    if len(typed) == 1:
-        return replace(request, **{name: value for name, value in _NOTHING.items() if name not in typed})
-    first, second = (typed if len(typed) == 2 else named)[:2]
-    inside = ", or --with image+venv for both" if {first, second} == {"image", "venv"} else ""
+    given_names = [name for name in _IN_WORDS if getattr(request, name) not in {None, "none"}]
+    typed_names = [name for name in given_names if request.origin(name).startswith("--")]
+    if len(given_names) < 2 or typed_names == ["image", "venv"]:
+        return replace(request, conda=None) if typed_names == ["image", "venv"] else request
+    if len(typed_names) == 1:
+        return replace(request, **{name: value for name, value in _NOTHING.items() if name not in typed_names})
+    first, second = (typed_names if len(typed_names) == 2 else given_names)[:2]
+    both_note = ", or --with image+venv for both" if {first, second} == {"image", "venv"} else ""
     raise RequestError(
         f"{_with_article(first)} and {_with_article(second)} are both named",
-        hint=f"--with {first}, or --with {second}{inside}",
+        hint=f"--with {first}, or --with {second}{both_note}",
     )
 
 
@@ -94,9 +94,9 @@ def activation(environment: PythonEnvironment | None) -> Iterator[Prelude]:
     if environment is None:
         return
     name = _IN_WORDS[environment.kind]
-    by = (".", f"{environment.folder}/bin/activate")
+    source_words = (".", f"{environment.folder}/bin/activate")
     yield Prelude(
-        by if environment.kind == "venv" else ("muster_conda", environment.folder),
+        source_words if environment.kind == "venv" else ("muster_conda", environment.folder),
         Reason(f"the ranks run in this {name}", environment.origin),
         f"the {name} {environment.folder} is not there",
         NOT_THERE,

@@ -44,8 +44,8 @@ def wants_mpi(script: ScriptFacts | None) -> bool:
 def jax_variables(script: ScriptFacts | None, engine: Engine) -> Iterator[Variable]:
     """JAX looks for its ranks in Slurm's or Open MPI's variables only: without Slurm it is given Slurm's names."""
     if script is not None and script.asks_jax and engine is Engine.HERE:
-        why = "jax.distributed.initialize() reads SLURM_PROCID and its like, and nothing else of what is set here"
-        yield Variable("MUSTER_SLURM_NAMES", "1", Reason(why, script.path))
+        reason = "jax.distributed.initialize() reads SLURM_PROCID and its like, and nothing else of what is set here"
+        yield Variable("MUSTER_SLURM_NAMES", "1", Reason(reason, script.path))
 
 
 def _refuse_shell(script: ScriptFacts, text: str) -> None:
@@ -80,11 +80,12 @@ def _refuse_without_mpi(script: ScriptFacts, launcher: Launcher, mpi: str | None
     by_mpi = launcher.sets_mpi_variables or (launcher.rank_tasks and mpi not in {None, "none"})
     if by_mpi or not wants_mpi(script):
         return
-    what = "Horovod" if _is_horovods(script) else "mpi4py"
-    instead = "--launcher horovod" if what == "Horovod" else "--launcher mpirun, or --mpi pmix under srun"
+    library = "Horovod" if _is_horovods(script) else "mpi4py"
+    replacement = "--launcher horovod" if library == "Horovod" else "--launcher mpirun, or --mpi pmix under srun"
     raise RequestError(
-        f"{script.path} takes its ranks from {what}, but {launcher.name} starts them without MPI: each would be alone",
-        hint=f"{instead} (srun --mpi=list shows what this Slurm has)" if launcher.rank_tasks else instead,
+        f"{script.path} takes its ranks from {library}, but {launcher.name} starts them without MPI: each would "
+        "be alone",
+        hint=f"{replacement} (srun --mpi=list shows what this Slurm has)" if launcher.rank_tasks else replacement,
     )
 
 

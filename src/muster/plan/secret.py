@@ -53,10 +53,10 @@ def shown(assignment: str) -> str:
     return f"{assignment.partition('=')[0]}=…" if _typed_secret(assignment) else assignment
 
 
-def without(typed: Iterable[str], assignments: Iterable[str]) -> tuple[str, ...]:
+def without(typed_words: Iterable[str], assignments: Iterable[str]) -> tuple[str, ...]:
     """Return the words that were typed, without the values of secrets among `assignments`."""
-    secrets = [each for each in assignments if _typed_secret(each)]
-    return tuple(_masked(word, secrets) for word in typed)
+    secrets = [assignment for assignment in assignments if _typed_secret(assignment)]
+    return tuple(_masked(word, secrets) for word in typed_words)
 
 
 def _masked(word: str, secrets: Sequence[str]) -> str:
@@ -76,7 +76,7 @@ def hide(variable: Variable) -> Variable:
 
 def hidden_values(plan: Plan) -> dict[str, str]:
     """Return the hidden values of a plan by name: for the act, which hands them to the job."""
-    return {each.name: each.value.text for each in plan.variables if isinstance(each.value, Hidden)}
+    return {variable.name: variable.value.text for variable in plan.variables if isinstance(variable.value, Hidden)}
 
 
 def hidden_names(plan: Plan) -> tuple[str, ...]:
@@ -99,18 +99,18 @@ def carried(plan: Plan) -> dict[str, str]:
 
 def passed_by_name(words: Sequence[str]) -> tuple[list[str], Mapping[str, str]]:
     """Options for a process of our own, secrets by name alone, and the variables that it then needs."""
-    kept: list[str] = []
-    needed: dict[str, str] = {}
+    kept_words: list[str] = []
+    values: dict[str, str] = {}
     is_value = False
     for number, word in enumerate(words):
         if word == "--":
-            return [*kept, *words[number:]], needed
+            return [*kept_words, *words[number:]], values
         assignment = word.removeprefix("--job-option=").removeprefix("--env=")
         if (is_value or assignment != word) and _typed_secret(assignment):
             name, _, value = assignment.partition("=")
-            needed[name] = value
-            kept.append(word.removesuffix(assignment) + name)
+            values[name] = value
+            kept_words.append(word.removesuffix(assignment) + name)
         else:
-            kept.append(word)
+            kept_words.append(word)
         is_value = word == "--env"
-    return kept, needed
+    return kept_words, values

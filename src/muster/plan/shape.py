@@ -41,13 +41,13 @@ def make_shape(request: Request, node: NodeShape, *, gpus_asked: int | None = No
     return Shape(nodes, ranks, gpus, cpus, tuple(reasons.items()))
 
 
-def _gpus(request: Request, node: NodeShape, asked: int | None, reasons: dict[str, Reason]) -> int:
-    if request.gpus_per_node is not None and asked is not None and request.gpus_per_node != asked:
+def _gpus(request: Request, node: NodeShape, asked_gpus: int | None, reasons: dict[str, Reason]) -> int:
+    if request.gpus_per_node is not None and asked_gpus is not None and request.gpus_per_node != asked_gpus:
         message = (
-            f"--gpus-per-node {request.gpus_per_node} and the flags for Slurm ({asked} GPUs) contradict each other"
+            f"--gpus-per-node {request.gpus_per_node} and the flags for Slurm ({asked_gpus} GPUs) contradict each other"
         )
         raise RequestError(message, hint="give the number once")
-    gpus = asked if request.gpus_per_node is None else request.gpus_per_node
+    gpus = asked_gpus if request.gpus_per_node is None else request.gpus_per_node
     if gpus is None and node.gpus and request.ntasks_per_node is None:
         reasons["gpus_per_node"] = Reason(
             "all logical GPUs of a node, unless another number is asked for (-g 0: none)", node.origin
@@ -61,8 +61,8 @@ def _gpus(request: Request, node: NodeShape, asked: int | None, reasons: dict[st
             f"{gpus} GPUs per node are asked for, but a node has {node.gpus} ({node.origin})",
             hint=f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "omit --gpus-per-node",
         )
-    where = "gpus_per_node" if request.gpus_per_node is not None else "gres"
-    reasons["gpus_per_node"] = Reason("as asked", request.origin(where))
+    field = "gpus_per_node" if request.gpus_per_node is not None else "gres"
+    reasons["gpus_per_node"] = Reason("as asked", request.origin(field))
     return gpus
 
 
@@ -82,8 +82,8 @@ def _cpus(request: Request, node: NodeShape, ranks: int, gpus: int, reasons: dic
         reasons["cpus_per_task"] = Reason("as asked", request.origin("cpus_per_task"))
         return request.cpus_per_task
     if node.cpus_per_gpu:
-        mine = node.cpus_per_gpu * max(1, gpus // ranks)
-        share = min(mine, node.cpus // ranks) if node.cpus else mine
+        own_cpus = node.cpus_per_gpu * max(1, gpus // ranks)
+        share = min(own_cpus, node.cpus // ranks) if node.cpus else own_cpus
         reasons["cpus_per_task"] = Reason("this rank's share of the node's cores", node.origin)
         return max(1, share)
     reasons["cpus_per_task"] = Reason("not asked for, and the share is not known: Slurm's default applies")

@@ -24,15 +24,15 @@ from muster.sites.when import OFFLINE, Situation, applies, workloads_of
 __all__ = ["node_kind", "node_shape", "reason_for", "say_trust", "site_notes", "situation_of", "terms_of"]
 
 
-def reason_for(site: Site, key: str, text: str, *, shown: str | None = None) -> Reason:
+def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None) -> Reason:
     """Return the reason of a value that the profile gives: its own words first, with document and date.
 
     `shown`: the key in a person's words, where `key` is the number of an entry.
     """
     origin = site.origin(key)
     source = None if origin.source is None else f"{origin.source.title}, {origin.source.at}"
-    where = f"site {site.name}: {shown or key}" if origin.layer == "bundled" else origin.words()
-    return Reason(origin.reason or text, where, source, str(origin.checked) if origin.checked else None)
+    place = f"site {site.name}: {shown_key or key}" if origin.layer == "bundled" else origin.words()
+    return Reason(origin.reason or text, place, source, str(origin.checked) if origin.checked else None)
 
 
 def node_kind(site: Site, request: Request) -> tuple[str | None, Node]:
@@ -87,19 +87,19 @@ def situation_of(
 
 
 def _workloads(site: Site, request: Request) -> frozenset[str]:
-    known = workloads_of(site.profile)
+    workloads = workloads_of(site.profile)
     for name in request.workload:
-        if name not in known:
-            raise UnknownName(f"workload of {site.name}", name, known)
+        if name not in workloads:
+            raise UnknownName(f"workload of {site.name}", name, workloads)
     return frozenset(request.workload)
 
 
 def _stack(site: Site, request: Request) -> str | None:
     """The software stack: the one asked for, else of the site's own image, of a flag that brings one, of the engine."""
-    known = _stacks(site)
+    known_stacks = _stacks(site)
     if request.stack is not None:
-        if request.stack not in known:
-            raise UnknownName(f"software stack of {site.name}", request.stack, known)
+        if request.stack not in known_stacks:
+            raise UnknownName(f"software stack of {site.name}", request.stack, known_stacks)
         return request.stack
     if request.image is not None:
         return _stack_of_image(site, request.image, request.engine)
@@ -115,23 +115,25 @@ def _stack_of_image(site: Site, image: str, engine: str | None) -> str | None:
         if image == f"site:{name}" or text == kept.path:
             return kept.stack
     containers = profile.containers
-    asked = containers.get(engine or "") or next((each for each in containers.values() if each.engine == engine), None)
-    preferred = next((each for each in containers.values() if each.preferred), Container(engine="none"))
-    return (asked or preferred).stack
+    container = containers.get(engine or "") or next(
+        (candidate for candidate in containers.values() if candidate.engine == engine), None
+    )
+    preferred = next((candidate for candidate in containers.values() if candidate.preferred), Container(engine="none"))
+    return (container or preferred).stack
 
 
 def _stacks(site: Site) -> tuple[str, ...]:
     """Every stack that the profile speaks of."""
     profile = site.profile
-    conditions = [*(each.when for each in profile.environment), *(each.when for each in profile.commands)]
-    named = [
+    conditions = [*(entry.when for entry in profile.environment), *(entry.when for entry in profile.commands)]
+    named_stacks = [
         *profile.launch.stack_by_flag.values(),
         *(image.stack for image in profile.images.values()),
         *(container.stack for container in profile.containers.values()),
         *profile.launch.mpi_by_stack,
-        *(stack for when in conditions if when is not None for stack in when.stacks or ()),
+        *(stack for condition in conditions if condition is not None for stack in condition.stacks or ()),
     ]
-    return tuple(dict.fromkeys(each for each in named if each is not None))
+    return tuple(dict.fromkeys(stack for stack in named_stacks if stack is not None))
 
 
 _REQUEUE = {
@@ -149,16 +151,16 @@ def _export_reason(site: Site) -> Reason:
 def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Terms:
     """Everything that the site lays down for this job."""
     profile = site.profile
-    asked, launch, meeting = profile.request, profile.launch, profile.rendezvous
-    whole_node = asked.gpus == "whole-node"
+    site_request, launch, meeting = profile.request, profile.launch, profile.rendezvous
+    whole_node = site_request.gpus == "whole-node"
     return Terms(
         site=site.name,
-        gpu_form="none" if whole_node else ("gres" if asked.gpus == "gres" else "gpus-per-node"),
+        gpu_form="none" if whole_node else ("gres" if site_request.gpus == "gres" else "gpus-per-node"),
         gpu_form_reason=reason_for(site, "request.gpus", "the form in which this site wants GPUs asked for"),
-        gpu_type=asked.gpu_type,
-        requeue=asked.requeue,
-        requeue_reason=reason_for(site, "request.requeue", _REQUEUE.get(asked.requeue, "")),
-        export=asked.export.upper(),
+        gpu_type=site_request.gpu_type,
+        requeue=site_request.requeue,
+        requeue_reason=reason_for(site, "request.requeue", _REQUEUE.get(site_request.requeue, "")),
+        export=site_request.export.upper(),
         export_reason=_export_reason(site),
         directives=tuple(_directives(site, request, job)),
         step_flags=tuple(_step_flags(site, shape, job, request)),
@@ -206,12 +208,12 @@ def _address_rule(site: Site) -> tuple[str, ...]:
 
 def _directives(site: Site, request: Request, job: Situation) -> Iterator[Directive]:
     profile = site.profile
-    chosen = choose_queue(profile, job, partition=request.partition, qos=request.qos)
-    if chosen.rule is not None:
-        why = reason_for(site, f"queue_rules.{chosen.rule}", chosen.reason)
-        for name, value in (("partition", chosen.partition), ("qos", chosen.qos)):
+    queue = choose_queue(profile, job, partition=request.partition, qos=request.qos)
+    if queue.rule is not None:
+        reason = reason_for(site, f"queue_rules.{queue.rule}", queue.reason)
+        for name, value in (("partition", queue.partition), ("qos", queue.qos)):
             if value is not None:
-                yield Directive(name, value, why)
+                yield Directive(name, value, reason)
     constraint = (profile.request.constraint or {}).get(job.gpu_kind or "")
     if constraint is not None and request.constraint is None and job.gpus_per_node:
         yield Directive(
@@ -250,15 +252,17 @@ def _variables(site: Site, request: Request, job: Situation) -> Iterator[Variabl
     for number, variable in enumerate(profile.environment):
         if applies(variable, job):
             value = None if variable.unset else template(variable.value or "")
-            why = reason_for(site, f"environment.{number}", variable.reason, shown=f"environment.{variable.name}")
-            yield Variable(variable.name, value, why)
+            reason = reason_for(
+                site, f"environment.{number}", variable.reason, shown_key=f"environment.{variable.name}"
+            )
+            yield Variable(variable.name, value, reason)
     if OFFLINE in job.workloads:
         for name, value in profile.network.offline.items():
             yield Variable(name, value, reason_for(site, "network.offline", "libraries do not wait for the internet"))
     if profile.launch.mpirun_starts_with == "ssh":
-        why = reason_for(site, "launch.mpirun_starts_with", "mpirun reaches the other hosts by ssh, not by Slurm")
+        reason = reason_for(site, "launch.mpirun_starts_with", "mpirun reaches the other hosts by ssh, not by Slurm")
         for name, value in launcher_named(job.launcher).reaches_by_ssh:
-            yield Variable(name, value, why)
+            yield Variable(name, value, reason)
     yield from _proxies(site, request)
 
 
@@ -331,7 +335,7 @@ def _without_plugin(site: Site, request: Request, job: Situation) -> Iterator[No
         return
     container = site.profile.containers.get(request.engine or "")
     modules = (*request.module, *(() if request.image or container else site.profile.modules.load or ()))
-    names = {each.partition("/")[0] for name in modules for each in name.split("|")}
+    names = {alternative.partition("/")[0] for name in modules for alternative in name.split("|")}
     if job.stack in fabric.plugin_stacks or names & set(fabric.plugin_modules):
         return
     library = (vendor_of(node_kind(site, request)[1].gpu_kind) or VENDORS[0]).library
@@ -341,17 +345,18 @@ def _without_plugin(site: Site, request: Request, job: Situation) -> Iterator[No
 
 def _overruled(site: Site, request: Request, job: Situation) -> Iterator[Note]:
     """Yield what the user sets or unsets although the job needs it, or beside what must not stand with it."""
-    given = {each.partition("=")[0]: each for each in request.env}
+    own_values = {assignment.partition("=")[0]: assignment for assignment in request.env}
     for variable in site.profile.environment:
         if not applies(variable, job):
             continue
-        asked = given.get(variable.name)
-        if variable.required and (variable.name in request.unset_env or _differs(asked, variable)):
-            word = f"--env {shown(asked)}" if asked else f"--unset-env {variable.name}"
+        own_value = own_values.get(variable.name)
+        if variable.required and (variable.name in request.unset_env or _differs(own_value, variable)):
+            word = f"--env {shown(own_value)}" if own_value else f"--unset-env {variable.name}"
             yield Note(f"{word}: {site.name} needs {_said(variable)}: {variable.reason}", warning=True)
-        for other in variable.conflicts:
-            if other in given and not variable.unset and variable.name not in request.unset_env:
-                text = f"--env {shown(given[other])} goes against {_said(variable)} of {site.name}: {variable.reason}"
+        for conflicting_name in variable.conflicts:
+            if conflicting_name in own_values and not variable.unset and variable.name not in request.unset_env:
+                assignment = shown(own_values[conflicting_name])
+                text = f"--env {assignment} goes against {_said(variable)} of {site.name}: {variable.reason}"
                 yield Note(text, warning=True)
 
 
@@ -369,8 +374,8 @@ def _prelude(site: Site, job: Situation) -> Iterator[Prelude]:
     for number, command in enumerate(site.profile.commands):
         if command.where == "batch" and applies(command, job):
             text = " ".join(command.argv)
-            why = reason_for(site, f"commands.{number}", command.reason, shown="commands")
-            yield Prelude(command.argv, why, f"the site's command failed: {text}", "run it by hand to see why")
+            reason = reason_for(site, f"commands.{number}", command.reason, shown_key="commands")
+            yield Prelude(command.argv, reason, f"the site's command failed: {text}", "run it by hand to see why")
 
 
 def _node_prologue(site: Site, job: Situation) -> tuple[str, ...]:

@@ -37,24 +37,24 @@ def make_staging(
             f"staged copies are mounted into an image by the script, but {image.engine} cannot be told of them there",
             hint="omit --stage…, or use --engine apptainer",
         )
-    seen = facts.staging or StagingFacts()
-    things = [*(_environment(request, facts, seen, image, directory) if request.stage_env else ())]
-    things += [_data(name, seen, directory) for name in dict.fromkeys(request.stage)]
-    out = _out(request, facts, seen)
-    for path in [each.paths[0] for each in things if each.role == "data"] + ([out] if out else []):
+    staging_facts = facts.staging or StagingFacts()
+    things = [*(_environment(request, facts, staging_facts, image, directory) if request.stage_env else ())]
+    things += [_data(name, staging_facts, directory) for name in dict.fromkeys(request.stage)]
+    out_folder = _out(request, facts, staging_facts)
+    for path in [thing.paths[0] for thing in things if thing.role == "data"] + ([out_folder] if out_folder else []):
         if bind_variable and set(path) & set(",:"):
             raise RequestError(
                 f"{image.engine} cannot be told in its variables to bind {path}: its name holds a colon or a comma",
                 hint="give it a name without",
             )
-    folder, why = _folder(site)
+    folder, reason = _folder(site)
     return Staging(
         folder=folder,
-        folder_reason=why,
+        folder_reason=reason,
         things=tuple(_parents_first(things)),
-        script=seen.script,
-        out=out,
-        word=_word(request, seen, image),
+        script=staging_facts.script,
+        out=out_folder,
+        word=_word(request, staging_facts, image),
         advice=tuple(advice(site, shape, things)),
     )
 
@@ -66,17 +66,17 @@ def _packed(directory: str, path: str) -> str:
 
 
 def _environment(
-    request: Request, facts: Facts, seen: StagingFacts, image: ImageUse, directory: str
+    request: Request, facts: Facts, staging_facts: StagingFacts, image: ImageUse, directory: str
 ) -> Iterator[Staged]:
-    why = Reason("every rank reads it from its node's own disk", request.origin("stage_env"))
+    reason = Reason("every rank reads it from its node's own disk", request.origin("stage_env"))
     if image.image is not None:
         if image.kind not in {"sif", "squashfs", "sandbox"}:
             raise RequestError(
                 f"--stage-env: the image {image.image} is not a file or folder on this host",
                 hint="muster build image --from … -o X.sif, then --image X.sif",
             )
-        real = seen.real_paths.get(request.image or "", image.image)
-        yield Staged(f"the image {image.image}", "image", (real,), _packed(directory, real), (real,), why)
+        real = staging_facts.real_paths.get(request.image or "", image.image)
+        yield Staged(f"the image {image.image}", "image", (real,), _packed(directory, real), (real,), reason)
         return
     environment = environment_of(request, facts)
     if environment is None:
@@ -84,33 +84,33 @@ def _environment(
             "--stage-env stages the ranks' environment, but they have none of their own",
             hint="--venv DIR, --conda ENV or --image X.sif; --stage PATH brings any folder",
         )
-    if not seen.environment:
+    if not staging_facts.environment:
         raise RequestError(
             f"--stage-env: there is no folder {environment.folder} on this host", hint="name one with --venv or --conda"
         )
-    paths = seen.environment
+    paths = staging_facts.environment
     yield Staged(
         f"the environment {environment.folder}",
         "environment",
         paths,
         _packed(directory, paths[0]),
-        seen.signs,
-        why,
-        seen.leave_out,
+        staging_facts.signs,
+        reason,
+        staging_facts.leave_out,
     )
 
 
-def _data(name: str, seen: StagingFacts, directory: str) -> Staged:
-    kind, path = seen.kinds.get(name, "missing"), seen.real_paths.get(name, name)
+def _data(name: str, staging_facts: StagingFacts, directory: str) -> Staged:
+    kind, path = staging_facts.kinds.get(name, "missing"), staging_facts.real_paths.get(name, name)
     if kind == "missing":
         raise RequestError(f"--stage {name} does not exist", hint="a folder or a file that this host sees")
-    if directory in seen.real_paths and _lies_in(seen.real_paths[directory], path):
+    if directory in staging_facts.real_paths and _lies_in(staging_facts.real_paths[directory], path):
         raise RequestError(
             f"--stage {name} contains the working directory: what ranks write there would stay on the nodes",
             hint="stage the folder of the data alone",
         )
-    why = Reason("every rank reads it from its node's own disk", f"--stage {name}")
-    return Staged(name, "data", (path,), _packed(directory, path), (path,), why)
+    reason = Reason("every rank reads it from its node's own disk", f"--stage {name}")
+    return Staged(name, "data", (path,), _packed(directory, path), (path,), reason)
 
 
 def _lies_in(path: str, folder: str) -> bool:
@@ -118,18 +118,18 @@ def _lies_in(path: str, folder: str) -> bool:
 
 
 def _parents_first(things: list[Staged]) -> list[Staged]:
-    return sorted(things, key=lambda each: (each.role == "data", each.paths[0]))
+    return sorted(things, key=lambda thing: (thing.role == "data", thing.paths[0]))
 
 
-def _out(request: Request, facts: Facts, seen: StagingFacts) -> str | None:
+def _out(request: Request, facts: Facts, staging_facts: StagingFacts) -> str | None:
     name = request.stage_out
     if name is None:
         return None
-    path = seen.real_paths.get(name, name)
-    if seen.kinds.get(name) == "file":
+    path = staging_facts.real_paths.get(name, name)
+    if staging_facts.kinds.get(name) == "file":
         raise RequestError(f"--stage-out {name} is a file", hint="name a folder")
-    for each in (facts.working_directory, request.chdir or ""):
-        real = seen.real_paths.get(each)
+    for candidate in (facts.working_directory, request.chdir or ""):
+        real = staging_facts.real_paths.get(candidate)
         if real is not None and _lies_in(real, path):
             raise RequestError(
                 f"--stage-out {name} contains the working directory, where Muster makes the run directories",
@@ -138,20 +138,26 @@ def _out(request: Request, facts: Facts, seen: StagingFacts) -> str | None:
     return path
 
 
-def _word(request: Request, seen: StagingFacts, image: ImageUse) -> str | None:
+def _word(request: Request, staging_facts: StagingFacts, image: ImageUse) -> str | None:
     if not request.stage_env:
         return None
     if image.image is not None:
         return image.image
-    return seen.environment[0] if seen.relocatable and seen.environment else None
+    return staging_facts.environment[0] if staging_facts.relocatable and staging_facts.environment else None
 
 
 def _folder(site: Site) -> tuple[Word, Reason]:
     """Return the nodes' own disk, by the profile: one that outlives the job is better than one that ends with it."""
-    own = [(name, each) for name, each in site.profile.filesystems.items() if each.scope in {"node", "job"}]
-    for name, each in sorted(own, key=lambda item: (bool(item[1].counts_as_memory), item[1].scope != "node")):
-        text = "the node's memory: staged copies count against it" if each.counts_as_memory else each.use
-        return _path(each.path), reason_for(site, f"filesystems.{name}.path", text)
+    own_filesystems = [
+        (name, filesystem)
+        for name, filesystem in site.profile.filesystems.items()
+        if filesystem.scope in {"node", "job"}
+    ]
+    for name, filesystem in sorted(
+        own_filesystems, key=lambda item: (bool(item[1].counts_as_memory), item[1].scope != "node")
+    ):
+        text = "the node's memory: staged copies count against it" if filesystem.counts_as_memory else filesystem.use
+        return _path(filesystem.path), reason_for(site, f"filesystems.{name}.path", text)
     return "/tmp", Reason("no profile names a local disk of the nodes")  # noqa: S108  # what POSIX names
 
 
@@ -165,11 +171,13 @@ def _path(path: str) -> Word:
 
 def staging_notes(request: Request, engine: Engine, staging: Staging | None, facts: Facts) -> Iterator[Note]:
     """Yield what to know before pressing return."""
-    asked = next((name for name in _OPTIONS if getattr(request, name)), None)
-    if asked and engine is Engine.HERE:
-        yield Note(f"--{asked.replace('_', '-')}: without Slurm nothing is copied: all files are on this machine")
-    seen = facts.staging
-    if staging is not None and seen is not None and seen.kinds.get(request.stage_out or "") == "tree":
+    asked_option = next((name for name in _OPTIONS if getattr(request, name)), None)
+    if asked_option and engine is Engine.HERE:
+        yield Note(
+            f"--{asked_option.replace('_', '-')}: without Slurm nothing is copied: all files are on this machine"
+        )
+    staging_facts = facts.staging
+    if staging is not None and staging_facts is not None and staging_facts.kinds.get(request.stage_out or "") == "tree":
         yield Note(f"--stage-out {request.stage_out}: the ranks see an empty folder at the start")
 
 
@@ -180,39 +188,40 @@ _PAYS_S = 60
 def proposal(request: Request, site: Site, facts: Facts, shape: Shape) -> Iterator[Note]:
     """--stage-env where it pays, by what the profile knows of the file system that the environment lies on."""
     environment = environment_of(request, facts)
-    for name, each in site.profile.filesystems.items():
-        top = each.path.partition("$")[0].rstrip("/")
-        if environment is None or not each.operations_per_s or not _lies_in(environment.folder, top):
+    for name, filesystem in site.profile.filesystems.items():
+        top = filesystem.path.partition("$")[0].rstrip("/")
+        if environment is None or not filesystem.operations_per_s or not _lies_in(environment.folder, top):
             continue
-        seconds = shape.ntasks * IMPORT_OPERATIONS / each.operations_per_s
+        seconds = shape.ntasks * IMPORT_OPERATIONS / filesystem.operations_per_s
         if seconds >= _PAYS_S:
             yield Note(
                 f"importing torch takes about {seconds:.0f} s here: {shape.ntasks} ranks × {IMPORT_OPERATIONS:,}"
-                f" operations ÷ {each.operations_per_s:,} a second of {name}; --stage-env takes about a minute instead"
+                f" operations ÷ {filesystem.operations_per_s:,} a second of {name}; --stage-env takes about a "
+                "minute instead"
             )
 
 
 def advice(site: Site, shape: Shape, things: list[Staged]) -> Iterator[tuple[str, Reason]]:
     """Ranks × operations ÷ the file system's rate: what staging saves, where the profile knows the rate."""
-    asked = shape.ntasks * IMPORT_OPERATIONS
-    what = f"{shape.ntasks} ranks × {IMPORT_OPERATIONS:,} operations = {asked:,}"
-    saved = any(each.role == "environment" for each in things)
+    operation_count = shape.ntasks * IMPORT_OPERATIONS
+    product = f"{shape.ntasks} ranks × {IMPORT_OPERATIONS:,} operations = {operation_count:,}"
+    saved = any(thing.role == "environment" for thing in things)
     shared = {
-        name: each.operations_per_s
-        for name, each in site.profile.filesystems.items()
-        if each.scope == "shared" and each.operations_per_s
+        name: filesystem.operations_per_s
+        for name, filesystem in site.profile.filesystems.items()
+        if filesystem.scope == "shared" and filesystem.operations_per_s
     }
     if not shared:
         yield (
-            f"importing torch from the shared file system: {what}",
+            f"importing torch from the shared file system: {product}",
             Reason("how many operations a second this site's file system answers is unknown, so no time is computed"),
         )
         return
     for name, rate in shared.items():
-        seconds = asked / rate
+        seconds = operation_count / rate
         verb = "would take" if saved else "takes"
-        why = f"the file system answers {rate:,} operations a second; packing 1 GB takes about 10 s, once"
+        reason = f"the file system answers {rate:,} operations a second; packing 1 GB takes about 10 s, once"
         yield (
-            f"importing torch from {name} {verb} {seconds:.0f} s: {what}",
-            reason_for(site, f"filesystems.{name}.operations_per_s", why),
+            f"importing torch from {name} {verb} {seconds:.0f} s: {product}",
+            reason_for(site, f"filesystems.{name}.operations_per_s", reason),
         )

@@ -59,11 +59,11 @@ _KEYWORDS = frozenset({"then", "do", "else", "if", "elif", "while", "until", "!"
 
 def unwrapped(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(what stands before, the command that it runs); the first is empty where nothing does."""
-    before: tuple[str, ...] = ()
+    wrapper_words: tuple[str, ...] = ()
     rest = tuple(words)
     while rest and (start := _start_of_command(rest)):
-        before, rest = (*before, *rest[:start]), rest[start:]
-    return before, rest
+        wrapper_words, rest = (*wrapper_words, *rest[:start]), rest[start:]
+    return wrapper_words, rest
 
 
 def _start_of_command(words: Sequence[str]) -> int:
@@ -72,7 +72,7 @@ def _start_of_command(words: Sequence[str]) -> int:
     wrapper = _WRAPPERS.get(name)
     if wrapper is None:
         return 0
-    index, left = 1, wrapper.positional
+    index, positionals_left = 1, wrapper.positional
     if wrapper.verb:
         index = next((place for place, word in enumerate(words) if word in wrapper.verb), 0)
         if not index:
@@ -88,8 +88,8 @@ def _start_of_command(words: Sequence[str]) -> int:
             index += 2
         elif word.startswith("-") or (name == "env" and "=" in word):
             index += 1
-        elif left:
-            index, left = index + 1, left - 1
+        elif positionals_left:
+            index, positionals_left = index + 1, positionals_left - 1
         else:
             return index
     return 0
@@ -114,8 +114,8 @@ def commands_of(text: str) -> Iterator[tuple[str, ...]]:
         if until:
             until = "" if line.strip() == until else until
             continue
-        _, here, word = line.partition("<<")
-        until = word.removeprefix("<").lstrip("-").split()[0].strip("'\"") if here and word.strip("<- ") else ""
+        _, mark, word = line.partition("<<")
+        until = word.removeprefix("<").lstrip("-").split()[0].strip("'\"") if mark and word.strip("<- ") else ""
         until = "" if word.startswith("<") else until
         yield from _commands_of_line(line)
 

@@ -28,28 +28,30 @@ class Rehearsed(msgspec.Struct, frozen=True):
     taken_out: tuple[str, ...]
 
 
-def for_lab(plan: Plan, profile: Profile, has: HasProgram, there: HasPath) -> Rehearsed:
+def for_lab(plan: Plan, profile: Profile, has: HasProgram, has_path: HasPath) -> Rehearsed:
     """Return the plan with everything that this machine can do, and a sentence for each thing that it cannot."""
-    taken: list[str] = []
+    removed_parts: list[str] = []
     launcher = launcher_named(plan.launcher)
     if launcher.stand_in and not has(launcher.name):
-        taken.append(f"{launcher.name} itself: this machine has none, and {launcher.stand_in} starts the ranks")
+        removed_parts.append(f"{launcher.name} itself: this machine has none, and {launcher.stand_in} starts the ranks")
         plan = replace(plan, launcher=launcher.stand_in)
-    prelude = tuple(_prelude(plan.prelude, has, taken))
-    flags = tuple(_step_flags(plan.step_flags, profile, taken))
+    prelude = tuple(_prelude(plan.prelude, has, removed_parts))
+    flags = tuple(_step_flags(plan.step_flags, profile, removed_parts))
     prologue = plan.node_prologue
     if prologue and not has(prologue[0]):
-        taken.append(f"once per node, `{' '.join(prologue)}`: this machine has no {prologue[0]}")
+        removed_parts.append(f"once per node, `{' '.join(prologue)}`: this machine has no {prologue[0]}")
         prologue = ()
     image = plan.image
-    lost = [mount.source for mount in image.mounts if not there(mount.source)]
-    if lost:
-        taken.append(f"what the image sees of {', '.join(lost)}: this machine has no such path")
-        image = replace(image, mounts=tuple(mount for mount in image.mounts if mount.source not in lost))
+    lost_mounts = [mount.source for mount in image.mounts if not has_path(mount.source)]
+    if lost_mounts:
+        removed_parts.append(f"what the image sees of {', '.join(lost_mounts)}: this machine has no such path")
+        image = replace(image, mounts=tuple(mount for mount in image.mounts if mount.source not in lost_mounts))
     meeting = plan.rendezvous
     if meeting.host_suffix or meeting.rule:
-        how = f"hosts called …{meeting.host_suffix}" if meeting.host_suffix else " ".join(meeting.rule)
-        taken.append(f"how rank 0's address is found there ({how}): the lab's hosts are found by their own names")
+        host_rule = f"hosts called …{meeting.host_suffix}" if meeting.host_suffix else " ".join(meeting.rule)
+        removed_parts.append(
+            f"how rank 0's address is found there ({host_rule}): the lab's hosts are found by their own names"
+        )
         meeting = replace(meeting, host_suffix="", rule=())
     adapted = replace(
         plan,
@@ -60,10 +62,10 @@ def for_lab(plan: Plan, profile: Profile, has: HasProgram, there: HasPath) -> Re
         image=image,
         output=Output.STREAM,
     )
-    return Rehearsed(adapted, tuple(taken))
+    return Rehearsed(adapted, tuple(removed_parts))
 
 
-def _prelude(commands: Sequence[Prelude], has: HasProgram, taken: list[str]) -> Iterator[Prelude]:
+def _prelude(commands: Sequence[Prelude], has: HasProgram, removed_parts: list[str]) -> Iterator[Prelude]:
     modules = []
     for command in commands:
         words = tuple(str(getattr(word, "text", word)) for word in command.words)
@@ -72,20 +74,20 @@ def _prelude(commands: Sequence[Prelude], has: HasProgram, taken: list[str]) -> 
         elif words[0] in _BUILTINS or words[0].startswith("/") or has(words[0]):
             yield command
         else:
-            taken.append(f"the site's command `{' '.join(words)}`: this machine has no {words[0]}")
+            removed_parts.append(f"the site's command `{' '.join(words)}`: this machine has no {words[0]}")
     loads = [text.replace("|", " or ") for text in modules if text.startswith(("use ", "load "))]
     if modules:
-        taken.append(f"modules ({', '.join(loads) or 'purge'}): software is this machine's own")
+        removed_parts.append(f"modules ({', '.join(loads) or 'purge'}): software is this machine's own")
 
 
 _BUILTINS = frozenset({".", "ulimit", "export", "unset", "cd", "umask", "set", "test", "["})
 
 
-def _step_flags(flags: Sequence[Flag], profile: Profile, taken: list[str]) -> Iterator[Flag]:
+def _step_flags(flags: Sequence[Flag], profile: Profile, removed_parts: list[str]) -> Iterator[Flag]:
     for flag in flags:
         name = str(flag.word).partition("=")[0]
         if name in profile.launch.stack_by_flag:
-            taken.append(f"the software stack of {flag.word}: its plugin of srun is the site's")
+            removed_parts.append(f"the software stack of {flag.word}: its plugin of srun is the site's")
         else:
             yield flag
 
@@ -95,10 +97,10 @@ def with_command(plan: Plan, command: Sequence[str]) -> Plan:
     return replace(plan, command=tuple(command), label=False)
 
 
-def few_ranks(plan: Plan, most: int) -> Plan:
+def few_ranks(plan: Plan, most_ranks: int) -> Plan:
     """Return the command itself, with at most `most` ranks and without GPUs, over the allocation of the whole job."""
-    nodes = min(plan.shape.nodes, most)
-    per_node = min(plan.shape.ntasks_per_node, max(1, most // nodes))
+    nodes = min(plan.shape.nodes, most_ranks)
+    per_node = min(plan.shape.ntasks_per_node, max(1, most_ranks // nodes))
     flags = [flag for flag in plan.step_flags if not str(flag.word).startswith(("--cpu-bind=", "--gpu-bind="))]
     hidden = (f"{name}=" for name in VISIBLE)  # where srun itself sets them, only the rank can unset them
     return replace(

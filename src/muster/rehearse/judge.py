@@ -22,23 +22,23 @@ class Point(msgspec.Struct, frozen=True):
     """The key of the site's profile that it proves or refutes."""
 
 
-def judge(plan: Plan, seen: Sequence[Seen]) -> list[Point]:
+def judge(plan: Plan, rank_answers: Sequence[Seen]) -> list[Point]:
     """Return the points of a probe's run, in the order in which a job would break over them."""
-    if not seen:
+    if not rank_answers:
         return [Point(ok=False, text="no rank came as far as the command", hint="the lines above say where it ended")]
-    return [point for look in _LOOKS for point in look(plan, seen)]
+    return [point for look in _LOOKS for point in look(plan, rank_answers)]
 
 
-def stopped_at(plan: Plan, said: str) -> Point | None:
+def stopped_at(plan: Plan, error_text: str) -> Point | None:
     """Where the script itself stopped, by its own sentence: the module, the command or the size that it is about."""
     # A command of the script that no entry of the profile stands behind is the one that makes `module` known.
-    reasons = [(each.failure, each.reason, _room(each)) for each in plan.prelude]
-    reasons += [(each.sentence, each.reason, "launch") for each in plan.conditions]
+    reasons = [(prelude.failure, prelude.reason, _room(prelude)) for prelude in plan.prelude]
+    reasons += [(condition.sentence, condition.reason, "launch") for condition in plan.conditions]
     for sentence, reason, room in reasons:
-        if sentence in said:
+        if sentence in error_text:
             of_site = reason.origin.startswith("site ")
             return Point(ok=False, text=sentence, key=reason.origin.rpartition(": ")[2] if of_site else room)
-    if "the node prologue failed" in said:
+    if "the node prologue failed" in error_text:
         return Point(ok=False, text=f"`{' '.join(plan.node_prologue)}` failed on a node", key="commands")
     return None
 
@@ -56,24 +56,26 @@ def judge_exit(status: int) -> Point:
     return Point(ok=False, text=text, hint="please report it: the script has to give the first failed rank's status")
 
 
-def _ranks(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
-    planned = plan.shape.ntasks
-    found = [each.rank for each in seen]
-    hosts = {each.host for each in seen}
-    if sorted(rank for rank in found if rank is not None) != list(range(planned)):
-        yield Point(ok=False, text=f"{planned} ranks were planned, and these came: {_spell(found)}")
+def _ranks(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:
+    planned_ranks = plan.shape.ntasks
+    ranks = [answer.rank for answer in rank_answers]
+    hosts = {answer.host for answer in rank_answers}
+    if sorted(rank for rank in ranks if rank is not None) != list(range(planned_ranks)):
+        yield Point(ok=False, text=f"{planned_ranks} ranks were planned, and these came: {_spell(ranks)}")
         return
-    places = {(each.host, each.environment.get("LOCAL_RANK")) for each in seen}
-    if len(hosts) != plan.shape.nodes or len(places) != planned:
-        yield Point(ok=False, text=f"{planned} ranks came to {len(places)} places on {len(hosts)} hosts")
+    places = {(answer.host, answer.environment.get("LOCAL_RANK")) for answer in rank_answers}
+    if len(hosts) != plan.shape.nodes or len(places) != planned_ranks:
+        yield Point(ok=False, text=f"{planned_ranks} ranks came to {len(places)} places on {len(hosts)} hosts")
         return
-    yield Point(ok=True, text=f"{planned} ranks on {len(hosts)} hosts, each with a rank and a local rank of its own")
+    yield Point(
+        ok=True, text=f"{planned_ranks} ranks on {len(hosts)} hosts, each with a rank and a local rank of its own"
+    )
 
 
-def _meeting(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
+def _meeting(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:
     del plan
-    places = {(each.environment.get("MASTER_ADDR"), each.environment.get("MASTER_PORT")) for each in seen}
-    first = seen[0]
+    places = {(answer.environment.get("MASTER_ADDR"), answer.environment.get("MASTER_PORT")) for answer in rank_answers}
+    first = rank_answers[0]
     address, port = first.environment.get("MASTER_ADDR"), first.environment.get("MASTER_PORT")
     if len(places) == 1 and address and port:
         yield Point(ok=True, text=f"all of them meet at the host of rank 0: {address}, port {port}")
@@ -81,40 +83,40 @@ def _meeting(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
         yield Point(ok=False, text=f"the ranks would meet at {len(places)} places: {places}", key="rendezvous.host")
 
 
-def _command(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
-    wanted = tuple(str(word) for word in plan.command)
-    other = next((each for each in seen if each.argv != wanted), None)
-    if other is not None:
-        yield Point(ok=False, text=f"rank {other.rank} was given another command: {other.argv}")
+def _command(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:
+    planned_words = tuple(str(word) for word in plan.command)
+    different = next((answer for answer in rank_answers if answer.argv != planned_words), None)
+    if different is not None:
+        yield Point(ok=False, text=f"rank {different.rank} was given another command: {different.argv}")
     else:
-        yield Point(ok=True, text=f"the command reached every rank word for word ({len(wanted)} words)")
-    missing = sorted({each.host for each in seen if each.missing})
+        yield Point(ok=True, text=f"the command reached every rank word for word ({len(planned_words)} words)")
+    missing = sorted({answer.host for answer in rank_answers if answer.missing})
     if missing:
-        text = f"{wanted[0]} is not there on {', '.join(missing)}"
+        text = f"{planned_words[0]} is not there on {', '.join(missing)}"
         yield Point(ok=False, text=text, hint="put it on a file system that all hosts see")
 
 
-def _files(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
+def _files(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:
     del plan
-    lost = sorted({(path, each.host) for each in seen for path in each.unreadable})
-    for path, host in lost[:3]:
+    lost_files = sorted({(path, answer.host) for answer in rank_answers for path in answer.unreadable})
+    for path, host in lost_files[:3]:
         yield Point(ok=False, text=f"{path} cannot be read on {host}", hint="put it where all hosts see it")
-    if not lost:
+    if not lost_files:
         yield Point(ok=True, text="the files that the command names can be read on every host")
 
 
-def _environment(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
+def _environment(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:
     wrong: list[tuple[str, str]] = []
     for variable in plan.variables:
         if variable.pass_on or variable.name.endswith("*") or (variable.value is None and plan.image.image):
             continue  # what of the host stays outside of an image, the image may have of its own
-        for each in seen:
-            found = each.environment.get(variable.name)
-            as_planned = (found is None) if variable.value is None else found is not None
+        for answer in rank_answers:
+            actual = answer.environment.get(variable.name)
+            as_planned = (actual is None) if variable.value is None else actual is not None
             if as_planned and type(variable.value) is str:
-                as_planned = found == variable.value
+                as_planned = actual == variable.value
             if not as_planned:
-                wrong.append((variable.name, f"rank {each.rank} has {variable.name}={found!r}"))
+                wrong.append((variable.name, f"rank {answer.rank} has {variable.name}={actual!r}"))
                 break
     for name, text in wrong[:3]:
         yield Point(
@@ -127,28 +129,34 @@ def _environment(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
         yield Point(ok=True, text=f"the environment is the plan's on every rank ({len(plan.variables)} variables)")
 
 
-def _devices(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
+def _devices(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:
     if not plan.shape.gpus_per_node:
         return
-    counts = {len(list(filter(None, each.environment.get("CUDA_VISIBLE_DEVICES", "").split(",")))) for each in seen}
-    wanted = 1 if plan.visibility == "one" else plan.shape.gpus_per_node
-    ok = counts == {wanted}
-    shown = ", ".join(map(str, sorted(counts)))
-    yield Point(ok=ok, text=f"every rank sees {shown} GPUs (as Slurm declares them)", key="devices.visibility")
+    counts = {
+        len(list(filter(None, answer.environment.get("CUDA_VISIBLE_DEVICES", "").split(","))))
+        for answer in rank_answers
+    }
+    wanted_count = 1 if plan.visibility == "one" else plan.shape.gpus_per_node
+    ok = counts == {wanted_count}
+    shown_counts = ", ".join(map(str, sorted(counts)))
+    yield Point(ok=ok, text=f"every rank sees {shown_counts} GPUs (as Slurm declares them)", key="devices.visibility")
 
 
-def _masks(plan: Plan, seen: Sequence[Seen]) -> Iterator[Point]:
-    flag = next((str(each.word) for each in plan.step_flags if str(each.word).startswith("--cpu-bind=mask_cpu:")), None)
+def _masks(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:
+    flag = next(
+        (str(flag_row.word) for flag_row in plan.step_flags if str(flag_row.word).startswith("--cpu-bind=mask_cpu:")),
+        None,
+    )
     if flag is None:
         return
-    masks = [int(each, 16) for each in flag.partition(":")[2].split(",")]
-    told = {each.environment.get("SLURM_CPU_BIND_LIST", "") for each in seen}
-    if any(one & other for place, one in enumerate(masks) for other in masks[:place]):
+    masks = [int(mask, 16) for mask in flag.partition(":")[2].split(",")]
+    bound_masks = {answer.environment.get("SLURM_CPU_BIND_LIST", "") for answer in rank_answers}
+    if any(mask & earlier for place, mask in enumerate(masks) for earlier in masks[:place]):
         yield Point(ok=False, text="two CPU masks share a core", hint="correct the site's profile", key="binding.kind")
-    elif {tuple(int(word, 16) for word in text.split(",") if word) for text in told} == {tuple(masks)}:
+    elif {tuple(int(word, 16) for word in text.split(",") if word) for text in bound_masks} == {tuple(masks)}:
         yield Point(ok=True, text=f"srun took the {len(masks)} CPU masks, no core is in two of them")
     else:
-        text = f"srun was given {len(masks)} CPU masks, but the ranks report {told}"
+        text = f"srun was given {len(masks)} CPU masks, but the ranks report {bound_masks}"
         yield Point(ok=False, text=text, key="binding.kind")
 
 
@@ -164,4 +172,4 @@ _LOOKS: tuple[Callable[[Plan, Sequence[Seen]], Iterator[Point]], ...] = (
 
 
 def _spell(ranks: Sequence[int | None]) -> str:
-    return ", ".join("one without a rank" if each is None else str(each) for each in ranks)
+    return ", ".join("one without a rank" if rank is None else str(rank) for rank in ranks)

@@ -97,13 +97,15 @@ def failing_probe(last_rank: int) -> tuple[str, ...]:
 
 def parse(output: str) -> tuple[Seen, ...]:
     """Return what the ranks told, in the order of their ranks; other lines are not theirs."""
-    told: dict[str, list[str]] = {}
+    items_by_rank: dict[str, list[str]] = {}
     for line in output.split("\n"):
         _, mark, rest = line.partition(_MARK + _BETWEEN)
-        who, _, item = rest.partition(_BETWEEN)
+        speaker, _, item = rest.partition(_BETWEEN)
         if mark:
-            told.setdefault(who, []).append(item.partition(_BETWEEN)[0])
-    return tuple(sorted(map(_seen, told.values()), key=lambda each: -1 if each.rank is None else each.rank))
+            items_by_rank.setdefault(speaker, []).append(item.partition(_BETWEEN)[0])
+    return tuple(
+        sorted(map(_seen, items_by_rank.values()), key=lambda answer: -1 if answer.rank is None else answer.rank)
+    )
 
 
 def _seen(items: Sequence[str]) -> Seen:

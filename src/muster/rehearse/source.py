@@ -29,37 +29,37 @@ def insists(source: str) -> tuple[Insists, ...]:
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return ()
-    found = {Insists(node.lineno, what) for node, what in _unasked(tree)}
-    return tuple(sorted(found, key=lambda each: (each.line, each.what)))
+    needs = {Insists(node.lineno, need) for node, need in _unasked(tree)}
+    return tuple(sorted(needs, key=lambda insistence: (insistence.line, insistence.what)))
 
 
 def _unasked(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
     if isinstance(node, (ast.If, ast.IfExp)) and _asks(node.test):
         return
     if isinstance(node, ast.Call):
-        what = _needs(node)
-        if what is not None:
-            yield node, what
+        need = _needs(node)
+        if need is not None:
+            yield node, need
     for child in ast.iter_child_nodes(node):
         yield from _unasked(child)
 
 
 def _asks(test: ast.expr) -> bool:
     """Return whether a condition is about GPUs or backends being there."""
-    names = {each.attr for each in ast.walk(test) if isinstance(each, ast.Attribute)}
+    names = {part.attr for part in ast.walk(test) if isinstance(part, ast.Attribute)}
     return bool(names & {"is_available", "device_count", "is_nccl_available"})
 
 
 def _needs(call: ast.Call) -> str | None:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    words = [each for each in (*call.args, *(given.value for given in call.keywords)) if _text(each)]
-    if name in {"init_process_group", "new_group"} and any(_text(each).startswith("nccl") for each in words):
+    words = [value for value in (*call.args, *(argument.value for argument in call.keywords)) if _text(value)]
+    if name in {"init_process_group", "new_group"} and any(_text(value).startswith("nccl") for value in words):
         return f'{name}("nccl")'
     if name == "set_device" and ast.unparse(call.func).endswith("cuda.set_device"):
         return "torch.cuda.set_device"
     if name == "cuda" and isinstance(call.func, ast.Attribute):
         return ".cuda()"
-    if name in {"to", "device"} and any(_text(each).startswith("cuda") for each in words):
+    if name in {"to", "device"} and any(_text(value).startswith("cuda") for value in words):
         return f'{name}("cuda")'
     return None
 

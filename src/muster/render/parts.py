@@ -20,12 +20,12 @@ _NO_CODE = re.compile(r'^\s*(?:#[^\n]*|"""(?:.|\n)*?""")?\n', re.MULTILINE)
 @cache
 def part(name: Part) -> str:
     """Return one file of render/shell, of rank/ where the name says that it is Python, or a launcher's own by path."""
-    here = Path(__file__)
+    own_file = Path(__file__)
     if isinstance(name, Path):
         return name.read_text(encoding="utf-8")
     if name.endswith(".py"):
-        return _NO_CODE.sub("", (here.parents[1] / "rank" / name).read_text(encoding="utf-8"))
-    return with_vendors(here.with_name("shell").joinpath(f"{name}.sh").read_text(encoding="utf-8"))
+        return _NO_CODE.sub("", (own_file.parents[1] / "rank" / name).read_text(encoding="utf-8"))
+    return with_vendors(own_file.with_name("shell").joinpath(f"{name}.sh").read_text(encoding="utf-8"))
 
 
 def with_vendors(text: str) -> str:
@@ -50,7 +50,7 @@ def compose(names: Iterable[Part]) -> str:
 
 def kept(variable: str, text: str, common: str = "") -> str:
     """Return the assignment of a text to a variable; what all have in common stands in another already."""
-    before = ""
+    prefix = ""
     if common:
-        text, before = text.removeprefix(f"{common}\n"), "$muster_common$'\\n\\n'"
-    return f"{variable}={before}$(\n    cat <<'MUSTER_TEXT'\n{text}MUSTER_TEXT\n)"
+        text, prefix = text.removeprefix(f"{common}\n"), "$muster_common$'\\n\\n'"
+    return f"{variable}={prefix}$(\n    cat <<'MUSTER_TEXT'\n{text}MUSTER_TEXT\n)"

@@ -50,28 +50,28 @@ def stage_lines(plan: Plan, staging: Staging) -> Iterator[str]:
     if staging.script is not None:
         word, path = staging.script
         # A copy of the project has the script at the same place.
-        inside = plan.snapshot and not word.startswith("/")
-        yield line(("muster_stage_script", word, Fragment(f'"$PWD"/{quote(word)}') if inside else path))
-    if plan.rank_library is not None and any(each.role == "environment" for each in staging.things):
+        is_in_snapshot = plan.snapshot and not word.startswith("/")
+        yield line(("muster_stage_script", word, Fragment(f'"$PWD"/{quote(word)}') if is_in_snapshot else path))
+    if plan.rank_library is not None and any(thing.role == "environment" for thing in staging.things):
         yield line(("muster_stage_library", plan.rank_library))
     yield from _used(plan, staging)
 
 
 def _thing(number: int, thing: Staged, staging: Staging) -> Iterator[str]:
-    after: tuple[Word, ...] = ("muster_stage_over", *thing.paths)
+    next_words: tuple[Word, ...] = ("muster_stage_over", *thing.paths)
     if thing.role == "image":
-        after = ("muster_stage_image", staging.word or "", thing.paths[0])
+        next_words = ("muster_stage_image", staging.word or "", thing.paths[0])
     elif thing.role == "environment":
-        after = ("muster_stage_environment", *thing.paths)
-    yield from thing_lines(number, thing, line(after))
+        next_words = ("muster_stage_environment", *thing.paths)
+    yield from thing_lines(number, thing, line(next_words))
 
 
-def thing_lines(number: int, thing: Staged, after: str) -> Iterator[str]:
+def thing_lines(number: int, thing: Staged, next_command: str) -> Iterator[str]:
     """Bring it; where that is done on all nodes, what makes it seen."""
     words: tuple[Word, ...] = (str(number), thing.name, thing.packed, *thing.paths, "--", *thing.signs)
     yield f"muster_stage_thing {line(words)} && {{"
     yield from (f"    {line(('muster_stage_except', path))}" for path in thing.leave_out)
-    yield f"    {after}"
+    yield f"    {next_command}"
     yield "}"
 
 

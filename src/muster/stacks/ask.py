@@ -51,18 +51,18 @@ class Question(msgspec.Struct, frozen=True):
 
 def find_spy(environment: Mapping[str, str]) -> str | None:
     """Return py-spy's path: the one beside this Python, else the one on PATH."""
-    beside = Path(sys.executable).with_name("py-spy")
-    if beside.is_file() and os.access(beside, os.X_OK):
-        return str(beside)
+    own_spy = Path(sys.executable).with_name("py-spy")
+    if own_spy.is_file() and os.access(own_spy, os.X_OK):
+        return str(own_spy)
     return shutil.which("py-spy", path=environment.get("PATH"))
 
 
 def ask_job(job: str, nodes: int, environment: Mapping[str, str], question: Question) -> str:
     """Return what the nodes of a running Slurm job answer; a node that does not answer is not waited for long."""
     words = [*step_of_job(job, nodes), *gather_words(job, question)]
-    status, text, said = _hear(words, scheduler_environment(environment), nodes, question)
+    status, text, answer = _hear(words, scheduler_environment(environment), nodes, question)
     if status and "@node" not in text:
-        raise refused(said, status, job)
+        raise refused(answer, status, job)
     if status is None and "@node" not in text:
         message = f"no node of job {job} answered within {_PATIENCE_S} s"
         raise SchedulerSilent(message, hint=f"srun --jobid={job} --overlap hostname shows the same")
@@ -78,8 +78,8 @@ def gather_words(job: str, question: Question) -> list[str]:
     """Return the words of what runs on each node."""
     text = _SCRIPT.read_text(encoding="utf-8")
     rank = "-" if question.rank is None else str(question.rank)
-    asked = (question.spy or "-", rank, str(question.rounds), f"{question.gap_s:g}")
-    return ["/bin/sh", "-c", text, "muster", job, *asked, *question.options]
+    spy_options = (question.spy or "-", rank, str(question.rounds), f"{question.gap_s:g}")
+    return ["/bin/sh", "-c", text, "muster", job, *spy_options, *question.options]
 
 
 def _hear(
@@ -97,18 +97,18 @@ def _hear(
 
 def _wait(process: Process, answers: int, nodes: int, question: Question) -> int | None:
     """Wait until the step has ended, or all nodes have answered, or the others have long done so."""
-    began = time.monotonic()
+    start_s = time.monotonic()
     pause = (question.rounds - 1) * question.gap_s
-    deadline = began + _PATIENCE_S + pause
-    late = None
-    while (status := process.poll()) is None and time.monotonic() < min(deadline, late or deadline):
+    deadline = start_s + _PATIENCE_S + pause
+    late_s = None
+    while (status := process.poll()) is None and time.monotonic() < min(deadline, late_s or deadline):
         time.sleep(_LOOK_S)
-        done = _text_of(answers).count("@done ")
-        if done >= nodes * question.rounds:
+        done_count = _text_of(answers).count("@done ")
+        if done_count >= nodes * question.rounds:
             return 0
-        if done >= question.rounds and late is None:
-            taken = time.monotonic() - began
-            late = time.monotonic() + max(question.late_s, taken - pause)
+        if done_count >= question.rounds and late_s is None:
+            taken_s = time.monotonic() - start_s
+            late_s = time.monotonic() + max(question.late_s, taken_s - pause)
     return status
 
 

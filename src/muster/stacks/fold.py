@@ -70,18 +70,18 @@ def fold(stacks: Sequence[RankStack]) -> tuple[Group, ...]:
 
 
 def _key(stack: RankStack) -> tuple[object, ...]:
-    call, where = _call(stack)
-    return call, where, stack.state if stack.state in _STATES else "", stack.trouble
+    call, frame = _call(stack)
+    return call, frame, stack.state if stack.state in _STATES else "", stack.trouble
 
 
 def _group(ranks: Sequence[RankStack]) -> Group:
     first = ranks[0]
-    call, where = _call(first)
+    call, frame = _call(first)
     state = _STATES.get(first.state)
-    what = first.trouble or call or "no Python frame"
+    place = first.trouble or call or "no Python frame"
     if state is not None:
-        what = f"{state}, in {what}" if not first.trouble else state
-    return Group(what, where, tuple(ranks), in_collective=_is_collective(first) and state is None)
+        place = f"{state}, in {place}" if not first.trouble else state
+    return Group(place, frame, tuple(ranks), in_collective=_is_collective(first) and state is None)
 
 
 def is_user_file(file: str) -> bool:
@@ -92,8 +92,8 @@ def is_user_file(file: str) -> bool:
 def user_frame(stack: RankStack) -> Frame | None:
     """Return the innermost frame of the user's own files, of another thread where the main one has none."""
     threads = (stack.frames, *(frames for _, frames in stack.threads))
-    own = (frame for frames in threads for frame in frames if is_user_file(frame.file))
-    return next(own, stack.frames[0] if stack.frames else None)
+    own_frames = (frame for frames in threads for frame in frames if is_user_file(frame.file))
+    return next(own_frames, stack.frames[0] if stack.frames else None)
 
 
 def collective_of(stack: RankStack) -> str:
@@ -112,7 +112,7 @@ def _call(stack: RankStack) -> tuple[str, Frame | None]:
     for index, frame in enumerate(stack.frames):
         if not _LIBRARY.search(frame.file):
             inner = stack.frames[:index]
-            collective = next((each.function for each in reversed(inner) if _belongs(each)), None)
+            collective = next((frame.function for frame in reversed(inner) if _belongs(frame)), None)
             return _SHOWN_AS.get(collective or "", collective) or (
                 inner[-1].function if inner else frame.function
             ), frame
@@ -133,16 +133,18 @@ def _belongs(frame: Frame) -> bool:
 def culprits(groups: Sequence[Group], size: int) -> str | None:
     """Return one sentence on who keeps the others waiting; None where nothing tells."""
     waiting = [group for group in groups if group.in_collective]
-    others = [group for group in groups if not group.in_collective]
+    other_groups = [group for group in groups if not group.in_collective]
     missing = sorted(set(range(size)) - {number for group in groups for number in group.numbers})
     if missing and waiting:
         return f"{_count(waiting)} in {waiting[0].what} for {ranks_in_words(missing)}, of which there is no process"
-    if waiting and others:
-        late = others[0] if len(others) == 1 else min(others, key=lambda group: len(group.ranks))
-        return f"{_count(waiting)} in {waiting[0].what} for {_who(late)}, {_standing(late)}"
+    if waiting and other_groups:
+        late_group = (
+            other_groups[0] if len(other_groups) == 1 else min(other_groups, key=lambda group: len(group.ranks))
+        )
+        return f"{_count(waiting)} in {waiting[0].what} for {_who(late_group)}, {_standing(late_group)}"
     if len({(group.what, group.where) for group in waiting}) > 1:
-        few = min(waiting, key=lambda group: len(group.ranks))
-        return f"the ranks wait in different collectives: {_who(few)} in {few.what}, {_at(few)}"
+        small_group = min(waiting, key=lambda group: len(group.ranks))
+        return f"the ranks wait in different collectives: {_who(small_group)} in {small_group.what}, {_at(small_group)}"
     return None
 
 
@@ -206,9 +208,9 @@ def _headline(group: Group) -> str:
     hosts = sorted({rank.host for rank in group.ranks})
     on = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
     number = len(group.ranks)
-    who = f"{number} rank{'s' if number > 1 else ''} ({ranks_in_words(group.numbers).partition(' ')[2]})"
-    where = f" at {group.where.file}:{group.where.line} ({group.where.function})" if group.where else ""
-    return f"{who} on {on}: {group.what}{where}"
+    subject = f"{number} rank{'s' if number > 1 else ''} ({ranks_in_words(group.numbers).partition(' ')[2]})"
+    place = f" at {group.where.file}:{group.where.line} ({group.where.function})" if group.where else ""
+    return f"{subject} on {on}: {group.what}{place}"
 
 
 def _full(stack: RankStack) -> Iterator[str]:

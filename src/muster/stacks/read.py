@@ -99,8 +99,8 @@ def read_rounds(text: str) -> tuple[Round, ...]:
     """Return each look at the ranks; a look that no node finished is the last."""
     stacks: dict[int, list[RankStack]] = {}
     nodes: dict[int, set[int]] = {}
-    began: dict[int, float] = {}
-    begun: dict[int, set[int]] = {}
+    start_times: dict[int, float] = {}
+    started_nodes: dict[int, set[int]] = {}
     number = 1
     for item in _items(text):
         if isinstance(item, RankStack):
@@ -109,16 +109,16 @@ def read_rounds(text: str) -> tuple[Round, ...]:
             nodes.setdefault(number, set()).add(item)
         else:
             number = int(item["round"])
-            begun.setdefault(number, set()).add(int(item["node"]))
-            began.setdefault(number, float(item["now"]))
+            started_nodes.setdefault(number, set()).add(int(item["node"]))
+            start_times.setdefault(number, float(item["now"]))
     return tuple(
         Round(
-            tuple(sorted(stacks.get(each, ()), key=lambda stack: stack.rank)),
-            frozenset(nodes.get(each, ())),
-            began.get(each, 0.0),
-            frozenset(begun.get(each, ())),
+            tuple(sorted(stacks.get(number, ()), key=lambda stack: stack.rank)),
+            frozenset(nodes.get(number, ())),
+            start_times.get(number, 0.0),
+            frozenset(started_nodes.get(number, ())),
         )
-        for each in sorted(stacks.keys() | nodes.keys())
+        for number in sorted(stacks.keys() | nodes.keys())
     )
 
 
@@ -153,15 +153,15 @@ def _items(text: str) -> Iterator[RankStack | int | re.Match[str]]:
 
 
 def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
-    counted = _SIGNS.match(lines[0]) if lines else None
-    body = "\n".join(lines if counted is None else lines[1:])
+    match = _SIGNS.match(lines[0]) if lines else None
+    body = "\n".join(lines if match is None else lines[1:])
     bare = RankStack(
         int(head["rank"]),
         int(head["size"]),
         head["host"],
         int(head["pid"]),
         head["state"],
-        signs=Signs() if counted is None else _signs(counted, head["waits"]),
+        signs=Signs() if match is None else _signs(match, head["waits"]),
     )
     begin = body.find("[")
     try:
@@ -178,19 +178,19 @@ def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
     return msgspec.structs.replace(bare, frames=threads[number][1], threads=tuple(threads), owns_gil=owns)
 
 
-def _signs(found: re.Match[str], waits: str) -> Signs:
+def _signs(match: re.Match[str], waits: str) -> Signs:
     children = tuple(
-        (name, state) for name, _, state in (each.rpartition(":") for each in found["children"].split(",")) if name
+        (name, state) for name, _, state in (child.rpartition(":") for child in match["children"].split(",")) if name
     )
     return Signs(
-        int(found["cpu"]) / _TICKS_PER_S,
-        int(found["io"]),
-        int(found["rss"]) // _KIB_PER_MIB,
-        int(found["threads"]),
+        int(match["cpu"]) / _TICKS_PER_S,
+        int(match["io"]),
+        int(match["rss"]) // _KIB_PER_MIB,
+        int(match["threads"]),
         children,
         waits if waits != "0" else "",
-        found["file"].strip(),
-        int(found["gpu"]) > 0,
+        match["file"].strip(),
+        int(match["gpu"]) > 0,
     )
 
 

@@ -32,8 +32,8 @@ class Looks(msgspec.Struct):
     def feed(self, text: str) -> bool:
         """Take in more of the step's output; return whether a look was completed."""
         *whole, self.rest = (self.rest + text).split("\n")
-        completed = [self._line(line) for line in whole]
-        return any(completed)
+        rounds = [self._line(line) for line in whole]
+        return any(rounds)
 
     def _line(self, line: str) -> bool:
         task, _, rest = line.partition(": ")
@@ -49,8 +49,8 @@ class Looks(msgspec.Struct):
 
     def movements(self) -> tuple[Movement, ...]:
         """Return what each rank did between its node's last two looks, by rank."""
-        found = [each for rounds in self.looks.values() for each in movements(rounds)]
-        return tuple(sorted(found, key=lambda each: each.stack.rank))
+        found_movements = [movement for rounds in self.looks.values() for movement in movements(rounds)]
+        return tuple(sorted(found_movements, key=lambda movement: movement.stack.rank))
 
     def rounds(self) -> tuple[Round, ...]:
         """Return the last two looks of all nodes as two."""
@@ -59,8 +59,8 @@ class Looks(msgspec.Struct):
 
 
 def _merged(rounds: Sequence[Round]) -> Round:
-    stacks = sorted((stack for each in rounds for stack in each.stacks), key=lambda stack: stack.rank)
-    nodes = frozenset(node for each in rounds for node in each.nodes)
+    stacks = sorted((stack for answer in rounds for stack in answer.stacks), key=lambda stack: stack.rank)
+    nodes = frozenset(node for answer in rounds for node in answer.nodes)
     return Round(tuple(stacks), nodes, rounds[0].at_s)
 
 

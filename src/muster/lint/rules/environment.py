@@ -19,7 +19,7 @@ _CONDA_SOURCE = "conda/conda docs/source/dev-guide/deep-dives/activation.md (con
 
 
 def _activations(job: Job) -> list[Command]:
-    return [each for each in job.shell.commands if _activates(each)]
+    return [command for command in job.shell.commands if _activates(command)]
 
 
 def _activates(command: Command) -> bool:
@@ -42,12 +42,12 @@ def _activates(command: Command) -> bool:
 def find_late_modules(job: Job) -> Iterator[Hit]:
     """Yield module loads behind an activation."""
     activations = _activations(job)
-    for each in job.shell.commands:
-        is_load = each.program in {"module", "ml"} and not {"purge", "list", "avail", "use"} & {
-            word.value for word in each.words[1:2]
+    for command in job.shell.commands:
+        is_load = command.program in {"module", "ml"} and not {"purge", "list", "avail", "use"} & {
+            word.value for word in command.words[1:2]
         }
-        if is_load and any(other.order < each.order for other in activations):
-            yield Hit(each.place, f"it puts itself before the environment of line {activations[0].place.line}")
+        if is_load and any(activation.order < command.order for activation in activations):
+            yield Hit(command.place, f"it puts itself before the environment of line {activations[0].place.line}")
 
 
 @rule(
@@ -63,17 +63,17 @@ def find_late_modules(job: Job) -> Iterator[Hit]:
 def find_late_purges(job: Job) -> Iterator[Hit]:
     """Yield a purge behind loads that nothing follows."""
     modules = [
-        each
-        for each in job.shell.commands
-        if each.program in {"module", "ml"} and len(each.words) > 1 and not each.is_conditional
+        command
+        for command in job.shell.commands
+        if command.program in {"module", "ml"} and len(command.words) > 1 and not command.is_conditional
     ]
-    for index, each in enumerate(modules):
+    for index, command in enumerate(modules):
         if (
-            each.words[1].value == "purge"
-            and any(other.words[1].value not in {"purge", "use", "list"} for other in modules[:index])
-            and not any(other.words[1].value not in {"purge", "list"} for other in modules[index + 1 :])
+            command.words[1].value == "purge"
+            and any(module.words[1].value not in {"purge", "use", "list"} for module in modules[:index])
+            and not any(module.words[1].value not in {"purge", "list"} for module in modules[index + 1 :])
         ):
-            yield Hit(each.place, f"it unloads what line {modules[0].place.line} has loaded")
+            yield Hit(command.place, f"it unloads what line {modules[0].place.line} has loaded")
 
 
 @rule(
@@ -95,14 +95,14 @@ def find_unready_conda(job: Job) -> Iterator[Hit]:
         job.text,
     ):
         return
-    for each in _activations(job):
-        if each.program in {"conda", "mamba"} and not each.in_substitution:
+    for command in _activations(job):
+        if command.program in {"conda", "mamba"} and not command.in_substitution:
             loaded = any(
-                other.program in {"module", "ml", "source", "."} and other.order < each.order
-                for other in job.shell.commands
+                other_command.program in {"module", "ml", "source", "."} and other_command.order < command.order
+                for other_command in job.shell.commands
             )
             if not loaded:
-                yield Hit(each.place, "conda's shell function is not there in a batch job")
+                yield Hit(command.place, "conda's shell function is not there in a batch job")
 
 
 @rule(
@@ -117,13 +117,13 @@ def find_unready_conda(job: Job) -> Iterator[Hit]:
 )
 def find_bashrc(job: Job) -> Iterator[Hit]:
     """Yield source ~/.bashrc."""
-    for each in job.shell.commands:
+    for command in job.shell.commands:
         if (
-            each.program in {"source", "."}
-            and len(each.words) > 1
-            and re.search(r"\.(bashrc|bash_profile|profile)$", each.words[1].value)
+            command.program in {"source", "."}
+            and len(command.words) > 1
+            and re.search(r"\.(bashrc|bash_profile|profile)$", command.words[1].value)
         ):
-            yield Hit(each.place, f"the job depends on {each.words[1].value}")
+            yield Hit(command.place, f"the job depends on {command.words[1].value}")
 
 
 @rule(
@@ -189,12 +189,12 @@ def find_inner_srun(job: Job) -> Iterator[Hit]:
 def find_installs(job: Job) -> Iterator[Hit]:
     """Yield pip or conda install inside the tasks of a step."""
     for task in job.tasks:
-        for each in task.shell.commands:
-            words = [word.value for word in each.words]
-            installs = each.program in {"pip", "pip3", "conda", "mamba"} and words[1:2] == ["install"]
-            by_module = each.program.startswith("python") and words[1:4] == ["-m", "pip", "install"]
+        for command in task.shell.commands:
+            words = [word.value for word in command.words]
+            installs = command.program in {"pip", "pip3", "conda", "mamba"} and words[1:2] == ["install"]
+            by_module = command.program.startswith("python") and words[1:4] == ["-m", "pip", "install"]
             if (installs or by_module) and not re.search(r"SLURM_LOCALID|LOCAL_RANK", task.shell.text):
-                yield Hit(each.place, "every rank installs into the same place")
+                yield Hit(command.place, "every rank installs into the same place")
 
 
 _OF_CPUS = ("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact")
@@ -241,7 +241,13 @@ def find_unset_threads(job: Job) -> Iterator[Hit]:
 def find_many_threads(job: Job) -> Iterator[Hit]:
     """Yield a literal OMP_NUM_THREADS above --cpus-per-task."""
     cpus = job.header["cpus-per-task"].value if "cpus-per-task" in job.header else None
-    for each in job.assignments:
-        value = each.value.value if each.value is not None else ""
-        if each.name == "OMP_NUM_THREADS" and cpus and cpus.isdigit() and value.isdigit() and int(value) > int(cpus):
-            yield Hit(each.place, f"{value} threads share {cpus} CPUs")
+    for assignment in job.assignments:
+        value = assignment.value.value if assignment.value is not None else ""
+        if (
+            assignment.name == "OMP_NUM_THREADS"
+            and cpus
+            and cpus.isdigit()
+            and value.isdigit()
+            and int(value) > int(cpus)
+        ):
+            yield Hit(assignment.place, f"{value} threads share {cpus} CPUs")

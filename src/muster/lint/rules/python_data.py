@@ -19,15 +19,15 @@ _END = "dist.destroy_process_group()\n"
 
 
 def _loaders(program: Program) -> Iterator[Call]:
-    for each in program.calls:
-        if each.name.rpartition(".")[2] == "DataLoader":
-            yield each
+    for call in program.calls:
+        if call.name.rpartition(".")[2] == "DataLoader":
+            yield call
 
 
 def _wraps_model(program: Program) -> bool:
     return any(
-        each.name.rpartition(".")[2] in {"DistributedDataParallel", "FullyShardedDataParallel", "fully_shard"}
-        for each in program.calls
+        call.name.rpartition(".")[2] in {"DistributedDataParallel", "FullyShardedDataParallel", "fully_shard"}
+        for call in program.calls
     )
 
 
@@ -46,13 +46,13 @@ def find_missing_epochs(program: Program) -> Iterator[Hit]:
     """Yield the sampler of a program that never sets an epoch."""
     if "set_epoch" in program.text or program.uses_framework:
         return
-    for each in program.calls:
-        if each.name.rpartition(".")[2] == "DistributedSampler":
-            shuffle = each.argument("shuffle")
+    for call in program.calls:
+        if call.name.rpartition(".")[2] == "DistributedSampler":
+            shuffle = call.argument("shuffle")
             if not (isinstance(shuffle, ast.Constant) and shuffle.value is False) and any(
                 call.loops for call in program.calls
             ):
-                yield Hit(each.place, "its order is the same in every epoch")
+                yield Hit(call.place, "its order is the same in every epoch")
                 return
 
 
@@ -79,15 +79,15 @@ def find_undivided_data(program: Program) -> Iterator[Hit]:
     )
     if divided or program.uses_framework or not _wraps_model(program):
         return
-    for each in _loaders(program):
-        shuffle = each.argument("shuffle")
+    for loader in _loaders(program):
+        shuffle = loader.argument("shuffle")
         if (
             isinstance(shuffle, ast.Constant)
             and shuffle.value is True
-            and each.argument("sampler") is None
-            and not each.has_unpacking
+            and loader.argument("sampler") is None
+            and not loader.has_unpacking
         ):
-            yield Hit(each.place, "each rank trains on all samples")
+            yield Hit(loader.place, "each rank trains on all samples")
 
 
 @rule(
@@ -107,15 +107,15 @@ def find_undivided_data(program: Program) -> Iterator[Hit]:
 )
 def find_two_orders(program: Program) -> Iterator[Hit]:
     """Yield loaders with both."""
-    for each in _loaders(program):
-        shuffle, sampler = each.argument("shuffle"), each.argument("sampler")
+    for loader in _loaders(program):
+        shuffle, sampler = loader.argument("shuffle"), loader.argument("sampler")
         if (
             isinstance(shuffle, ast.Constant)
             and shuffle.value is True
             and sampler is not None
             and not (isinstance(sampler, ast.Constant) and sampler.value is None)
         ):
-            yield Hit(each.place, "DataLoader refuses both together")
+            yield Hit(loader.place, "DataLoader refuses both together")
 
 
 @rule(
@@ -136,15 +136,15 @@ def find_shared_saves(program: Program) -> Iterator[Hit]:
     """Yield torch.save without a condition on the rank, to a name that does not hold the rank."""
     if not program.is_distributed or program.uses_framework:
         return
-    for each in program.called("torch.save"):
-        target = each.argument("f", 1)
+    for call in program.called("torch.save"):
+        target = call.argument("f", 1)
         if (
-            each.on_one_rank
-            or _guarded_by_caller(program, each)
+            call.on_one_rank
+            or _guarded_by_caller(program, call)
             or (target is not None and "rank" in ast.unparse(target).lower())
         ):
             continue
-        yield Hit(each.place, "all ranks write the same file")
+        yield Hit(call.place, "all ranks write the same file")
 
 
 def _guarded_by_caller(program: Program, call: Call) -> bool:
@@ -158,7 +158,7 @@ def _guarded_by_caller(program: Program, call: Call) -> bool:
     if body is not None and re.search(r"rank|is_main|is_master", ast.unparse(body)):
         return True
     callers = [each for each in program.calls if each.name.rpartition(".")[2] == call.function]
-    return bool(callers) and all(each.on_one_rank for each in callers)
+    return bool(callers) and all(caller.on_one_rank for caller in callers)
 
 
 @rule(
@@ -182,14 +182,14 @@ def find_early_loads(program: Program) -> Iterator[Hit]:
     """Yield a load behind a save of one rank, in the same function, with no collective between them."""
     for load in program.called("torch.load"):
         saves = [
-            each
-            for each in program.called("torch.save")
-            if each.on_one_rank and each.order < load.order and each.function == load.function
+            call
+            for call in program.called("torch.save")
+            if call.on_one_rank and call.order < load.order and call.function == load.function
         ]
         if not saves or load.on_one_rank:
             continue
-        between = [each for each in program.calls if saves[-1].order < each.order < load.order]
-        if not any(each.name.startswith("torch.distributed.") for each in between) and _same_file(saves[-1], load):
+        between = [call for call in program.calls if saves[-1].order < call.order < load.order]
+        if not any(call.name.startswith("torch.distributed.") for call in between) and _same_file(saves[-1], load):
             yield Hit(load.place, f"rank 0 may still write what line {saves[-1].node.lineno} saves")
 
 
@@ -213,10 +213,10 @@ def find_downloads(program: Program) -> Iterator[Hit]:
     """Yield download=True that no condition on the rank guards."""
     if not program.is_distributed:
         return
-    for each in program.calls:
-        value = each.argument("download")
-        if isinstance(value, ast.Constant) and value.value is True and not each.on_one_rank:
-            yield Hit(each.place, "all ranks write the same files")
+    for call in program.calls:
+        value = call.argument("download")
+        if isinstance(value, ast.Constant) and value.value is True and not call.on_one_rank:
+            yield Hit(call.place, "all ranks write the same files")
 
 
 @rule(
@@ -239,9 +239,9 @@ def find_random_splits(program: Program) -> Iterator[Hit]:
         r"manual_seed\(\s*(\d+|args\.seed|seed|SEED|cfg\.seed|config\.seed)\s*\)|set_seed|seed_everything", program.text
     ):
         return
-    for each in program.calls:
-        if each.name.rpartition(".")[2] == "random_split" and each.argument("generator", 2) is None:
-            yield Hit(each.place, "each rank splits in another way")
+    for call in program.calls:
+        if call.name.rpartition(".")[2] == "random_split" and call.argument("generator", 2) is None:
+            yield Hit(call.place, "each rank splits in another way")
 
 
 @rule(
@@ -261,14 +261,14 @@ def find_random_splits(program: Program) -> Iterator[Hit]:
 )
 def find_late_moves(program: Program) -> Iterator[Hit]:
     """Yield DDP(…).cuda() and DDP(…).to(…)."""
-    for each in program.calls:
-        function = each.node.func
+    for call in program.calls:
+        function = call.node.func
         if (
             isinstance(function, ast.Attribute)
             and function.attr in {"cuda", "to"}
             and isinstance(function.value, ast.Call)
         ) and program.full_name(function.value.func).rpartition(".")[2] == "DistributedDataParallel":
-            yield Hit(each.place, "DDP has taken the parameters as they were before")
+            yield Hit(call.place, "DDP has taken the parameters as they were before")
 
 
 @rule(
@@ -284,12 +284,12 @@ def find_late_moves(program: Program) -> Iterator[Hit]:
 )
 def find_clock_seeds(program: Program) -> Iterator[Hit]:
     """Yield seeds that come from time or the process id."""
-    for each in program.calls:
+    for call in program.calls:
         if (
-            each.name.rpartition(".")[2] in {"manual_seed", "seed", "manual_seed_all", "set_seed"}
-            and each.node.args
+            call.name.rpartition(".")[2] in {"manual_seed", "seed", "manual_seed_all", "set_seed"}
+            and call.node.args
             and program.is_distributed
         ):
-            text = ast.unparse(each.node.args[0])
+            text = ast.unparse(call.node.args[0])
             if re.search(r"\btime\(\)|time_ns\(\)|getpid\(\)|datetime", text):
-                yield Hit(each.place, "every rank has another seed")
+                yield Hit(call.place, "every rank has another seed")

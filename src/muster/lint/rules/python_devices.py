@@ -60,16 +60,16 @@ def find_global_devices(program: Program) -> Iterator[Hit]:
     """Yield devices that are numbered by the global rank, in programs that are started as ranks."""
     if _spawns(program):
         return
-    for each in program.calls:
-        argument = each.node.args[0] if each.node.args else None
-        if (each.name == "torch.cuda.set_device" and argument is not None and _is_global_rank(program, argument)) or (
-            each.name == "torch.device" and argument is not None and _formats_rank(argument)
+    for call in program.calls:
+        argument = call.node.args[0] if call.node.args else None
+        if (call.name == "torch.cuda.set_device" and argument is not None and _is_global_rank(program, argument)) or (
+            call.name == "torch.device" and argument is not None and _formats_rank(argument)
         ):
-            yield Hit(each.place, "rank N of the second node has no device N")
+            yield Hit(call.place, "rank N of the second node has no device N")
 
 
 def _spawns(program: Program) -> bool:
-    return any(each.name.endswith("multiprocessing.spawn") or each.name.endswith("mp.spawn") for each in program.calls)
+    return any(call.name.endswith("multiprocessing.spawn") or call.name.endswith("mp.spawn") for call in program.calls)
 
 
 def _is_global_rank(program: Program, node: ast.expr) -> bool:
@@ -83,12 +83,12 @@ def _is_global_rank(program: Program, node: ast.expr) -> bool:
 def _formats_rank(node: ast.expr) -> bool:
     if not isinstance(node, ast.JoinedStr) or not node.values or not isinstance(node.values[0], ast.Constant):
         return False
-    inside = [value.value for value in node.values if isinstance(value, ast.FormattedValue)]
+    expressions = [value.value for value in node.values if isinstance(value, ast.FormattedValue)]
     return (
         str(node.values[0].value).startswith(("cuda:", "xpu:"))
-        and len(inside) == 1
-        and isinstance(inside[0], ast.Name)
-        and inside[0].id in _RANKS
+        and len(expressions) == 1
+        and isinstance(expressions[0], ast.Name)
+        and expressions[0].id in _RANKS
     )
 
 
@@ -115,17 +115,17 @@ def find_missing_devices(program: Program) -> Iterator[Hit]:
         )
     ):
         return
-    for each in program.calls:
-        if each.name.endswith(".cuda") and not each.node.args and not each.node.keywords:
-            yield Hit(each.place, "this is GPU 0 for every rank of a node")
+    for call in program.calls:
+        if call.name.endswith(".cuda") and not call.node.args and not call.node.keywords:
+            yield Hit(call.place, "this is GPU 0 for every rank of a node")
             return
         if (
-            each.name == "torch.device"
-            and each.node.args
-            and isinstance(each.node.args[0], ast.Constant)
-            and each.node.args[0].value in {"cuda", "cuda:0"}
+            call.name == "torch.device"
+            and call.node.args
+            and isinstance(call.node.args[0], ast.Constant)
+            and call.node.args[0].value in {"cuda", "cuda:0"}
         ):
-            yield Hit(each.place, "this is GPU 0 for every rank of a node")
+            yield Hit(call.place, "this is GPU 0 for every rank of a node")
             return
 
 
@@ -145,12 +145,16 @@ def find_missing_devices(program: Program) -> Iterator[Hit]:
 def find_late_devices(program: Program) -> Iterator[Hit]:
     """Yield set_device behind a collective of the same function."""
     collectives = {f"torch.distributed.{name}" for name in ("barrier", "all_reduce", "broadcast", "all_gather")}
-    for each in program.called("torch.cuda.set_device"):
-        earlier = [other for other in program.calls if other.order < each.order and other.function == each.function]
-        if any(other.name in INITS and other.argument("device_id") is None for other in earlier) and any(
-            other.name in collectives for other in earlier
+    for call in program.called("torch.cuda.set_device"):
+        earlier = [
+            other_call
+            for other_call in program.calls
+            if other_call.order < call.order and other_call.function == call.function
+        ]
+        if any(other_call.name in INITS and other_call.argument("device_id") is None for other_call in earlier) and any(
+            other_call.name in collectives for other_call in earlier
         ):
-            yield Hit(each.place, "a collective has run before this")
+            yield Hit(call.place, "a collective has run before this")
 
 
 @rule(
@@ -167,13 +171,13 @@ def find_late_devices(program: Program) -> Iterator[Hit]:
 def find_late_visibility(program: Program) -> Iterator[Hit]:
     """Yield the assignment where a call of torch.cuda stands before it."""
     for statement, name, _, line in program.environment_writes():
-        used = [
-            each
-            for each in program.calls
-            if each.node.lineno <= line and (each.name.startswith("torch.cuda.") or each.name in INITS)
+        early_calls = [
+            call
+            for call in program.calls
+            if call.node.lineno <= line and (call.name.startswith("torch.cuda.") or call.name in INITS)
         ]
-        if name in {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"} and used:
-            yield Hit(place_of(statement), f"CUDA was used in line {used[0].node.lineno} already")
+        if name in {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"} and early_calls:
+            yield Hit(place_of(statement), f"CUDA was used in line {early_calls[0].node.lineno} already")
 
 
 @rule(
@@ -189,8 +193,8 @@ def find_late_visibility(program: Program) -> Iterator[Hit]:
 )
 def find_data_parallel(program: Program) -> Iterator[Hit]:
     """Yield torch.nn.DataParallel."""
-    for each in program.called("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "nn.DataParallel"):
-        yield Hit(each.place, "one process drives all GPUs")
+    for call in program.called("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "nn.DataParallel"):
+        yield Hit(call.place, "one process drives all GPUs")
 
 
 @rule(
@@ -208,9 +212,9 @@ def find_unmapped_loads(program: Program) -> Iterator[Hit]:
     """Yield torch.load in a program of several ranks that uses GPUs."""
     if not program.is_distributed or not re.search(r"cuda|hip|xpu|nccl", program.text):
         return
-    for each in program.called("torch.load"):
-        if each.argument("map_location", 1) is None and not each.has_unpacking:
-            yield Hit(each.place, "every rank loads it to the device that saved it")
+    for call in program.called("torch.load"):
+        if call.argument("map_location", 1) is None and not call.has_unpacking:
+            yield Hit(call.place, "every rank loads it to the device that saved it")
 
 
 @rule(
@@ -232,11 +236,11 @@ def find_local_rank_arguments(program: Program) -> Iterator[Hit]:
         or ".local_rank" not in program.text
     ):
         return  # the option may be there only so that an old launcher can pass it
-    for each in program.calls:
-        first = each.node.args[0] if each.node.args else None
+    for call in program.calls:
+        first = call.node.args[0] if call.node.args else None
         if (
-            each.name.endswith(".add_argument")
+            call.name.endswith(".add_argument")
             and isinstance(first, ast.Constant)
             and first.value in {"--local_rank", "--local-rank"}
         ):
-            yield Hit(each.place, "no launcher passes it, and LOCAL_RANK is not read")
+            yield Hit(call.place, "no launcher passes it, and LOCAL_RANK is not read")

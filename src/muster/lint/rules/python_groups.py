@@ -25,7 +25,7 @@ _COLLECTIVES = frozenset(
 
 
 def _collectives(program: Program) -> tuple[Call, ...]:
-    return tuple(each for each in program.calls if each.name in _COLLECTIVES)
+    return tuple(call for call in program.calls if call.name in _COLLECTIVES)
 
 
 @rule(
@@ -42,24 +42,24 @@ def _collectives(program: Program) -> tuple[Call, ...]:
 def find_lone_collectives(program: Program) -> Iterator[Hit]:
     """Yield collectives under a condition on the rank that the other branch does not call too."""
     everywhere = _collectives(program)
-    for each in everywhere:
-        if not each.on_one_rank or each.argument("group") is not None:
+    for call in everywhere:
+        if not call.on_one_rank or call.argument("group") is not None:
             continue
-        kind = each.name.rpartition(".")[2]
-        test = next((test for test, _ in each.tests if _is_rank_test(test)), None)
+        kind = call.name.rpartition(".")[2]
+        test = next((test for test, _ in call.tests if _is_rank_test(test)), None)
         mirrored = any(
-            other is not each
-            and other.name == each.name
-            and any(other_test is test for other_test, _ in other.tests)
-            and _branch(other, test) != _branch(each, test)
-            for other in everywhere
+            other_call is not call
+            and other_call.name == call.name
+            and any(other_test is test for other_test, _ in other_call.tests)
+            and _branch(other_call, test) != _branch(call, test)
+            for other_call in everywhere
         )
         if test is not None and not mirrored:
-            yield Hit(each.place, f"{kind} is called on some ranks only (line {test.lineno})")
+            yield Hit(call.place, f"{kind} is called on some ranks only (line {test.lineno})")
 
 
 def _branch(call: Call, test: ast.expr | None) -> bool | None:
-    return next((holds for other, holds in call.tests if other is test), None)
+    return next((holds for other_test, holds in call.tests if other_test is test), None)
 
 
 def _is_rank_test(test: ast.expr) -> bool:
@@ -86,13 +86,16 @@ def find_late_collectives(program: Program) -> Iterator[Hit]:
     for end in program.called("torch.distributed.destroy_process_group"):
         if end.tests or end.loops:
             continue
-        for each in _collectives(program):
+        for call in _collectives(program):
             if (
-                each.order > end.order
-                and each.function == end.function
-                and not any(other.name in INITS and end.order < other.order < each.order for other in program.calls)
+                call.order > end.order
+                and call.function == end.function
+                and not any(
+                    other_call.name in INITS and end.order < other_call.order < call.order
+                    for other_call in program.calls
+                )
             ):
-                yield Hit(each.place, f"the group was destroyed in line {end.node.lineno}")
+                yield Hit(call.place, f"the group was destroyed in line {end.node.lineno}")
 
 
 @rule(
@@ -128,9 +131,9 @@ def find_open_groups(program: Program) -> Iterator[Hit]:
 )
 def find_missing_timeouts(program: Program) -> Iterator[Hit]:
     """Yield init_process_group without timeout."""
-    for each in program.called("torch.distributed.init_process_group"):
-        if each.argument("timeout") is None and not each.has_unpacking and not program.uses_framework:
-            yield Hit(each.place, "a lost rank is noticed after torch's own 10 to 30 minutes")
+    for call in program.called("torch.distributed.init_process_group"):
+        if call.argument("timeout") is None and not call.has_unpacking and not program.uses_framework:
+            yield Hit(call.place, "a lost rank is noticed after torch's own 10 to 30 minutes")
 
 
 @rule(
@@ -155,10 +158,10 @@ def find_addresses(program: Program) -> Iterator[Hit]:
             and str(value.value) in {"localhost", "127.0.0.1", "0.0.0.0"}
         ):  # text to be found
             yield Hit(place_of(statement), "it overrides what the launcher says")
-    for each in program.called("torch.distributed.init_process_group"):
-        method = each.argument("init_method", 1)
+    for call in program.called("torch.distributed.init_process_group"):
+        method = call.argument("init_method", 1)
         if isinstance(method, ast.Constant) and re.match(r"tcp://(localhost|127\.|0\.0\.0\.0)", str(method.value)):
-            yield Hit(each.place, f"{method.value!r}: every node means itself")
+            yield Hit(call.place, f"{method.value!r}: every node means itself")
 
 
 @rule(
@@ -194,17 +197,17 @@ def find_ports(program: Program) -> Iterator[Hit]:
 )
 def find_literal_sizes(program: Program) -> Iterator[Hit]:
     """Yield numbers for world_size (above 1) or rank."""
-    for each in program.called("torch.distributed.init_process_group"):
-        size = each.argument("world_size")
-        rank = each.argument("rank")
+    for call in program.called("torch.distributed.init_process_group"):
+        size = call.argument("world_size")
+        rank = call.argument("rank")
         if isinstance(size, ast.Constant) and isinstance(size.value, int) and size.value > 1:
-            yield Hit(each.place, f"world_size={size.value} is a literal")
+            yield Hit(call.place, f"world_size={size.value} is a literal")
         elif (
             isinstance(rank, ast.Constant)
             and isinstance(rank.value, int)
             and not (isinstance(size, ast.Constant) and size.value == 1)
         ):
-            yield Hit(each.place, f"rank={rank.value} is the same in every process")
+            yield Hit(call.place, f"rank={rank.value} is the same in every process")
 
 
 @rule(
@@ -223,8 +226,8 @@ def find_literal_sizes(program: Program) -> Iterator[Hit]:
 )
 def find_unused_search(program: Program) -> Iterator[Hit]:
     """Yield the literal switch."""
-    for each in program.calls:
-        value = each.argument("find_unused_parameters")
+    for call in program.calls:
+        value = call.argument("find_unused_parameters")
         if isinstance(value, ast.Constant) and value.value is True:
             yield Hit(place_of(value), "DDP walks the graph after every forward pass")
 
@@ -246,7 +249,7 @@ def find_late_settings(program: Program) -> Iterator[Hit]:
     for statement, name, _, line in program.environment_writes():
         if (
             name.startswith(("NCCL_", "TORCH_NCCL_", "GLOO_"))
-            and any(each.node.lineno < line and each.function is None for each in joins)
+            and any(join.node.lineno < line and join.function is None for join in joins)
             and statement.col_offset == 0
         ):
             yield Hit(place_of(statement), f"{name} is read when the group is made")
@@ -267,12 +270,12 @@ def find_spawned_ranks(program: Program) -> Iterator[Hit]:
     """Yield mp.spawn around a process group, where a batch script starts the program as ranks or nothing is known."""
     if not program.called(*INITS):
         return
-    for each in program.calls:
-        if each.name not in {"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}:
+    for call in program.calls:
+        if call.name not in {"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}:
             continue
-        number = each.argument("nprocs", 2)
+        number = call.argument("nprocs", 2)
         if program.starts_ranks or isinstance(number, ast.Constant):  # otherwise a program of one node
-            yield Hit(each.place, "each task of a step would start all ranks again")
+            yield Hit(call.place, "each task of a step would start all ranks again")
 
 
 @rule(
@@ -291,13 +294,13 @@ def find_spawned_ranks(program: Program) -> Iterator[Hit]:
 def find_gloo(program: Program) -> Iterator[Hit]:
     """Yield a literal gloo in a program that chooses a GPU."""
     gpus = program.called("torch.cuda.set_device")
-    for each in program.called("torch.distributed.init_process_group"):
-        backend = each.argument("backend", 0)
+    for call in program.called("torch.distributed.init_process_group"):
+        backend = call.argument("backend", 0)
         if (
             isinstance(backend, ast.Constant)
             and backend.value == "gloo"
             and gpus
-            and not each.tests
+            and not call.tests
             and "nccl" not in program.text
         ):
-            yield Hit(each.place, "collectives of GPU tensors go through the host")
+            yield Hit(call.place, "collectives of GPU tensors go through the host")

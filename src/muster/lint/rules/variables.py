@@ -38,14 +38,14 @@ _DEAD = {
 
 def _set(job: Job, *names: str) -> Iterator[tuple[Place, str, str]]:
     """Yield (place, name, literal value) of what the script gives to programs."""
-    for each in job.assignments:
+    for assignment in job.assignments:
         if (
-            each.name in names
-            and each.value is not None
-            and each.value.is_literal
-            and (each.exported or each.of_command)
+            assignment.name in names
+            and assignment.value is not None
+            and assignment.value.is_literal
+            and (assignment.exported or assignment.of_command)
         ):
-            yield each.place, each.name, each.value.value
+            yield assignment.place, assignment.name, assignment.value.value
 
 
 @rule(
@@ -101,7 +101,7 @@ def find_async_errors_off(job: Job) -> Iterator[Hit]:
 )
 def find_nccl_debug(job: Job) -> Iterator[Hit]:
     """Yield NCCL_DEBUG=INFO or TRACE without a file."""
-    if any(each.name == "NCCL_DEBUG_FILE" for each in job.assignments):
+    if any(assignment.name == "NCCL_DEBUG_FILE" for assignment in job.assignments):
         return
     for place, _, value in _set(job, "NCCL_DEBUG"):
         if value.upper() in {"INFO", "TRACE"}:
@@ -176,10 +176,12 @@ def find_renamed(job: Job) -> Iterator[Hit]:
 )
 def find_unread(job: Job) -> Iterator[Hit]:
     """Yield exported names that no program knows."""
-    for each in job.assignments:
-        if each.name in _DEAD and each.exported and not re.search(rf"\$\{{?{each.name}\b", job.text):
+    for assignment in job.assignments:
+        if assignment.name in _DEAD and assignment.exported and not re.search(rf"\$\{{?{assignment.name}\b", job.text):
             yield Hit(
-                each.place, f"no program reads {each.name}: {_DEAD[each.name]} is meant", f"Write {_DEAD[each.name]}."
+                assignment.place,
+                f"no program reads {assignment.name}: {_DEAD[assignment.name]} is meant",
+                f"Write {_DEAD[assignment.name]}.",
             )
 
 
@@ -197,8 +199,8 @@ def find_visible_devices(job: Job) -> Iterator[Hit]:
     """Yield literals that name fewer devices than the job has, or devices of a node that may be shared."""
     sizes = {job.gpus_per_node, *_gpus_of_steps(job)}
     for place, _, value in _set(job, "CUDA_VISIBLE_DEVICES"):
-        listed = [each for each in value.split(",") if each]
-        if listed and len(listed) not in sizes and job.is_slurm:
+        devices = [device for device in value.split(",") if device]
+        if devices and len(devices) not in sizes and job.is_slurm:
             yield Hit(place, f"it overrides the GPUs that Slurm gave the job with {value}")
 
 
@@ -243,15 +245,15 @@ def find_loopback_interfaces(job: Job) -> Iterator[Hit]:
 )
 def find_inner_quotes(job: Job) -> Iterator[Hit]:
     """Yield exported values with quotes inside quotes."""
-    for each in job.assignments:
-        value = each.value.value if each.value is not None and each.exported else ""
+    for assignment in job.assignments:
+        value = assignment.value.value if assignment.value is not None and assignment.exported else ""
         if (
             len(value) > 2
             and value[0] == value[-1]
             and value[0] in "'\""
-            and each.name.startswith(("NCCL_", "FI_", "UCX_", "TORCH_"))
+            and assignment.name.startswith(("NCCL_", "FI_", "UCX_", "TORCH_"))
         ):
-            yield Hit(each.place, f"the value is {value} with its quotes")
+            yield Hit(assignment.place, f"the value is {value} with its quotes")
 
 
 @rule(
@@ -266,12 +268,14 @@ def find_inner_quotes(job: Job) -> Iterator[Hit]:
 )
 def find_secrets(job: Job) -> Iterator[Hit]:
     """Yield literals in variables that hold keys; the value is not repeated."""
-    for each in job.assignments:
+    for assignment in job.assignments:
         if (
-            each.value is None
-            or not each.value.is_literal
-            or not re.search(r"(TOKEN|API_KEY|SECRET|PASSWORD)$", each.name)
+            assignment.value is None
+            or not assignment.value.is_literal
+            or not re.search(r"(TOKEN|API_KEY|SECRET|PASSWORD)$", assignment.name)
         ):
             continue
-        if len(each.value.value) >= 16 and not re.search(r"[<>]|your|xxx|\.\.\.", each.value.value, re.IGNORECASE):
-            yield Hit(each.place, f"{each.name} holds a key in clear text")
+        if len(assignment.value.value) >= 16 and not re.search(
+            r"[<>]|your|xxx|\.\.\.", assignment.value.value, re.IGNORECASE
+        ):
+            yield Hit(assignment.place, f"{assignment.name} holds a key in clear text")
