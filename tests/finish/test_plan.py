@@ -15,7 +15,15 @@ _COMMAND = ("-N", "2", "--ntasks-per-node", "2", "--", "python", "train.py")
 def test_without_the_options_the_script_has_none_of_it() -> None:
     script = job_script(plan(*_COMMAND))
 
-    for word in ("muster_again", "muster_ranks", "MUSTER_ATTEMPT", "MUSTER_CHECKPOINT", "no-kill"):
+    for word in (
+        "muster_again",
+        "muster_ranks",
+        "MUSTER_ATTEMPT",
+        "MUSTER_CHECKPOINT",
+        "no-kill",
+        "USR1@",
+        "muster_save",
+    ):
         assert word not in script
 
 
@@ -30,12 +38,41 @@ def test_spare_nodes_are_asked_for_and_have_no_ranks(launcher: str) -> None:
     assert "muster_again 3 " in job_script(made)
 
 
+@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])
+def test_slurm_signals_the_script_and_the_script_the_ranks(launcher: str) -> None:
+    made = plan("--save-before", "5m", "--save-signal", "sigterm", "-t", "30", *_COMMAND, launcher=launcher)
+
+    assert {each.name: each.value for each in made.directives}["signal"] == "B:USR1@300"
+    assert "muster_save_before 300 TERM\n" in job_script(made)
+    assert "muster_again 0 " in job_script(made)
+
+
+def test_a_job_that_slurm_does_not_signal_looks_at_the_clock() -> None:
+    made = plan("--save-before", "5m", "-t", "30", *_COMMAND, stream=True)
+
+    assert "signal" not in {each.name for each in made.directives}
+    assert "muster_save_before 300 USR1 clock\n" in job_script(made)
+
+
 @pytest.mark.parametrize(
     ("words", "engine", "within", "sentence"),
     [
         (("--restart", "1"), Engine.HERE, False, "--restart 1: it is for jobs of Slurm"),
         (("--checkpoint", "saved"), Engine.HERE, False, "--checkpoint saved: it is for jobs of Slurm"),
         (("--spares", "1"), Engine.SLURM, True, "--spares 1: the allocation stands already"),
+        (("--save-before", "5m"), Engine.HERE, False, "--save-before 5m: it is for jobs of Slurm"),
+        (("--save-before", "5m"), Engine.SLURM, False, "--save-before 5m: the job has no time limit"),
+        (("--save-before", "5m", "-t", "0"), Engine.SLURM, False, "--save-before 5m: the job has no time limit"),
+        (
+            ("--save-before", "5m", "-t", "5"),
+            Engine.SLURM,
+            False,
+            "--save-before 5m is not shorter than the time limit",
+        ),
+        (("--save-before", "19h", "-t", "2-0"), Engine.SLURM, False, "'19h' is not a time before the limit"),
+        (("--save-before", "5m", "--save-signal", "FOO"), Engine.SLURM, False, "'FOO' is not a signal"),
+        (("--save-before", "5m", "--save-signal", "9"), Engine.SLURM, False, "no program can handle the signal KILL"),
+        (("--save-signal", "USR2"), Engine.SLURM, False, "--save-signal USR2: nothing says when"),
         (("--spares", "1", "--nodelist", "a[1-2]"), Engine.SLURM, False, "a spare node has none of the names of"),
     ],
 )

@@ -61,6 +61,8 @@ VALUES = {
     "restart": "2",
     "spares": "1",
     "checkpoint": "saved",
+    "save_before": "5m",
+    "save_signal": "USR2",
     "env": "A=1",
     "unset_env": "B",
     "export": "ALL",

@@ -18,9 +18,11 @@ __all__ = [
     "parse_assignment",
     "parse_count",
     "parse_host",
+    "parse_lead",
     "parse_memory",
     "parse_port",
     "parse_port_range",
+    "parse_signal",
     "parse_silence",
     "parse_site_fact",
     "parse_text",
@@ -30,6 +32,7 @@ __all__ = [
 
 _LONGEST_S = 3650 * 24 * 3600
 _LEAST_SILENCE_S = 5
+_LONGEST_LEAD_S = 65_535
 _LARGEST_MIB = 1024 * 1024 * 1024
 
 
@@ -191,6 +194,29 @@ def parse_silence(value: str) -> int:
             f"{value!r} is not a time after which a job hangs", hint="5m, 1h, 90s or more than 5s; or off"
         )
     return seconds
+
+
+def parse_lead(value: str) -> int:
+    """Return the seconds before the time limit at which the ranks are told; Slurm counts to 65,535."""
+    seconds = parse_walltime(value).seconds
+    if not seconds or seconds > _LONGEST_LEAD_S:
+        raise RequestError(
+            f"{value!r} is not a time before the limit", hint="5m, 90s, 1h; at most 18h, since Slurm takes no more"
+        )
+    return seconds
+
+
+def parse_signal(value: str) -> str:
+    """Return the name of a signal that a program can handle, without SIG."""
+    import signal  # hardly anybody needs it
+
+    names = {each.name.removeprefix("SIG"): int(each) for each in signal.Signals}
+    name = next((name for name, number in names.items() if value == str(number)), value.upper().removeprefix("SIG"))
+    if name not in names:
+        raise RequestError(f"{value!r} is not a signal", hint="USR1, USR2, TERM, INT or HUP")
+    if name in {"KILL", "STOP"}:
+        raise RequestError(f"no program can handle the signal {name}", hint="USR1, USR2, TERM, INT or HUP")
+    return name
 
 
 def parse_memory(value: str) -> Memory:

@@ -15,9 +15,11 @@ from muster.job.option import (
     parse_assignment,
     parse_count,
     parse_host,
+    parse_lead,
     parse_memory,
     parse_port,
     parse_port_range,
+    parse_signal,
     parse_silence,
     parse_site_fact,
     parse_variable,
@@ -338,6 +340,26 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             help="where the script saves: the newest whole checkpoint is passed on as MUSTER_CHECKPOINT",
         ),
     ] = None
+    save_before: Annotated[
+        int | None,
+        option(
+            "--save-before",
+            metavar="TIME",
+            parse=parse_lead,
+            group="until it is done",
+            help="so long before the time limit, and on preemption, every rank that handles the signal gets it: 5m",
+        ),
+    ] = None
+    save_signal: Annotated[
+        str,
+        option(
+            "--save-signal",
+            metavar="SIGNAL",
+            parse=parse_signal,
+            group="until it is done",
+            help="the signal of --save-before (default: USR1), for example TERM",
+        ),
+    ] = "USR1"
 
     env: Annotated[
         tuple[str, ...],

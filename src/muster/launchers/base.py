@@ -150,6 +150,9 @@ class Launcher(ABC):
     tells_failure: Part = "told_srun"
     """The shell part that finds the first failed rank in what was said, for a job that starts its ranks again."""
 
+    signals_ranks: Part = "signal_ranks"
+    """The shell text that sends a signal to its ranks on one node, and to none of the processes around them."""
+
     many_nodes_note: str = ""
     """What the user should know of it where the job has several nodes."""
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Finish"]
+__all__ = ["Finish", "Save"]
+
+
+class Save(msgspec.Struct, frozen=True):
+    """When the ranks are told to save, and how."""
+
+    before_s: int
+    """So long before the time limit."""
+
+    signal: str
+    """The signal that the ranks get, by its name without SIG."""
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -18,3 +28,6 @@ class Finish(msgspec.Struct, frozen=True):
 
     checkpoint: str | None = None
     """Where the script saves, as an absolute path."""
+
+    save: Save | None = None
+    """When the ranks are told to save; None: never."""

@@ -31,7 +31,7 @@ from muster.plan.command import agent_python, pin_python, resolve_command
 from muster.plan.conditions import make_conditions
 from muster.plan.effect import flags_within, narrows, refuse_idle_options, refuse_wireup
 from muster.plan.environment import brings_torch, left_over, make_prelude, make_variables, stays_behind
-from muster.plan.finish import finish_variables, make_finish, spare_flags
+from muster.plan.finish import check_limit, finish_variables, make_finish, spare_flags
 from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_words
 from muster.plan.hang import make_hang
@@ -152,6 +152,7 @@ def make_plan(
         from muster.plan.limits import check_limits
 
         plan = replace(plan, directives=make_directives(request, terms, plan, more_flags))
+        check_limit(request, finish, plan.directives)
         held = shape if finish is None else replace(shape, nodes=shape.nodes + finish.spares)
         check_limits(site, request, held, launcher.site_name, plan.directives)
         comment = replace(plan.directives[0], name="comment", value=f"muster:{digest_of(plan)}", reason=_COMMENT)
@@ -168,7 +169,7 @@ def _check_signal(flags: Iterable[tuple[str, str | None, str]], launcher: Launch
         if name == "signal" and launcher.keeps_signals:
             raise RequestError(
                 f"{origin}: under {launcher.name} the signal reaches {launcher.keeps_signals}, and no rank",
-                hint="--launcher srun",
+                hint="--save-before TIME signals the ranks under every launcher; or --launcher srun",
             )
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from muster.errors import RequestError
 from muster.job.request import Request
 from muster.launchers.base import Launcher, Starter
-from muster.model.finish import Finish
-from muster.model.plan import Engine, Flag, Reason, Variable
+from muster.model.finish import Finish, Save
+from muster.model.plan import Directive, Engine, Flag, Reason, Variable
 from muster.model.words import Fragment
 from muster.rank import contract
 
-__all__ = ["finish_variables", "make_finish", "spare_flags"]
+__all__ = ["check_limit", "finish_variables", "make_finish", "spare_flags"]
 
 
 def make_finish(request: Request, launcher: Launcher, engine: Engine, directory: str, *, within: bool) -> Finish | None:
     """Return how the job goes on; None: nothing of the kind was asked for."""
-    asked = [field for field in ("restart", "spares", "checkpoint") if getattr(request, field)]
+    asked = [field for field in ("restart", "spares", "checkpoint", "save_before") if getattr(request, field)]
+    if request.given("save_signal") and not request.save_before:
+        raise RequestError(f"{request.origin('save_signal')}: nothing says when", hint="--save-before 5m")
     if not asked:
         return None
     if engine is Engine.HERE or not launcher.starts_ranks:
@@ -26,7 +29,29 @@ def make_finish(request: Request, launcher: Launcher, engine: Engine, directory:
         _check_spares(request, within=within)
     checkpoint = request.checkpoint and str(PurePosixPath(directory) / request.checkpoint)
     # A node that dies is not a fault of the script's: each spare allows one start more.
-    return Finish(restarts=request.restart + request.spares, spares=request.spares, checkpoint=checkpoint)
+    return Finish(request.restart + request.spares, request.spares, checkpoint, _make_save(request))
+
+
+def _make_save(request: Request) -> Save | None:
+    """Return when the ranks are told to save; a time limit that is not longer leaves no time to train."""
+    if request.save_before is None:
+        return None
+    if request.time is not None and request.time.seconds and request.time.seconds <= request.save_before:
+        raise RequestError(
+            f"{request.origin('save_before')} is not shorter than the time limit, {request.origin('time')}",
+            hint="a longer --time, or a shorter --save-before",
+        )
+    return Save(request.save_before, request.save_signal)
+
+
+def check_limit(request: Request, finish: Finish | None, directives: Iterable[Directive]) -> None:
+    """Stop where ranks are to be told before a time limit and the job has none."""
+    if finish is None or finish.save is None:
+        return
+    limit = next((each for each in directives if each.name == "time"), None)
+    unlimited = request.time is not None and not request.time.seconds
+    if limit is None or unlimited:
+        raise RequestError(f"{request.origin('save_before')}: the job has no time limit", hint="--time TIME")
 
 
 def _check_spares(request: Request, *, within: bool) -> None:
@@ -60,4 +85,11 @@ def finish_variables(finish: Finish | None) -> tuple[Variable, ...]:
     if finish.checkpoint:
         why = Reason("the newest whole checkpoint, looked for before the ranks start; empty where there is none")
         found.append(Variable(contract.CHECKPOINT, Fragment('"$MUSTER_CHECKPOINT"'), why))
+    if finish.save is not None:
+        run = Fragment('"$muster_job.$$"')
+        found += [
+            Variable(contract.SAVE_SIGNAL, finish.save.signal, Reason("at this signal a rank saves")),
+            Variable(contract.SAVE_RUN, run, Reason("the ranks of this run are known by it")),
+            Variable(contract.END, Fragment('"$(muster_find_end)"'), Reason("when the job's time is over")),
+        ]
     return tuple(found)

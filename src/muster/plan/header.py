@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from muster.errors import RequestError
 from muster.job.request import Request, options_of
-from muster.model.plan import Directive, Plan, Reason
+from muster.model.plan import Directive, Output, Plan, Reason
 from muster.plan.terms import Terms
 
 __all__ = ["make_directives"]
@@ -38,6 +38,9 @@ def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
     yield Directive("nodes", str(shape.nodes + spares), why["nodes"])
     if spares:
         yield Directive("no-kill", None, Reason("the job outlives a node that dies", request.origin("spares")))
+    if plan.finish is not None and plan.finish.save is not None and plan.output is not Output.STREAM:
+        told = Reason("Slurm tells the script, which tells the ranks", request.origin("save_before"))
+        yield Directive("signal", f"B:USR1@{plan.finish.save.before_s}", told)
     yield Directive("ntasks-per-node", str(shape.ntasks_per_node), why["ntasks_per_node"])
     if shape.cpus_per_task:
         yield Directive("cpus-per-task", str(shape.cpus_per_task), why["cpus_per_task"])

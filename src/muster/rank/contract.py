@@ -67,6 +67,9 @@ PYTHON = "MUSTER_PYTHON"  # of the environment that the script activates: a node
 ATTEMPT = "MUSTER_ATTEMPT"  # which start of the ranks this is, counted from 1 over restarts and requeues
 RESTARTS = "MUSTER_RESTARTS"  # how often they may start again in this allocation
 CHECKPOINT = "MUSTER_CHECKPOINT"  # the newest whole checkpoint where the script saves; empty: there is none
+SAVE_SIGNAL = "MUSTER_SAVE_SIGNAL"  # the signal, by name, at which the ranks save: the job ends soon
+SAVE_RUN = "MUSTER_SAVE_RUN"  # the run whose ranks get it: two runs of one allocation are told apart
+END = "MUSTER_END"  # when the job's time is over, in seconds since 1970; missing: it is not known
 STAGGER = "MUSTER_STAGGER"  # seconds by which each rank's first connection to rank 0 comes after the one before
 START_METHOD = "MUSTER_START_METHOD"  # how data loaders must start workers on this fabric: fork, spawn, forkserver
 

@@ -11,7 +11,15 @@ from muster.model.plan import Engine, Output, Plan
 from muster.model.words import fold
 from muster.render.parts import kept, part
 
-__all__ = ["attempt_lines", "checkpoint_lines", "finish_parts", "finish_texts", "keeps_attempts", "spare_lines"]
+__all__ = [
+    "attempt_lines",
+    "checkpoint_lines",
+    "finish_parts",
+    "finish_texts",
+    "keeps_attempts",
+    "save_lines",
+    "spare_lines",
+]
 
 
 def keeps_attempts(plan: Plan) -> bool:
@@ -28,18 +36,30 @@ def finish_parts(plan: Plan) -> Iterator[Part]:
             yield "spares"
         if plan.finish.checkpoint:
             yield "checkpoint"
+        if plan.finish.save is not None:
+            yield "save"
 
 
 def finish_texts(plan: Plan) -> Iterator[str]:
     """Yield the texts that the script keeps besides its parts."""
     if plan.finish is not None and plan.finish.checkpoint:
         yield kept("muster_search", part("checkpoint.py"))
+    if plan.finish is not None and plan.finish.save is not None:
+        yield kept("muster_signals", part(launcher_named(plan.launcher).signals_ranks))
 
 
 def spare_lines(plan: Plan) -> Iterator[str]:
     """Yield the line that holds the spare nodes back."""
     if plan.finish is not None and plan.finish.spares:
         yield fold(("muster_keep_spares", str(plan.finish.spares)))
+
+
+def save_lines(plan: Plan) -> Iterator[str]:
+    """Yield the line that gets ready to tell the ranks; it stands early, since Slurm may signal early."""
+    if plan.finish is not None and plan.finish.save is not None:
+        # Slurm tells the script of a queued job only; any other looks at the clock.
+        clock = ("clock",) if plan.output is Output.STREAM else ()
+        yield fold(("muster_save_before", str(plan.finish.save.before_s), plan.finish.save.signal, *clock))
 
 
 def checkpoint_lines(plan: Plan) -> Iterator[str]:
@@ -57,3 +77,5 @@ def attempt_lines(plan: Plan, finish: Finish, lines: Iterable[str]) -> Iterator[
     by_program = launcher_named(plan.launcher).starter(Engine.SLURM) is Starter.PROGRAM
     starter, lines_are = "program" if by_program else "step", "labelled" if plan.label else "plain"
     yield fold(("muster_again", str(finish.restarts), starter, lines_are))
+    if finish.save is not None:
+        yield "muster_end_saves"

@@ -24,6 +24,7 @@ from muster.render.finish import (
     finish_parts,
     finish_texts,
     keeps_attempts,
+    save_lines,
     spare_lines,
 )
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
@@ -267,6 +268,7 @@ def _begin(plan: Plan) -> Iterator[str]:
     place = SNAPSHOT_HERE if plan.snapshot else plan.working_directory
     sizes = (shape.ntasks_per_node, shape.cpus_per_task or 0, *((shape.nodes,) if asked else ()))
     yield fold(("muster_begin", place, *map(str, sizes)))
+    yield from save_lines(plan)
     yield from spare_lines(plan)
     if may_run_again(plan) or keeps_attempts(plan):
         yield "muster_attempt"

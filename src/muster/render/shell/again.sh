@@ -10,6 +10,7 @@ muster_again() {
     muster_open_notes
     while :; do
         printf -v muster_began '%(%s)T' -1
+        muster_saved=''
         muster_run_attempt
         [ "$muster_status" -ne 0 ] || break
         muster_find_cause
@@ -21,14 +22,16 @@ muster_again() {
         before=$muster_signature again=$((again + 1))
         muster_prepare_attempt
     done
-    muster_decision="done" muster_failed_rank='' muster_failed_host='' muster_cause=''
-    muster_note_end ''
+    muster_decision="done" muster_failed_rank='' muster_failed_host='' muster_cause='' muster_why=''
+    ! muster_was_to_end || muster_decision=saved muster_cause=$muster_save_words muster_why='they ended well'
+    muster_note_end "$muster_why"
 }
 
-# Two files without a name: what was said where no file of the run holds it, and why somebody ended the attempt.
+# Three files without a name: what was said where no file of the run holds it, why somebody ended the attempt, and the
+# status of ranks that another process of this script waits for.
 muster_open_notes() {
     local file
-    for file in said reason; do
+    for file in said reason ended; do
         exec {muster_notes}<>"$(mktemp)" && rm -f "$(readlink "/proc/$$/fd/$muster_notes")"
         printf -v "muster_$file" '/proc/%s/fd/%s' "$$" "$muster_notes"
     done
@@ -40,12 +43,12 @@ muster_run_attempt() {
     : >"$muster_said"
     : >"$muster_reason"
     if [ -n "${muster_logs:-}" ] && [ "$muster_output" = "$muster_run_dir/logs/batch.log" ]; then
-        muster_ranks
+        ${muster_save_signal:+muster_hear} muster_ranks
         muster_files=("$muster_logs"/*.log)
     else
         exec {muster_ears}> >(tee -i >(exec tail -c 65536 >"$muster_said") >&2 && wait)
         name=$!
-        muster_ranks 2>&"$muster_ears"
+        ${muster_save_signal:+muster_hear} muster_ranks 2>&"$muster_ears"
         exec {muster_ears}>&-
         for _ in {1..20}; do kill -0 "$name" 2>/dev/null && sleep 0.05; done
         muster_files=("$muster_said")
@@ -61,7 +64,7 @@ muster_end_attempt() {
 
 # Send the signal $1 to what runs the ranks.
 muster_signal_ranks() {
-    [ "$muster_starter" = step ] || pkill "-$1" -P "$$" -x 'mpi(run|exec).*'
+    [ "$muster_starter" = step ] || pkill "-$1" -P "${muster_starting:-$$}" -x 'mpi(run|exec).*'
     scancel --quiet --signal="$1" "$SLURM_JOB_ID"
 }
 
@@ -127,6 +130,10 @@ muster_decide() {
         muster_why='the job was told to end'
         return
     fi
+    if muster_was_to_end; then
+        muster_why=$muster_save_words
+        return
+    fi
     state=$(timeout 10 scontrol --oneliner show job "$SLURM_JOB_ID" 2>/dev/null)
     list=${state#* NodeList=}
     list=${list%% *}
@@ -145,6 +152,9 @@ muster_decide() {
     fi
     [ -z "${muster_place:-}" ] || muster_replace_nodes "$list"
 }
+
+# Whether the ranks were told to save because the job is about to end.
+muster_was_to_end() { [ "$muster_saved" = limit ] || [ "$muster_saved" = preemption ]; }
 
 # Takes spare nodes in the place of those that the job ($1: its list of nodes) has lost. Result in $muster_lost.
 muster_replace_nodes() {
