@@ -44,7 +44,9 @@ __all__ = [
     "is_of",
     "known_runs",
     "make_run_directory",
+    "recent_runs",
     "register",
+    "safe_name",
     "state_directory",
     "write_whole",
 ]
@@ -217,9 +219,13 @@ def forget(state: Path, made: Run) -> None:
     _entry(state, made.cluster, made.job).unlink(missing_ok=True)
 
 
+def safe_name(cluster: str) -> str:
+    """Return a cluster's name as a file's name."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", cluster).lstrip(".")
+
+
 def _entry(state: Path, cluster: str, job: str) -> Path:
-    safe = re.sub(r"[^A-Za-z0-9_.-]", "-", cluster).lstrip(".")
-    return state / "jobs" / safe / f"{job}.json"
+    return state / "jobs" / safe_name(cluster) / f"{job}.json"
 
 
 def find_run(state: Path, job: str, cluster: str) -> Run | None:
@@ -245,6 +251,18 @@ def known_runs(state: Path) -> Iterator[Run]:
     """Every run that is remembered."""
     for path in sorted((state / "jobs").glob("**/*.json")):
         made = _read_entry(path)
+        if made is not None:
+            yield made
+
+
+def recent_runs(state: Path, cluster: str, *, since: float, most: int) -> Iterator[Run]:
+    """Yield the youngest runs of a cluster that were registered after `since`, at most so many."""
+    times = []
+    for path in (state / "jobs" / safe_name(cluster)).glob("*.json"):
+        with suppress(OSError):
+            times.append((path.stat().st_mtime, path))
+    for registered, path in sorted(times, reverse=True)[:most]:
+        made = _read_entry(path) if registered > since else None
         if made is not None:
             yield made
 

@@ -18,6 +18,7 @@ from muster.act.submit import submit as queue
 from muster.api.hints import hints_shown
 from muster.api.job import Job
 from muster.api.options import Command, read_options
+from muster.check.node_memory import leave_out
 from muster.facts import Facts
 from muster.look.cluster import cluster_name
 from muster.look.probe import look, settings_notes
@@ -82,7 +83,7 @@ def plan(command: Command, /, **options: Any) -> Plan:
 def submit(command: Command, /, **options: Any) -> Job:
     """Queue the command as a Slurm job. What the plan warns of is one of Python's warnings, and comes before."""
     with hints_shown():
-        made, facts = _planned("submit", command, options, excluded=("here", "no_label"))
+        made, facts = _planned("submit", command, options, excluded=("here", "no_label"), avoids=True)
         value = made.value
         _warn([*made.notes, *check_before_start(value, facts.environment)])
         make_rank_library(value.rank_library)
@@ -106,10 +107,15 @@ def job(job_id: str | int, /) -> Job:
         return result
 
 
-def _planned(verb: str, command: Command, options: dict[str, Any], *, excluded: Sequence[str]) -> tuple[Plan, Facts]:
+def _planned(
+    verb: str, command: Command, options: dict[str, Any], *, excluded: Sequence[str], avoids: bool = False
+) -> tuple[Plan, Facts]:
     read_request = read_options(verb, command, options, excluded=excluded)
     seen = look()
     facts, request = request_for(seen, read_request.values, read_request.origins, read_request.command)
+    if avoids:
+        remembered = state_directory(facts.environment, facts.home)
+        request, _ = leave_out(request, remembered, cluster_name(facts.environment))
     engine = Engine.HERE if request.here else Engine.SLURM
     value = plan_for(request, facts, read_request.typed, engine=engine)
     return Plan(value, (*settings_notes(seen), *value.notes)), facts

@@ -43,6 +43,9 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     about_network: bool = False
     """It says nothing more once the log shows which network was chosen, and that this one is right."""
 
+    of_node: bool = False
+    """Its cause belongs to the node: `submit` excludes the node from the next jobs."""
+
     @cached_property
     def expression(self) -> re.Pattern[str]:
         return re.compile(self.pattern)

@@ -15,13 +15,17 @@ def main(words: Words) -> int:
     from muster.act.rank_library import make_rank_library
     from muster.act.record import state_directory
     from muster.act.submit import submit
+    from muster.check.node_memory import leave_out
     from muster.look.cluster import cluster_name
     from muster.plan.build import digest_of
 
     quiet = words.quiet
     facts, request = facts_and_request(words.launch, quiet=quiet)
+    here = cluster_name(facts.environment)
+    remembered = state_directory(facts.environment, facts.home)
+    request, left_out = leave_out(request, remembered, here)
     plan = plan_for(request, facts, words.launch.typed)
-    warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
+    warn([*left_out, *plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
     make_rank_library(plan.rank_library)
     place_gate(plan)
     place_staged(plan, quiet=quiet)
@@ -29,8 +33,8 @@ def main(words: Words) -> int:
         plan,
         digest=digest_of(plan),
         parent=Path(facts.working_directory) / "muster-runs",
-        state=state_directory(facts.environment, facts.home),
-        cluster=cluster_name(facts.environment),
+        state=remembered,
+        cluster=here,
         environment=facts.environment,
         say=lambda text: say(text, quiet=quiet),
     )

@@ -37,6 +37,7 @@ VERBS = (
     Verb("stacks", "muster.cli.stacks", "where every rank of a running job stands, and who keeps the others waiting"),
     Verb("top", "muster.cli.top", "one screen of a running job: its ranks by host, what each does, who is late"),
     Verb("cancel", "muster.cli.cancel", "end jobs"),
+    Verb("nodes", "muster.cli.nodes", "nodes that failed under your jobs, which submit excludes; forgets them"),
     Verb("clean", "muster.cli.clean", "files that earlier jobs have left, by age; asks before it removes"),
     Verb("queues", "muster.cli.queues", "the partitions: limits, what is free, how many jobs wait"),
     Verb("site", "muster.cli.site", "what is known of the clusters, with sources; which cluster this is"),

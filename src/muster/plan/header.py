@@ -76,7 +76,8 @@ def _as_written(request: Request) -> Iterator[Directive]:
     for field, option in options_of(type(request)).items():
         value = getattr(request, field) if option.directive else None
         if option.directive and value is not None and value is not False:
-            yield Directive(option.directive, None if value is True else str(value), _set(request, field))
+            otherwise = "these nodes failed under earlier jobs (muster nodes)" if field == "exclude" else ""
+            yield Directive(option.directive, None if value is True else str(value), _set(request, field, otherwise))
 
 
 def _gpus(request: Request, terms: Terms, plan: Plan, why: Reason) -> Iterator[Directive]:

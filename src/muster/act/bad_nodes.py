@@ -1,0 +1,159 @@
+"""The nodes that failed under this user's jobs, for each cluster one file: `$XDG_STATE_HOME/muster/nodes/CLUSTER.json`.
+
+Three causes count against a node: Slurm said that it died; an error that is known to be of a node; twice the first
+to fail, in different jobs. What was seen is forgotten after a week, or by `muster nodes --clear`. A file that belongs
+to another user is not read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.act.record import safe_name, write_whole
+from muster.errors import RequestError
+
+__all__ = ["BadNode", "Cause", "Memory", "Sighting", "bad_nodes", "forget_nodes", "is_own_file", "load", "remember"]
+
+KEPT_S = 7 * 24 * 3600
+
+
+class Cause(StrEnum):
+    """What counts against a node."""
+
+    DIED = "died"
+    KNOWN = "known"
+    FIRST = "first"  # one alone is not enough
+
+
+class Sighting(msgspec.Struct, frozen=True):
+    """One thing that happened on a node."""
+
+    node: str
+    job: str
+    when: int
+    """Seconds since 1970."""
+
+    cause: Cause
+    words: str
+    what: str = ""
+    """Of the first to fail: which rank of which command, since a script may fail at one place wherever it runs."""
+
+    @property
+    def expires(self) -> int:
+        """When it is forgotten."""
+        return self.when + KEPT_S
+
+
+class BadNode(msgspec.Struct, frozen=True):
+    """A node that the next jobs do not get, and why."""
+
+    node: str
+    cause: str
+    job: str
+    when: int
+    expires: int
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What one file holds."""
+
+    sightings: tuple[Sighting, ...] = ()
+    cleared: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
+    """When a node was forgotten: what happened before that does not count."""
+
+    looked_at: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
+    """By job: the time of its newest file when it was last read."""
+
+
+def is_own_file(path: Path) -> bool:
+    """Return whether a file is this user's own, and no link."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def load(state: Path, cluster: str) -> Memory:
+    """Return what is remembered of a cluster; nothing where the file is missing, broken or another user's."""
+    path = _path(state, cluster)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Memory) if is_own_file(path) else Memory()
+    except (OSError, msgspec.DecodeError):
+        return Memory()
+
+
+def remember(
+    memory: Memory, sightings: Iterable[Sighting], looked_at: Mapping[str, int], *, now: float | None = None
+) -> Memory:
+    """Return the memory with what was seen since, and without what is too old or was cleared."""
+    moment = time.time() if now is None else now
+    merged = {(each.node, each.job, each.cause): each for each in (*memory.sightings, *sightings)}
+    living = tuple(
+        each for each in merged.values() if each.expires > moment and each.when > memory.cleared.get(each.node, 0)
+    )
+    cleared = {node: when for node, when in memory.cleared.items() if when + KEPT_S > moment}
+    return replace(memory, sightings=living, cleared=cleared, looked_at=dict(looked_at))
+
+
+def save(state: Path, cluster: str, memory: Memory) -> None:
+    """Write the file of a cluster."""
+    path = _path(state, cluster)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(path, msgspec.json.encode(memory).decode() + "\n")
+
+
+def bad_nodes(memory: Memory) -> list[BadNode]:
+    """Return the nodes against which enough was seen, each once, by name."""
+    found: dict[str, BadNode] = {}
+    for each in sorted(memory.sightings, key=lambda sighting: sighting.when):
+        if each.cause is not Cause.FIRST:
+            found[each.node] = BadNode(each.node, each.words, each.job, each.when, each.expires)
+        elif (before := _other_first(memory, each)) is not None and each.node not in found:
+            words = f"the first to fail in the jobs {before.job} and {each.job} ({each.words})"
+            found[each.node] = BadNode(each.node, words, each.job, each.when, before.expires)
+    return sorted(found.values(), key=lambda bad: bad.node)
+
+
+def _other_first(memory: Memory, last: Sighting) -> Sighting | None:
+    """Return an earlier first failure on the node, in another job and at another place of its script."""
+    return next(
+        (
+            each
+            for each in memory.sightings
+            if each.cause is Cause.FIRST
+            and each.node == last.node
+            and each.job != last.job
+            and each.what != last.what
+            and each.when <= last.when
+        ),
+        None,
+    )
+
+
+def forget_nodes(state: Path, cluster: str, nodes: Collection[str]) -> list[str]:
+    """Forget these nodes, or all where none is named; return which were forgotten."""
+    memory = load(state, cluster)
+    known = {each.node for each in bad_nodes(memory)}
+    for node in nodes:
+        if node not in known:
+            raise RequestError(f"nothing is remembered against {node}", hint="muster nodes lists the nodes")
+    going = sorted(set(nodes) or known)
+    if going:
+        now = int(time.time())
+        cleared = {**memory.cleared, **dict.fromkeys(going, now)}
+        left = tuple(each for each in memory.sightings if each.node not in going)
+        save(state, cluster, replace(memory, sightings=left, cleared=cleared))
+    return going
+
+
+def _path(state: Path, cluster: str) -> Path:
+    return state / "nodes" / f"{safe_name(cluster) or 'unnamed'}.json"

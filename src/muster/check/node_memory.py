@@ -1,0 +1,44 @@
+"""The nodes that the next job does not get: what earlier jobs tell of their nodes, held against the known errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from muster.act.bad_nodes import BadNode, bad_nodes
+from muster.check.log import explain
+from muster.follow.node_faults import look_at_nodes
+from muster.job.request import Request
+from muster.model.plan import Note
+from muster.rank.hostlist import expand
+
+__all__ = ["leave_out", "nodes_to_avoid"]
+
+_SHOWN = 3
+
+
+def nodes_to_avoid(state: Path, cluster: str) -> list[BadNode]:
+    """Return the nodes that failed under this user's jobs on a cluster."""
+    return bad_nodes(look_at_nodes(state, cluster, _cause_of_node))
+
+
+def leave_out(request: Request, state: Path, cluster: str) -> tuple[Request, list[Note]]:
+    """Return the request without those nodes, and a line that says so. A node that the request names stays."""
+    named = set(expand(request.nodelist or ""))
+    excluded = set(expand(request.exclude or ""))
+    avoided = [each for each in nodes_to_avoid(state, cluster) if each.node not in named | excluded]
+    if not avoided:
+        return request, []
+    nodes = ",".join(filter(None, (request.exclude, *(each.node for each in avoided))))
+    causes = "; ".join(f"{each.node}: {each.cause}, job {each.job}" for each in avoided[:_SHOWN])
+    more = f"; and {len(avoided) - _SHOWN} more" if len(avoided) > _SHOWN else ""
+    note = Note(f"excluded: {causes}{more} (muster nodes --clear forgets them)")
+    return replace(request, exclude=nodes), [note]
+
+
+def _cause_of_node(lines: Sequence[str]) -> str | None:
+    """Return the known cause that lines tell, where it is of the node."""
+    known = explain(lines) if lines else None
+    return known.cause if known is not None and known.signature.of_node else None

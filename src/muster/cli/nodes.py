@@ -1,0 +1,67 @@
+"""muster nodes: the nodes that failed under your jobs and that the next jobs do not get; forgets them on demand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from muster.cli.asking import cluster, plain, state, when
+from muster.cli.command_line import JSON, Command, Words
+from muster.cli.output import print_json, print_table, say
+from muster.errors import RequestError
+from muster.job.option import option
+
+if TYPE_CHECKING:
+    from muster.act.bad_nodes import BadNode
+
+
+def main(words: Words) -> int:
+    """List the nodes, or forget them."""
+    here = cluster()
+    if words.clear:
+        return _clear(words, here)
+    if words.operands:
+        raise RequestError("a node is named only to forget it", hint=f"muster nodes --clear {words.operands[0]}")
+    from muster.check.node_memory import nodes_to_avoid
+
+    found = nodes_to_avoid(state(), here)
+    if words.json:
+        print_json([_as_json(each) for each in found])
+    elif found:
+        rows = [(each.node, plain(each.cause), each.job, when(each.when), when(each.expires)) for each in found]
+        print_table(f"nodes of {here} that submit excludes", ("node", "cause", "job", "when", "until"), rows)
+    else:
+        say(f"nothing is remembered against a node of {here}")
+    return 0
+
+
+def _clear(words: Words, here: str) -> int:
+    from muster.act.bad_nodes import forget_nodes
+    from muster.check.node_memory import nodes_to_avoid
+
+    nodes_to_avoid(state(), here)  # what has not been read yet is forgotten as well
+    gone = forget_nodes(state(), here, words.operands)
+    if words.json:
+        print_json({"cleared": gone})
+    else:
+        say(f"forgotten: {', '.join(gone)}" if gone else f"nothing was remembered against a node of {here}")
+    return 0
+
+
+def _as_json(each: BadNode) -> dict[str, object]:
+    return {"node": each.node, "cause": each.cause, "job": each.job, "when": each.when, "expires": each.expires}
+
+
+COMMAND = Command(
+    name="nodes",
+    start=main,
+    summary="""\
+List the nodes that failed under your jobs: Slurm said that a node died, an error that is known to be of a node, or a
+node that was twice the first to fail in different jobs. `muster submit` excludes them for a week.""",
+    options=(
+        option("--clear", help="forget these nodes, or all of them", group="what is remembered"),
+        JSON,
+    ),
+    operands="[NODE…]",
+    most=None,
+    examples=("muster nodes --clear node17",),
+)

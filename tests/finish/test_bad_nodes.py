@@ -1,0 +1,197 @@
+"""What counts against a node, and for how long; only files of one's own are read."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launch.plans import plan
+from muster.act import bad_nodes
+from muster.act.bad_nodes import KEPT_S, BadNode, Cause, Memory, Sighting, forget_nodes, load, remember
+from muster.act.record import Run, register
+from muster.check.node_memory import leave_out, nodes_to_avoid
+from muster.errors import RequestError
+from muster.job.request import Request
+from muster.render.explain import plan_as_json
+from muster.render.script import job_script
+
+_ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+
+
+class _Jobs:
+    """Jobs of this user that have ended."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.state = folder, folder / "state"
+
+    def ended(self, job: str, *ends: tuple[object, ...], attempts: str = "", name: str = "train") -> Path:
+        """A job with these ends: rank, host, status, cause."""
+        directory = self._run(job, name)
+        now = int(time.time())
+        lines = [
+            f"{number}\t{now - 9}\t{now}\t{status}\t{rank}\t{host}\tend\t{cause}\tnot started again\n"
+            for number, (rank, host, status, cause) in enumerate(ends, 1)
+        ]
+        (directory / "ends").write_text("".join(lines))
+        if attempts:
+            (directory / "attempts").write_text(attempts)
+        return directory
+
+    def wrote(self, job: str, batch: str, name: str = "train", **logs: str) -> Path:
+        """A job without attempts, whose output is this."""
+        directory = self._run(job, name)
+        (directory / "logs" / "batch.log").write_text(batch)
+        for host, text in logs.items():
+            (directory / "logs" / f"{host}.log").write_text(text)
+        return directory
+
+    def _run(self, job: str, name: str) -> Path:
+        directory = self.folder / f"run-{job}"
+        (directory / "logs").mkdir(parents=True)
+        (directory / "plan.json").write_text(plan_as_json(plan("-N", "2", "--ntasks-per-node", "1", "--", "python")))
+        register(self.state, Run(job, directory, name, "fir", int(time.time()), "d"))
+        return directory
+
+    def bad(self) -> dict[str, tuple[str, str]]:
+        """What the next submission excludes: the cause and the job, by node."""
+        return {each.node: (each.cause, each.job) for each in nodes_to_avoid(self.state, "fir")}
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> _Jobs:
+    return _Jobs(tmp_path)
+
+
+def _killed(rank: int, host: str) -> tuple[object, ...]:
+    return (rank, host, 137, f"rank {rank} on {host}: ended by SIGKILL")
+
+
+@pytest.mark.parametrize(
+    "happened",
+    [
+        lambda jobs: jobs.ended("7", ("", "n2", 1, "n2 failed")),
+        lambda jobs: jobs.ended("7", (0, "n1", 0, ""), attempts=f"2\t{int(time.time())}\tn1\tn2\n"),
+        lambda jobs: jobs.wrote("7", "srun: error: Node failure on n2\n"),
+    ],
+    ids=["an attempt", "put back into the queue", "no attempts"],
+)
+def test_a_node_that_slurm_calls_dead_is_excluded(jobs: _Jobs, happened: Callable[[_Jobs], None]) -> None:
+    happened(jobs)
+
+    assert jobs.bad() == {"n2": ("Slurm said that it died", "7")}
+
+
+@pytest.mark.parametrize(
+    "happened",
+    [
+        lambda jobs: jobs.ended("8", (1, "n2", 1, f"rank 1 on n2: exit status 1 ({_ECC})")),
+        lambda jobs: jobs.wrote("8", "srun: error: n2: task 1: Exited with exit code 1\n", n2=f"1: {_ECC}\n1: more\n"),
+    ],
+    ids=["an attempt", "no attempts"],
+)
+def test_an_error_that_is_known_to_be_of_a_node_counts_at_once(jobs: _Jobs, happened: Callable[[_Jobs], None]) -> None:
+    happened(jobs)
+
+    assert jobs.bad() == {"n2": ("the GPU's memory is faulty", "8")}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        (1, "n2", 7, "rank 1 on n2: exit status 7"),
+        (1, "n2", 1, "rank 1 on n2: exit status 1 (ValueError: bad)"),
+        (1, "n2", 137, "rank 1 on n2: ended by SIGKILL (MemoryError: much)"),
+        (1, "n2", 143, "rank 1 on n2: ended by SIGTERM"),
+        (1, "n2", 137, "rank 1 does not go on since 30 minutes"),
+    ],
+)
+def test_faults_of_the_script_never_count(jobs: _Jobs, end: tuple[object, ...]) -> None:
+    for job in ("1", "2", "3"):
+        jobs.ended(job, end, name=f"name{job}")
+
+    assert jobs.bad() == {}
+
+
+def test_twice_the_first_to_fail_counts_in_different_jobs_and_at_different_places(jobs: _Jobs) -> None:
+    jobs.ended("1", _killed(1, "n2"), _killed(1, "n2"))
+    jobs.ended("2", _killed(1, "n2"))
+    assert jobs.bad() == {}, "the same rank of the same script: the script may be the cause"
+
+    jobs.ended("3", _killed(5, "n2"))
+    assert jobs.bad()["n2"][0].startswith("the first to fail in the jobs ")
+
+
+def test_it_is_forgotten_after_a_week_and_when_it_is_cleared(jobs: _Jobs) -> None:
+    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    assert set(jobs.bad()) == {"n2"}
+    memory = load(jobs.state, "fir")
+    later = remember(memory, (), {}, now=time.time() + KEPT_S + 1)
+    assert bad_nodes.bad_nodes(later) == []
+
+    with pytest.raises(RequestError, match="nothing is remembered against n9"):
+        forget_nodes(jobs.state, "fir", ["n9"])
+    assert forget_nodes(jobs.state, "fir", []) == ["n2"]
+    os.utime(jobs.folder / "run-7" / "ends", (time.time() + 5, time.time() + 5))
+    assert jobs.bad() == {}, "the same end is read again, and does not count again"
+
+
+def test_what_is_not_ones_own_is_not_read(jobs: _Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    assert set(jobs.bad()) == {"n2"}
+
+    file = jobs.state / "nodes" / "fir.json"
+    if os.geteuid() == 0:
+        os.chown(file, 12345, 12345)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert load(jobs.state, "fir") == Memory()
+
+    link = jobs.state / "nodes" / "elm.json"
+    link.symlink_to(file)
+    assert load(jobs.state, "elm") == Memory()
+
+
+def test_a_broken_file_costs_nothing(jobs: _Jobs) -> None:
+    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    (jobs.state / "nodes").mkdir()
+    (jobs.state / "nodes" / "fir.json").write_text("{")
+
+    assert set(jobs.bad()) == {"n2"}
+
+
+def test_a_job_is_read_once(jobs: _Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    jobs.bad()
+    monkeypatch.setattr("muster.follow.node_faults.sightings_of", lambda *_: pytest.fail("it is read again"))
+
+    assert set(jobs.bad()) == {"n2"}
+
+
+def test_the_script_excludes_the_nodes_beside_the_excluded_ones(jobs: _Jobs) -> None:
+    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    request, notes = leave_out(Request(command=("x",), exclude="a[1-2]"), jobs.state, "fir")
+
+    assert request.exclude == "a[1-2],n2"
+    assert [each.text for each in notes] == [
+        "excluded: n2: Slurm said that it died, job 7 (muster nodes --clear forgets them)"
+    ]
+    script = job_script(plan("--exclude", request.exclude, "--", "hostname"))
+    assert "--exclude=a[1-2],n2" in script
+
+
+def test_a_node_that_is_named_stays(jobs: _Jobs) -> None:
+    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    request, notes = leave_out(Request(command=("x",), nodelist="n[1-2]"), jobs.state, "fir")
+
+    assert (request.exclude, notes) == (None, [])
+
+
+def test_the_newest_cause_is_told() -> None:
+    old = Sighting("n2", "1", 100, Cause.KNOWN, "the GPU's memory is faulty")
+    new = Sighting("n2", "2", 200, Cause.DIED, "Slurm said that it died")
+
+    assert bad_nodes.bad_nodes(Memory((new, old))) == [BadNode("n2", new.words, "2", 200, 200 + KEPT_S)]
