@@ -40,12 +40,13 @@ test-long: packages-long $(TORCH_READY) ## what takes minutes: before a release,
 test-gpu: ## what one NVIDIA GPU can prove, in one report; PYTHON=… has a torch for CUDA, WHEELS=DIR what it lacks
 	@$(or $(PYTHON),python3) scripts/test_gpu.py $(if $(WHEELS),--wheels $(WHEELS))
 
-lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks, shellcheck
+lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks and 3.9 for the rest, shellcheck
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
 	@$(BIN)/vermin --no-config-file --target=3.8- --no-tips --violations --quiet src/muster/__init__.py src/muster/rank src/muster/bench/ranks src/muster/check/ranks
+	@$(BIN)/vermin --no-config-file --target=3.9- --no-tips --violations --quiet --exclude-regex '/older\.py$$' src/muster
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_FILES); \
 	  elif [ "$$CI" = true ]; then echo "lint: shellcheck is missing" >&2; exit 1; fi
 

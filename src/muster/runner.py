@@ -11,11 +11,12 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn, Protocol
+from typing import IO, TYPE_CHECKING, NoReturn, Protocol, Union
 
 import msgspec
 
 from muster.errors import CommandFailed, MachineLacks, RequestError, SchedulerSilent
+from muster.older import options_of_group
 
 if TYPE_CHECKING:
     import subprocess
@@ -42,7 +43,7 @@ DEVNULL = -3
 PIPE = -1
 STDOUT = -2
 
-_FILE = int | IO[bytes] | None
+_FILE = Union[int, IO[bytes], None]
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -167,8 +168,8 @@ def start(
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            process_group=0 if own_group else None,
             pass_fds=pass_fds,
+            **options_of_group(own_group=own_group),
         )
     except FileNotFoundError as error:
         raise _not_there(argv[0], error, cwd) from None

@@ -1,7 +1,6 @@
 """What a GPU gave, held against its maker's figures. The measured shares are other people's (peaks.toml)."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from bench.results import start
 from muster.bench.judge import judge
 from muster.bench.peaks import card_named, read_cards, shares_of_peak
 from muster.bench.results import Probe, Series
+from muster.older import tomllib
 from muster.sites.load import load
 
 PACKAGE = Path(muster.__file__).parent

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from build.places import PASSWORD, Place
 from build.small_registry import SmallRegistry
 from muster.build.enroot import edf_of, import_words
 from muster.build.source import parse_source
+from muster.older import tomllib
 
 # The form with a host and a digest, by enroot 4's doc/cmd/import.md and the expression that reads it in src/docker.sh.
 GRAMMAR = re.compile(r"docker://([^#/@]+)#([a-z0-9/._-]+)@(sha256:[0-9A-Za-z]+)")

@@ -6,7 +6,6 @@ Neither Pyxis nor the Container Engine can be run here: their words are checked,
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.model.plan import Plan
+from muster.older import tomllib
 from muster.render.parts import part
 from muster.render.script import job_script
 from muster.runner import run

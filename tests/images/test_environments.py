@@ -4,6 +4,7 @@ conda environment, a module. Each trains to the weights of one process, with the
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -76,7 +77,7 @@ def conda(scratch: Path) -> Path:
 def _linked(source: str | Path, target: str | Path) -> None:
     """A file under a second name where the file system allows it, else copied."""
     try:
-        Path(target).hardlink_to(Path(source).resolve())
+        os.link(Path(source).resolve(), target)
     except OSError:
         copy2(source, target)
 

@@ -1,6 +1,6 @@
 """Every field of the request is heard: an option that the help shows and that the plan does not read would vanish."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional
 
 import pytest
 
@@ -50,7 +50,7 @@ class Heard(Request, frozen=True, kw_only=True):
 class Vanishing(Heard, frozen=True, kw_only=True):
     """The same with an option that nobody reads."""
 
-    favour: Annotated[str | None, option("--favour", metavar="NAME", help="is for nothing")] = None
+    favour: Annotated[Optional[str], option("--favour", metavar="NAME", help="is for nothing")] = None
 
 
 class WithNice(Heard, frozen=True, kw_only=True):

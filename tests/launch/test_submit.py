@@ -227,9 +227,9 @@ def test_a_job_that_could_not_be_remembered_is_not_queued(tmp_path: Path) -> Non
 
 
 def test_run_directories_of_the_same_second_are_different(tmp_path: Path) -> None:
-    from datetime import UTC, datetime
+    from datetime import datetime, timezone
 
-    now = datetime(2026, 11, 20, tzinfo=UTC)
+    now = datetime(2026, 11, 20, tzinfo=timezone.utc)
     made = [make_run_directory(tmp_path, "../a b", {}, now).name for _ in range(3)]
 
     assert made == ["..-a-b-20261120-000000", "..-a-b-20261120-000000-2", "..-a-b-20261120-000000-3"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from muster.lint.look import lint_source
 from muster.lint.read import Kind, Source
+from muster.older import tomllib
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --time=10\n"
 _CPUS = _HEAD + "#SBATCH --cpus-per-task=8\n"

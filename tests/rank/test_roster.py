@@ -18,7 +18,7 @@ FOUR = Torch("2.13.0+cu128", "CUDA 12.8", 4, collectives=True, mpi=False)
 
 def places(*hosts: str, node: list[int | None] | None = None, local: list[int | None] | None = None) -> list[Place]:
     nothing: list[int | None] = [None] * len(hosts)
-    told = zip(hosts, node or nothing, local or nothing, strict=True)
+    told = zip(hosts, node or nothing, local or nothing)
     return [
         Place(host, 100 + rank, 1, node_rank, local_rank) for rank, (host, node_rank, local_rank) in enumerate(told)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from muster.cli.app import main
 from muster.errors import UnknownName
 from muster.facts import Facts
+from muster.older import tomllib
 from muster.sites.heads import BUNDLED, SearchPath, heads
 from muster.sites.layers import Layer, merge
 from muster.sites.load import choose_site, load
@@ -120,7 +120,7 @@ def test_each_leaf_has_the_value_of_the_layer_that_it_names(tables: list[dict[st
     for path, (index, there) in merged.origins.items():
         value: object = merged.table
         said: object = tables[index]
-        for part, part_there in zip(path, there, strict=True):
+        for part, part_there in zip(path, there):
             value = value[part]  # type: ignore[index]
             said = said[part_there]  # type: ignore[index]
         if not isinstance(value, dict):

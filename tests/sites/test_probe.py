@@ -111,8 +111,7 @@ def test_the_answers_of_a_node_stand_between_lines_of_their_own() -> None:
 
 @given(st.dictionaries(st.sampled_from(sorted(ANSWERS)), st.text(st.characters(codec="ascii"), max_size=200)))
 def test_whatever_a_cluster_answers_the_draft_loads(answers: dict[str, str]) -> None:
-    import tomllib
-
+    from muster.older import tomllib
     from muster.sites.consistency import check
     from muster.sites.layers import Layer, merge
 

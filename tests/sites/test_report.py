@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.facts import Facts
+from muster.older import tomllib
 from muster.survey.ask import private_of
 from muster.survey.draft import Survey, seen_profile
 from muster.survey.report import Private, report

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.older import tomllib
 from muster.runner import run
 from muster.survey.draft import JOB_SCRIPT, Survey, draft, node_answers
 from muster.survey.roce import GIDS_SCRIPT, read_gids

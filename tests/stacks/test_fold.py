@@ -91,7 +91,7 @@ def test_noise_between_the_answers_is_passed_over() -> None:
 
 def test_answers_of_nodes_that_come_line_by_line_are_put_in_order() -> None:
     first, second = (_in_reduce(rank).splitlines() for rank in (0, 1))
-    mixed = "".join(f"0: {one}\n1: {other}\n" for one, other in zip(first, second, strict=True))
+    mixed = "".join(f"0: {one}\n1: {other}\n" for one, other in zip(first, second))
     assert len([stack for stack in read_answers(mixed) if stack.frames]) == 0
     assert [stack.rank for stack in read_answers(sort_by_task(mixed)) if stack.frames] == [0, 1]
 

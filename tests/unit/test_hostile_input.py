@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from muster.job.request import options_of
 from muster.job.settings import merge_settings
 from muster.launchers.mpirun import mpirun_failure
 from muster.launchers.torchrun import torchrun_failure
+from muster.older import tomllib
 from muster.rank.hostlist import expand
 from muster.rank.identity import identify, tasks_per_node
 from muster.sites.heads import SearchPath

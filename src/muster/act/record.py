@@ -25,7 +25,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,7 @@ def make_run_directory(
 
     Nothing is left of one that fails.
     """
-    stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
+    stamp = (now or datetime.now(timezone.utc)).strftime("%Y%m%d-%H%M%S")
     safe = "".join(character if character.isalnum() or character in "._-" else "-" for character in name)[:60]
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def record_of(
     }
     return {
         "command": list(typed),
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "working_directory": working_directory,
         "git_commit": commit,
         **({"image": _image(image)} if image else {}),

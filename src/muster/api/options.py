@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike, fspath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 from muster.errors import RequestError, UnknownName
 from muster.job.option import Option, convert
@@ -16,7 +16,7 @@ from muster.units import Memory, Walltime
 
 __all__ = ["Asked", "read_options", "words_of_command"]
 
-Command = str | Sequence[str | PathLike[str]]
+Command = Union[str, Sequence[Union[str, PathLike[str]]]]
 
 
 class Asked(NamedTuple):

@@ -10,6 +10,7 @@ from muster.bench.pairs import pair_rates
 from muster.bench.results import Series
 from muster.bench.table import format_rate, over_nodes
 from muster.errors import MachineLacks, RequestError
+from muster.older import zip_equal
 
 __all__ = ["FORMATS", "draw"]
 
@@ -49,7 +50,7 @@ def draw(series: Series, path: Path, site: str) -> None:
         figure, places = plt.subplots(
             1, len(pictures), figsize=(6.2 * len(pictures), 4.2), squeeze=False, layout="constrained"
         )
-        for picture, axes in zip(pictures, places[0], strict=True):
+        for picture, axes in zip_equal(pictures, places[0]):
             picture(series, axes)
         figure.suptitle(f"Bandwidth of {_measured(series, site)}", x=0.01, ha="left", fontsize=13, fontweight="bold")
         figure.savefig(path, dpi=160)
@@ -96,8 +97,8 @@ def _over_size(series: Series, axes: Any) -> None:
     from matplotlib.ticker import LogLocator
 
     lines = _lines(series)
-    for hue, (name, points) in zip(_HUES * 2, lines.items(), strict=False):
-        axes.plot(*zip(*points, strict=True), color=hue, linewidth=1.8, marker="o", markersize=3, label=name)
+    for hue, (name, points) in zip(_HUES * 2, lines.items()):
+        axes.plot(*zip(*points), color=hue, linewidth=1.8, marker="o", markersize=3, label=name)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     sizes = sorted({size for points in lines.values() for size, _ in points})

@@ -13,6 +13,7 @@ from muster.bench.pairs import pair_rates
 from muster.bench.peaks import shares_of_peak
 from muster.bench.results import Probe, Row, Series
 from muster.bench.table import COLUMNS, NODE_COLUMNS, cells, format_rate, node_cells, over_nodes
+from muster.older import zip_equal
 
 __all__ = ["page"]
 
@@ -59,7 +60,7 @@ def page(series: Series, judgements: Sequence[Judgement], findings: Sequence[Fin
     start = series.start
     title = f"Bandwidth of {site}"
     ranks = f"{start.nodes} nodes, {start.size} ranks, {start.backend}" if start else "nothing was measured"
-    time_text = dt.datetime.fromtimestamp(start.time, dt.UTC).strftime("%-d %B %Y, %H:%M UTC") if start else ""
+    time_text = dt.datetime.fromtimestamp(start.time, dt.timezone.utc).strftime("%-d %B %Y, %H:%M UTC") if start else ""
     parts = [
         f'<h1>{escape(title)}</h1><p class="soft">{escape(ranks)} · {time_text}</p>',
         _headline(judgements, findings),
@@ -329,7 +330,7 @@ def _rows(series: Series, judgements: Sequence[Judgement]) -> str:
         f'<th class="{"n" if index >= _NUMBERS_FROM else ""}">{escape(name)}</th>' for index, name in enumerate(COLUMNS)
     )
     body = []
-    for row, judgement in zip(series.rows, judgements, strict=True):
+    for row, judgement in zip_equal(series.rows, judgements):
         figures = "".join(
             f'<td class="{"n" if index >= _NUMBERS_FROM else ""}">{escape(cell)}</td>'
             for index, cell in enumerate(cells(row))

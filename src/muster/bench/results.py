@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Union
 
 import msgspec
 
@@ -149,7 +149,7 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
     """The series came to its end."""
 
 
-Record = Start | Row | Absent | Probe | Pairs | Refused | End
+Record = Union[Start, Row, Absent, Probe, Pairs, Refused, End]
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):

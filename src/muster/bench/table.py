@@ -10,6 +10,7 @@ from muster.bench.order import format_bytes
 from muster.bench.pairs import pair_rates
 from muster.bench.peaks import Share, shares_of_peak
 from muster.bench.results import Row, Series
+from muster.older import zip_equal
 
 __all__ = ["COLUMNS", "SCOPES", "cells", "columns_for", "document", "format_rate", "format_time", "node_cells", "where"]
 
@@ -121,7 +122,7 @@ def document(series: Series, judgements: Sequence[Judgement], findings: Sequence
         "unreadable_lines": series.unreadable,
         "refused": series.refused or None,
         "start": to_builtins(series.start),
-        "rows": [_row(row, judgement) for row, judgement in zip(series.rows, judgements, strict=True)],
+        "rows": [_row(row, judgement) for row, judgement in zip_equal(series.rows, judgements)],
         "absent": to_builtins(series.absent),
         "pairs": [{"nodes": list(pair), "gb_s": rate} for pair, rate in sorted(pair_rates(series.pairs).items())],
         "probes": to_builtins(series.probes),

@@ -77,6 +77,20 @@ def _without_header(definition: str) -> str:
     return "".join(lines)
 
 
+# Instruction → the form of it that has a counterpart in a definition.
+_COUNTERPARTS = {
+    "FROM": r"(?!scratch$)[^\s$]+",
+    "RUN": r"(?!--|\[|<<)[\s\S]*",
+    "COPY": r"(?![-\[])\S+\s+/\S*",
+    "ENV": r"[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)",
+    "WORKDIR": r"/\S*",
+}
+
+
+def _has_counterpart(word: str, rest: str) -> bool:
+    return word in _COUNTERPARTS and re.fullmatch(_COUNTERPARTS[word], rest) is not None
+
+
 def from_containerfile(text: str) -> str:
     """A definition that does what a simple Containerfile does; what has no counterpart is refused by its line."""
     base: str | None = None
@@ -86,24 +100,24 @@ def from_containerfile(text: str) -> str:
     for number, line in _instructions(text):
         word, _, rest = line.partition(" ")
         rest = rest.strip()
-        match word.upper():
-            case "FROM" if base is None and not re.search(r"\s|\$|^scratch$", rest):
-                base = rest
-            case "RUN" if not rest.startswith(("--", "[", "<<")):
-                post.append(rest)
-            case "COPY" if (words := rest.split()) and len(words) == 2 and rest[0] not in "-[" and words[1][0] == "/":
-                files.append(rest)
-            case "ENV" if re.fullmatch(r"[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)", rest):
-                environment.append(f"export {rest}")
-                post.append(f"export {rest}")
-            case "WORKDIR" if re.fullmatch(r"/\S*", rest):
-                post.append(f"mkdir -p {rest} && cd {rest}")
-            case _:
-                raise RequestError(
-                    f"line {number} of the Containerfile has no simple counterpart in a definition: {line}",
-                    hint="one FROM, RUN in shell form, COPY SRC /DST, ENV NAME=VALUE and WORKDIR /DIR are converted; "
-                    "else build it where podman is, and bring it with docker save and --from docker-archive:FILE",
-                )
+        word = word.upper()
+        if not _has_counterpart(word, rest) or (word == "FROM" and base is not None):
+            raise RequestError(
+                f"line {number} of the Containerfile has no simple counterpart in a definition: {line}",
+                hint="one FROM, RUN in shell form, COPY SRC /DST, ENV NAME=VALUE and WORKDIR /DIR are converted; "
+                "else build it where podman is, and bring it with docker save and --from docker-archive:FILE",
+            )
+        if word == "FROM":
+            base = rest
+        elif word == "RUN":
+            post.append(rest)
+        elif word == "COPY":
+            files.append(rest)
+        elif word == "ENV":
+            environment.append(f"export {rest}")
+            post.append(f"export {rest}")
+        else:
+            post.append(f"mkdir -p {rest} && cd {rest}")
     if base is None:
         raise RequestError("the Containerfile has no FROM", hint="its first instruction names the base image")
     if files and post and text.upper().find("\nRUN") < text.upper().rfind("\nCOPY"):

@@ -101,9 +101,16 @@ def digest_of_path(path: Path) -> str:
         if each.is_symlink():
             whole.update(os.fsencode(each.readlink()))
         elif each.is_file():
-            with each.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
+            whole.update(_digest(each))
     return whole.hexdigest()
+
+
+def _digest(path: Path) -> bytes:
+    content = hashlib.sha256()
+    with path.open("rb") as file:
+        for part in iter(lambda: file.read(1 << 20), b""):
+            content.update(part)
+    return content.digest()
 
 
 def is_up_to_date(target: Path, record: Path, inputs: str, *, replace: bool) -> bool:

@@ -318,7 +318,7 @@ def _own_inputs(order: ImageOrder, base: str | None, text: str | None) -> Mappin
 
 
 def _write_record(output: Path, content: Mapping[str, Any]) -> None:
-    build_time = dt.datetime.now(tz=dt.UTC).isoformat(timespec="seconds")
+    build_time = dt.datetime.now(tz=dt.timezone.utc).isoformat(timespec="seconds")
     draft = record_of(output).with_name(f".{output.name}.json.part")
     draft.write_text(json.dumps({"muster_build": 1, "built": build_time, **content}, indent=2) + "\n")
     draft.rename(record_of(output))

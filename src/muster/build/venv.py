@@ -123,7 +123,7 @@ def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, ru
             "with": order.recipes,
             "requirements": [str(f) for f in order.requirements],
         }
-        build_time = dt.datetime.now(tz=dt.UTC).isoformat(timespec="seconds")
+        build_time = dt.datetime.now(tz=dt.timezone.utc).isoformat(timespec="seconds")
         record.write_text(
             json.dumps({"muster_build": 1, "built": build_time, "inputs": inputs, **facts, **order_facts}, indent=2)
         )

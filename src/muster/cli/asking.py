@@ -181,7 +181,7 @@ def when(seconds: int | None) -> str:
         return "unknown"
     import datetime as dt
 
-    return dt.datetime.fromtimestamp(seconds, tz=dt.UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return dt.datetime.fromtimestamp(seconds, tz=dt.timezone.utc).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def plain(text: str) -> str:
@@ -192,4 +192,4 @@ def plain(text: str) -> str:
 def _iso(seconds: int | None) -> str | None:
     import datetime as dt
 
-    return None if seconds is None else dt.datetime.fromtimestamp(seconds, tz=dt.UTC).isoformat()
+    return None if seconds is None else dt.datetime.fromtimestamp(seconds, tz=dt.timezone.utc).isoformat()

@@ -13,6 +13,7 @@ from muster.cli.launching import facts_and_request, start_by_name
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
 from muster.job.option import option, parse_count
+from muster.older import zip_equal
 
 if TYPE_CHECKING:
     from muster.bench.history import History
@@ -303,7 +304,7 @@ def _show(
     if words.json:
         print_json(document(series, judgements, findings, site))
     else:
-        rows = [(*cells(row), judgement.verdict) for row, judgement in zip(series.rows, judgements, strict=True)]
+        rows = [(*cells(row), judgement.verdict) for row, judgement in zip_equal(series.rows, judgements)]
         if rows:
             _print_rows((*COLUMNS, "verdict"), rows, quiet=words.quiet)
         scaling = over_nodes(series)

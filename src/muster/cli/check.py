@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from muster.cli.command_line import JSON, Command, Words, fields_but
 from muster.cli.launching import facts_and_request, plan_for, start_by_name
@@ -121,7 +121,7 @@ def _saved(path: Path) -> World:
     try:
         return world_of(
             msgspec.convert(document["ranks"], list[Rank]),
-            msgspec.convert(document["login"], Node | None),
+            msgspec.convert(document["login"], Optional[Node]),
             msgspec.convert(document["expected"], Expected),
         )
     except (KeyError, msgspec.ValidationError) as error:

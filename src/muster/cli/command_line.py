@@ -7,7 +7,6 @@ completion (`completion.py`) are made from the same value, so that no verb has a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from muster.errors import RequestError, UnknownName
 from muster.job.option import Option, option
 from muster.job.options import Typed, read_words
+from muster.older import pairwise
 
 __all__ = [
     "HELP",

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from muster.older import zip_equal
+
 # A longer one, which is hardly a word, may be broken rather than turn a whole table into blocks.
 _LONGEST_WORD = 20
 
@@ -51,7 +53,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    for column, width in zip(columns, widths, strict=True):
+    for column, width in zip_equal(columns, widths):
         table.add_column(column, overflow="fold", width=width)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
@@ -79,7 +81,7 @@ def _one_by_one(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Ite
     """Each row as a block: its first cell and its marks, then a line for each other."""
     width = max(map(len, columns))
     for row in rows:
-        first, *rest = ((column, str(cell)) for column, cell in zip(columns, row, strict=True))
+        first, *rest = ((column, str(cell)) for column, cell in zip_equal(columns, row))
         yield " ".join([first[1], *(cell for column, cell in rest if cell and not column)])
         yield from (f"  {column.ljust(width)}  {cell}" for column, cell in rest if cell and column)
 
@@ -88,7 +90,7 @@ def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[object]], strea
     cells = [[str(cell) for cell in row] for row in [columns, *rows]]
     widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
     for row in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), file=stream)
+        print("  ".join(cell.ljust(width) for cell, width in zip_equal(row, widths)).rstrip(), file=stream)
 
 
 def say(message: str, *, quiet: bool = False) -> None:

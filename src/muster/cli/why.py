@@ -160,7 +160,7 @@ def _warnings(output: JobOutput | None) -> list[str]:
     lines = [line for rank in (0, None) for line in last_lines(output, rank=rank, count=_LINES)]
     texts = [line.text.decode(errors="replace") for line in lines if line.rank in {0, None}]
     warnings: dict[str, None] = {}
-    for text, line_behind in zip(texts, [*texts[2:], "", ""], strict=False):
+    for text, line_behind in zip(texts, [*texts[2:], "", ""]):
         if text.startswith(_WARNING):
             warnings[text.removeprefix("muster: ")] = None
             if line_behind.startswith("hint: "):

@@ -93,7 +93,7 @@ class Redactor:
             return self._table(value)
         if isinstance(value, (list, tuple)):
             flags = ["", *(each if isinstance(each, str) and each.startswith("--") else "" for each in value[:-1])]
-            return [self.value(each, flag) for flag, each in zip(flags, value, strict=False)]
+            return [self.value(each, flag) for flag, each in zip(flags, value)]
         if not isinstance(value, str):
             return value
         return (

@@ -4,7 +4,7 @@ The field's default is what holds without a request; `None` means "the site or t
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional
 
 import msgspec
 
@@ -55,7 +55,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Where each given value came from: an option as typed, or a settings file and its line."""
 
     nodes: Annotated[
-        int | None,
+        Optional[int],
         option(
             "-N",
             "--nodes",
@@ -67,7 +67,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     gpus_per_node: Annotated[
-        int | None,
+        Optional[int],
         option(
             "-g",
             "--gpus-per-node",
@@ -78,7 +78,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     ntasks_per_node: Annotated[
-        int | None,
+        Optional[int],
         option(
             "--ntasks-per-node",
             "--nproc-per-node",
@@ -89,37 +89,40 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     cpus_per_task: Annotated[
-        int | None,
+        Optional[int],
         option("-c", "--cpus-per-task", metavar="N", parse=parse_count(1, 65_533), help="CPUs for each rank"),
     ] = None
     gres: Annotated[
-        str | None, option("--gres", metavar="LIST", help="generic resources as Slurm spells them: gpu:volta:2")
+        Optional[str], option("--gres", metavar="LIST", help="generic resources as Slurm spells them: gpu:volta:2")
     ] = None
     account: Annotated[
-        str | None,
+        Optional[str],
         option("-A", "--account", metavar="NAME", directive="account", is_common=True, help="account that pays"),
     ] = None
     partition: Annotated[
-        str | None, option("-p", "--partition", metavar="NAME", directive="partition", is_common=True, help="partition")
+        Optional[str],
+        option("-p", "--partition", metavar="NAME", directive="partition", is_common=True, help="partition"),
     ] = None
-    qos: Annotated[str | None, option("-q", "--qos", metavar="NAME", directive="qos", help="quality of service")] = None
+    qos: Annotated[Optional[str], option("-q", "--qos", metavar="NAME", directive="qos", help="quality of service")] = (
+        None
+    )
     trial: Annotated[
         bool, option("--trial", help="a short trial: it goes to the site's queue for trials, if there is one")
     ] = False
     constraint: Annotated[
-        str | None,
+        Optional[str],
         option("-C", "--constraint", metavar="LIST", directive="constraint", help="features that the nodes must have"),
     ] = None
     nodelist: Annotated[
-        str | None,
+        Optional[str],
         option("-w", "--nodelist", metavar="LIST", directive="nodelist", help="nodes that the job has to get"),
     ] = None
     exclude: Annotated[
-        str | None,
+        Optional[str],
         option("-x", "--exclude", metavar="LIST", directive="exclude", help="nodes that the job must not get"),
     ] = None
     mem: Annotated[
-        Memory | None,
+        Optional[Memory],
         option(
             "--mem", metavar="SIZE", parse=parse_memory, directive="mem", help="memory of each node, for example 64G"
         ),
@@ -128,7 +131,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         bool, option("--exclusive", directive="exclusive", help="whole nodes, not shared with other jobs")
     ] = False
     time: Annotated[
-        Walltime | None,
+        Optional[Walltime],
         option(
             "-t",
             "--time",
@@ -140,15 +143,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     distribution: Annotated[
-        str | None,
+        Optional[str],
         option("-m", "--distribution", metavar="HOW", help="order of ranks over nodes: block, cyclic or plane=N"),
     ] = None
 
     job_name: Annotated[
-        str | None, option("-J", "--job-name", metavar="NAME", group="the job", help="name of the job")
+        Optional[str], option("-J", "--job-name", metavar="NAME", group="the job", help="name of the job")
     ] = None
     output: Annotated[
-        str | None,
+        Optional[str],
         option(
             "-o",
             "--output",
@@ -158,10 +161,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     error: Annotated[
-        str | None, option("-e", "--error", metavar="FILE", group="the job", help="file for the errors")
+        Optional[str], option("-e", "--error", metavar="FILE", group="the job", help="file for the errors")
     ] = None
     chdir: Annotated[
-        str | None, option("-D", "--chdir", metavar="DIR", group="the job", help="working directory of the ranks")
+        Optional[str], option("-D", "--chdir", metavar="DIR", group="the job", help="working directory of the ranks")
     ] = None
     snapshot: Annotated[
         bool,
@@ -181,7 +184,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = False
     hang: Annotated[
-        int | None,
+        Optional[int],
         option(
             "--hang",
             metavar="TIME",
@@ -225,7 +228,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "auto"
     mpi: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--mpi",
             metavar="TYPE",
@@ -234,7 +237,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     wireup: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--wireup",
             metavar="METHOD",
@@ -244,7 +247,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     visibility: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--visibility",
             metavar="HOW",
@@ -254,7 +257,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     node_prologue: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--node-prologue",
             metavar="COMMAND",
@@ -271,7 +274,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = False
     master_addr: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--master-addr",
             metavar="HOST",
@@ -281,7 +284,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     master_port: Annotated[
-        int | None,
+        Optional[int],
         option(
             "--master-port",
             metavar="PORT",
@@ -291,7 +294,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     port_range: Annotated[
-        tuple[int, int] | None,
+        Optional[tuple[int, int]],
         option(
             "--port-range",
             metavar="LOW-HIGH",
@@ -332,7 +335,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 0
     checkpoint: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--checkpoint",
             metavar="DIR",
@@ -405,7 +408,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         option("--module-use", metavar="DIR", repeated=True, group="environment", help="a directory with more modules"),
     ] = ()
     stack: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--stack",
             metavar="NAME",
@@ -424,7 +427,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     venv: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--venv",
             metavar="DIR",
@@ -434,7 +437,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     conda: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--conda",
             metavar="ENV",
@@ -443,7 +446,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     environment: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--with",
             metavar="WHICH",
@@ -453,7 +456,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     image: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--image",
             metavar="IMAGE",
@@ -463,7 +466,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     engine: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--engine",
             metavar="NAME",
@@ -501,7 +504,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     stage_out: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--stage-out",
             metavar="DIR",
@@ -511,7 +514,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
     site: Annotated[
-        str | None, option("--site", metavar="SITE", group="where", help="site profile (default: detected)")
+        Optional[str], option("--site", metavar="SITE", group="where", help="site profile (default: detected)")
     ] = None
     site_set: Annotated[
         tuple[str, ...],
@@ -525,7 +528,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     facts: Annotated[
-        str | None,
+        Optional[str],
         option(
             "--facts",
             metavar="FILE",

@@ -5,13 +5,13 @@ Reading the files is the caller's work (`look/probe.py`); here text becomes valu
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster.errors import ProfileError, RequestError, nearest_hint
 from muster.job.option import Option, convert
 from muster.job.request import options_of
+from muster.older import tomllib
 from muster.rank import contract
 
 __all__ = ["merge_settings"]

@@ -7,6 +7,7 @@ setuid part, so an ordinary user's images are mounted by FUSE, or unpacked where
 from __future__ import annotations
 
 import fcntl
+import os
 import re
 import shutil
 import tempfile
@@ -83,7 +84,7 @@ def relocated(packages: Path, target: Path, runner: Runner = run) -> Path:
 
 def _link_or_copy(source: str, target: str) -> None:
     try:
-        Path(target).hardlink_to(source)
+        os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
 

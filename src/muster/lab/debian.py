@@ -105,28 +105,28 @@ class Apt:
         self.configuration = folder / "apt.conf"
         self.configuration.write_text(_configuration(folder))
 
-    def _ask(self, *words: str) -> str:
+    def ask(self, *words: str) -> str:
         argv = ["apt-get", "--config-file", str(self.configuration), "--quiet=2", *words]
         return checked(self.runner(argv, cwd=self.archives, timeout_s=3600), hint=_APT_HINT).stdout
 
     def update(self) -> None:
         """Read what there is; a signature that does not verify is an error."""
-        self._ask("update")
+        self.ask("update")
 
     def resolve(self, names: Sequence[str]) -> dict[str, str]:
         """The packages that `names` need, of which we take the named ones' kin and the libraries: name → version."""
-        output = self._ask("install", "--simulate", "--no-install-recommends", *names)
+        output = self.ask("install", "--simulate", "--no-install-recommends", *names)
         packages = re.findall(r"^Inst (\S+) \((\S+)", output, flags=re.MULTILINE)
         return {name: version for name, version in packages if name in names or _is_wanted(name)}
 
     def size_mb(self, packages: Mapping[str, str]) -> int:
         """Return what a download of them would bring."""
-        output = self._ask("download", "--print-uris", *_exactly(packages))
+        output = self.ask("download", "--print-uris", *_exactly(packages))
         return round(sum(map(int, re.findall(r"^'\S+' \S+ (\d+)", output, flags=re.MULTILINE))) / 1e6)
 
     def download(self, packages: Mapping[str, str]) -> list[Path]:
         """Fetch them, each checked against the signed lists."""
-        self._ask("download", *_exactly(packages))
+        self.ask("download", *_exactly(packages))
         return sorted(self.archives.glob("*.deb"))
 
 

@@ -13,8 +13,9 @@ import traceback
 from collections.abc import Callable, Collection
 from enum import IntFlag
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
+
+from muster.older import pairwise
 
 __all__ = [
     "EVERY_KIND",

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from muster.errors import MachineLacks
 from muster.lab import paths
@@ -42,7 +42,7 @@ class IdRange(NamedTuple):
     length: int
 
 
-Which = Callable[[str], str | None]
+Which = Callable[[str], Optional[str]]
 
 
 def which(program: str) -> str | None:

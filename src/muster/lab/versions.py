@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,7 @@ def _write_manifest(fetched: Fetched) -> None:
         "version": fetched.version,
         "suite": fetched.suite,
         "mirror": fetched.mirror,
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "plugins": fetched.plugins,
         "packages": dict(fetched.packages),
         "files": files,

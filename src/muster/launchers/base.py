@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Union
 
 import msgspec
 
 from muster.model.failure import Failure
 from muster.model.plan import Engine, Flag, Output, Plan, Variable
 from muster.model.words import Fragment, Word
+from muster.older import StrEnum
 
 __all__ = [
     "KEEPER",
@@ -33,7 +33,7 @@ __all__ = [
     "rank_prologue",
 ]
 
-Part = str | Path
+Part = Union[str, Path]
 """A shell text: the name of a file in render/shell, or the path of a file elsewhere."""
 
 # Puts a command into the image.

@@ -293,26 +293,20 @@ class _Reader:
         return Word(self._text(node), pieces, tuple(names), tuple(substitutions), self._place(node), quoted)
 
     def _pieces(self, node: Node, names: list[str], substitutions: list[str]) -> Iterator[str]:
-        match node.type:
-            case "raw_string":
-                yield self._text(node)[1:-1]
-            case "string" | "translated_string":
-                yield from self._string_pieces(node, names, substitutions)
-            case "simple_expansion" | "expansion":
-                names += [self._text(child) for child in _descendants(node) if child.type in _NAMES]
-                yield self._text(node)
-            case "command_substitution":
-                substitutions.append(self._text(node))
-                yield self._text(node)
-            case "concatenation":
-                for child in node.children:
-                    yield from self._pieces(child, names, substitutions)
-            case "word" | "number":
-                names += [self._text(child) for child in _descendants(node) if child.type in _NAMES]
-                yield _without_backslashes(self._text(node))
-            case _:
-                names += [self._text(child) for child in _descendants(node) if child.type in _NAMES]
-                yield self._text(node)
+        text = self._text(node)
+        if node.type == "raw_string":
+            yield text[1:-1]
+        elif node.type in {"string", "translated_string"}:
+            yield from self._string_pieces(node, names, substitutions)
+        elif node.type == "command_substitution":
+            substitutions.append(text)
+            yield text
+        elif node.type == "concatenation":
+            for child in node.children:
+                yield from self._pieces(child, names, substitutions)
+        else:
+            names += [self._text(child) for child in _descendants(node) if child.type in _NAMES]
+            yield _without_backslashes(text) if node.type in {"word", "number"} else text
 
     def _string_pieces(self, node: Node, names: list[str], substitutions: list[str]) -> Iterator[str]:
         position = node.start_byte + 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 
 from muster.errors import RequestError
+from muster.older import StrEnum
 
 __all__ = ["Kind", "Source", "read_source"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from typing import Any
 
 import msgspec
+
+from muster.older import StrEnum
 
 __all__ = ["Edit", "Finding", "Hit", "Place", "Rule", "Severity"]
 

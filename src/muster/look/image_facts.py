@@ -376,7 +376,7 @@ def _glibc_of_packages(folder: Path) -> tuple[int, int] | None:
 
 
 def _toml_error(path: Path) -> str | None:
-    import tomllib
+    from muster.older import tomllib
 
     try:
         tomllib.loads(path.read_text(encoding="utf-8"))

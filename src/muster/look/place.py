@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 from muster.errors import RequestError
 from muster.facts import Facts
@@ -11,6 +10,7 @@ from muster.job.request import Request
 from muster.launchers import known_launcher
 from muster.look.probe import controller_answers
 from muster.model.plan import Engine
+from muster.older import StrEnum
 from muster.runner import Runner, run
 from muster.units import whole_number
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from muster.facts import ScriptFacts
 from muster.look.sources import imported_modules, name_called, read_sources
+from muster.older import standard_modules
 from muster.plan.wrappers import unwrapped
 
 __all__ = ["look_at_script"]
@@ -106,7 +106,7 @@ def _of_python(file: Path, shown_name: str, words: Sequence[str]) -> ScriptFacts
 def _never_joins(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
     """Return whether it computes with torch, and nothing in it could know of another rank."""
     tops = {module.partition(".")[0] for module in modules}
-    strangers = tops - _INERT - sys.stdlib_module_names - _beside(file, tops)
+    strangers = tops - _INERT - standard_modules() - _beside(file, tops)
     is_known = not strangers and not tops & _OPAQUE and not any(m.startswith("torch.distributed") for m in modules)
     return "torch" in tops and is_known and not any(_knows_of_ranks(tree) for _, tree in trees)
 
@@ -114,7 +114,7 @@ def _never_joins(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: f
 def _may_be_alone(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
     """Return whether nobody can tell from its source: it may join under a condition, or leave that to a framework."""
     tops = {module.partition(".")[0] for module in modules}
-    strangers = tops - _INERT - sys.stdlib_module_names - _beside(file, tops)
+    strangers = tops - _INERT - standard_modules() - _beside(file, tops)
     if not (strangers or "torch" in tops) or tops & _MEET_ELSEWHERE or _calls(trees, "destroy_process_group"):
         return False
     if "muster" in tops and _calls(trees, "world"):

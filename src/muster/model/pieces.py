@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+
+from muster.older import pairwise
 
 __all__ = ["Pieces"]
 

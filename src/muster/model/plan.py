@@ -6,12 +6,11 @@ the line is there and who wanted it.
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
 
 from muster.model.finish import Finish
 from muster.model.words import Word
+from muster.older import StrEnum
 
 __all__ = [
     "SNAPSHOT_HERE",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from typing import Union
 
 import msgspec
 
@@ -48,7 +49,7 @@ class Hidden(msgspec.Struct, frozen=True):
         return "Hidden(…)"
 
 
-Word = str | Fragment | Hidden | Template
+Word = Union[str, Fragment, Hidden, Template]
 
 
 def template(text: str) -> Word:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Optional
 
 from muster.errors import RequestError
 from muster.job.request import Request
@@ -11,7 +12,7 @@ from muster.model.plan import Engine, Flag, Reason
 
 __all__ = ["MoreFlags", "flags_within", "narrows", "refuse_idle_options", "refuse_wireup"]
 
-MoreFlags = Sequence[tuple[str, str | None, str]]
+MoreFlags = Sequence[tuple[str, Optional[str], str]]
 
 # Options of a job that a step inside a standing allocation has too, by srun's name.
 _OF_STEPS_TOO = {

@@ -41,7 +41,7 @@ def check_places(use: ImageUse, working_directory: str, variables: Sequence[Vari
             hint="go to a directory of yours, or give one with --chdir",
         )
     for variable in variables:
-        value = variable.value.text if isinstance(variable.value, Hidden | Template) else variable.value
+        value = variable.value.text if isinstance(variable.value, (Hidden, Template)) else variable.value
         if not isinstance(value, str) or not _CACHE.search(variable.name) or not value.startswith("/"):
             continue
         if not covered(value, use.mounts):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 
 import msgspec
 
 from muster.job.option import Option
 from muster.job.request import options_of
+from muster.older import StrEnum
 
 __all__ = ["Draft", "Row", "Verdict", "line_of", "option_words"]
 

@@ -15,6 +15,7 @@ from muster.lab import labs
 from muster.lab.spec import LabSpec
 from muster.look.place import scheduler_environment
 from muster.model.plan import Plan
+from muster.older import zip_equal
 from muster.plan.secret import carried
 from muster.render.script import job_script
 from muster.runner import Result, run, start
@@ -117,5 +118,5 @@ def _signals_unwind() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, handler in zip_equal(numbers, before):
             signal.signal(number, handler)

@@ -363,7 +363,7 @@ def _meets(other: Variable, unset: Variable) -> bool:
     name = unset.name.rstrip("*")
     if other.name.startswith(name) if unset.name.endswith("*") else other.name == name:
         return True
-    return isinstance(other.value, Fragment | Template) and name in other.value.text
+    return isinstance(other.value, (Fragment, Template)) and name in other.value.text
 
 
 def _word_of(variable: Variable) -> Word:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 
 from muster.errors import ProfileError
 from muster.facts import Facts
+from muster.older import tomllib
 from muster.ownership import Trust, nearest
 from muster.sites.match import Evidence
 from muster.sites.text import parse_toml, read_text

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Union
 
 __all__ = ["Path", "line_of", "lines_of", "spell"]
 
-Path = tuple[str | int, ...]
+Path = tuple[Union[str, int], ...]
 
 _PART = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _KEY = rf"{_PART}(?:\s*\.\s*{_PART})*"

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import re
+import types
 from collections.abc import Iterator, Mapping
-from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
 from muster.errors import nearest_hint
+from muster.older import type_hints
 from muster.sites.places import Path
 from muster.sites.schema import Profile
 
 __all__ = ["Broken", "struct_keys", "to_profile"]
+
+# `Optional[int]` has another origin than `int | None`, which Python 3.9 lacks.
+_UNIONS = {Union, getattr(types, "UnionType", Union)}
 
 _NAMES = {
     str: "text in quotes",
     int: "a whole number",
     float: "a number",
     bool: "true or false",
-    NoneType: "nothing",
+    type(None): "nothing",
 }
 
 
@@ -62,7 +66,7 @@ def _children(value: Any, kind: Any) -> Iterator[tuple[Any, Any, str | int]]:
     for option in _options(kind):
         origin = get_origin(option)
         if isinstance(value, dict) and isinstance(option, type) and issubclass(option, msgspec.Struct):
-            hints = get_type_hints(option, include_extras=True)
+            hints = type_hints(option)
             yield from ((value[key], hints[key], key) for key in struct_keys(option) if key in value)
         elif isinstance(value, dict) and origin is dict:
             yield from ((child, get_args(option)[1], key) for key, child in value.items())
@@ -72,8 +76,8 @@ def _children(value: Any, kind: Any) -> Iterator[tuple[Any, Any, str | int]]:
 
 def _options(kind: Any) -> tuple[Any, ...]:
     """Return the alternatives of a union, None left out; an annotated type stays as it is."""
-    if get_origin(kind) in {Union, UnionType}:
-        return tuple(member for member in get_args(kind) if member is not NoneType)
+    if get_origin(kind) in _UNIONS:
+        return tuple(member for member in get_args(kind) if member is not type(None))
     return (kind,)
 
 
@@ -89,7 +93,7 @@ def _misfit(value: Any, kind: Any, path: Path, sentence: str) -> Broken:
                 return Broken(
                     path,
                     f"the key {missing[1]!r} is missing here",
-                    f"it is {_words(get_type_hints(option, include_extras=True)[missing[1]])}",
+                    f"it is {_words(type_hints(option)[missing[1]])}",
                 )
     expected = " or ".join(_words(option) for option in _options(kind))
     if isinstance(value, str):
@@ -117,7 +121,7 @@ def _words(kind: Any) -> str:
         return f"a list, each of it {_words(get_args(kind)[0])}"
     if origin is dict or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
         return "a table of keys and values"
-    if origin in {Union, UnionType}:
+    if origin in _UNIONS:
         return " or ".join(_words(option) for option in _options(kind))
     return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
 

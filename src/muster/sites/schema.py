@@ -4,6 +4,8 @@ Everything is optional but the name, so that a layer may say one thing only. The
 description in the published JSON Schema and the words of `muster site show`.
 """
 
+from __future__ import annotations
+
 import datetime as dt
 from typing import TYPE_CHECKING, Annotated, Literal
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from muster.errors import ProfileError
+from muster.older import tomllib
 from muster.sites.places import line_of, lines_of
 
 __all__ = ["SCHEMA_VERSION", "check_version", "parse_toml", "read_text"]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
 import msgspec
 
 from muster.errors import RequestError
+from muster.older import pairwise, zip_equal
 from muster.slurm.question import Question
 from muster.slurm.reasons import Reason, reason_of
 from muster.slurm.states import State, state_of
@@ -123,7 +123,7 @@ def ask_controller(jobs: Sequence[str] = ()) -> Question[tuple[Job, ...]]:
     selection = f"--jobs={','.join(jobs)}" if jobs else "--me"
     columns = [name for _, name, _ in _COLUMNS]
     ends = [*[_FIELD_END] * (len(columns) - 1), _RECORD_END]
-    form = ",".join(f"{name}:{end}" for name, end in zip(columns, ends, strict=True))
+    form = ",".join(f"{name}:{end}" for name, end in zip_equal(columns, ends))
     return Question(("squeue", "--all", "--noheader", "--states=all", selection, f"--Format={form}"), parse_squeue)
 
 
@@ -225,7 +225,7 @@ def _job(names: Sequence[str], values: Sequence[str]) -> Job | None:
     if len(values) != len(names):
         return None
     # A greeting stands before the first record, on lines of its own.
-    job_fields = dict(zip(names, (values[0].rpartition("\n")[2], *values[1:]), strict=True))
+    job_fields = dict(zip_equal(names, (values[0].rpartition("\n")[2], *values[1:])))
     if not job_fields["id"].strip().isdigit():
         return None
     exit_code, signal = _exit(job_fields["exit"])

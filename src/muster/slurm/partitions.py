@@ -9,6 +9,7 @@ from itertools import groupby
 import msgspec
 
 from muster.errors import RequestError
+from muster.older import zip_equal
 from muster.slurm.question import Question
 from muster.units import parse_walltime_s
 
@@ -67,7 +68,7 @@ def count_waiting(stdout: str) -> dict[str, int]:
 def parse_sinfo(stdout: str) -> tuple[Partition, ...]:
     """Return the partitions, in sinfo's order; other lines (a site's greeting) are ignored."""
     lines = [line.split(_END) for line in stdout.splitlines()]
-    rows = [dict(zip(_COLUMNS, line, strict=True)) for line in lines if len(line) == len(_COLUMNS)]
+    rows = [dict(zip_equal(_COLUMNS, line)) for line in lines if len(line) == len(_COLUMNS)]
     return tuple(_partition(name, list(group)) for name, group in groupby(rows, key=lambda row: row["name"]))
 
 

@@ -7,9 +7,10 @@ Two tables: reasons with a name of their own, and the limits, whose names are ma
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 
 import msgspec
+
+from muster.older import StrEnum
 
 __all__ = ["REASONS", "Clears", "Reason", "reason_of"]
 

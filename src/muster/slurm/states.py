@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
+
+from muster.older import StrEnum
 
 __all__ = ["STATES", "Phase", "State", "state_of"]
 

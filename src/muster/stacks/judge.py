@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from enum import StrEnum
 
 import msgspec
 
+from muster.older import StrEnum
 from muster.stacks.fold import Group, collective_of, fold, is_implicit, is_user_file, ranks_in_words, user_frame
 from muster.stacks.read import Frame, RankStack, Round
 

@@ -42,7 +42,7 @@ def survey(facts: Facts, *, job: Sequence[str] | None = None, reach: str | None 
         script = JOB_SCRIPT + (reach_script(reach) if reach else "")
         answer, _ = _ask(ask_new_nodes(1, job, script).argv, runner, _QUEUE_PATIENCE_S)
         node = node_answers(answer)
-    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    today = dt.datetime.now(tz=dt.timezone.utc).date().isoformat()
     return Survey(today, facts.hostname, facts.user, answers, refusals, node)
 
 

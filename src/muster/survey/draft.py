@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from muster.errors import RequestError
+from muster.older import tomllib
 from muster.policy.masks import core_list, spell_cores
 from muster.rank.vendors import VENDORS
 from muster.sites.consistency import check
@@ -117,7 +117,7 @@ class _Kind(msgspec.Struct, frozen=True):
 def node_answers(text: str) -> dict[str, str]:
     """Return the answers of JOB_SCRIPT's output, by name; an empty one is left out."""
     parts = re.split(r"^@@ (\w+)\n", text, flags=re.MULTILINE)
-    pairs = zip(parts[1::2], parts[2::2], strict=False)
+    pairs = zip(parts[1::2], parts[2::2])
     return {name: answer.strip("\n") for name, answer in pairs if answer.strip()}
 
 

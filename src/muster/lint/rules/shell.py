@@ -75,7 +75,7 @@ def find_broken_continuations(job: Job) -> Iterator[Hit]:
 )
 def find_comments_in_commands(job: Job) -> Iterator[Hit]:
     """Yield comment lines that follow a continued line."""
-    for number, (line, following) in enumerate(zip(job.lines, job.lines[1:], strict=False), start=2):
+    for number, (line, following) in enumerate(zip(job.lines, job.lines[1:]), start=2):
         if line.rstrip().endswith("\\") and not line.lstrip().startswith("#") and re.match(r"\s*#", following):
             yield Hit(Place(number, 1, number, len(following) + 1), "the command ends before this comment")
 

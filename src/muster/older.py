@@ -1,0 +1,101 @@
+"""What newer Pythons bring and Python 3.9 lacks: login nodes have old ones. Each name is the standard library's own
+where there is one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+__all__ = ["StrEnum", "options_of_group", "pairwise", "standard_modules", "tomllib", "type_hints", "zip_equal"]
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+if sys.version_info >= (3, 11):
+    from enum import StrEnum
+
+    import tomllib
+else:
+    from enum import Enum
+
+    import tomli as tomllib
+
+    class StrEnum(str, Enum):
+        """Members that are text."""
+
+        __str__ = str.__str__
+
+        @staticmethod
+        def _generate_next_value_(name: str, *_: object) -> str:
+            return name.lower()
+
+
+if sys.version_info >= (3, 10):
+    from itertools import pairwise
+else:
+
+    def pairwise(values: Iterable[A]) -> Iterator[tuple[A, A]]:
+        """Yield each value with the one after it."""
+        whole = iter(values)
+        before = next(whole, whole)
+        for value in whole:
+            yield before, value
+            before = value
+
+
+def zip_equal(first: Iterable[A], second: Iterable[B]) -> Iterator[tuple[A, B]]:
+    """Return the pairs of two sequences, which have to be of one length."""
+    if sys.version_info >= (3, 10):
+        return zip(first, second, strict=True)
+    one, other = list(first), list(second)
+    if len(one) != len(other):
+        raise ValueError(f"zip_equal: {len(one)} values and {len(other)}")
+    return zip(one, other)
+
+
+def standard_modules() -> frozenset[str]:
+    """Return the top names of the standard library."""
+    if sys.version_info >= (3, 10):
+        return sys.stdlib_module_names
+    from pkgutil import iter_modules
+    from sysconfig import get_path
+
+    places = (get_path("stdlib"), f"{get_path('platstdlib')}/lib-dynload")
+    return frozenset({*sys.builtin_module_names, *(module.name for module in iter_modules(places))})
+
+
+def options_of_group(*, own_group: bool) -> dict[str, Any]:
+    """Return what makes `subprocess.Popen` start a process at the head of a group of its own."""
+    if not own_group:
+        return {}
+    if sys.version_info >= (3, 11):
+        return {"process_group": 0}
+    import os
+
+    return {"preexec_fn": os.setpgrp}
+
+
+def type_hints(kind: type) -> dict[str, Any]:
+    """Return the types of a class's fields, with what is annotated on them."""
+    from typing import get_type_hints
+
+    if sys.version_info >= (3, 10):
+        return get_type_hints(kind, include_extras=True)
+    return {name: _evaluate(value, base) for base in reversed(kind.__mro__) for name, value in _annotations(base)}
+
+
+def _annotations(base: type) -> Iterable[tuple[str, Any]]:
+    annotations: dict[str, Any] = base.__dict__.get("__annotations__", {})  # noqa: RUF063  # Python 3.9's way
+    return annotations.items()
+
+
+def _evaluate(value: Any, base: type) -> Any:
+    """Return the type that an annotation means; `int | None` is not of 3.9's grammar of types."""
+    from typing import ForwardRef
+
+    from eval_type_backport import eval_type_backport
+
+    names = vars(sys.modules[base.__module__])
+    reference = ForwardRef(value, is_argument=False) if isinstance(value, str) else value
+    return eval_type_backport(reference, names, names, try_default=False)
