@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from muster.check.signatures import Signature, signatures
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = signatures()
-_PARSER: Any = re._parser  # type: ignore[attr-defined]
+_PARSER: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 
 
 def test_there_are_many_and_each_has_a_name_of_its_own() -> None:

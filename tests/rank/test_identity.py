@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from muster.rank.identity import Identity, identify, tasks_per_node
 from .environments import SLURM_JOB, batch_script, horovod, hydra, muster, open_mpi, pals, slurm_step, torchrun
 
 HOSTS = ("n1", "n2", "n3", "n4")
-Who = tuple[str, int, int, int | None, int | None, int | None, int | None]
+Who = tuple[str, int, int, Optional[int], Optional[int], Optional[int], Optional[int]]
 
 # family, rank, size, local rank, local size, node rank, nodes
 TOLD: dict[str, tuple[dict[str, str], Who]] = {

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Optional
 
 import msgspec
 from msgspec.structs import replace
@@ -230,7 +230,7 @@ def _mask(value: str) -> str:
 
 # ---------------------------------------------------------------- our lines
 
-Line = tuple[str, tuple[str, tuple[str, str] | None]]
+Line = tuple[str, tuple[str, Optional[tuple[str, str]]]]
 
 # Lines that every script of Muster's has, and no site's: what a job is called, how it is found again.
 _OUR_OWN = frozenset({"header job-name", "header export", "header comment", "header output", "header error"})

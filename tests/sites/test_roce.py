@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Optional
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ V1, V2 = "IB/RoCE v1", "RoCE v2"
 LINK_LOCAL = "fe80:0000:0000:0000:0e42:a1ff:fe5b:3f10"
 IPV4 = "0000:0000:0000:0000:0000:ffff:0a00:0105"
 IPV6 = "fd00:0000:0000:0000:0000:0000:0000:0105"
-Table = list[tuple[str, str | None]]
+Table = list[tuple[str, Optional[str]]]
 
 EMPTY = "0000:0000:0000:0000:0000:0000:0000:0000"
 
