@@ -11,7 +11,6 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterable, Mapping
-from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 
 from muster.act.record import safe_name, write_whole
 from muster.errors import RequestError
+from muster.older import StrEnum
 
 __all__ = ["BadNode", "Cause", "Memory", "Sighting", "bad_nodes", "forget_nodes", "is_own_file", "load", "remember"]
 
