@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Whole scripts; the fragments that are rendered into one are checked by their own tests.
 SHELL_FILES = $(shell git grep --untracked -lE '^#! ?/bin/sh' -- .ci scripts '*.sh')
 
-.PHONY: help demo docs test test-fast test-slurm test-long test-gpu lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
+.PHONY: help demo dist docs test test-fast test-slurm test-long test-gpu lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
 
 help: ## show this page
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -68,6 +68,9 @@ bench-launch: packages-test $(TORCH_READY) ## what a launch and joining cost, be
 
 docs: $(TESTS_READY) ## the documents as pages for a browser, in dist/docs; every link checked, searched without a network
 	@$(BIN)/python scripts/make_docs.py
+
+dist: $(TESTS_READY) ## a wheel, an sdist, and muster.pyz, one file for login nodes with an old Python
+	@$(BIN)/python scripts/make_dist.py
 
 clean: ## remove the environment and everything that was made here
 	rm -rf $(ENVIRONMENT) dist build/lib .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -132,7 +132,7 @@ def show(folder: Path) -> int:
         for way in ways:
             train(way)
     distances = distances_from_first([way.weights for way in ways])
-    for way, distance in list(zip(ways, distances, strict=True))[1:]:
+    for way, distance in list(zip(ways, distances))[1:]:
         way.distance = f"{distance:.0e}"
     print_table("the same script, trained five times", COLUMNS, [way.cells() for way in ways])
     fell = all(float(way.losses[-1]) < float(way.losses[0]) / 2 for way in ways)

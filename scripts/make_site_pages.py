@@ -631,7 +631,7 @@ def _descriptions() -> Iterator[tuple[tuple[str, str], str]]:
     for statement in ast.parse(inspect.getsource(schema)).body:
         if not isinstance(statement, ast.ClassDef):
             continue
-        for field, words in zip(statement.body, statement.body[1:], strict=False):
+        for field, words in zip(statement.body, statement.body[1:]):
             if (
                 isinstance(field, ast.AnnAssign)
                 and isinstance(words, ast.Expr)

@@ -25,9 +25,9 @@ def from_login_side(name):  # type: ignore[no-untyped-def]
     """Return a function of `muster.api`, or say in one sentence why there is none here."""
     from importlib import import_module
 
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 9):
         version = "{}.{}".format(*sys.version_info[:2])
-        message = "muster.{} needs Python 3.11 or newer, and this is {}".format(name, version)
+        message = "muster.{} needs Python 3.9 or newer, and this is {}".format(name, version)
         raise ImportError(message)
     try:
         return getattr(import_module("muster.api"), name)

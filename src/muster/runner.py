@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn, Protocol, Union
@@ -33,6 +34,7 @@ __all__ = [
     "checked",
     "end_group",
     "munge_is_down",
+    "own_command",
     "run",
     "spawn",
     "start",
@@ -44,6 +46,12 @@ PIPE = -1
 STDOUT = -2
 
 _FILE = Union[int, IO[bytes], None]
+
+
+def own_command() -> list[str]:
+    """Return the words that start Muster again, as it was started: installed, or unpacked from the one file."""
+    home = Path(__file__).resolve().parent.parent
+    return [sys.executable, str(home)] if (home / "muster-one-file").exists() else [sys.executable, "-m", "muster"]
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -57,7 +57,7 @@ class WithNice(Heard, frozen=True, kw_only=True):
     """The same with one more field, which says where it goes."""
 
     nice: Annotated[
-        int | None, option("--nice", metavar="N", parse=parse_count(0, 10_000), directive="nice", help="be polite")
+        Optional[int], option("--nice", metavar="N", parse=parse_count(0, 10_000), directive="nice", help="be polite")
     ] = None
 
 

@@ -14,6 +14,7 @@ from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
 from muster.job.option import option, parse_count
 from muster.older import zip_equal
+from muster.runner import own_command
 
 if TYPE_CHECKING:
     from muster.bench.history import History
@@ -112,7 +113,7 @@ def _command(verb: str, rest: Sequence[str], order: Order, request: Request) -> 
     """The same launch that anybody's script gets."""
     name = [] if request.given("job_name") else ["--job-name", "muster-bench"]
     series = ["python", "-m", "muster.bench.ranks.series", order.as_json()]
-    return [sys.executable, "-m", "muster", verb, *rest, *name, "--", *series]
+    return [*own_command(), verb, *rest, *name, "--", *series]
 
 
 def _submit(rest: Sequence[str], order: Order, request: Request, words: Words) -> int:

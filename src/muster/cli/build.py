@@ -15,6 +15,7 @@ from muster.cli.output import say
 from muster.errors import RequestError, SiteError
 from muster.job.option import option
 from muster.rank.vendors import KINDS
+from muster.runner import own_command
 
 if TYPE_CHECKING:
     from muster.build.cotainr import CondaOrder
@@ -73,7 +74,7 @@ def _as_job(verb: Callable[[Words], int], words: Words) -> int:
     target: Path = words.output if verb is _image else Path(words.operands[0])
     name = ["--job-name", f"build-{target.name}"]
     with handed_over(target.absolute(), os.environ, secret) as file:
-        muster = [sys.executable, "-m", "muster"]
+        muster = own_command()
         of_site = ["--site", words.site] if words.site else []
         job = [*muster, "run", "-N", "1", "--ntasks-per-node", "1", *name, *of_site, *words.job_option, "--"]
         return follow([*job, *muster, *words.verb.split(), "--given", str(file), *_words_for_job(words)])

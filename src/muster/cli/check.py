@@ -13,6 +13,7 @@ from muster.cli.launching import facts_and_request, plan_for, start_by_name
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
 from muster.job.option import option
+from muster.runner import own_command
 
 if TYPE_CHECKING:
     from muster.check.ranks.facts import World
@@ -51,7 +52,7 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
     expected = expected_of(plan)
     say("looking at every node, and at the network between them: some seconds", quiet=words.quiet)
     gathered = look_at_job(
-        [sys.executable, "-m", "muster", "run", *rest, *_rank_by_rank(plan)],
+        [*own_command(), "run", *rest, *_rank_by_rank(plan)],
         expected,
         Path(plan.gate[1]),
         job_name=None if request.given("job_name") else "muster-check",

@@ -31,14 +31,13 @@ def start_by_name(verb: str, words: Sequence[str]) -> None:
     if not any("--env" in word for word in words):
         return
     import os
-    import sys
 
     from muster.plan.secret import passed_by_name
-    from muster.runner import become
+    from muster.runner import become, own_command
 
     kept_words, needed_values = passed_by_name(words)
     if needed_values:
-        become([sys.executable, "-m", "muster", verb, *kept_words], {**os.environ, **needed_values})
+        become([*own_command(), verb, *kept_words], {**os.environ, **needed_values})
 
 
 def facts_and_request(launch: Launch, *, quiet: bool = False, is_first: bool = True) -> tuple[Facts, Request]:

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Optional
 
 from muster.act.bad_nodes import KEPT_S, Cause, Memory, Sighting, is_own_file, load, remember, save
 from muster.act.record import Run, recent_runs
@@ -24,7 +25,7 @@ _MOST_RUNS = 200
 # A rank that a signal of these ended, and that told of no error: its node may be the cause. SIGTERM comes from outside.
 _SUDDEN = frozenset({128 + number for number in (4, 6, 7, 8, 9, 11)})
 
-OfNode = Callable[[Sequence[str]], str | None]
+OfNode = Callable[[Sequence[str]], Optional[str]]
 """Returns the cause that lines of a log tell, where it is of the node; None where it is not, or not known."""
 
 

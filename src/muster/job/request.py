@@ -344,7 +344,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     save_before: Annotated[
-        int | None,
+        Optional[int],
         option(
             "--save-before",
             metavar="TIME",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -18,7 +17,7 @@ from muster.model.plan import Plan
 from muster.older import zip_equal
 from muster.plan.secret import carried
 from muster.render.script import job_script
-from muster.runner import Result, run, start
+from muster.runner import Result, own_command, run, start
 from muster.slurm.allocation import hold_nodes
 from muster.slurm.submit import ask_whether_taken
 
@@ -69,7 +68,7 @@ class Stage(msgspec.Struct, frozen=True):
 
     def _inside(self, *argv: str, user: str | None = None) -> list[str]:
         place = ["--user", user] if user else []
-        return [sys.executable, "-m", "muster", "lab", "exec", "--name", self.name, *place, "--", *argv]
+        return [*own_command(), "lab", "exec", "--name", self.name, *place, "--", *argv]
 
     def _given(self, plan: Plan) -> dict[str, str]:
         return {**scheduler_environment(self.environment), **carried(plan)}

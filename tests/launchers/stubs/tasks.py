@@ -1,5 +1,7 @@
 """What the stub programs share: start some processes here, label their lines, end them together."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import signal
