@@ -111,9 +111,7 @@ def is_type(node: ast.expr) -> bool:
 
 
 def test_python_3_9_can_compute_every_type() -> None:
-    assert computed_unions("Word = str | int\ndef f(x: str | None): ...\nisinstance(3, A | B)\nFLAG = A.X | B") == [
-        1,
-        3,
-    ]
+    source = "Word = str | int\ndef f(x: str | None): ...\nisinstance(3, Word | Path)\nFLAG = Mount.RO | MORE"
+    assert computed_unions(source) == [1, 3]
     sources = {path: path.read_text() for path in PACKAGE.rglob("*.py")}
     assert {str(path): lines for path, text in sources.items() if (lines := computed_unions(text))} == {}
