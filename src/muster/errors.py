@@ -105,7 +105,7 @@ class CommandFailed(SiteError):
 
 
 def nearest_hint(name: str, known: Sequence[str]) -> str:
-    """'did you mean …?' when something is close, else the list of what there is."""
+    """Return 'did you mean …?' when something is close, else the list of what there is."""
     from difflib import get_close_matches  # only needed once something is wrong
 
     by_spelling = {each.casefold(): each for each in known}

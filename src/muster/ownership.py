@@ -27,7 +27,7 @@ class Trust(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Trust:
-        """That of whoever typed the command."""
+        """Return the trust of whoever typed the command."""
         return cls(safe=tuple(filter(None, environment.get(SAFE, "").split(":"))))
 
     def refusal(self, path: Path) -> str | None:

@@ -41,7 +41,7 @@ def shown(text: str) -> str:
 
 
 def parse_walltime_s(text: str) -> int | None:
-    """Seconds of a Slurm time; None where Slurm reads it as unlimited."""
+    """Return the seconds of a Slurm time; None where Slurm reads it as unlimited."""
     if text.strip().upper() in {"UNLIMITED", "INFINITE", "-1"}:
         return None
     days, dash, clock = text.strip().rpartition("-")
@@ -71,7 +71,7 @@ def format_walltime(seconds: int) -> str:
 
 
 def parse_memory_mib(text: str) -> int:
-    """Mebibytes of a Slurm memory size; a bare number is mebibytes, parts are rounded up."""
+    """Return the mebibytes of a Slurm memory size; a bare number is mebibytes, parts are rounded up."""
     found = re.fullmatch(r"([0-9]{1,18})(?:([KMGT])(?:i?B)?)?", text.strip(), re.IGNORECASE | re.ASCII)
     if not found:
         raise RequestError(f"{shown(text)} is not a memory size", hint="a number and K, M, G or T, for example 64G")

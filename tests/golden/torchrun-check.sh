@@ -460,10 +460,10 @@ class _Out:
             except OSError as error:
                 self.error = error
 class _Pipe:
-    def __init__(self, out: _Out, keeper: "Keeper", *, hello: bool, label: bool, whole: bool) -> None:
+    def __init__(self, output: _Out, keeper: "Keeper", *, hello: bool, label: bool, whole: bool) -> None:
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
-        self._out, self._keeper = out, keeper
+        self._out, self._keeper = output, keeper
         self._hello, self._label, self._whole = hello, label, whole
         self._prefix = b""
         self._rest = b""
@@ -543,14 +543,14 @@ class Keeper:
         self._pipes[pipe.reader] = pipe
         self._poll.register(pipe.reader, select.POLLIN)
     def _start(self, words: Sequence[str]) -> int:
-        own = [
+        own_pipes = [
             _Pipe(self._outs[0], self, hello=False, label=False, whole=True),
             _AgentErrors(self._outs[1], self, hello=False, label=False, whole=True),
         ]
-        for pipe in own:
+        for pipe in own_pipes:
             self._add(pipe)
         environment = dict(os.environ, MUSTER_PIPES="/proc/%d/fd" % os.getpid())
-        moves = [(os.POSIX_SPAWN_DUP2, pipe.writer, number) for number, pipe in enumerate(own, start=1)]
+        moves = [(os.POSIX_SPAWN_DUP2, pipe.writer, number) for number, pipe in enumerate(own_pipes, start=1)]
         return os.posix_spawn(
             words[0], list(words), environment, file_actions=moves, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
         )
@@ -629,9 +629,11 @@ class Keeper:
             pipe.empty()
             pipe.close()
     def _status(self, status: int) -> int:
-        for out in self._outs:
-            if out.error is not None and not isinstance(out.error, BrokenPipeError):
-                self._outs[1].write(("muster: error: the output cannot be written: %s\n" % out.error.strerror).encode())
+        for output in self._outs:
+            if output.error is not None and not isinstance(output.error, BrokenPipeError):
+                self._outs[1].write(
+                    ("muster: error: the output cannot be written: %s\n" % output.error.strerror).encode()
+                )
                 return os.WEXITSTATUS(status) or 2
         if not os.WIFSIGNALED(status):
             return os.WEXITSTATUS(status)
@@ -670,8 +672,8 @@ def main(words: Sequence[str]) -> int:
     label, ranks, grace_s, module, agent, *rest = words
     logs = _log_directory()
     try:
-        started = [sys.executable, module, agent, "--log-dir=" + logs, *rest]
-        return Keeper(started, ranks=int(ranks), grace_s=float(grace_s), label=label == "label").run()
+        argv = [sys.executable, module, agent, "--log-dir=" + logs, *rest]
+        return Keeper(argv, ranks=int(ranks), grace_s=float(grace_s), label=label == "label").run()
     finally:
         _remove(logs)
 if __name__ == "__main__":

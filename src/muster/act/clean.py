@@ -54,7 +54,7 @@ class Leftover(msgspec.Struct, frozen=True):
 
 
 def find_leftovers(question: Question) -> Iterator[Leftover]:
-    """Everything that is old enough to be named, and the secrets that a job has not removed."""
+    """Yield everything that is old enough to be named, and the secrets that a job has not removed."""
     for run in known_runs(question.state):
         yield from _of_run(run, question)
     for path in sorted((question.state / "pending").glob("*.json")):

@@ -169,12 +169,12 @@ class _Pump:
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether something was read that is not written yet."""
+        """Return whether something was read that is not written yet."""
         return bool(self._pending)
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Return whether there is nothing to wait for."""
         return not self.open and not self._pending
 
 
@@ -225,7 +225,10 @@ class _Keeper:
             pump.finish()
 
     def _is_over(self, quiet_since: float) -> bool:
-        """Whether nothing is left to pass on: a slow reader gets all; what outlives the script does not count."""
+        """Return whether nothing is left to pass on: a slow reader gets all.
+
+        What outlives the script does not count.
+        """
         if self.child_status is None or any(pump.waits_for_room for pump in self.pumps):
             return False
         if self.bytes_at_end is None:
@@ -259,7 +262,7 @@ class _Keeper:
             self.child_status = os.waitstatus_to_exitcode(status)
 
     def _hear(self) -> None:
-        """A signal to us, or an output that nobody takes, ends the script."""
+        """End the script when a signal comes, or when nobody takes its output."""
         if self.told is None and self.out.error is not None:
             self._tell(signal.SIGPIPE, signal.SIGTERM)
         for number in [number for number in self.numbers if number in _ENDINGS]:
@@ -389,7 +392,7 @@ class _Allocated(_Keeper):
             super()._send(number)
 
     def look(self) -> None:
-        """While it waits, say why, and when Slurm expects it to start: once, and whenever that changes."""
+        """Say why the job waits, and when Slurm expects it to start: once, and whenever that changes."""
         now = time.monotonic()
         if self.started or self.job is None or self.child_status is not None or now < self._ask_at:
             return
@@ -459,7 +462,7 @@ def _nothing() -> Iterator[int]:
 
 @contextmanager
 def _listening(keeper: _Keeper) -> Iterator[int]:
-    """Signals are noted, and wake whoever waits at the descriptor."""
+    """Note the signals, and yield the descriptor that wakes the keeper when one comes."""
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     old_waker = signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
@@ -476,7 +479,7 @@ def _listening(keeper: _Keeper) -> Iterator[int]:
 
 @contextmanager
 def _handed_over(script: str) -> Iterator[int]:
-    """The script in memory that nobody else can open: a word of a command line is for everybody to read."""
+    """Yield the script in memory that nobody else can open: a word of a command line is for everybody to read."""
     memory = script_in_memory(script)
     try:
         yield memory
@@ -485,7 +488,7 @@ def _handed_over(script: str) -> Iterator[int]:
 
 
 def script_in_memory(script: str) -> int:
-    """A descriptor from which bash reads the script as /dev/fd/3; the script closes it for what it starts."""
+    """Return a descriptor from which bash reads the script as /dev/fd/3; the script closes it for what it starts."""
     memory = os.memfd_create("muster-script")
     with os.fdopen(os.dup(memory), "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
         file.write(f"exec {_SCRIPT}<&-\n{script}")
@@ -494,7 +497,7 @@ def script_in_memory(script: str) -> int:
 
 @contextmanager
 def _open_input() -> Iterator[tuple[int, bool]]:
-    """What salloc reads, and whether the script reads another: salloc would deal with a terminal by itself."""
+    """Yield the descriptor that salloc reads, and whether the script reads the terminal in its place."""
     if not os.isatty(0):
         yield 0, False
         return
@@ -504,7 +507,10 @@ def _open_input() -> Iterator[tuple[int, bool]]:
 
 @contextmanager
 def _foreground(group: int | None) -> Iterator[None]:
-    """The terminal is the script's, if we have it, and ours again at the end: Ctrl-C is for it, and rank 0 may read."""
+    """Give the script the terminal, if this process has it, and take it back at the end.
+
+    Ctrl-C is for it, rank 0 may read.
+    """
     old_handler = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     is_owner = _owns_terminal()
     try:
@@ -527,7 +533,7 @@ def _owns_terminal() -> bool:
 
 
 def _give_terminal(group: int) -> None:
-    """A process of that group that asked for the terminal too early goes on."""
+    """Wake a process of that group that asked for the terminal too early."""
     with suppress(OSError):
         if _owns_terminal():
             os.tcsetpgrp(0, group)

@@ -35,7 +35,7 @@ _REPORT_S = 3.0
 
 
 def run_within(plan: Plan, environment: Mapping[str, str]) -> Kept:
-    """Over the allocation this process stands in."""
+    """Run the script over the allocation that this process stands in, and return what became of it."""
     from muster.act.keep import keep
 
     given = {**environment, **carried(plan)}
@@ -54,7 +54,7 @@ def run_allocated(
     wait_words: Callable[[str], str] = lambda _: "",
     runner: Runner = run,
 ) -> Kept:
-    """In an allocation that salloc asks for, holds while the script runs, and gives back.
+    """Run the script in an allocation that salloc asks for, holds while the script runs, and gives back.
 
     `wait_words` says why a job waits; `say` is told that, and where the job runs.
     """
@@ -98,7 +98,7 @@ def _asked_before(plan: Plan, environment: Mapping[str, str], runner: Runner) ->
 
 
 def become_shell(plan: Plan, environment: Mapping[str, str], *, within: bool, runner: Runner = run) -> NoReturn:
-    """The script of a shell: nothing of Muster stays between it and its terminal."""
+    """Become the script of a shell: nothing of Muster stays between the shell and its terminal."""
     from muster.act.keep import script_in_memory
 
     _append_errors()
@@ -114,7 +114,7 @@ def become_shell(plan: Plan, environment: Mapping[str, str], *, within: bool, ru
 
 
 def _append_errors() -> None:
-    """Where stderr is a file, let all who write to it do so at its end.
+    """Let all who write to stderr do so at its end, where stderr is a file.
 
     srun opens it once more for the ranks and appends; the script's own lines, at the place where they were before,
     would overwrite what ranks said.
@@ -129,7 +129,7 @@ def _append_errors() -> None:
 
 
 def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
-    """On this machine, under our own supervisor; mpirun supervises its ranks itself."""
+    """Run the ranks on this machine under Muster's own supervisor; mpirun supervises its ranks itself."""
     from muster.act.keep import keep
     from muster.act.supervise import Member, Outcome, supervise
 
@@ -184,7 +184,10 @@ def _of_ranks(launcher: Launcher, outcome: Outcome) -> Outcome:
 
 
 def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str, str]:
-    """What all processes get: this machine's environment, the plan's variables, and what they check their start by."""
+    """Return what all processes get.
+
+    This machine's environment, the plan's variables, and what they check their start by.
+    """
     job = f"here-{os.getpid()}"
     known = {
         "job_id": job,

@@ -48,7 +48,7 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
 
 
 def _check_checkpoints(folder: Path) -> None:
-    """The ranks have to write there: it is a folder, or may become one."""
+    """Refuse a folder of checkpoints that the ranks cannot write and that cannot be made."""
     if folder.exists() and not os.access(folder, os.W_OK):
         raise RequestError(
             f"--checkpoint {folder} cannot be written by you", hint="name a folder that the ranks can write"
@@ -61,7 +61,10 @@ def _check_checkpoints(folder: Path) -> None:
 
 
 def _check_mpi(mpi_type: str, runner: Runner) -> None:
-    """Only what this Slurm was built with; it would say so after the wait in the queue. None is of Slurm itself."""
+    """Refuse an MPI type that this Slurm was not built with: Slurm reports it only after the wait.
+
+    `none` always works.
+    """
     answer = runner(MPI_TYPES.argv)
     offered = mpi_offered(answer.stdout + answer.stderr)  # 22.05 writes to stderr
     if answer.ok and offered and mpi_type not in {*offered, "none"}:
@@ -108,7 +111,7 @@ def _check_file(path: Path, shown_name: str, *, executable: bool) -> None:
 
 
 def _private_paths(plan: Plan, shared_paths: Sequence[str]) -> list[Note]:
-    """Paths that exist here and on no other host; those below `shown` are on every host."""
+    """Return a note on paths that exist on this host alone; those below `shown` are on every host."""
     image = plan.image.image or ""
     suspects = [
         plan.working_directory,

@@ -90,7 +90,7 @@ def _seen(request: Request, site: Site, facts: Facts) -> Facts:
 
 
 def _held_against_its_record(plan: Plan, request: Request, site: Site, typed_in: str) -> Plan:
-    """A virtual environment says with what it was made: does that hold where it will run?"""
+    """Compare what the record of a virtual environment says with where it will run, and note what does not hold."""
     from pathlib import Path
 
     from msgspec.structs import replace
@@ -141,7 +141,7 @@ def _told_of_forks(plan: Plan, site: Site) -> Plan:
 
 
 def _need_environment(request: Request, facts: Facts) -> None:
-    """On this machine it can be seen before the start: without it another Python would run, and say nothing."""
+    """Refuse an environment that is not there: on this machine another Python would run and report nothing."""
     from pathlib import Path
 
     from muster.plan.python_environment import environment_of

@@ -33,7 +33,7 @@ def make_rank_library(folder: str | None) -> None:
 
 
 def _check_link(link: Path, package: Path) -> None:
-    """Every rank imports what lies there: it has to be ours, and nobody else may put anything beside it."""
+    """Refuse a link that others may change: every rank imports what lies there."""
     refusal = None if link.resolve() == package else f"{link} leads elsewhere"
     refusal = refusal or Trust().refusal(link.parent / "_")
     if refusal is not None:

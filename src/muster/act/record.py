@@ -114,7 +114,7 @@ def make_run_directory(
     *,
     fill: Callable[[Path], None] = lambda _: None,
 ) -> Path:
-    """A new directory under `parent` with these files, what `fill` lays into it, and an empty logs/.
+    """Return a new directory under `parent` with these files, what `fill` lays into it, and an empty logs/.
 
     Nothing is left of one that fails.
     """
@@ -240,7 +240,7 @@ def find_run(state: Path, job: str, cluster: str) -> Run | None:
 
 
 def _read_entry(path: Path) -> Run | None:
-    """An entry, if it can be read."""
+    """Return an entry, if it can be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Run, dec_hook=lambda kind, value: kind(value))
     except (OSError, ValueError, TypeError):
@@ -248,7 +248,7 @@ def _read_entry(path: Path) -> Run | None:
 
 
 def known_runs(state: Path) -> Iterator[Run]:
-    """Every run that is remembered."""
+    """Yield every run that is remembered."""
     for path in sorted((state / "jobs").glob("**/*.json")):
         made = _read_entry(path)
         if made is not None:

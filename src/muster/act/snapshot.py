@@ -48,7 +48,7 @@ def _top_of(folder: Path, runner: Runner) -> Path:
 
 
 def _files(top: Path, runner: Runner) -> Iterator[Path]:
-    """Every file of the work tree that is there now; those of submodules too."""
+    """Yield every file of the work tree that is there now; those of submodules too."""
     words = ["git", "-C", str(top), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listing = runner([*words, f"--exclude={_RUNS}/"], timeout_s=120)
     if not listing.ok:

@@ -153,7 +153,7 @@ def _array(plan: Plan) -> str | None:
 
 
 def _task_folder(plan: Plan) -> str:
-    """The tasks of an array run side by side, on the same nodes too: each has a directory of its own in the run's."""
+    """Return the directory of a task of an array: tasks run side by side, on the same nodes too."""
     return "" if _array(plan) is None else "task-%a"
 
 
@@ -166,7 +166,7 @@ def _no_answer(answer: Result) -> bool:
 
 
 def _accepted_or_removed(answer: Result, directory: Path) -> None:
-    """A job that was refused leaves no run directory."""
+    """Remove the run directory of a job that was refused."""
     try:
         accepted(answer)
     except SiteError:
@@ -175,7 +175,7 @@ def _accepted_or_removed(answer: Result, directory: Path) -> None:
 
 
 def accepted(answer: Result, explain: Callable[[], Misfit | None] = lambda: None) -> None:
-    """Nothing where sbatch agreed, else what it said as a sentence and a hint.
+    """Return where sbatch agreed; raise what it said, as a sentence and a hint, where it did not.
 
     `explain` finds the number that does not fit, where Slurm only says that something does not.
     """
@@ -241,7 +241,10 @@ def _unanswered(state: Path, digest: str) -> Path | None:
 
 
 def _find(digest: str, state: Path, cluster: str, environment: Mapping[str, str], runner: Runner) -> str | None:
-    """The youngest job whose comment names this launch and that we were never told of; the others are earlier ones."""
+    """Return the youngest job whose comment names this launch and that was never reported.
+
+    The others are earlier ones.
+    """
     question = ask_comments()
     answer = runner(question.argv, env=environment, timeout_s=20)
     ours = [job for job, comment in question.read(answer.stdout) if comment == f"muster:{digest}"]
@@ -260,7 +263,7 @@ def _is_known(state: Path, job: str, cluster: str, digest: str) -> bool:
 def _wait_for(
     digest: str, state: Path, cluster: str, environment: Mapping[str, str], runner: Runner, say: Callable[[str], None]
 ) -> str:
-    """sbatch had no answer, but the controller may have taken the job: look before anybody submits again."""
+    """Return the job that the controller took without an answer from sbatch: look before anybody submits again."""
     say("sbatch had no answer; looking whether the controller has taken the job")
     for attempt in range(_LOOKS):
         time.sleep(2**attempt)

@@ -61,22 +61,22 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether it ended well."""
+        """Return whether it ended well."""
         return self.state.phase is Phase.ENDED_WELL
 
     @property
     def rank(self) -> int | None:
-        """The rank that failed first."""
+        """Return the rank that failed first."""
         return self.failure.tasks[0] if self.failure is not None and self.failure.tasks else None
 
     @property
     def host(self) -> str | None:
-        """The host where it failed first."""
+        """Return the host where it failed first."""
         return None if self.failure is None else self.failure.host
 
     @property
     def cause(self) -> str | None:
-        """Why it ended badly, in one sentence; None where it ended well."""
+        """Return why it ended badly, in one sentence; None where it ended well."""
         if self.ok:
             return None
         return self.failure.sentence if self.failure is not None else self.state.sentence
@@ -240,7 +240,7 @@ def _event(case: Case, *, is_over: bool) -> Event | None:
 
 
 def _is_same(event: Event, last: Event | None) -> bool:
-    """Whether nothing happened in between: Slurm's estimate of the start moves all the time."""
+    """Return whether nothing happened in between: Slurm's estimate of the start moves all the time."""
     if isinstance(event, Pending) and isinstance(last, Pending):
         return (event.state.name, event.reason) == (last.state.name, last.reason)
     if isinstance(event, Running) and isinstance(last, Running):

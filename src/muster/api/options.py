@@ -68,7 +68,7 @@ def words_of_command(command: Command) -> tuple[str, ...]:
 
 
 def _words(name: str, option: Option, value: object) -> Iterator[str]:
-    """The option as it would be typed, once its value was looked at under the name that it has here."""
+    """Yield the option as it would be typed, once its value was looked at under the name that it has here."""
     flag = f"--{option.long_names[0]}"
     if option.is_switch:
         if value is not True:

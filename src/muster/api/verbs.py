@@ -55,12 +55,12 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def script(self) -> str:
-        """The script that submit would queue, byte for byte."""
+        """Return the script that submit would queue, byte for byte."""
         return job_script(self.value)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """Every decision with its reason, as values."""
+        """Return every decision with its reason, as values."""
         return tuple(_decision(*row) for row in explain(self.value))
 
     def explain(self) -> str:

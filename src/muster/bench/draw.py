@@ -21,7 +21,7 @@ _SOFT, _RULE = "#63666b", "#e2e2dd"
 
 
 def draw(series: Series, path: Path, site: str) -> None:
-    """Bandwidth over size, over nodes, and the pairs as a heat map: what there is, side by side in one file."""
+    """Draw bandwidth over size, over nodes, and the pairs as a heat map: what there is, side by side in one file."""
     if path.suffix.lower() not in FORMATS:
         raise RequestError(
             f"--plot {path}: no picture of the kind {path.suffix!r}", hint=f"end it in {', '.join(FORMATS)}"
@@ -88,7 +88,7 @@ def _quiet(axes: Any, title: str) -> None:
 
 
 def _legend(axes: Any) -> None:
-    """Below the picture, where no line runs."""
+    """Draw the legend below the picture, where no line runs."""
     position = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14)}
     axes.legend(frameon=False, labelcolor="linecolor", handlelength=1.2, ncols=3, **position)
 

@@ -16,7 +16,7 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_t
 
 
 def bus_factor(collective: str, ranks: int) -> Fraction:
-    """Bus bandwidth over algorithm bandwidth, exact. 0 for one rank of a collective that then sends nothing."""
+    """Return bus bandwidth over algorithm bandwidth, exact. 0 for one rank of a collective that then sends nothing."""
     if collective == "all_reduce":
         return Fraction(2 * (ranks - 1), ranks)
     if collective in {"all_gather", "reduce_scatter", "all_to_all"}:

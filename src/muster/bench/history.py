@@ -34,7 +34,7 @@ class History(msgspec.Struct, frozen=True):
     unreadable: int = 0
 
     def earlier(self, row: Row, site: str, device: str) -> tuple[float, ...]:
-        """GB/s that the same measurement gave on the same kind of device of this site."""
+        """Return the GB/s that the same measurement gave on the same kind of device of this site."""
         rates = []
         for entry in self.entries:
             if entry.site == site and entry.device == device and entry.row.key == row.key:
@@ -71,7 +71,7 @@ def lines_of(series: Series, site: str) -> Sequence[str]:
 
 
 def read_history(lines: Iterable[str]) -> History:
-    """Every line that can be read."""
+    """Return every line that can be read."""
     decoder = msgspec.json.Decoder(Entry)
     entries, unreadable = [], 0
     for line in lines:

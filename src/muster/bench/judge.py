@@ -64,7 +64,7 @@ class Finding(msgspec.Struct, frozen=True):
 def judge(
     series: Series, profile: Profile, history: History | None = None
 ) -> tuple[tuple[Judgement, ...], tuple[Finding, ...]]:
-    """Of every row, in order, and of the whole."""
+    """Return a judgement of every row, in order, and the findings about the whole."""
     device = series.start.devices[0] if series.start else ""
     rows = tuple(judge_row(row, profile, device, series.start, history) for row in series.rows)
     low_shares = (finding for share in shares_of_peak(series) for finding in _below_peak(share))
@@ -74,7 +74,7 @@ def judge(
 def judge_row(
     row: Row, profile: Profile, device: str = "", start: Start | None = None, history: History | None = None
 ) -> Judgement:
-    """One row. A wrong element is broken, whatever the speed."""
+    """Judge one row. A wrong element is broken, whatever the speed."""
     if row.wrong:
         return Judgement("broken", "values", _wrong_words(row, start))
     rate = row.busbw_gb_s
@@ -181,7 +181,7 @@ _OVER_ALL_NICS = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
 
 
 def stragglers(series: Series) -> tuple[Finding, ...]:
-    """Ranks that do worse alone than the middle of all ranks, by more than the rank's own spread explains."""
+    """Return ranks that do worse alone than the middle of all ranks, by more than the rank's own spread explains."""
     findings = []
     for probe in series.probes:
         medians = probe.medians

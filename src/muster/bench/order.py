@@ -43,7 +43,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes of a size with its unit: 8B, 64KiB, 4GB."""
+    """Return the bytes of a size with its unit: 8B, 64KiB, 4GB."""
     match = re.fullmatch(r"([0-9]{1,15})\s?([A-Za-z]*)", text.strip(), re.ASCII)
     if not match:
         raise RequestError(f"{text!r} is not a size", hint="a whole number and a unit: 8B, 64KiB, 16MiB, 4GiB, 4GB")
@@ -59,7 +59,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """`8B..16GiB`: every power of two from the first to the last; else a list with commas."""
+    """Return every power of two of `8B..16GiB`, from the first to the last; else the sizes of a list with commas."""
     low, dots, high = text.partition("..")
     if not dots:
         return tuple(sorted({parse_bytes(part) for part in text.split(",")}))

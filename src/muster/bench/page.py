@@ -139,7 +139,7 @@ def _place(series: Series, row: Row) -> str:
 
 
 def _powers(sizes: Sequence[float]) -> list[float]:
-    """Every power of two from least to most, thinned to at most eight."""
+    """Return every power of two from least to most, thinned to at most eight."""
     low, high = math.ceil(math.log2(sizes[0])), math.floor(math.log2(sizes[-1]))
     step = max(1, -(-(high - low) // 7))
     return [2.0**exponent for exponent in range(low, high + 1, step)]
@@ -172,7 +172,7 @@ def _chart(
     *,
     from_zero: bool = False,
 ) -> str:
-    """Lines over a logarithmic x axis, each named at its end."""
+    """Return lines over a logarithmic x axis, each named at its end."""
     points = [point for line in lines.values() for point in line]
     x_low, x_high = min(x for x, _ in points), max(x for x, _ in points)
     y_low, y_high = min(y for _, y in points), max(y for _, y in points)
@@ -222,7 +222,7 @@ def _chart(
 
 
 def _round_ticks(high: float) -> list[float]:
-    """From zero in four or five round steps to at least `high`."""
+    """Return four or five round steps from zero to at least `high`."""
     raw = high / 4
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * size for factor in (1, 2, 2.5, 5, 10) if factor * size >= raw)
@@ -230,7 +230,7 @@ def _round_ticks(high: float) -> list[float]:
 
 
 def _apart(heights: dict[str, float], gap: float = 16.0) -> dict[str, float]:
-    """Heights of labels, moved down where they would lie on each other."""
+    """Return the heights of labels, moved down where they would lie on each other."""
     placed_heights: dict[str, float] = {}
     last = -math.inf
     for name, height in sorted(heights.items(), key=lambda entry: entry[1]):
@@ -345,7 +345,7 @@ def _rows(series: Series, judgements: Sequence[Judgement]) -> str:
 
 
 def _reasons(judgements: Sequence[Judgement]) -> str:
-    """Each reason once, the worst first."""
+    """Return each reason once, the worst first."""
     verdicts = {
         judgement.reason: judgement.verdict
         for judgement in sorted(judgements, key=lambda judgement: -_ORDER[judgement.verdict])

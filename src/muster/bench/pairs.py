@@ -31,7 +31,10 @@ class Suspicion(msgspec.Struct, frozen=True):
 
 
 def pair_rates(rounds: Sequence[Pairs]) -> dict[Pair, float]:
-    """GB/s each way of each pair that met, the best of its rounds: what slows one round is not the pair's."""
+    """Return the GB/s each way of each pair that met, the best of its rounds.
+
+    What slows one round is not the pair's.
+    """
     return {pair: max(rates) for pair, rates in _met(rounds).items()}
 
 
@@ -44,14 +47,14 @@ def _met(rounds: Sequence[Pairs]) -> dict[Pair, list[float]]:
 
 
 def pair_noise(rounds: Sequence[Pairs]) -> float:
-    """How far what one pair does lies apart, as a part of one: over its trials, and over the rounds in which it met."""
+    """Return how far the results of one pair lie apart, as a part of one: over its trials, and over its rounds."""
     trials = [pair[4] for pair_round in rounds for pair in pair_round.pairs]
     meetings = [(max(rates) - min(rates)) / (2 * max(rates)) for rates in _met(rounds).values() if len(rates) > 1]
     return max(statistics.median(rates or [0.0]) for rates in (trials, meetings))
 
 
 def suspects(rates: Mapping[Pair, float], noise: float = 0.0) -> tuple[Suspicion, ...]:
-    """Slow nodes, slowest first, then links that are slow between two good nodes.
+    """Return slow nodes, slowest first, then links that are slow between two good nodes.
 
     A good node shows what it can with its better partners, a slow one with none: a node is judged by the better half
     of its partners. Two nodes alone have nothing to be compared with. Where the trials of a pair themselves differ

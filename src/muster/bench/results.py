@@ -48,7 +48,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, tag="start", tag_field="k
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The hosts; simulated nodes, which share one host, with their numbers."""
+        """Return the hosts; simulated nodes, which share one host, with their numbers."""
         if len(set(self.hosts)) == len(self.hosts):
             return self.hosts
         return tuple(f"{host}/{node}" for node, host in enumerate(self.hosts))
@@ -78,29 +78,29 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, tag="collective", tag_field
 
     @property
     def p95_s(self) -> float:
-        """The smallest trial that 95 % of the trials do not exceed."""
+        """Return the smallest trial that 95 % of the trials do not exceed."""
         ordered = sorted(self.seconds)
         return ordered[-(-95 * len(ordered) // 100) - 1]
 
     @property
     def spread(self) -> float:
-        """Standard deviation over mean, as a part of one."""
+        """Return the standard deviation over the mean, as a part of one."""
         return statistics.pstdev(self.seconds) / statistics.fmean(self.seconds)
 
     @property
     def algbw_gb_s(self) -> float:
-        """10^9 bytes a second."""
+        """Return 10^9 bytes a second."""
         return self.bytes / self.median_s / 1e9
 
     @property
     def busbw_gb_s(self) -> float | None:
-        """None where one rank sends nothing: the factor is 0, and 0 GB/s would be a lie."""
+        """Return the bus bandwidth; None where one rank sends nothing: the factor is 0, and 0 GB/s would be a lie."""
         factor = bus_factor(self.collective, self.ranks)
         return self.algbw_gb_s * float(factor) if factor else None
 
     @property
     def key(self) -> tuple[str, int, int, str, str, str, int]:
-        """By what two rows measure the same."""
+        """Return the fields by which two rows measure the same."""
         return self.scope, self.nodes, self.ranks, self.collective, self.dtype, self.place, self.bytes
 
 

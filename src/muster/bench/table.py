@@ -44,7 +44,7 @@ def where(row: Row) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """Three figures and the unit that suits them."""
+    """Return three figures and the unit that suits them."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}" if seconds / size < 1000 else f"{seconds / size:.0f} {unit}"
@@ -52,7 +52,7 @@ def format_time(seconds: float) -> str:
 
 
 def format_rate(rate: float | None) -> str:
-    """Three figures; n/a where there is no such rate."""
+    """Return three figures; n/a where there is no such rate."""
     if rate is None:
         return "n/a"
     return f"{rate:.0f}" if rate >= 1000 else f"{rate:.3g}" if rate >= 0.01 else f"{rate:.2g}"
@@ -69,7 +69,7 @@ def columns_for(room: int, widths: Sequence[int]) -> tuple[int, ...]:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """One line of the table."""
+    """Return one line of the table."""
     bus = row.busbw_gb_s
     return (
         where(row),
@@ -88,7 +88,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def over_nodes(series: Series) -> tuple[Row, ...]:
-    """Of all_reduce (or the first collective that was measured) the largest size that every node count has."""
+    """Return, of all_reduce (or the first collective that was measured), the largest size that every node count has."""
     rows = [row for row in series.rows if row.scope == "nodes"]
     if not rows:
         return ()
@@ -106,7 +106,7 @@ def over_nodes(series: Series) -> tuple[Row, ...]:
 
 
 def node_cells(row: Row) -> tuple[str, ...]:
-    """One line of the table over node counts, as the reference document has it, with units."""
+    """Return one line of the table over node counts, as the reference document has it, with units."""
     bus, algorithm = row.busbw_gb_s, row.algbw_gb_s
     rates = (bus, None if bus is None else 8 * bus, algorithm, 8 * algorithm)
     return (str(row.nodes), str(row.ranks), row.collective, format_bytes(row.bytes), *map(format_rate, rates))

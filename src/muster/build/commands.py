@@ -100,7 +100,7 @@ _SECTION = re.compile(r"^%([a-z]+)\b(.*)$", re.MULTILINE)
 
 
 def without_commands(definition: str) -> tuple[str, list[str], str]:
-    """(the definition without %post, the words that run it, its text), for what runs it beside the engine."""
+    """Return the definition without %post, the words that run %post beside the engine, and its text."""
     heads = list(_SECTION.finditer(definition))
     names = [head[1] for head in heads]
     if names.count("post") != 1 or "setup" in names or re.search(r"^Stage:|\{\{", definition, re.MULTILINE):

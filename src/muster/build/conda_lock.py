@@ -50,7 +50,7 @@ def _packages(prefix: Path) -> Iterator[str]:
 
 
 def _of_pip(prefix: Path) -> Iterator[str]:
-    """Packages that pip has put in: conda's own say so in INSTALLER."""
+    """Yield packages that pip has put in: conda's own say so in INSTALLER."""
     for installer in prefix.glob("lib/python3*/site-packages/*.dist-info/INSTALLER"):
         if installer.read_text(errors="replace").strip() != "conda":
             name, _, version = installer.parent.name.removesuffix(".dist-info").rpartition("-")

@@ -24,7 +24,7 @@ class CondaNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     other: dict[str, str]
 
     def of(self, name: str) -> str | None:
-        """conda-forge's name of a package of pip's; None: not known to be there."""
+        """Return conda-forge's name of a package of pip's; None: not known to be there."""
         return self.other.get(name) or (name if name in self.same else None)
 
 
@@ -35,7 +35,7 @@ def conda_names() -> CondaNames:
 
 
 def conda_has(pins: Iterable[Pin]) -> Iterator[tuple[Pin, str]]:
-    """Packages of a conda file's `pip:` list that conda-forge has: pip's would stand beside conda's own builds.
+    """Yield packages of a conda file's `pip:` list that conda-forge has: pip's would stand beside conda's own builds.
 
     A build for a kind of GPU that conda-forge does not make is pip's for a reason.
     """

@@ -67,7 +67,7 @@ def judge_conda(order: CondaOrder, base: str | None, say: Say) -> None:
 
 
 def refuse_second_conda(base: str, signs: Iterable[str]) -> None:
-    """Where something in the base shows that it has one."""
+    """Refuse to add conda where something in the base shows that it has one."""
     for sign in signs:
         raise RequestError(
             f"the base image {base} has a conda of its own ({sign}), and cotainr puts a second one beside it",
@@ -76,7 +76,7 @@ def refuse_second_conda(base: str, signs: Iterable[str]) -> None:
 
 
 def signs_of_conda(environment: Iterable[str], box: Path | None) -> list[str]:
-    """In the environment that an image sets, or in a directory that is one."""
+    """Return the signs of conda in the environment that an image sets, or in its directories."""
     signs = [text for text in environment if re.match(r"(?:CONDA_\w+|MAMBA_\w+)=|PATH=.*(?:conda|mamba)", text)]
     places = ("opt/conda", "opt/miniconda3", "opt/miniforge3", "opt/mambaforge", "usr/local")
     if box is not None:

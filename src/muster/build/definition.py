@@ -26,7 +26,7 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 def parse_copy(words: str) -> Copy:
-    """SRC:DST."""
+    """Return the source and the target of SRC:DST."""
     source, colon, target = words.rpartition(":")
     if not colon or not source or not target.startswith("/"):
         raise RequestError(f"--copy {words} is not SRC:DST", hint="DST is an absolute path in the image")
@@ -44,7 +44,7 @@ def compose(
     offline: bool = False,
     definition: str = "",
 ) -> str:
-    """A definition that starts from `base`, which is an image's path or a transport and what it names."""
+    """Return a definition that starts from `base`, which is an image's path or a transport and what it names."""
     transport, name = _transport(base)
     parts = [f"Bootstrap: {transport}\nFrom: {name}\n"]
     files = list(copies)
@@ -92,7 +92,10 @@ def _has_counterpart(word: str, rest: str) -> bool:
 
 
 def from_containerfile(text: str) -> str:
-    """A definition that does what a simple Containerfile does; what has no counterpart is refused by its line."""
+    """Return a definition that does what a simple Containerfile does.
+
+    What has no counterpart is refused by its line.
+    """
     base: str | None = None
     files: list[str] = []
     post: list[str] = []
@@ -130,7 +133,7 @@ def from_containerfile(text: str) -> str:
 
 
 def _instructions(text: str) -> list[tuple[int, str]]:
-    """(number of its first line, the instruction on one line)."""
+    """Return the instructions, each on one line, with the number of its first line."""
     instructions: list[tuple[int, str]] = []
     pending, first_number = "", 0
     for number, line in enumerate(text.splitlines(), start=1):

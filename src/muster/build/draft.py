@@ -22,7 +22,10 @@ __all__ = ["digest_of_inputs", "digest_of_path", "is_up_to_date", "read_record",
 
 @contextmanager
 def swapped_in(target: Path) -> Iterator[Path]:
-    """A name in a directory beside `target`; it becomes `target` when the block ends well, and is gone otherwise."""
+    """Yield a name in a directory beside `target`.
+
+    It becomes `target` when the block ends well, and is gone otherwise.
+    """
     if not target.parent.is_dir():
         raise RequestError(f"the directory {target.parent} is not there", hint="make it, or give another place")
     _clear(target)
@@ -85,12 +88,12 @@ def read_record(file: Path) -> dict[str, Any]:
 
 
 def digest_of_inputs(inputs: Mapping[str, Any]) -> str:
-    """The same for the same inputs."""
+    """Return a digest that is the same for the same inputs."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
 def digest_of_path(path: Path) -> str:
-    """Of a file its content, of a tree all names, links, contents and whether they may be run."""
+    """Return the digest of a file's content, or of a tree's names, links, contents and modes."""
     if not path.exists():
         raise RequestError(f"{path} is not there", hint="look at its name")
     whole = hashlib.sha256()
@@ -132,7 +135,7 @@ def is_up_to_date(target: Path, record: Path, inputs: str, *, replace: bool) -> 
 
 
 def _may_be_lost(target: Path) -> bool:
-    """What a person who says --replace means: an image, a sandbox, a virtual environment; no home, no project."""
+    """Return whether --replace may remove it: an image, a sandbox, a virtual environment; not a home, not a project."""
     if target.is_symlink() or not target.is_dir():
         return True
     return (target / "pyvenv.cfg").exists() or look_at_path(target).kind == "sandbox" or not any(target.iterdir())

@@ -129,7 +129,7 @@ class Builder(msgspec.Struct, frozen=True):
             self._build_by_proot(target, Path(source), say, flags)
 
     def _build_by_proot(self, target: Path, definition: Path, say: Say, flags: Sequence[str]) -> None:
-        """All but the commands into a directory, the commands there, and the directory into an image."""
+        """Build all but the commands into a directory, run the commands there, and make an image of the directory."""
         rest, shell, text = without_commands(definition.read_text())
         (definition.parent / "rest.def").write_text(rest)
         script = definition.parent / "post.sh"
@@ -185,7 +185,7 @@ class Builder(msgspec.Struct, frozen=True):
         return {**self.environment, **names, **enroot, "TMPDIR": str(work)}
 
     def prove(self, image: Path, runner: Runner = run) -> None:
-        """The engine reads it and starts something in it; an image without `true` is started and says so."""
+        """Prove that the engine reads the image and starts a program in it; warn of an image without `true`."""
         start_it = ["--no-home", "--cleanenv", str(image), "true"]
         for words in (["inspect", str(image)], ["exec", *start_it]):
             result = runner([self.program, *words], env=self.environment, cwd="/", timeout_s=600)
@@ -204,7 +204,7 @@ class Builder(msgspec.Struct, frozen=True):
                 )
 
     def version(self, runner: Runner = run) -> str:
-        """As it says itself."""
+        """Return the version that the engine reports."""
         word = "version" if Path(self.program).name == "enroot" else "--version"
         return runner([self.program, word], env=self.environment).stdout.strip()
 
@@ -222,7 +222,7 @@ def root_lacks_capabilities(status: Path = Path("/proc/self/status"), last: Path
 def find_builder(
     environment: Mapping[str, str], cache: Path | None, uid: int, *, names: Sequence[str] = ("apptainer", "singularity")
 ) -> Builder:
-    """The engine on PATH; the cache is as asked, else as the engine's own variable says, else the node's own disk."""
+    """Return the engine on PATH, with the cache that is asked for, of the engine's variable, or on the node's disk."""
     for name in names:
         program = shutil.which(name, path=environment.get("PATH"))
         if program is not None:
@@ -247,7 +247,7 @@ def find_builder(
 
 
 def _own_folder(environment: Mapping[str, str], uid: int) -> Path:
-    """This user's folder on the node's own disk: made, or found to be nobody else's."""
+    """Return this user's folder on the node's own disk: made, or proved to be this user's."""
     folder = Path(environment.get("TMPDIR") or "/tmp") / f"muster-{uid}"  # noqa: S108  # the node's own
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

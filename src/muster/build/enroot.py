@@ -58,7 +58,7 @@ def import_image(
 
 @contextmanager
 def credentials(folder: Path, registry: Registry | None, login: Login | None) -> Iterator[Mapping[str, str]]:
-    """What tells enroot who pulls: a file of netrc's form, which is its owner's alone and goes with the block."""
+    """Yield the variables that tell enroot who pulls: a file of netrc's form, private, and removed with the block."""
     if registry is None or login is None:
         yield {}
         return

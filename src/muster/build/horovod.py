@@ -79,7 +79,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The name of the wheel's folder in the cache."""
+        """Return the name of the wheel's folder in the cache."""
         parts = (VERSION, f"torch{self.torch}", self.python, self.mpi, self.nccl and f"nccl{self.nccl}", self.arch)
         return "-".join(re.sub(r"[^A-Za-z0-9.+]+", "_", part) for part in parts if part)
 
@@ -107,7 +107,7 @@ def add_horovod(
     cache: Path | None = None,
     runner: Runner = run,
 ) -> BuildReport:
-    """Horovod in the environment of `python`: the kept wheel, else one built now; returns what it turned out to hold.
+    """Install Horovod into the environment of `python`, from the kept wheel or built now, and return what it holds.
 
     `environment` is that of the job: its PATH leads to the MPI and the compiler that the site's modules bring.
     """
@@ -193,7 +193,7 @@ def _mend(program: str) -> str:
 
 
 def _mpi_of(environment: Mapping[str, str], runner: Runner) -> str:
-    """openmpi4.1.4, mpich4.0.2, else the first line that its mpirun says; a site may have an MPI without one."""
+    """Return openmpi4.1.4, mpich4.0.2, or the first line that its mpirun prints; a site may have an MPI without one."""
     if shutil.which("mpirun", path=environment.get("PATH")) is None:
         return "mpi"
     result = runner(["mpirun", "--version"], env=environment)
@@ -270,7 +270,7 @@ def _build(
     nccl: Path | None,
     runner: Runner,
 ) -> Path:
-    """The wheel, in the cache when it is whole and not before; two builds of the same wait for each other."""
+    """Return the wheel, in the cache when it is whole and not before; two builds of the same wait for each other."""
     folder = cache / target.key
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -313,7 +313,7 @@ def _raise_standard(source: Path) -> None:
 
 
 def _compile(python: Path, source: Path, work: Path, environment: Mapping[str, str], log: Path) -> Path:
-    """Minutes long, so what it says goes into a file that can be followed."""
+    """Compile the wheel, and return it; it takes minutes, so the output goes into a file that can be followed."""
     words = [str(python), "-m", "pip", "wheel", "--verbose", "--no-build-isolation", "--no-deps", "--no-cache-dir"]
     with log.open("wb") as log_stream:
         process = start(
@@ -363,7 +363,10 @@ def _pip(python: Path, environment: Mapping[str, str], runner: Runner, *words: s
 
 
 def _checked_build(python: Path, target: Target, environment: Mapping[str, str], runner: Runner) -> BuildReport:
-    """What the installed Horovod says of itself, and one rank of it: a library that cannot be loaded shows here."""
+    """Return what the installed Horovod reports, after one rank of it ran.
+
+    A library that cannot be loaded shows here.
+    """
     result = runner([str(python.parent / "horovodrun"), "--check-build"], env=environment, timeout_s=120)
     report = parse_check_build(result.stdout)
     wanted_parts = {"PyTorch", "MPI", "Gloo"} | ({"NCCL"} if target.nccl else set())

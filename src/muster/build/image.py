@@ -63,7 +63,7 @@ class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_squashfs(self) -> bool:
-        """Made by enroot, for Pyxis and the Container Engine."""
+        """Return whether enroot makes it, for Pyxis and the Container Engine."""
         return self.output.suffix in {".sqsh", ".squashfs"}
 
 
@@ -161,7 +161,7 @@ def _signs_of_conda(source: Source | None, login: Login | None) -> list[str]:
 
 
 def _podman_for(order: ImageOrder, builder: Builder) -> str | None:
-    """podman, where it is the one to build a Containerfile; what is converted instead is Apptainer's to build."""
+    """Return podman, where it is the one to build a Containerfile; Apptainer builds what is converted."""
     if not is_containerfile(order.definition):
         return None
     podman = finds_podman(builder.environment)
@@ -176,7 +176,7 @@ def _podman_for(order: ImageOrder, builder: Builder) -> str | None:
 
 
 def _converted(order: ImageOrder) -> ImageOrder:
-    """A Containerfile for Apptainer: what its FROM names is an image of a registry like any other."""
+    """Return a Containerfile's order for Apptainer: what its FROM names is an image of a registry like any other."""
     if order.definition is None or not is_containerfile(order.definition) or order.source is not None:
         return order
     text = _read(order.definition)
@@ -188,7 +188,7 @@ def _converted(order: ImageOrder) -> ImageOrder:
 def _built(
     order: ImageOrder, podman: str | None, builder: Builder, login: Login | None, say: Say
 ) -> Iterator[Built | None]:
-    """What podman makes of the Containerfile, for as long as it is needed."""
+    """Yield the image that podman makes of the Containerfile, for as long as it is needed."""
     if podman is None or order.containerfile is None:
         yield None
         return
@@ -208,7 +208,7 @@ def _written(folder: Path, base: str | None, text: str | None, archive: Path | N
 
 
 def _judge_packages(order: ImageOrder, say: Say) -> None:
-    """Where --pip looks, and what it is not told firmly."""
+    """Warn of packages that --pip does not name firmly; refuse a wheelhouse that cannot serve them."""
     offline_words(order.wheelhouse, offline=order.offline)
     if order.wheelhouse is not None and order.requirements is None:
         raise RequestError("--wheelhouse goes with --pip", hint="--pip requirements.txt --wheelhouse DIR")
@@ -289,7 +289,7 @@ def _read(file: Path, option: str = "--def") -> str:
 
 
 def _inputs(order: ImageOrder, base: str | None, text: str | None, login: Login | None, say: Say) -> Mapping[str, Any]:
-    """All that decides what comes out."""
+    """Return all that decides what comes out."""
     inputs = dict(_own_inputs(order, base, text))
     if order.containerfile is not None:
         content = _read(order.containerfile)

@@ -33,7 +33,7 @@ _NEEDED = re.compile(
 
 @contextmanager
 def handed_over(target: Path, environment: Mapping[str, str], extra_environment: Mapping[str, str]) -> Iterator[Path]:
-    """A file with what the job needs of `environment`, and with `more`; gone when the block ends."""
+    """Yield a file with what the job needs of `environment`, and with `more`; gone when the block ends."""
     if not target.parent.is_dir():
         raise RequestError(f"the directory {target.parent} is not there", hint="make it, or give another place")
     needed_environment = {name: value for name, value in environment.items() if _NEEDED.fullmatch(name)}
@@ -61,7 +61,7 @@ def follow(argv: Sequence[str]) -> int:
 
 
 def take_over(file: Path) -> dict[str, str]:
-    """In the job: what was handed over, which then lies nowhere any more."""
+    """Return, in the job, what was handed over, and remove the file."""
     try:
         document = json.loads(file.read_text())
         file.unlink()

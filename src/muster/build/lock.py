@@ -38,7 +38,7 @@ class LockOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_pins(order: LockOrder) -> list[Pin]:
-    """Every package of the file, and how firmly it is named; one for other GPUs than the target's is refused."""
+    """Return every package of the file, and how firmly it is named; one for other GPUs than the target's is refused."""
     pins = look_at_pins(order.requirements, order.gpu_kind)
     if not pins:
         raise RequestError(f"{order.requirements} names no package", hint="a requirements or environment file")
@@ -46,7 +46,7 @@ def read_pins(order: LockOrder) -> list[Pin]:
 
 
 def look_at_pins(file: Path, gpu_kind: str | None) -> list[Pin]:
-    """The same; a file may also do no more than point to others."""
+    """Read the pins of a file, which may also only point to other files."""
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -115,7 +115,7 @@ def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], s
 
 
 def _build_conda_lock(order: LockOrder, output: Path) -> int:
-    """conda alone finds out which builds go together: an environment that it has made says which they are."""
+    """Write the lock of an environment that conda has made: conda alone finds out which builds go together."""
     from muster.build.conda_lock import conda_lock
 
     if order.prefix is None:
@@ -131,7 +131,10 @@ def _build_conda_lock(order: LockOrder, output: Path) -> int:
 
 
 def _target(order: LockOrder) -> Iterator[str]:
-    """The words that mean another machine: wheels only, of its Python, architecture and C library or an older one."""
+    """Yield the words that mean another machine.
+
+    Wheels only, of its Python, architecture and C library or an older one.
+    """
     if order.arch is None and order.python_version is None:
         return
     arch = order.arch or os.uname().machine

@@ -32,7 +32,7 @@ class Pin(msgspec.Struct, frozen=True):
 
 
 def pins_of_requirements(text: str) -> Iterator[Pin]:
-    """Of a requirements file; lines that are options of pip are none."""
+    """Yield the pins of a requirements file; lines that are options of pip are none."""
     for line in text.replace("\\\n", " ").splitlines():
         words = line.split(" #")[0].strip()
         match = _REQUIREMENT.match(words)
@@ -50,7 +50,7 @@ def _level(words: str, constraint: str) -> str:
 
 
 def pins_of_conda(text: str) -> Iterator[Pin]:
-    """Of the `dependencies` of a conda environment file, the packages of its `pip:` list marked as pip's."""
+    """Yield the `dependencies` of a conda environment file; the packages of its `pip:` list are marked as pip's."""
     of_pip_deeper_than: int | None = None
     is_dependency = False
     for line in text.splitlines():
@@ -75,7 +75,7 @@ def pins_of_conda(text: str) -> Iterator[Pin]:
 
 
 def for_other_gpus(pins: Iterable[Pin], kind: str) -> list[Pin]:
-    """Packages made for other GPUs than those of the target (or cpu)."""
+    """Return packages made for other GPUs than those of the target (or cpu)."""
     other_patterns = [pattern for name, pattern in _OF_GPUS.items() if name not in {kind, "cpu"}]
     if kind != "cpu":
         other_patterns.append(_OF_GPUS["cpu"])
@@ -83,7 +83,7 @@ def for_other_gpus(pins: Iterable[Pin], kind: str) -> list[Pin]:
 
 
 def of_no_kind(pins: Iterable[Pin], text: str, kind: str) -> list[Pin]:
-    """Packages that are built once for each kind of GPU, of which neither they nor the file's index say which.
+    """Return packages that are built once for each kind of GPU, of which neither they nor the file's index say which.
 
     That is an error where the usual index has no builds for that kind: it would give one for CUDA or for CPUs.
     """

@@ -58,7 +58,7 @@ class Built(msgspec.Struct, frozen=True):
     folder: Path
 
     def save(self, builder: Builder, say: Say) -> Path:
-        """As `docker save` would write it."""
+        """Save the image as `docker save` would, and return the file."""
         archive = self.folder / "built.tar"
         words = [self.program, "save", "--quiet", "--format", "docker-archive", "--output", str(archive), self.name]
         builder.follow(words, say, environment=self.environment)
@@ -66,7 +66,7 @@ class Built(msgspec.Struct, frozen=True):
 
 
 def is_containerfile(file: Path | None) -> bool:
-    """By its name, as podman and docker know it."""
+    """Return whether a file has the name of a Containerfile, as podman and docker know it."""
     return file is not None and file.name.startswith(("Containerfile", "Dockerfile"))
 
 
@@ -100,7 +100,7 @@ def built_by_podman(
 
 
 def _environment(environment: Mapping[str, str], folder: Path, login: tuple[str, Login] | None) -> dict[str, str]:
-    """Root's podman reads a file, an ordinary user's looks where its directories are."""
+    """Return podman's environment: root's reads a file, an ordinary user's looks where its directories are."""
     for name in ("data", "run", "tmp"):
         (folder / name).mkdir(mode=0o700)
     settings = folder / "storage.conf"
@@ -127,7 +127,7 @@ def _digest(program: str, base: str, environment: Mapping[str, str], runner: Run
 
 
 def _take_away(program: str, folder: Path, environment: Mapping[str, str], runner: Runner = run) -> None:
-    """What podman stores for an ordinary user belongs to the user's subordinate ids; root's may be mounted still."""
+    """Remove what podman stored: an ordinary user's belongs to subordinate ids, root's may still be mounted."""
     if os.geteuid() == 0:
         mount_points = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
         for place in sorted((place for place in mount_points if place.startswith(f"{folder}/")), reverse=True):
@@ -173,7 +173,7 @@ def digests_of_bases(text: str, start: Registry | None, login: Login | None, say
 
 
 def digests_of_context(file: Path, text: str) -> dict[str, str]:
-    """Of everything that COPY and ADD take from beside the Containerfile."""
+    """Return the digests of everything that COPY and ADD take from beside the Containerfile."""
     folder = file.absolute().parent
     digests: dict[str, str] = {}
     for line in re.findall(r"^[ \t]*(?:COPY|ADD)[ \t]+(.+?)[ \t]*$", text, re.MULTILINE | re.IGNORECASE):

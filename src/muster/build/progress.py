@@ -22,7 +22,10 @@ _SILENCE_S = 20.0
 
 
 def lines_of(process: Process, say: Say, *, silence_s: float = _SILENCE_S) -> Iterator[str]:
-    """Every line of its output as it comes; engines that pull or pack are silent for minutes, and are spoken for."""
+    """Yield every line of its output as it comes.
+
+    Engines that pull or pack are silent for minutes, and are spoken for.
+    """
     start_s = time.monotonic()
     stream = process.stdout
     assert stream is not None  # noqa: S101  # it was started with a pipe

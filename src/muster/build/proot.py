@@ -22,7 +22,7 @@ _OWN = {"HOME": "/root", "LANG": "C", "PATH": "/usr/local/sbin:/usr/local/bin:/u
 def proot_words(
     environment: Mapping[str, str], box: Path, shell: Sequence[str], script: Path
 ) -> tuple[list[str], dict[str, str]]:
-    """(the words that run `script` as root of `box`, the environment that they run in)."""
+    """Return the words that run `script` as root of `box`, and the environment that they run in."""
     program = shutil.which("proot", path=environment.get("PATH")) or "proot"
     script_inside = "/.muster-post"
     binds = [word for path in (*_FROM_OUTSIDE, f"{script}:{script_inside}") for word in ("-b", path)]

@@ -94,7 +94,10 @@ def hosts_that_ask(registry: Registry) -> tuple[str, ...]:
 
 
 def environment_of(registry: Registry, login: Login | None, machine: str) -> tuple[str, ...]:
-    """NAME=VALUE that the image sets, from its configuration: a few kilobytes, read before anything is pulled."""
+    """Return the NAME=VALUE that the image sets, from its configuration.
+
+    A few kilobytes, read before anything is pulled.
+    """
     manifest = _answer(registry, login, f"manifests/{registry.digest or registry.tag}", method="GET")
     for entry in manifest.get("manifests", ()):
         if entry.get("platform", {}).get("architecture") == _ARCHITECTURES.get(machine, machine):
@@ -165,7 +168,7 @@ def _ask(url: str, headers: Mapping[str, str], *, method: str = "HEAD") -> Any:
 def _ask_again(
     registry: Registry, login: Login | None, url: str, headers: Mapping[str, str], challenge: str, method: str
 ) -> Any:
-    """With what the registry asked for: a password, or a token that a password or nobody's name gets."""
+    """Ask again with what the registry asked for: a password, or a token that a password or nobody's name gets."""
     try:
         if challenge.lower().startswith("basic"):
             if login is None:
@@ -188,7 +191,10 @@ def _token(challenge: str, login: Login | None) -> str:
 
 
 def _keeps_passwords(realm: str) -> bool:
-    """Whether nobody on the way reads what is sent there: by https, or on this machine. Whole names are compared."""
+    """Return whether nobody on the way reads what is sent there: by https, or on this machine.
+
+    Whole names are compared.
+    """
     try:
         parts = urllib.parse.urlsplit(realm)
     except ValueError:

@@ -28,17 +28,17 @@ class Registry(msgspec.Struct, frozen=True):
 
     @property
     def is_moving(self) -> bool:
-        """Whether the same words may mean another image tomorrow."""
+        """Return whether the same words may mean another image tomorrow."""
         return self.digest is None and self.tag == "latest"
 
     @property
     def is_plain_http(self) -> bool:
-        """A registry on this machine speaks http, as docker takes it too."""
+        """Return whether a registry is on this machine, which speaks http, as docker takes it too."""
         return _LOOPBACK.fullmatch(self.host) is not None
 
     @property
     def url(self) -> str:
-        """Where its manifests and blobs are."""
+        """Return the address of its manifests and blobs."""
         host = "registry-1.docker.io" if self.host == "docker.io" else self.host
         return f"{'http' if self.is_plain_http else 'https'}://{host}/v2/{self.name}"
 

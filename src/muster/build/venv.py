@@ -132,7 +132,7 @@ def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, ru
 
 @contextmanager
 def _in_place(directory: Path) -> Iterator[None]:
-    """The place is free and marked while it is built; on any failure it is again as it was."""
+    """Keep the place free and marked while it is built; on any failure it is again as it was."""
     if not directory.parent.is_dir():
         raise RequestError(f"the directory {directory.parent} is not there", hint="make it, or give another place")
     old = directory.with_name(f".{directory.name}.old-{os.getpid()}")
@@ -157,7 +157,10 @@ def _first_of(name: str) -> str:
 
 
 def _with_modules(order: VenvOrder, environment: Mapping[str, str], runner: Runner) -> dict[str, str]:
-    """The environment after `module purge` and the loads; without modules, the user's own less what is active."""
+    """Return the environment after `module purge` and the loads.
+
+    Without modules, the user's own less what is active.
+    """
     hidden = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "__PYVENV_LAUNCHER__"}
     clean = {name: value for name, value in environment.items() if name not in hidden}
     if not order.modules and not order.module_use:

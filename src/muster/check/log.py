@@ -75,7 +75,7 @@ class Report(msgspec.Struct, frozen=True):
         return bool(self.causes or self.failure) or any(finding.status == BROKEN for finding in self.findings)
 
     def lines(self, *, quiet: bool = False) -> Iterator[str]:
-        """For a person."""
+        """Yield lines for a person."""
         first = [cause for cause in self.causes if not cause.signature.echo][:1]
         if self.failure is None and not first:
             first = list(self.causes[:1])
@@ -103,7 +103,7 @@ class Report(msgspec.Struct, frozen=True):
             yield f"none of {len(signatures())} known errors in {self.lines_read} lines"
 
     def as_json(self) -> dict[str, Any]:
-        """Stable keys, documented in docs/reference/json.md."""
+        """Return stable keys, documented in docs/reference/json.md."""
         return {
             "lines": self.lines_read,
             "first_failure": self.failure and self.failure.as_json(),
@@ -269,7 +269,7 @@ class _Search:
             self._found[signature.id] = Cause(signature, number, line.rank, _clean(line.text)[:_SHOWN], cause)
 
     def _take_hint(self, number: int, raw: bytes) -> None:
-        """Muster's own errors have a hint of their own, two lines below; other ranks may write between them."""
+        """Take the hint of one of Muster's own errors, two lines below it; other ranks may write between them."""
         own_error = self._found.get(_OWN_ERROR) if b"hint: " in raw else None
         if own_error is None or own_error.hint or not own_error.line < number <= own_error.line + _HINT_WITHIN_LINES:
             return
@@ -279,19 +279,19 @@ class _Search:
             self._found[_OWN_ERROR] = msgspec.structs.replace(own_error, hint=hint)
 
     def ordered(self) -> list[Cause]:
-        """Causes before consequences, each kind in the order of the log; of one line only the most telling."""
+        """Return causes before consequences, each kind in the order of the log; of one line only the most telling."""
         by_place = sorted(self._found.values(), key=lambda cause: (cause.signature.echo, cause.line))
         seen_lines: set[int] = set()
         return [cause for cause in by_place if not (cause.line in seen_lines or seen_lines.add(cause.line))]  # type: ignore[func-returns-value]
 
 
 def _clean(raw: bytes) -> str:
-    """A line for a terminal: no colours, no control characters, whatever a rank wrote."""
+    """Return a line for a terminal: no colours, no control characters, whatever a rank wrote."""
     return _CONTROL.sub("", raw.decode(errors="replace")).strip()
 
 
 def _chunks(source: IO[bytes] | Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """(number of its first line, whole lines): never more than a chunk and a line in memory."""
+    """Yield whole lines and the number of the first: never more than a chunk and a line in memory."""
     number, rest = 1, b""
     for piece in _pieces(source):
         text = rest + piece

@@ -97,7 +97,7 @@ class NcclLog:
         self._last: _Process | None = None
 
     def take(self, line: str) -> None:
-        """One line; any that is not of the library is passed over."""
+        """Take one line; any that is not of the library is passed over."""
         head = _HEAD.search(line)
         version = _VERSION.search(line)
         if head is None:
@@ -152,7 +152,7 @@ class NcclLog:
 
 
 def judge_transports(transports: dict[Transport, list[str]]) -> Iterator[Finding]:
-    """TCP where there is something better, different networks, and cards that do not read the GPUs' memory."""
+    """Judge TCP beside a better network, networks that differ, and cards that do not read the GPUs' memory."""
     all_hosts = {host for hosts in transports.values() for host in hosts}
     networks: dict[str, list[str]] = {}
     for transport, hosts in transports.items():

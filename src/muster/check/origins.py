@@ -25,7 +25,7 @@ class InForce(NamedTuple):
 
 
 def variables_of(world: World) -> list[InForce]:
-    """A line for each variable that is set, and one for each of its values where ranks differ."""
+    """Return a line for each variable that is set, and one for each of its values where ranks differ."""
     names = sorted({name for rank in world.ranks for name in rank["environment"]})
     return [
         InForce(name, value, _origin(name, world.expected.get("origins", {})), holders)

@@ -19,7 +19,7 @@ _WIDTH = 80
 
 
 def pictures(world: World) -> tuple[str, ...]:
-    """One for each kind of node; nodes that look alike are named together."""
+    """Return one picture for each kind of node; nodes that look alike are named together."""
     alike: dict[str, list[str]] = {}
     for node in world.places():
         ranks = [rank for rank in world.ranks if rank["host"] == node["host"]]

@@ -52,7 +52,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
 
     @cached_property
     def words(self) -> tuple[bytes, ...]:
-        """`any_of`, as it stands in a file."""
+        """Return `any_of` as it stands in a file."""
         return tuple(word.encode() for word in self.any_of)
 
     def may_be_in(self, text: bytes) -> bool:
@@ -66,6 +66,6 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def signatures() -> tuple[Signature, ...]:
-    """All of them, in the order of the file: of two on one line the earlier speaks."""
+    """Return all signatures, in the order of the file: of two on one line the earlier one counts."""
     text = Path(__file__).with_name("signatures.toml").read_bytes()
     return msgspec.toml.decode(text, type=_File).signature

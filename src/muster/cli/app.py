@@ -75,7 +75,7 @@ _STREAMS = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr"
 
 
 def _open_closed_streams() -> None:
-    """Where the caller closed a standard stream, its number must not become another file's.
+    """Open the null device where the caller closed a standard stream: its number must not become another file's.
 
     What is then read is empty, and what is written is refused, in words.
     """
@@ -222,7 +222,7 @@ def _has_working_directory() -> bool:
 
 
 def print_error(message: str, hint: str | None = None) -> None:
-    """A sentence on stderr, then, after an empty line, what to do about it."""
+    """Print a sentence on stderr, then, after an empty line, what to do about it."""
     print(f"muster: error: {message}", file=sys.stderr)
     if hint:
         print(f"\nhint: {hint}", file=sys.stderr)

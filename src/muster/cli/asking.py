@@ -53,7 +53,7 @@ def job_ids(words: Words) -> tuple[str, ...]:
 
 
 def scheduler() -> Scheduler:
-    """Slurm, as this process reaches it."""
+    """Return Slurm, as this process reaches it."""
     from muster.follow.scheduler import Scheduler
 
     return Scheduler(dict(os.environ))
@@ -69,7 +69,7 @@ def state() -> Path:
 
 
 def cases(ids: Sequence[str], answer: Answer, *, records_do: bool = False) -> list[Case]:
-    """What is known of each id. An id that neither Slurm nor we know is refused; so is silence, unless records do."""
+    """Return what is known of each id. An unknown id is refused; so is silence, unless records are enough."""
     return find_cases(ids, answer, Place(scheduler(), state(), cluster()), records_do=records_do)
 
 
@@ -81,12 +81,12 @@ def cluster() -> str:
 
 
 def run_of(asked_id: str, jobs: Sequence[Job], cluster_name: str, *, is_silent: bool = False) -> Run | None:
-    """Our record of a job; not that of another cluster's job with the same number."""
+    """Return Muster's record of a job; not that of another cluster's job with the same number."""
     return find_run_of(asked_id, jobs, Place(scheduler(), state(), cluster_name), is_silent=is_silent)
 
 
 def earlier_runs(case: Case) -> list[str]:
-    """Which run of a job this is that Slurm put back into the queue, and how those before it ended: a sentence each."""
+    """Return which run of a requeued job this is, and how those before it ended: a sentence each."""
     from muster.follow.attempts import ends_of_earlier
     from muster.slurm.states import Phase
 
@@ -110,7 +110,7 @@ def attempts_as_json(case: Case) -> list[dict[str, Any]]:
 
 
 def as_json(case: Case) -> dict[str, Any]:
-    """A job with stable keys; what is not known is null. Times are ISO 8601 in UTC."""
+    """Return a job with stable keys; what is not known is null. Times are ISO 8601 in UTC."""
     from muster.slurm.states import Phase
 
     job = case.job
@@ -148,7 +148,7 @@ def as_json(case: Case) -> dict[str, Any]:
 
 
 def expected_start(job: Job) -> int | None:
-    """When Slurm expects a waiting job to start, if it says so."""
+    """Return when Slurm expects a waiting job to start; None where Slurm does not say."""
     from muster.slurm.states import Phase
 
     return job.started if job.state.phase is Phase.WAITING else None
@@ -165,7 +165,7 @@ def ended_how(job: Job) -> str:
 
 
 def other_owner(job: Job) -> str:
-    """Whose job it is, where it is somebody else's."""
+    """Return the owner of a job of somebody else; an empty text for a job of one's own."""
     import pwd
 
     try:
@@ -176,7 +176,7 @@ def other_owner(job: Job) -> str:
 
 
 def when(seconds: int | None) -> str:
-    """A time as the reader's clock shows it."""
+    """Return a time as the reader's clock shows it."""
     if seconds is None:
         return "unknown"
     import datetime as dt
@@ -185,7 +185,7 @@ def when(seconds: int | None) -> str:
 
 
 def plain(text: str) -> str:
-    """A name that somebody typed, harmless on a terminal: what is not printed stands escaped."""
+    """Return a name that somebody typed, harmless on a terminal: what is not printed stands escaped."""
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 

@@ -86,7 +86,7 @@ def _parse_rounds(value: str) -> int:
 
 
 def _check_outputs(words: Words) -> None:
-    """Hours of measuring must not end in a file that cannot be written."""
+    """Refuse an output file that cannot be written: hours of measuring must not end in an error."""
     from muster.bench.draw import FORMATS
 
     for name in ("plot", "html", "log"):
@@ -110,7 +110,7 @@ def _check_outputs(words: Words) -> None:
 
 
 def _command(verb: str, rest: Sequence[str], order: Order, request: Request) -> list[str]:
-    """The same launch that anybody's script gets."""
+    """Return the launch that every script gets."""
     name = [] if request.given("job_name") else ["--job-name", "muster-bench"]
     series = ["python", "-m", "muster.bench.ranks.series", order.as_json()]
     return [*own_command(), verb, *rest, *name, "--", *series]
@@ -334,7 +334,7 @@ def _show(
 
 
 def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, quiet: bool) -> None:
-    """The table, with as many of its columns as a terminal has place for."""
+    """Print the table, with as many of its columns as the terminal has room for."""
     from muster.bench.table import columns_for
 
     widths = [max(len(row[index]) for row in (columns, *rows)) + 3 for index in range(len(columns))]

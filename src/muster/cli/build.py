@@ -57,7 +57,7 @@ def _here_or_as_job(verb: Callable[[Words], int]) -> Callable[[Words], int]:
 
 
 def _as_job(verb: Callable[[Words], int], words: Words) -> int:
-    """The same words as the one rank of a job; its output is followed as that of every run."""
+    """Run the same words as the one rank of a job; its output is followed as that of every run."""
     from muster.build.image import check_order
     from muster.build.job import PASSWORD, follow, handed_over
     from muster.cli.launching import start_by_name
@@ -89,7 +89,7 @@ def _words_for_job(words: Words) -> list[str]:
 
 
 def _end_in_order() -> None:
-    """Whoever ends us lets us clear up: a cancelled job, a closed terminal."""
+    """Let a signal end the build in order: a cancelled job, a closed terminal."""
 
     def leave(number: int, frame: object) -> NoReturn:
         del frame
@@ -167,7 +167,7 @@ def _venv(words: Words) -> int:
 
 
 def _target(site: Site) -> tuple[str | None, str | None]:
-    """Machine and GPUs of the nodes that a site's jobs get if they name no partition."""
+    """Return machine and GPUs of the nodes that a site's jobs get if they name no partition."""
     from muster.job.request import Request
     from muster.plan.site_terms import node_kind
 

@@ -43,7 +43,7 @@ def main(words: Words) -> int:
 
 
 def _cancel_anothers(slurm: Scheduler, job_id: str, owner: str) -> None:
-    """A job of somebody else's: the cluster's operators may."""
+    """Cancel a job of somebody else: the cluster's operators may."""
     try:
         slurm.cancel([job_id])
     except CommandFailed as failure:
@@ -54,7 +54,7 @@ def _cancel_anothers(slurm: Scheduler, job_id: str, owner: str) -> None:
 
 
 def _remove_secrets(found_cases: Sequence[Case]) -> None:
-    """A job that has not begun never reads what it was to be handed."""
+    """Remove the secrets of a job that has not begun: it will never read them."""
     from muster.act.clean import remove_passed
 
     for case in found_cases:

@@ -66,7 +66,7 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
 
 
 def _rank_by_rank(plan: Plan) -> list[str]:
-    """torchrun's agents hold the port at which the ranks of a check meet: without them."""
+    """Return the words for a check without torchrun's agents, which hold the port at which its ranks meet."""
     from muster.launchers import launcher_named
 
     replacement = launcher_named(plan.launcher).rank_by_rank(plan.engine)

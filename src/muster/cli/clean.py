@@ -63,7 +63,7 @@ def _question(words: Words) -> Question:
 
 
 def _living() -> tuple[str | None, frozenset[str]]:
-    """The cluster here and the jobs on it that wait or run. A controller that is silent ends the verb: nothing goes."""
+    """Return the cluster here and its jobs that wait or run. A silent controller ends the verb: nothing is removed."""
     try:
         jobs = scheduler().mine().jobs
     except (MachineLacks, NoSlurm):

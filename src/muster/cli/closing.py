@@ -104,7 +104,10 @@ def _sentence(kept_job: Kept, failure: Failure | None) -> str:
 
 
 def _slurm_says(job: str | None) -> str:
-    """The sentence of a job that Slurm itself has ended: at its time limit, for a failed node, for another job."""
+    """Return the sentence of a job that Slurm itself has ended.
+
+    At its time limit, for a failed node, for another job.
+    """
     if job is None:
         return ""
     from msgspec.structs import replace
@@ -123,7 +126,7 @@ def _slurm_says(job: str | None) -> str:
 
 
 def _say_known(kept_job: Kept, failure: Failure | None, *, quiet: bool) -> None:
-    """The known error in the last lines of the rank that failed first."""
+    """Print the known error in the last lines of the rank that failed first."""
     if quiet:
         return
     from muster.check.log import explain

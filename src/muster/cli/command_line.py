@@ -108,12 +108,12 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def own(self) -> dict[str, Option]:
-        """Its own options by name."""
+        """Return the command's own options by name."""
         return {option.long_names[0].replace("-", "_"): option for option in (*self.options, HELP)}
 
     @property
     def launch_options(self) -> dict[str, Option]:
-        """The options of the request that it takes, by field."""
+        """Return the options of the request that it takes, by field."""
         return (
             {name: option for name, option in _launch_options().items() if name in self.fields} if self.fields else {}
         )

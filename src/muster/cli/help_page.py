@@ -86,7 +86,7 @@ def _sentence(option: Option) -> str:
 
 
 def _rows(rows: Iterable[tuple[str, str]], width: int, column: int) -> Iterator[str]:
-    """Two columns; on a narrow terminal, or behind a long head, the sentence stands below its head."""
+    """Yield two columns; on a narrow terminal, or behind a long head, the sentence stands below its head."""
     indent = 6 if width < _NARROW else column
     for head, text in rows:
         lines = textwrap.wrap(text, width - indent, break_on_hyphens=False) or [""]
@@ -99,7 +99,7 @@ def _rows(rows: Iterable[tuple[str, str]], width: int, column: int) -> Iterator[
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
-    """Paragraphs, wrapped; a line that begins with a blank is an example or a table, and keeps its shape."""
+    """Yield wrapped paragraphs; a line that begins with a blank is an example or a table, and keeps its shape."""
     for number, paragraph in enumerate(text.strip("\n").split("\n\n")):
         if number:
             yield ""

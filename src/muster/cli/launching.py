@@ -41,7 +41,10 @@ def start_by_name(verb: str, words: Sequence[str]) -> None:
 
 
 def facts_and_request(launch: Launch, *, quiet: bool = False, is_first: bool = True) -> tuple[Facts, Request]:
-    """What was asked, over what the settings files say; which of them is told, unless a later process does it."""
+    """Return the facts and the request, over what the settings files say.
+
+    Report them, unless a later process does it.
+    """
     from muster.look.probe import look, settings_notes
 
     facts = look()
@@ -50,7 +53,7 @@ def facts_and_request(launch: Launch, *, quiet: bool = False, is_first: bool = T
 
 
 def warn(notes: Sequence[Note], *, quiet: bool) -> None:
-    """Warnings are always said, the rest unless quiet."""
+    """Print a warning always, another note unless quiet."""
     for note in notes:
         if note.warning or not quiet:
             say(f"{'warning: ' if note.warning else ''}{note.text}")
@@ -76,6 +79,6 @@ def place_staged(plan: Plan, *, quiet: bool) -> None:
 
 
 def need_command(request: Request) -> None:
-    """Every launch needs a command."""
+    """Refuse a launch without a command."""
     if not request.command:
         raise RequestError("no command was given", hint="muster run -N 2 -g 4 -- python train.py")

@@ -154,7 +154,7 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
 
 
 def _look(case: Case, slurm: Scheduler) -> tuple[Case, bool]:
-    """The job as it is now, and whether it is over. A silent controller is asked again later."""
+    """Return the job as it is now, and whether it is over. A silent controller is asked again later."""
     from msgspec.structs import replace
 
     answer = slurm.jobs([case.asked])

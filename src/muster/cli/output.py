@@ -14,7 +14,7 @@ _LONGEST_WORD = 20
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout, keys in the order they were given; in ASCII where stdout takes no more."""
+    """Print one JSON document on stdout, keys in the order they were given; in ASCII where stdout takes no more."""
     import json
 
     in_ascii = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
@@ -28,7 +28,10 @@ def _holds_surrogate(text: str) -> bool:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, file: Any = None) -> None:
-    """A table on stdout (or `file`): drawn on a terminal, row by row on a narrow one, plain and aligned elsewhere."""
+    """Print a table on stdout (or `file`).
+
+    Drawn on a terminal, row by row on a narrow one, plain and aligned elsewhere.
+    """
     stream = sys.stdout if file is None else file
     if not stream.isatty():
         _print_plain(columns, rows, stream)
@@ -61,7 +64,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[object]], room: int) -> list[int] | None:
-    """How wide each column is drawn: the widest are folded until all have room; None where words would be broken."""
+    """Return the width of each column, the widest folded until all have room; None where words would be broken."""
     texts = [[column, *(str(row[index]) for row in rows)] for index, column in enumerate(columns)]
     least_widths = [
         min(_LONGEST_WORD, max((len(word) for text in column for word in text.split()), default=0)) for column in texts
@@ -78,7 +81,7 @@ def _widths(columns: Sequence[str], rows: Sequence[Sequence[object]], room: int)
 
 
 def _one_by_one(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Each row as a block: its first cell and its marks, then a line for each other."""
+    """Yield each row as a block: its first cell and its marks, then a line for each other."""
     width = max(map(len, columns))
     for row in rows:
         first, *rest = ((column, str(cell)) for column, cell in zip_equal(columns, row))
@@ -94,6 +97,6 @@ def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[object]], strea
 
 
 def say(message: str, *, quiet: bool = False) -> None:
-    """One line of news on stderr."""
+    """Print one line of news on stderr."""
     if not quiet:
         print(f"muster: {message}", file=sys.stderr, flush=True)

@@ -95,7 +95,7 @@ def _check_place(plan: Plan) -> None:
 
 
 def _without_image(plan: Plan, request: Request, facts: Facts, words: Sequence[str]) -> tuple[Plan, list[str]]:
-    """The plan as it is, or, where its image cannot run here, the same launch with this machine's own software."""
+    """Return the plan, or, where its image cannot run here, the same launch with this machine's own software."""
     from msgspec.structs import replace
 
     image = plan.image
@@ -191,7 +191,7 @@ def _insisting(plan: Plan) -> tuple[Insists, ...]:
 def _add_performance(
     points: list[Point], hidden: list[str], status: int, small_plan: Plan, *, insisting: tuple[Insists, ...]
 ) -> None:
-    """What the command's own run showed; a failure of lines that need a GPU shows nothing."""
+    """Add what the command's own run showed; a failure of lines that need a GPU shows nothing."""
     from muster.rehearse.judge import Point
 
     name = small_plan.job_name
@@ -219,7 +219,7 @@ _MOST_LINES = 20
 
 
 def _tell_written(written_files: Sequence[Written], directory: str) -> None:
-    """What the script would have written, the largest files first where there are many."""
+    """Print what the script would have written, the largest files first where there are many."""
     if not written_files:
         return
     say("would have written, but for the copy-on-write view:")

@@ -77,7 +77,7 @@ def _show(words: Words) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Dates as text, tuples as lists."""
+    """Return dates as text, and tuples as lists."""
     if isinstance(value, dict):
         return {key: _plain(child) for key, child in value.items()}
     if isinstance(value, (list, tuple)):
@@ -228,7 +228,7 @@ def _prove(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
 
 
 def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
-    """A job of two nodes as Muster plans it, with a probe in the place of the command."""
+    """Return a job of two nodes as Muster plans it, with a probe in the place of the command."""
     from muster.cli.launching import facts_and_request, plan_for
     from muster.look.place import scheduler_environment
     from muster.plan.secret import carried

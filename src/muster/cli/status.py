@@ -39,7 +39,7 @@ def main(words: Words) -> int:
 
 
 def describe(case: Case) -> Iterator[str]:
-    """A job in a few lines."""
+    """Yield a job in a few lines."""
     yield headline(case)
     yield from (f"  {text}" for text in earlier_runs(case))
     if case.job is not None:
@@ -49,7 +49,7 @@ def describe(case: Case) -> Iterator[str]:
 
 
 def headline(case: Case) -> str:
-    """A job and its state, in one sentence."""
+    """Return a job and its state, in one sentence."""
     job = case.job
     if job is None:
         name = plain(case.run.name) if case.run else ""

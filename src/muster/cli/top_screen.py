@@ -85,7 +85,7 @@ def _details(movement: Movement) -> str:
 
 
 def _list(screen: Screen, width: int, room: int) -> Table:
-    """Few ranks: a line each."""
+    """Draw few ranks, each in a line."""
     del room
     table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
     columns = ["rank", "host", "state", "CPU", "memory", "line"]
@@ -111,7 +111,7 @@ def _list(screen: Screen, width: int, room: int) -> Table:
 
 
 def _grid(screen: Screen, width: int, room: int) -> Lines:
-    """Many ranks: a line for each host, a cell for each rank."""
+    """Draw many ranks: a line for each host, a cell for each rank."""
     hosts: dict[str, list[Movement]] = {}
     for movement in screen.ranks:
         hosts.setdefault(movement.stack.host, []).append(movement)

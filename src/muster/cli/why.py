@@ -82,7 +82,10 @@ def _waiting(job: Job) -> Iterator[str]:
 
 
 def _neighbours(case: Case) -> Iterator[str]:
-    """Nodes beside each other are rarer than free nodes, and Slurm's reason does not say that they were asked for."""
+    """Yield a sentence where nodes beside each other were asked for.
+
+    Slurm's reason does not say that they are rarer.
+    """
     script = case.run.directory / "job.sh" if case.run else None
     if script is not None and script.is_file() and "\n#SBATCH --contiguous\n" in script.read_text(errors="replace"):
         yield "  it asks for nodes side by side (--contiguous): without that, any free ones would do"
@@ -123,7 +126,7 @@ def _ended(case: Case) -> Iterator[str]:
 
 
 def _killed(job: Job | None, failure: Failure | None) -> Iterator[str]:
-    """Of SIGKILL nobody tells the sender: the guess that is right most often, and what Slurm counted."""
+    """Yield the likeliest sender of a SIGKILL, which no system names, and what Slurm counted."""
     from muster.model.failure import KILLED_HINT, KILLED_STATUS
     from muster.units import format_memory
 
@@ -152,7 +155,7 @@ def _output(case: Case) -> JobOutput | None:
 
 
 def _warnings(output: JobOutput | None) -> list[str]:
-    """What Muster's own shell warned of at the job's end, in rank 0's name or in the script's, each with its hint."""
+    """Return the warnings of Muster's own shell at the job's end, by rank 0 or the script, each with its hint."""
     from muster.follow.watch import last_lines
 
     if output is None:
@@ -169,7 +172,7 @@ def _warnings(output: JobOutput | None) -> list[str]:
 
 
 def _shortened(line: str) -> str:
-    """A line for a person to read: of a long one its beginning and its end."""
+    """Return a line for a person to read: of a long one its beginning and its end."""
     left_out = len(line) - 2 * _SHOWN
     return line if left_out <= 0 else f"{line[:_SHOWN]} … {left_out:,} characters … {line[-_SHOWN:]}"
 

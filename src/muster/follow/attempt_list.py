@@ -48,7 +48,7 @@ class End(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The end in words."""
+        """Return the end in words."""
         return "it ended well" if self.decision == "done" else f"{self.cause}; {self.done}"
 
     def as_json(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def read_ends(folder: Path) -> list[End]:
 
 
 def _end(fields: list[str]) -> End | None:
-    """One line; None where it was cut."""
+    """Return one line as an end; None where it was cut."""
     if len(fields) != _FIELDS:
         return None
     number, start_time, ended, status = map(whole_number, fields[:4])

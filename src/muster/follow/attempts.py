@@ -23,12 +23,12 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 
 
 def ordinal(number: int) -> str:
-    """first, second, …; 11th where words grow long."""
+    """Return first, second, …; 11th where words grow long."""
     return _ORDINALS[number - 1] if 0 < number <= len(_ORDINALS) else f"{number}th"
 
 
 def ends_of_earlier(run: Run, task: str | None, *, waits: bool) -> Iterator[str]:
-    """A sentence for each run that is over and was not the last; `waits`: the job waits for its next run."""
+    """Yield a sentence for each run that is over and was not the last; `waits`: the job waits for its next run."""
     folder = folder_of(run, task)
     attempts = read_attempts(folder)
     ends = {end.number: end for end in read_ends(folder)}
@@ -44,7 +44,10 @@ def ends_of_earlier(run: Run, task: str | None, *, waits: bool) -> Iterator[str]
 
 
 def attempts_over(run: Run, task: str | None, *, waits: bool) -> list[dict[str, Any]]:
-    """Each attempt that is over, under the keys of docs/reference/json.md; one that Slurm ended wrote nothing down."""
+    """Return each attempt that is over, under the keys of docs/reference/json.md.
+
+    One that Slurm ended wrote nothing down.
+    """
     folder = folder_of(run, task)
     attempts = read_attempts(folder)
     ends = {end.number: end for end in read_ends(folder)}
@@ -62,7 +65,7 @@ def attempts_over(run: Run, task: str | None, *, waits: bool) -> list[dict[str, 
 
 
 def _story(run: Run, task: str | None, attempts: list[Attempt], ends: dict[int, End]) -> Iterator[str]:
-    """A sentence for each attempt that is over, in their order; one that ended well by itself needs none."""
+    """Yield a sentence for each attempt that is over, in their order; one that ended well by itself needs none."""
     last = max(*(attempt.number for attempt in attempts), *ends, 0)
     if last == 1 and ends[1].decision == "done":
         return

@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 def find_cases(ids: Sequence[str], answer: Answer, place: Place, *, records_do: bool = False) -> list[Case]:
-    """What is known of each id. An id that neither Slurm nor we know is refused; so is silence, unless records do."""
+    """Return what is known of each id. An unknown id is refused; so is silence, unless records are enough."""
     found: list[Case] = []
     for asked in ids:
         jobs = answer.of(asked)
@@ -48,7 +48,7 @@ def find_cases(ids: Sequence[str], answer: Answer, place: Place, *, records_do: 
 
 
 def run_of(asked: str, jobs: Sequence[Job], place: Place, *, is_silent: bool = False) -> Run | None:
-    """Our record of a job; not that of another cluster's job with the same number."""
+    """Return Muster's record of a job; not that of another cluster's job with the same number."""
     from muster.act.record import find_run, forget, is_of, register
 
     made = find_run(place.state, asked.partition("_")[0], place.cluster)
@@ -69,7 +69,10 @@ def run_of(asked: str, jobs: Sequence[Job], place: Place, *, is_silent: bool = F
 
 
 def _comes_later(made: Run, slurm: Scheduler) -> bool:
-    """Whether this cluster has not yet come to that number: then the job was one of a cluster that is no more."""
+    """Return whether this cluster has not yet come to that number.
+
+    Then the job was one of a cluster that is no more.
+    """
     following = slurm.next_job_id()
     return following is not None and int(made.job) >= following
 

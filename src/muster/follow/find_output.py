@@ -63,7 +63,7 @@ def _moved(run: Run, job: Job | None) -> Iterator[Path]:
 
 
 def _matching(pattern: str, job_id: str, job: Job | None) -> list[Path]:
-    """The files there are now; unknown letters stand for anything."""
+    """Return the files there are now; unknown letters stand for anything."""
     names = glob(glob_of(pattern, _letters(job_id, job)))  # noqa: PTH207  # the pattern is absolute
     return [path for name in sorted(names) if (path := Path(name)).is_file()]
 

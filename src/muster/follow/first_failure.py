@@ -35,7 +35,7 @@ def failure_in(text: str, launcher: str) -> Failure | None:
 
 
 def _first_in(texts: Sequence[Iterable[str]], known_launcher: Launcher | None) -> Failure | None:
-    """Each text is the lines of one file, and may be gone through several times."""
+    """Return the first failure in the texts: each is the lines of one file, and may be gone through several times."""
     for launcher in [known_launcher] if known_launcher is not None else by_agents_first():
         failure = launcher.first_failure(texts)
         if failure is not None:
@@ -73,7 +73,7 @@ def _is_report(line: Line) -> bool:
 
 
 def _lines(file: LogFile) -> Iterator[str]:
-    """The lines of the file's last part without the labels of ranks, whose own words are not a report of a launcher."""
+    """Yield the last lines of the file without the labels of ranks, whose own words are not a launcher's report."""
     try:
         with Path(file.path).open("rb") as stream:
             for raw in lines_at_end(file, stream):

@@ -60,7 +60,10 @@ class Redactor:
     """Replaces secrets, and counts how many it replaced."""
 
     def __init__(self, names: Iterable[str] = (), values: Iterable[str] = ()) -> None:
-        """`names` are variables that were passed on by name alone; `values` stand in no text."""
+        """Keep what may not be shown: `names` are variables that were passed on by name alone.
+
+        `values` stand in no text.
+        """
         self._names = frozenset(names)
         known = sorted({value for value in values if len(value) >= _TOLD_BY_LENGTH}, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, known)) or r"(?!)")

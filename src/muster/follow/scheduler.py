@@ -66,11 +66,11 @@ class Scheduler(msgspec.Struct, frozen=True):
     timeout_s: float = 30.0
 
     def mine(self) -> Answer:
-        """All jobs of this user that the controller remembers, in one request."""
+        """Return all jobs of this user that the controller remembers, in one request."""
         return Answer(self._answered(ask_controller()))
 
     def jobs(self, ids: Sequence[str]) -> Answer:
-        """These jobs: one request to the controller; one to accounting, if it does not know them all."""
+        """Return these jobs: one request to the controller; one to accounting, if it does not know them all."""
         jobs, silent = self._controller(ids)
         missing = tuple(asked_id for asked_id in ids if not any(_means(asked_id, job) for job in jobs))
         if not missing:
@@ -116,7 +116,7 @@ class Scheduler(msgspec.Struct, frozen=True):
         return question.read(answer.stdout) if answer.ok else ""
 
     def partitions(self) -> tuple[tuple[Partition, ...], dict[str, int]]:
-        """All partitions, and how many jobs wait in each: two requests."""
+        """Return all partitions, and how many jobs wait in each: two requests."""
         return self._answered(PARTITIONS), self._answered(WAITING)
 
     def peak_memory(self, job: str) -> PeakMemory | None:

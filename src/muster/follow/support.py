@@ -234,7 +234,7 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def _named_apart(parts: Iterable[Part]) -> Iterator[Part]:
-    """Two logs may have names that are made alike: the second gets a number."""
+    """Yield the parts with names that differ: the second of two alike gets a number."""
     taken_names: set[str] = set()
     for part in parts:
         name, number = part.name, 2

@@ -81,7 +81,7 @@ class Line(msgspec.Struct, frozen=True):
     label: bytes = b""
 
     def merged(self) -> bytes:
-        """As it stands among the lines of other ranks."""
+        """Return the line as it stands among the lines of other ranks."""
         return self.label + self.text if self.labelled or self.rank is None else b"%d: %s" % (self.rank, self.text)
 
 
@@ -105,7 +105,10 @@ class JobOutput(msgspec.Struct, frozen=True):
     """Whether the files of all attempts are meant, each attempt after the one before."""
 
     def files(self) -> list[LogFile]:
-        """The files that are there now; the batch script's own is the last, as its end tells of the job's end."""
+        """Return the files that are there now.
+
+        The batch script's own is the last, as its end tells of the job's end.
+        """
         files = [] if self.folder is None else [self._of_run(path) for path in sorted(self._logs(), key=_in_order)]
         named_files = (self._of_run(path) for path in self.named if path.is_file())
         return [*files, *(replace(file, attempt=self.attempt) for file in named_files)]
@@ -272,7 +275,7 @@ def lines_at_end(file: LogFile, stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _in_order(path: Path) -> tuple[list[tuple[int, str]], list[tuple[int, str]], bool, list[tuple[int, str]]]:
-    """node2 before node10, and the batch script's own file last; attempts and tasks of an array one after the other."""
+    """Return a key that sorts node2 before node10, the batch script's file last, and attempts and tasks in order."""
     first = path.parent.name == "logs"
     logs, attempt = (path.parent, "") if first else (path.parent.parent, path.parent.name)
     return _by_number(logs.parent.name), _by_number(attempt), path.stem == "batch", _by_number(path.name)

@@ -55,12 +55,12 @@ class ImageEngine:
 
     @property
     def bind_variable(self) -> str:
-        """The variable in which it is told to bind one more path; empty: it has none."""
+        """Return the variable in which it is told to bind one more path; empty: it has none."""
         return ""
 
     @property
     def in_step(self) -> bool:
-        """Whether it lives in the flags of a Slurm step: without one it does not work."""
+        """Return whether it lives in the flags of a Slurm step: without one it does not work."""
         return bool(self.runs) and not self.program
 
     def can_be_asked(self, kind: str) -> bool:
@@ -98,7 +98,7 @@ class ImageEngine:
 
 
 def activated(plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
-    """`command`, after the image's own words that make its environment ready."""
+    """Return `command` after the image's own words that make its environment ready."""
     if not plan.image.activation:
         return tuple(command)
     return ("bash", "-c", f'{" ".join(plan.image.activation)} && exec "$@"', "muster", *command)
@@ -123,7 +123,10 @@ def parts_inside(plan: Plan) -> tuple[str, ...]:
 
 
 def lines_inside(plan: Plan) -> tuple[tuple[str, ...], ...]:
-    """Where the prologue itself runs in the image: what it compares there, and what it puts on the paths of Python."""
+    """Return the lines where the prologue itself runs in the image.
+
+    What it compares, and what it adds to Python's paths.
+    """
     image = plan.image
     fits = (("muster_stack_here", image.image or "", image.compare_gpus),) if image.compare_gpus else ()
     venv = (("muster_venv_inside", image.image or "", image.venv),) if image.venv else ()

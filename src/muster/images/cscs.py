@@ -74,7 +74,7 @@ def _variables(variables: Iterable[Variable]) -> Iterator[Word]:
 
 
 def _table(name: str, rows: Iterable[Word]) -> Iterator[Word]:
-    """A table; nothing where there is no row."""
+    """Yield a table; nothing where there is no row."""
     for number, row in enumerate(rows):
         if number == 0:
             yield ""
@@ -83,12 +83,15 @@ def _table(name: str, rows: Iterable[Word]) -> Iterator[Word]:
 
 
 def _key(name: str) -> str:
-    """com.hooks.cxi.enabled, its parts as TOML wants them."""
+    """Return com.hooks.cxi.enabled, its parts as TOML wants them."""
     return ".".join(part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else _text(part) for part in name.split("."))
 
 
 def _text(value: str) -> str:
-    """A TOML string of which the engine expands nothing: it reads $$ as $. JSON's escapes are TOML's, but for DEL."""
+    """Return a TOML string of which the engine expands nothing: it reads $$ as $.
+
+    JSON's escapes are TOML's, but for DEL.
+    """
     import json
 
     return json.dumps(value.replace("$", "$$"), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -8,7 +8,7 @@ __all__ = ["enroot_name"]
 
 
 def enroot_name(image: ImageUse) -> str:
-    """A file by its path; docker://nvcr.io/nvidia/pytorch:26.02-py3 as nvcr.io#nvidia/pytorch:26.02-py3."""
+    """Return a file by its path; docker://nvcr.io/nvidia/pytorch:26.02-py3 as nvcr.io#nvidia/pytorch:26.02-py3."""
     text = (image.image or "").removeprefix("docker://")
     if image.kind != "registry" or "#" in text:
         return text

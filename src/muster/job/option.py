@@ -72,12 +72,12 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def long_names(self) -> tuple[str, ...]:
-        """The long spellings without their dashes."""
+        """Return the long spellings without their dashes."""
         return tuple(flag[2:] for flag in self.flags if flag.startswith("--"))
 
     @property
     def head(self) -> str:
-        """The option as its line of help begins: -N, --nodes N; a third spelling is only understood."""
+        """Return the option as its line of help begins: -N, --nodes N; a third spelling is only understood."""
         return ", ".join(self.flags[:2]) + (f" {self.metavar}" if self.metavar else "")
 
     def describe(self) -> str:

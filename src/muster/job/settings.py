@@ -20,7 +20,7 @@ _NOT_IN_FILES = frozenset({"facts", "here"})
 
 
 def merge_settings(files: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    """Value and origin by field, from (path, text) of each file, weakest first, then MUSTER_* variables."""
+    """Return value and origin by field, from (path, text) of each file, weakest first, then MUSTER_* variables."""
     merged: dict[str, tuple[Any, str]] = {}
     for path, text in files:
         merged.update(_from_file(path, text))

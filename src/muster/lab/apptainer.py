@@ -67,7 +67,7 @@ _ROOM = "200 MB are needed while it is made: XDG_CACHE_HOME names another direct
 
 
 def relocated(packages: Path, target: Path, runner: Runner = run) -> Path:
-    """A copy in `target` that runs from there, for root and for others; returns its program."""
+    """Return the program of a copy in `target` that runs from there, for root and for others."""
     shutil.copytree(packages, target, symlinks=True, copy_function=_link_or_copy)
     libraries = next(target.glob("usr/lib/*/apptainer")).parent
     programs = [target / "usr/bin" / name for name in _PROGRAMS if (target / "usr/bin" / name).exists()]
@@ -90,7 +90,7 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 def _configure(target: Path) -> None:
-    """Its settings where it looks for them: the program beside usr/bin, the starter beside usr/lib."""
+    """Write its settings where it looks for them: the program beside usr/bin, the starter beside usr/lib."""
     settings = target / "usr/etc/apptainer"
     shutil.copytree(target / "etc/apptainer", settings)
     (target / "usr/lib/etc").symlink_to("../etc")

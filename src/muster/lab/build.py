@@ -59,7 +59,7 @@ def _protect(own_paths: Sequence[str], *, ordinary_user: bool, say: Say) -> None
 
 
 def write_files(spec: LabSpec, home: str, version: tuple[int, int]) -> None:
-    """All files of the lab, and those that stand in for the machine's."""
+    """Write all files of the lab, and those that replace the machine's."""
     folders = (paths.CONFIG, paths.LOGS, paths.HOSTS, paths.HOMES, paths.DEVICES, paths.MUNGE, paths.DATABASE)
     for folder in folders:
         folder.mkdir(parents=True)
@@ -128,7 +128,7 @@ def write(file: Path, text: str, mode: int) -> None:
 
 
 def connect(spec: LabSpec) -> None:
-    """The bridge, with the login host's address on it."""
+    """Make the bridge, with the login host's address on it."""
     kernel.set_hostname(config.LOGIN)
     host.ip_batch(
         [
@@ -141,7 +141,7 @@ def connect(spec: LabSpec) -> None:
 
 
 def start_munge() -> None:
-    """One munged for the whole lab: its socket in /run is every host's, and tells who is asking."""
+    """Start one munged for the whole lab: its socket in /run is every host's, and tells who is asking."""
     key = paths.MUNGE / "munge.key"
     if not key.exists():
         key.write_bytes(os.urandom(128))
@@ -172,7 +172,7 @@ def usable_hosts() -> set[str]:
 
 
 def host_states() -> dict[str, str]:
-    """Host → its state, in Slurm's words; nothing where the controller does not answer.
+    """Return each host's state in Slurm's words; nothing where the controller does not answer.
 
     Not from sinfo: 22.05 goes on calling a node mixed after it and its job are down.
     """
@@ -182,11 +182,11 @@ def host_states() -> dict[str, str]:
 
 
 def system_version() -> str:
-    """Of the slurmctld that this machine would start: 22.05.8."""
+    """Return the version of the slurmctld that this machine would start: 22.05.8."""
     return checked(run(["slurmctld", "-V"], env=daemons.ENVIRONMENT)).stdout.split()[-1]
 
 
 def release(version: str) -> tuple[int, int]:
-    """(22, 5) of 22.05.8."""
+    """Return (22, 5) of 22.05.8."""
     major, minor = version.split(".")[:2]
     return int(major), int(minor)

@@ -52,7 +52,7 @@ def files(spec: LabSpec, version: Version) -> Mapping[str, str]:
 
 
 def slurm_conf(spec: LabSpec) -> str:
-    """slurm.conf. `spec.options` replace ours: Slurm complains of a key that stands there twice."""
+    """Return slurm.conf. `spec.options` replace the lab's own: Slurm complains of a key that stands there twice."""
     settings = [
         ("ClusterName", spec.cluster),
         ("SlurmctldHost", f"{LOGIN}({_LOGIN_ADDRESS})"),
@@ -130,7 +130,7 @@ def _partition_line(spec: LabSpec, partition: Partition) -> str:
 
 
 def gres_conf(spec: LabSpec) -> str:
-    """One device file per GPU: without File= the nodes come up invalid."""
+    """Return gres.conf with one device file per GPU: without File= the nodes come up invalid."""
     lines = []
     for group in spec.groups:
         if group.gpus:
@@ -143,12 +143,12 @@ def gres_conf(spec: LabSpec) -> str:
 
 
 def cgroup_conf(version: Version) -> str:
-    """No cgroups: 22.05 cannot say so (its cgroup/v1 does nothing without task/cgroup), later ones can."""
+    """Return cgroup.conf without cgroups: 22.05 cannot say so (its cgroup/v1 does nothing without task/cgroup)."""
     return "CgroupPlugin=cgroup/v1\n" if version < (23, 11) else "CgroupPlugin=disabled\n"
 
 
 def slurmdbd_conf() -> str:
-    """slurmdbd.conf: the database is reached through its socket in the lab's own /run."""
+    """Return slurmdbd.conf: the database is reached through its socket in the lab's own /run."""
     return _settings(
         [
             ("AuthType", "auth/munge"),
@@ -189,7 +189,7 @@ def address(spec: LabSpec, host: str) -> str:
 
 
 def hosts_file(spec: LabSpec) -> str:
-    """/etc/hosts of every host: the lab's names, and nothing of the machine's."""
+    """Return /etc/hosts of every host: the lab's names, and nothing of the machine's."""
     lines = ["127.0.0.1 localhost", f"{_LOGIN_ADDRESS} {LOGIN}"]
     lines += [f"{_LOGIN_ADDRESS + number} {host}" for number, host in enumerate(spec.hosts, start=1)]
     # A program with a socket for both kinds of address asks for the name of ::ffff:10.77.0.2. libc looks for that
@@ -220,7 +220,7 @@ def passwd_file(machine: str, spec: LabSpec, home: str) -> str:
 
 
 def shadow_file(passwd: str) -> str:
-    """Every user of `passwd`, without a password: for --export=NONE Slurm asks `su`, which asks this file.
+    """Return every user of `passwd`, without a password: for --export=NONE Slurm asks `su`, which asks this file.
 
     The machine's own is closed to an ordinary user's lab, and does not know the lab's users.
     """

@@ -114,7 +114,7 @@ class Apt:
         self.ask("update")
 
     def resolve(self, names: Sequence[str]) -> dict[str, str]:
-        """The packages that `names` need, of which we take the named ones' kin and the libraries: name → version."""
+        """Return name and version of the packages that `names` need: the named ones' kin and the libraries."""
         output = self.ask("install", "--simulate", "--no-install-recommends", *names)
         packages = re.findall(r"^Inst (\S+) \((\S+)", output, flags=re.MULTILINE)
         return {name: version for name, version in packages if name in names or _is_wanted(name)}
@@ -184,7 +184,7 @@ def _assemble(slurm: Path, libraries: Path, root: Path, runner: Runner) -> str:
 
 
 def _take_libraries(source: Path, target: Path) -> None:
-    """Every shared library beside libc, in one directory; a link that leads out of it becomes the file."""
+    """Copy every shared library beside libc into one directory; a link that leads out of it becomes the file."""
     target.mkdir(parents=True)
     for file in list(source.iterdir()):
         if re.fullmatch(r"(lib|ld-).*\.so(\..*)?", file.name):
@@ -229,7 +229,7 @@ def _replace_path(file: Path, old: str, new: str) -> None:
 
 
 def open_to_all(root: Path) -> None:
-    """Whatever the umask was: the lab's other users read and run it too."""
+    """Let the lab's other users read and run it, whatever the umask was."""
     for file in (root, *root.rglob("*")):
         if not file.is_symlink():
             file.chmod(0o755 if file.is_dir() or file.stat().st_mode & 0o100 else 0o644)

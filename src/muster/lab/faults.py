@@ -24,19 +24,19 @@ _FILLER = "muster-lab-filler"
 
 
 def kill_node(spec: LabSpec, name: str) -> None:
-    """The host's first process is killed: all that runs on it ends at once, and its link with it."""
+    """Kill the host's first process: all that runs on it ends at once, and its link with it."""
     os.kill(host.first_process(name), signal.SIGKILL)
     _wait(lambda: not host.is_up(name), f"{name} did not end")
     run(["ip", "link", "delete", host.link(spec, name)], env=daemons.ENVIRONMENT)
 
 
 def cut_link(spec: LabSpec, name: str) -> None:
-    """The host's port on the bridge goes down: packets vanish, nobody is told."""
+    """Take the host's port on the bridge down: packets vanish, and nobody is told."""
     _ip("link", "set", host.link(spec, name), "down")
 
 
 def slow_link(spec: LabSpec, name: str, rate: str) -> None:
-    """A token bucket on both ends of the host's link."""
+    """Put a token bucket on both ends of the host's link."""
     bucket = ["root", "tbf", "rate", rate, "burst", "32kbit", "latency", "400ms"]
     for device, prefix in _ends(spec, name):
         result = run([*prefix, "tc", "qdisc", "replace", "dev", device, *bucket], env=daemons.ENVIRONMENT)
@@ -47,13 +47,13 @@ def slow_link(spec: LabSpec, name: str, rate: str) -> None:
 
 
 def pause_node(spec: LabSpec, name: str) -> None:
-    """Every process of the host is stopped; its kernel part, the network, goes on answering."""
+    """Stop every process of the host; its kernel part, the network, goes on answering."""
     del spec
     _signal_all(name, signal.SIGSTOP)
 
 
 def fill_tmp(spec: LabSpec, name: str) -> None:
-    """The host's /tmp has no byte left."""
+    """Fill the host's /tmp to the last byte."""
     del spec
     with (_tmp(name) / _FILLER).open("ab", buffering=0) as file:
         block = bytes(1 << 20)
@@ -65,7 +65,7 @@ def fill_tmp(spec: LabSpec, name: str) -> None:
 
 
 def stop_controller() -> None:
-    """slurmctld is stopped: it takes connections and never answers."""
+    """Stop slurmctld: it takes connections and never answers."""
     os.kill(_controller(), signal.SIGSTOP)
 
 
@@ -135,7 +135,7 @@ def restore_host(spec: LabSpec, name: str) -> None:
 
 
 def conditions(spec: LabSpec) -> dict[str, list[str]]:
-    """Host → the faults that hold on it now, in the words of `FAULTS`."""
+    """Return, by host, the faults that hold on it now, in the words of `FAULTS`."""
     links = json.loads(checked(run(["ip", "-json", "link", "show", "up"], env=daemons.ENVIRONMENT)).stdout)
     queues = json.loads(checked(run(["tc", "-json", "qdisc", "show"], env=daemons.ENVIRONMENT)).stdout)
     up = {link["ifname"] for link in links if link}
@@ -174,7 +174,7 @@ FAULTS: dict[str, Callable[..., None]] = {
 
 
 def _ends(spec: LabSpec, name: str) -> Sequence[tuple[str, list[str]]]:
-    """Both ends of a host's link: the device, and the words that get a program to it."""
+    """Return both ends of a host's link: the device, and the words that get a program to it."""
     enter_words = ["nsenter", f"--net=/proc/{host.first_process(name)}/ns/net"]
     return (host.link(spec, name), []), ("eth0", enter_words)
 

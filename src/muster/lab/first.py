@@ -81,7 +81,7 @@ def _hear(lines: Iterable[str], starter: int, ranges: IdRanges | None, go_on: Ra
 
 
 def _map_ids(pid: int, ranges: IdRanges, runner: Runner) -> None:
-    """newuidmap and newgidmap themselves: `unshare --map-auto` needs util-linux 2.38."""
+    """Call newuidmap and newgidmap themselves: `unshare --map-auto` needs util-linux 2.38."""
     for program, own_id, id_range in (("newuidmap", os.getuid(), ranges.uids), ("newgidmap", os.getgid(), ranges.gids)):
         words = [0, own_id, 1, 1, id_range.first, id_range.length]
         result = runner([program, str(pid), *map(str, words)])
@@ -92,7 +92,7 @@ def _map_ids(pid: int, ranges: IdRanges, runner: Runner) -> None:
 
 
 def _starter(as_ordinary_user: bool, lifeline: int, news: int, mapped: int) -> int:
-    """Between the caller and the first process: unshares, tells, forks, leaves."""
+    """Stand between the caller and the first process: unshare, report, fork, end."""
     kernel.detach(keep=(lifeline, news, mapped))
     try:
         if as_ordinary_user:
@@ -150,7 +150,7 @@ _PATIENCE_S = 60
 
 
 def end(pid: int) -> None:
-    """SIGKILL a first process and wait until the kernel has ended everything that lived in it."""
+    """Send SIGKILL to a first process and wait until the kernel has ended everything that lived in it."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -44,7 +44,7 @@ def boot(spec: LabSpec, hosts: Sequence[str]) -> None:
 
 
 def ip_batch(lines: Sequence[str]) -> None:
-    """Many `ip` commands in one process."""
+    """Run many `ip` commands in one process."""
     checked(run(["ip", "-batch", "-"], stdin="\n".join(lines) + "\n", env=daemons.ENVIRONMENT))
 
 
@@ -69,7 +69,7 @@ def is_up(host: str) -> bool:
 
 
 def member_processes(host: str) -> list[int]:
-    """Every process that runs on the host, in the lab's numbers."""
+    """Return every process that runs on the host, in the lab's numbers."""
     home = Path(f"/proc/{first_process(host)}/ns/pid").stat().st_ino
     members = []
     for entry in Path("/proc").iterdir():

@@ -61,7 +61,7 @@ def connect(pid: int) -> None:
 
 
 def _connect(resolver: str) -> None:
-    """Among the lab's processes and in the machine's network."""
+    """Connect the hosts, among the lab's processes and in the machine's network."""
     kernel.unshare(Namespace.mnt)
     names_through(resolver)  # slirp4netns asks whom the machine asks
     spec = read_spec()
@@ -86,7 +86,7 @@ def _numbers(record: Path) -> Mapping[int, int]:
 
 
 def _start(name: str, first: int) -> int:
-    """slirp4netns for one host; returns when the host can send."""
+    """Start slirp4netns for one host; return when the host can send."""
     ready, ready_end = os.pipe()
     words = ["slirp4netns", "--configure", "--mtu=65520", f"--ready-fd={ready_end}", str(first), "tap0"]
     with (paths.LOGS / f"slirp4netns.{name}").open("ab") as log:

@@ -104,7 +104,7 @@ def mount(
     flags: MountFlag = MountFlag.none,
     options: str = "",
 ) -> None:
-    """mount(2)."""
+    """Call mount(2)."""
     words = [os.fsencode(word) or None for word in (source, target, kind)]
     _call("mount", *words, ctypes.c_ulong(flags), os.fsencode(options) or None, subject=os.fspath(target))
 
@@ -118,7 +118,7 @@ _DETACH = 2
 
 
 def set_hostname(name: str) -> None:
-    """sethostname(2)."""
+    """Call sethostname(2)."""
     _call("sethostname", name.encode(), ctypes.c_size_t(len(name)))
 
 
@@ -128,7 +128,7 @@ def die_with_parent(number: int = signal.SIGKILL) -> None:
 
 
 def become_subreaper() -> None:
-    """Orphans among our descendants become our children, not the first process's."""
+    """Become the parent of orphans among this process's descendants, instead of the first process."""
     _call("prctl", ctypes.c_int(_SET_CHILD_SUBREAPER), ctypes.c_ulong(1))
 
 
@@ -176,7 +176,9 @@ def end_children() -> None:
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks from the machine's start to the process's; None where it is gone, or only waits to be collected.
+    """Return clock ticks from the machine's start to the process's.
+
+    None where it is gone, or only waits to be collected.
 
     With the pid, it names a process until the machine reboots.
     """
@@ -190,7 +192,7 @@ def start_time(pid: int) -> int | None:
 
 @cache
 def _libc() -> ctypes.CDLL:
-    """This process's own C library, opened when it is first called: importing does nothing."""
+    """Return this process's own C library, opened when it is first called: importing does nothing."""
     return ctypes.CDLL(None, use_errno=True)
 
 

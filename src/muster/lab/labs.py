@@ -84,7 +84,10 @@ def restore(name: str, environment: Mapping[str, str], target: str) -> None:
 
 
 def written(name: str, environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The files that were written in the lab's copy of the machine's: path and size, None where one was removed."""
+    """Return the files that were written in the lab's copy of the machine's.
+
+    Path and size, None where one was removed.
+    """
     written_files: list[dict[str, Any]] = inside(Registry(environment).find(name).pid, view.list_written)
     return written_files
 

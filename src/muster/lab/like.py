@@ -30,7 +30,7 @@ def lab_like(
     account: str | None = None,
     slurm: str = "system",
 ) -> LabSpec:
-    """The lab of a site: `nodes` hosts of one kind of node (its first if not named), and `others` of each other."""
+    """Return the lab of a site: `nodes` hosts of one kind of node (else its first), and `other_nodes` of each other."""
     groups = tuple(_groups(profile, nodes, kind, other_nodes))
     return LabSpec(
         name=name,
@@ -208,7 +208,7 @@ def _selects(profile: Profile) -> str:
 
 
 def _rules(profile: Profile) -> Iterator[tuple[str, str]]:
-    """(Lua condition under which a job is refused, the sentence)."""
+    """Yield the Lua condition under which a job is refused, and the sentence."""
     required: tuple[str, ...] = profile.request.required or ()
     for name in required:
         yield f"not {_FIELDS[name]}", f"{profile.name} wants --{name}"
@@ -235,7 +235,7 @@ def _rules(profile: Profile) -> Iterator[tuple[str, str]]:
 
 
 def _kinds_of_qos(profile: Profile) -> Iterator[tuple[str, str]]:
-    """A QOS that belongs to one kind of node is refused on the others."""
+    """Yield the rule that refuses a QOS of one kind of node on the others."""
     for name, queue in profile.qos.items():
         own_partitions = [
             partition_name for partition_name, partition in profile.partitions.items() if partition.node == queue.node
@@ -285,6 +285,6 @@ def _queue_rules(queue: Queue, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _lua(text: str) -> str:
-    """`text` as a Lua string."""
+    """Return `text` as a Lua string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
     return f'"{escaped}"'

@@ -15,7 +15,7 @@ _CAREFUL = MountFlag.no_suid | MountFlag.no_device
 
 
 def mount_lab() -> None:
-    """The lab's own places and its /run; nothing mounted from here on is seen outside."""
+    """Mount the lab's own places and its /run; nothing mounted from here on is seen outside."""
     try:
         kernel.mount("", "/", flags=MountFlag.recursive | MountFlag.private)
         machine = {place: os.open(place, os.O_PATH | os.O_DIRECTORY) for place in paths.OWN_PLACES}
@@ -35,7 +35,7 @@ def mount_lab() -> None:
 
 
 def mount_host(tmp_mib: int) -> None:
-    """A host's own places, its /tmp of that size, and the folders that all hosts see."""
+    """Mount a host's own places, its /tmp of that size, and the folders that all hosts see."""
     _mount_own_places()
     kernel.mount("tmpfs", paths.TEMPORARY, "tmpfs", _CAREFUL, f"size={tmp_mib}m,mode=1777")
     view.show_all()

@@ -61,7 +61,7 @@ class Registry:
             draft.unlink()
 
     def record(self, name: str, pid: int, version: str) -> None:
-        """The lab `name` is up: its first process is `pid`."""
+        """Record that the lab `name` is up: its first process is `pid`."""
         draft = self._write(f".{name}.{os.getpid()}", _entry(name, pid, ready=True, version=version))
         draft.replace(self._file(name))
 
@@ -145,7 +145,7 @@ def _can_be_written(folder: Path) -> bool:
 
 
 def _private_folder() -> Path:
-    """A folder for this user alone, outside of the home directory."""
+    """Return a folder for this user alone, outside of the home directory."""
     uid = os.getuid()
     runtime = Path(f"/run/user/{uid}")
     if runtime.is_dir() and runtime.stat().st_uid == uid and os.access(runtime, os.W_OK | os.X_OK):

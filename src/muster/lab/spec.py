@@ -118,12 +118,12 @@ class LabSpec:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names of all virtual hosts, in order; the login host is not one of them."""
+        """Return the names of all virtual hosts, in order; the login host is not one of them."""
         return tuple(name for group in self.groups for name in group.names)
 
 
 def check_name(name: str) -> str:
-    """`name` itself where it can name a lab: it becomes a file name."""
+    """Return `name` where it can name a lab: it becomes a file name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise RequestError(
             f"{name!r} cannot name a lab", hint="letters, digits, '.', '_' and '-', 64 at most, for example --name demo"
@@ -215,7 +215,7 @@ _PARTITION_OPTIONS = {
 
 
 def parse_partition(text: str, hosts: Sequence[str]) -> Partition:
-    """One `--partition` word, by words.PARTITION_GRAMMAR."""
+    """Return the partition of one `--partition` word, by words.PARTITION_GRAMMAR."""
     name, _, rest = text.partition(":")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name) or name.upper() == "DEFAULT":
         raise RequestError(f"{name!r} cannot name a partition", hint="for example --partition debug:nodes=2,time=30")

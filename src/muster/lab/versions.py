@@ -76,7 +76,7 @@ def prepared_root(version: str, *, cache: Path, say: Say, runner: Runner = run) 
 
 
 def damaged(root: SlurmRoot) -> list[str]:
-    """The files whose bytes are not those that were made. Reads them all, where `prepared_root` compares times."""
+    """Return the files whose bytes are not those that were made: it reads them all; `prepared_root` compares times."""
     files = _manifest(root.folder)["files"]
     return [name for name, entry in files.items() if _digest(root.folder / name) != entry["sha256"]]
 
@@ -151,7 +151,7 @@ def _draft_prefix(version: str) -> str:
 
 @contextmanager
 def _alone(cache: Path, version: str, say: Say) -> Iterator[None]:
-    """One process at a time makes a version; the rest of a killed one is removed."""
+    """Let one process at a time make a version; the rest of a killed one is removed."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f".{version}.lock").open("w") as lock:
         try:

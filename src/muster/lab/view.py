@@ -154,7 +154,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def mounts() -> Iterator[tuple[str, str]]:
-    """(mount point, type) of all that is mounted and can still be reached."""
+    """Yield mount point and type of all that is mounted and can still be reached."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         mount_part, _, source_part = line.partition(" - ")
         place = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), mount_part.split()[4])

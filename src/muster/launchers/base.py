@@ -162,18 +162,21 @@ class Launcher(ABC):
 
     @property
     def site_name(self) -> str | None:
-        """The name by which sites allow or refuse it and set conditions; None: no site is asked."""
+        """Return the name by which sites allow or refuse it and set conditions; None: no site is asked."""
         return self.name
 
     @property
     def rank_tasks(self) -> bool:
-        """Whether each rank is a task of a Slurm step: masks of CPUs fit, and a file of each task is a rank's."""
+        """Return whether each rank is a task of a Slurm step.
+
+        Masks of CPUs fit, and a file of each task is a rank's.
+        """
         in_slurm = Engine.SLURM in self.engines and self.starter(Engine.SLURM) is Starter.STEP
         return in_slurm and self.starts_ranks and not self.agent
 
     @property
     def leaves_daemons(self) -> bool:
-        """Whether something on each node stands between Slurm and the ranks, which Slurm may have numbered."""
+        """Return whether something on each node stands between Slurm and the ranks, which Slurm may have numbered."""
         return bool(self.agent) or self.starter(Engine.SLURM) is Starter.PROGRAM
 
     def starter(self, engine: Engine) -> Starter:

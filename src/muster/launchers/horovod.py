@@ -28,7 +28,10 @@ class _Horovod(Launcher):
         )
 
     def variables(self) -> tuple[Variable, ...]:
-        """Horovod's own choice, said aloud: one that was built without MPI ends instead of waiting for a server."""
+        """Return Horovod's own choice as a variable.
+
+        One that was built without MPI ends instead of waiting for a server.
+        """
         return tuple(Variable(name, "mpi", _MPI) for name in ("HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS"))
 
 

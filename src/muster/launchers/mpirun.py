@@ -70,7 +70,10 @@ class ByMpirun(Launcher):
         yield fold(("muster_mpirun_words", str(int(plan.label)), *names, "--", *site))
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
-        """mpirun's status is not always that of the first rank that failed: what was reported is read."""
+        """Yield the step and a reader of its reports.
+
+        mpirun's status is not always that of the first rank that failed.
+        """
         report = '"$muster_report"' if keeps_report(plan) else '"$muster_logs/ranks.log"'
         if keeps_report(plan):
             yield "muster_keep_report"

@@ -51,6 +51,6 @@ class Shell(Launcher):
         return ("srun", *(flag.word for flag in self.flags(plan)), *opened, *wrap(plan.command))
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
-        """Nothing of Muster's stands between it and its terminal."""
+        """Yield the step with nothing of Muster between it and its terminal."""
         del plan
         yield f"exec {fold(words)}"

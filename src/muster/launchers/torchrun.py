@@ -106,7 +106,10 @@ class Torchrun(_OfTorchrun):
         return (*(("report", "open_errors") if kept else ()), "watch", "torchrun_status")
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
-        """torchrun's own status says nothing of its ranks: its report does, and passes through the script."""
+        """Yield the step with torchrun's report passed through the script.
+
+        Its own status tells nothing of its ranks.
+        """
         if plan.engine is Engine.HERE:
             yield from lines_here(plan, words, self.processes_here(plan))
             return
@@ -122,7 +125,7 @@ class Torchrun(_OfTorchrun):
         return plan.shape.nodes
 
     def rank_by_rank(self, engine: Engine) -> str | None:
-        """An agent holds the port at which the ranks of a check meet: without it."""
+        """Return why it has no form without its agent, which holds the port at which the ranks of a check meet."""
         return "srun" if engine is Engine.SLURM else "local"
 
 

@@ -67,24 +67,24 @@ class Job(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def header(self) -> dict[str, Directive]:
-        """The options by long name; the last of a name counts."""
+        """Return the options by long name; the last of a name counts."""
         return {directive.name: directive for directive in self.directives}
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
-        """Every command that the batch host runs."""
+        """Return every command that the batch host runs."""
         return launches_of(self.shell)
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
-        """The shell texts that the tasks of a step run."""
+        """Return the shell texts that the tasks of a step run."""
         return tuple(
             Task(launch, launch.inner) for launch in self.launches if launch.inner is not None and launch.stage("step")
         )
 
     @cached_property
     def steps(self) -> tuple[Launch, ...]:
-        """The commands that srun starts, those with another purpose than ranks included."""
+        """Return the commands that srun starts, those with another purpose than ranks included."""
         return tuple(
             launch
             for launch in self.launches
@@ -93,17 +93,17 @@ class Job(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def all_launches(self) -> tuple[Launch, ...]:
-        """The commands of the batch host, then those inside the tasks."""
+        """Return the commands of the batch host, then those inside the tasks."""
         return (*self.launches, *(launch for task in self.tasks for launch in launches_of(task.shell)))
 
     @cached_property
     def assignments(self) -> tuple[Assignment, ...]:
-        """Every assignment, in the script and in its tasks."""
+        """Return every assignment, in the script and in its tasks."""
         return (*self.shell.assignments, *(assignment for task in self.tasks for assignment in task.shell.assignments))
 
     @cached_property
     def commands(self) -> tuple[Command, ...]:
-        """Every command, in the script and in its tasks."""
+        """Return every command, in the script and in its tasks."""
         return (*self.shell.commands, *(command for task in self.tasks for command in task.shell.commands))
 
     @property
@@ -113,12 +113,12 @@ class Job(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def nodes(self) -> int | None:
-        """The number of nodes; None where the header does not fix it."""
+        """Return the number of nodes; None where the header does not fix it."""
         return self._number("nodes") if "nodes" in self.header else None
 
     @cached_property
     def tasks_per_node(self) -> int | None:
-        """Tasks of each node; None where the header does not fix it."""
+        """Return the tasks of each node; None where the header does not fix it."""
         per_node = self._number("ntasks-per-node")
         if per_node is not None:
             return per_node
@@ -129,7 +129,7 @@ class Job(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def gpus_per_node(self) -> int | None:
-        """GPUs of each node; None where the header does not fix it."""
+        """Return the GPUs of each node; None where the header does not fix it."""
         for name in ("gpus-per-node", "gres"):
             value = self.header[name].value if name in self.header else None
             if value is not None and (name != "gres" or "gpu" in value):

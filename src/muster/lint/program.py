@@ -83,7 +83,7 @@ class Program(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Full names by the name that the file uses for them."""
+        """Return full names by the name that the file uses for them."""
         names: dict[str, str] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
@@ -98,7 +98,7 @@ class Program(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
-        """Every call, in the order of the text."""
+        """Return every call, in the order of the text."""
         return tuple(_Calls(self).collect())
 
     def called(self, *names: str) -> tuple[Call, ...]:

@@ -29,7 +29,10 @@ def find_conda(request: Request, facts: Facts) -> Request:
 
 
 def _environments(facts: Facts) -> Iterator[Path]:
-    """Those of $CONDA_ENVS_PATH, of the conda that is active, and all that conda has written down. The first wins."""
+    """Yield the environments of $CONDA_ENVS_PATH, of the active conda, and all that conda has recorded.
+
+    The first wins.
+    """
     folders = [Path(entry) for entry in facts.environment.get("CONDA_ENVS_PATH", "").split(":") if entry]
     program = facts.environment.get("CONDA_EXE")
     folders += [Path(program).parent.parent / "envs"] if program else []

@@ -18,7 +18,10 @@ _LONGEST_SCRIPT_BYTES = 1 << 20
 
 
 def notes_on_command(words: Sequence[str], directory: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each thing that will probably not run on the nodes; RequestError for what surely will not."""
+    """Yield a sentence for each thing that will probably not run on the nodes.
+
+    RequestError for what surely will not.
+    """
     program = words[0]
     if "/" not in program and on_path(program, environment) is None:
         _refuse_file(program, directory / program)
@@ -52,7 +55,7 @@ def _refuse_file(name: str, path: Path) -> None:
 
 
 def _unreadable(path: Path, shown_name: str) -> Iterator[str]:
-    """A script that this Python cannot parse is most likely broken for the ranks' Python too."""
+    """Yield a note on a script that this Python cannot parse: it is most likely broken for the ranks' Python too."""
     import ast
     import warnings
 

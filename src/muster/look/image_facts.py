@@ -33,7 +33,7 @@ _PROGRAMS = ("bin/busybox", "usr/bin/env", "bin/sh", "usr/bin/python3", "bin/cat
 
 
 def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
-    """The facts, with those of the image if one was asked for."""
+    """Return the facts, with those of the image if one was asked for."""
     dated_path = _kept_today(request, site)
     if dated_path is not None:
         facts = replace(facts, image=replace(facts.image or ImageFacts(), kept=dated_path))
@@ -84,7 +84,10 @@ def look_at_path(path: Path) -> ImageFacts:
 
 
 def _look(path: Path, *, glibc: bool) -> tuple[ImageFacts, Tree | None]:
-    """What lies there, and its files where they can be looked at; its C library is read whole, where that is wanted."""
+    """Return the image's facts, and its files where they can be looked at.
+
+    Read its C library whole where that is wanted.
+    """
     try:
         if path.is_dir():
             image_facts, tree = _look_at_directory(path)
@@ -102,7 +105,7 @@ class Tree(Protocol):
     """The files of an image: a sandbox's, or those in a squashfs. Links count from its own root."""
 
     def glob(self, pattern: str) -> Iterable[str]:
-        """Paths that fit, without the first slash."""
+        """Return paths that fit, without the first slash."""
         ...
 
     def has(self, path: str) -> bool:
@@ -158,7 +161,7 @@ def _look_inside(tree: Tree, image_facts: ImageFacts) -> ImageFacts:
 
 
 def _activation(tree: Tree) -> tuple[str, ...]:
-    """Some keep in WITH_CONDA the words that make their environment ready."""
+    """Return the words that make an image's environment ready: some images keep them in WITH_CONDA."""
     files = tree.glob(".singularity.d/env/*.sh")
     return ("$WITH_CONDA",) if any(_SETS_WITH_CONDA.search(tree.read(file)) for file in files) else ()
 
@@ -221,7 +224,7 @@ def _glibc_of(tree: Tree) -> tuple[int, int] | None:
 
 
 def _glibc_needed(site: Site) -> dict[str, tuple[int, int]]:
-    """Of the host's libraries that the profile binds into images, as far as this host has them."""
+    """Return what glibc the host's libraries need that the profile binds into images, as far as this host has them."""
     paths = {bind.path for each in site.profile.containers.values() for bind in each.binds if ".so" in bind.path}
     wants = {path: _GLIBC_WANTS.findall(_content(Path(path))) for path in paths}
     return {
@@ -386,7 +389,7 @@ def _toml_error(path: Path) -> str | None:
 
 
 def _bound(request: Request, site: Site, facts: Facts, project: Path | None) -> Iterator[str]:
-    """Paths that will be bound, whichever engine it will be."""
+    """Yield paths that will be bound, whichever engine it will be."""
     working_directory = Path(facts.working_directory)
     yield from (
         facts.home,
@@ -433,6 +436,6 @@ def _engine_programs() -> tuple[str, ...]:
 
 
 def gpu_kind_here() -> str | None:
-    """Of this machine, by the files of its driver."""
+    """Return this machine's kind of GPU, by the files of its driver."""
     vendor = vendor_here()
     return vendor.kind if vendor else None

@@ -19,7 +19,10 @@ _MODULE = r"(?i)nccl/(\d+(?:\.\d+)+)"
 
 
 def look_at_nccl(request: Request, site: Site, facts: Facts) -> Facts:
-    """The facts with NCCL's version, where a line of the profile depends on it; an image keeps its own to itself."""
+    """Return the facts with NCCL's version, where a line of the profile depends on it.
+
+    An image keeps its own to itself.
+    """
     if request.image or not any(setting.when and setting.when.nccl_below for setting in site.profile.environment):
         return facts
     python = f"{request.venv}/bin/python" if request.venv and request.venv != "none" else facts.python

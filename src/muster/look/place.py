@@ -57,7 +57,10 @@ def _starts_here_only(launcher: str) -> bool:
 
 
 def refuse_in_every_rank(environment: Mapping[str, str], *, on_terminal: bool) -> None:
-    """`srun -n4 muster run …` would start the whole run four times. A shell on a terminal (srun --pty) is one task."""
+    """Refuse `srun -n4 muster run …`, which would start the run four times.
+
+    A shell on a terminal (srun --pty) is one task.
+    """
     for rank, size, launcher in _RANKS_OF:
         count = environment.get(size, "")
         alone = on_terminal and environment.get(rank) == "0"
@@ -70,5 +73,8 @@ def refuse_in_every_rank(environment: Mapping[str, str], *, on_terminal: bool) -
 
 
 def scheduler_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for sbatch and salloc: SBATCH_* would beat the script, SLURM_* of an outer job would leak in."""
+    """Return the environment for sbatch and salloc.
+
+    SBATCH_* would beat the script, SLURM_* of an outer job would leak in.
+    """
     return {name: value for name, value in environment.items() if name in _KEPT or not name.startswith(_DROPPED)}

@@ -81,7 +81,10 @@ def _active_python(variables: Mapping[str, str]) -> str | None:
 
 
 def _count_gpus(devices: Path, kfd_nodes: Path, drm: Path) -> int:
-    """Logical GPUs of this host: NVIDIA's device files, Intel's cards, or ROCm's nodes that have compute units."""
+    """Return the logical GPUs of this host.
+
+    NVIDIA's device files, Intel's cards, or ROCm's nodes with compute units.
+    """
     nvidia = [device for device in devices.glob("nvidia*") if re.fullmatch(r"nvidia[0-9]+", device.name)]
     if nvidia:
         return len(nvidia)
@@ -106,7 +109,7 @@ def _intel_cards(drm: Path) -> int:
 
 
 def settings_files(facts: Facts) -> list[tuple[str, str]]:
-    """(path, text) of the settings files that are there and nobody else could write, weakest first."""
+    """Return path and text of the settings files that are there and nobody else could write, weakest first."""
     trust = Trust.of(facts.environment)
     files = []
     for path in _candidates(facts):
@@ -164,13 +167,13 @@ def controller_answers(runner: Runner = run) -> bool:
 
 
 def save_facts(facts: Facts) -> str:
-    """Facts as JSON, without the environment's values."""
+    """Return facts as JSON, without the environment's values."""
     encoded = msgspec.json.encode(replace(facts, environment={}), order="deterministic")
     return msgspec.json.format(encoded.decode(), indent=2) + "\n"
 
 
 def load_facts(path: str, facts_here: Facts) -> Facts:
-    """Facts that a probe saved, over this process's own environment and directory."""
+    """Return facts that a probe saved, over this process's own environment and directory."""
     try:
         saved = msgspec.json.decode(Path(path).read_bytes(), type=Facts)
     except OSError as error:

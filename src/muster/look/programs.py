@@ -9,7 +9,7 @@ __all__ = ["on_path"]
 
 
 def on_path(program: str, environment: Mapping[str, str]) -> str | None:
-    """As `shutil.which` finds it; importing that costs a launch as much as five modules of Muster."""
+    """Return the path of a program as `shutil.which` does, which costs a launch as much as five modules of Muster."""
     if "/" in program:
         return program if _may_run(program) else None
     folders = environment.get("PATH", os.defpath).split(os.pathsep)

@@ -153,7 +153,10 @@ def _knows_of_ranks(tree: ast.AST) -> bool:
 
 
 def _speaks_of_rank(argument: ast.expr) -> bool:
-    """An option of the script's own, say; a docstring may speak of ranks."""
+    """Return whether an expression speaks of a rank, as an option of the script does.
+
+    A docstring may speak of ranks.
+    """
     return isinstance(argument, ast.Constant) and isinstance(argument.value, str) and "rank" in argument.value.lower()
 
 
@@ -206,7 +209,7 @@ def _names_of_multiprocessing(tree: ast.Module) -> set[str]:
 def _calls_with_tests(
     body: Sequence[ast.AST], tests: tuple[ast.expr | None, ...]
 ) -> Iterator[tuple[ast.Call, tuple[ast.expr | None, ...]]]:
-    """Each call, and the conditions that it stands under; None: one that cannot be told."""
+    """Yield each call, and the conditions that it stands under; None: one that cannot be told."""
     for node in body:
         if isinstance(node, ast.If):
             yield from _calls_with_tests(node.body, (*tests, node.test))

@@ -17,7 +17,7 @@ __all__ = ["sized_by_allocation"]
 
 
 def sized_by_allocation(request: Request, facts: Facts, runner: Runner = run) -> Request:
-    """All nodes of the allocation, its ranks, its GPUs and its CPUs, unless the request says otherwise."""
+    """Return all nodes of the allocation, its ranks, its GPUs and its CPUs, unless the request says otherwise."""
     environment = facts.environment
     _refuse_parts(environment)
     tasks = _count(environment.get("SLURM_NTASKS_PER_NODE"))
@@ -46,7 +46,7 @@ _MOST_NODES = 1 << 20
 
 
 def _refuse_parts(environment: Mapping[str, str]) -> None:
-    """A heterogeneous allocation has several sizes, and its variables without a number are those of its first part."""
+    """Refuse a heterogeneous allocation: it has several sizes, and its variables are those of its first part."""
     parts = _count(environment.get("SLURM_HET_SIZE"))
     if parts and parts > 1:
         raise RequestError(
@@ -57,7 +57,7 @@ def _refuse_parts(environment: Mapping[str, str]) -> None:
 
 
 def _nodes(request: Request, environment: Mapping[str, str]) -> int | None:
-    """All nodes of the allocation, or those that -w and -x leave of it."""
+    """Return the number of nodes of the allocation, less what -w and -x exclude."""
     node_list = environment.get("SLURM_JOB_NODELIST", "")
     wanted_list = request.nodelist if request.origin("nodelist").startswith("-") else None
     away = request.exclude if request.origin("exclude").startswith("-") else None
@@ -84,7 +84,7 @@ def _count(text: str | None) -> int | None:
 
 
 def _each(text: str) -> list[int]:
-    """Slurm's "4(x2),3": the number of every node."""
+    """Return the number of every node of Slurm's "4(x2),3"."""
     counts: list[int] = []
     for item in text.split(","):
         number, _, times = item.partition("(x")
@@ -95,7 +95,10 @@ def _each(text: str) -> list[int]:
 
 
 def _tasks(environment: Mapping[str, str]) -> int | None:
-    """The tasks of a node where only their sum was asked for (salloc -n 4); a step's variables are the step's own."""
+    """Return the tasks of a node where only their sum was asked for (salloc -n 4).
+
+    A step's variables are the step's own.
+    """
     if environment.get("SLURM_STEP_ID") or not environment.get("SLURM_NTASKS"):
         return None
     tasks = _each(environment.get("SLURM_TASKS_PER_NODE", ""))
@@ -109,7 +112,10 @@ def _tasks(environment: Mapping[str, str]) -> int | None:
 
 
 def _gpus(environment: Mapping[str, str], runner: Runner | None) -> int | None:
-    """GPUs of a node. salloc's shell knows them where --gpus-per-node asked for them; --gres leaves no variable."""
+    """Return the GPUs of a node. salloc's shell knows them where --gpus-per-node asked for them.
+
+    --gres leaves no variable.
+    """
     gpu_count = _count(environment.get("SLURM_GPUS_ON_NODE"))
     if gpu_count or environment.get("SLURMD_NODENAME"):
         return gpu_count
@@ -137,13 +143,13 @@ def _gpus_by_asking(job: str, runner: Runner) -> int | None:
 
 
 def _share(ranks: int, asked_total: int | None, environment: Mapping[str, str]) -> int | None:
-    """-c 32 of an allocation for one task on a node with four GPUs: each of its four ranks has eight."""
+    """Return each rank's share of -c 32 that was asked for one task: of four ranks on the node each has eight."""
     cpus = _each(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))
     return asked_total if asked_total is None or not cpus else max(1, min(asked_total, min(cpus) // ranks))
 
 
 def _possible(request: Request, environment: Mapping[str, str]) -> Request:
-    """srun would say "More processors requested than permitted"; it may lay more ranks on the larger of two nodes."""
+    """Refuse ranks that do not fit: srun would report it with other words, or fill the larger of two nodes."""
     cpus = sorted(_each(environment.get("SLURM_JOB_CPUS_PER_NODE", "")))[-(request.nodes or 1) :]
     ranks, each = request.ntasks_per_node or request.gpus_per_node or 1, request.cpus_per_task or 1
     cpus_needed = (request.nodes or 1) * ranks * each

@@ -62,7 +62,7 @@ class Packed:
         self._file.close()
 
     def glob(self, pattern: str) -> Iterator[str]:
-        """Paths that fit, `*` within a name; links on the way are followed."""
+        """Yield paths that fit, `*` within a name; links on the way are followed."""
         yield from self._glob("", [part for part in pattern.split("/") if part])
 
     def _glob(self, folder: str, parts: list[str]) -> Iterator[str]:
@@ -139,7 +139,7 @@ class Packed:
         return _Node(kind, size, start, inner, fragment, sizes)
 
     def _list(self, folder: _Node) -> dict[str, int]:
-        """Names → references of their inodes."""
+        """Return the references of the inodes by name."""
         folder_key = (folder.start, folder.offset, folder.size)  # an empty one lies where the next begins
         if folder_key not in self._listed:
             self._listed[folder_key] = dict(self._entries(folder))
@@ -178,7 +178,7 @@ class Packed:
         return b"".join(parts)[:byte_count]
 
     def _table(self, place: int, offset: int, length: int) -> bytes:
-        """Bytes of a table, counted from the block at `place`: its blocks follow one another."""
+        """Return the bytes of a table, counted from the block at `place`: its blocks follow one another."""
         if length > _MOST_BYTES:
             raise CannotBeRead("a table is longer than any")
         text = b""

@@ -62,7 +62,7 @@ def _configuration(folder: Path) -> str:
 
 
 def _environment(folder: Path) -> Iterator[Path]:
-    """The folder, and of the Python it was made from: the program, and the folder of its libraries."""
+    """Yield the folder, and of the Python it was made from: the program, and the folder of its libraries."""
     if not folder.is_dir():
         return
     yield folder

@@ -28,7 +28,7 @@ class RunsOn(msgspec.Struct, frozen=True):
 
 
 def differences(venv: Path, node: RunsOn) -> Iterator[str]:
-    """One sentence each; none where `muster build venv` has not made it."""
+    """Yield one sentence for each difference; none where `muster build venv` has not made it."""
     if (venv / "muster-is-building").exists():
         yield f"{venv} was left half-built: build it again"
         return
@@ -77,7 +77,7 @@ def cpu_flags_needed(venv: Path) -> tuple[str, ...]:
 
 
 def version_of_venv(venv: Path) -> str | None:
-    """3.12; None: this is not a virtual environment."""
+    """Return 3.12 or the like; None: this is not a virtual environment."""
     version = _python_of(venv)
     return None if version is None else ".".join(version.split(".")[:2])
 

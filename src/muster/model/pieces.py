@@ -40,7 +40,10 @@ class Pieces:
         return last + b"".join(rank + b": " + text + b"\n" for (rank, _), text in rows.items())
 
     def _line(self, line: bytes) -> bytes:
-        """One line of the stream; a piece that another rank's interrupts is held until the rest of its line comes."""
+        """Return one line of the stream.
+
+        A piece that another rank's interrupts is held until the rest of its line comes.
+        """
         tags = list(_TAG.finditer(line))
         if not tags or tags[0].start():
             return line + b"\n"

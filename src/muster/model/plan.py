@@ -122,7 +122,7 @@ class Prelude(msgspec.Struct, frozen=True):
 
     @property
     def of_modules(self) -> bool:
-        """Whether it is about the cluster's modules."""
+        """Return whether it is about the cluster's modules."""
         return str(self.words[0]) in {"module", "muster_modules", "muster_use", "muster_load"}
 
 

@@ -53,12 +53,12 @@ Word = Union[str, Fragment, Hidden, Template]
 
 
 def template(text: str) -> Word:
-    """A user's value: a Template where it leaves something open, else the text itself."""
+    """Return a user's value: a Template where it leaves something open, else the text itself."""
     return Template(text) if _PLACEHOLDER.search(text) else text
 
 
 def quote(word: Word) -> str:
-    """The word as it stands in a script."""
+    """Return the word as it stands in a script."""
     if isinstance(word, Fragment):
         return word.text
     if isinstance(word, Hidden):
@@ -71,7 +71,7 @@ def quote(word: Word) -> str:
 
 
 def line(words: Iterable[Word]) -> str:
-    """Words as one line of a script."""
+    """Return words as one line of a script."""
     return " ".join(quote(word) for word in words)
 
 

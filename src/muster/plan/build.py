@@ -59,7 +59,10 @@ def make_plan(
     within: bool = False,
     stream: bool = False,
 ) -> Plan:
-    """Everything that will happen. `within`: over an allocation that stands; `stream`: output to the terminal."""
+    """Return everything that will happen.
+
+    `within`: over an allocation that stands; `stream`: output to the terminal.
+    """
     request, more_flags = absorb_flags(replace(asked, image=None) if asked.image == "none" else asked)
     python = _python(request, facts)
     command, news = resolve_command(request.command, python)
@@ -164,7 +167,7 @@ _COMMENT = Reason("Muster finds the job by this, even if sbatch got no answer")
 
 
 def _check_signal(flags: Iterable[tuple[str, str | None, str]], launcher: Launcher) -> None:
-    """Slurm sends --signal to the tasks of its steps, which are the ranks under srun alone."""
+    """Refuse --signal where the ranks are not tasks of a step: Slurm sends it to those, under srun alone."""
     for name, _, origin in flags:
         if name == "signal" and launcher.keeps_signals:
             raise RequestError(
@@ -178,7 +181,7 @@ def _may_hang(launcher: Launcher, engine: Engine) -> bool:
 
 
 def digest_of(plan: Plan) -> str:
-    """The same for the same launch: what two submissions of one job have in common."""
+    """Return a digest that is the same for the same launch: what two submissions of one job have in common."""
     import hashlib  # costs as much as a dozen of our modules, and only a job that is queued needs it
 
     bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
@@ -193,7 +196,7 @@ def _may_be_alone(request: Request, facts: Facts, shape: Shape, launcher: Launch
 
 
 def _image(request: Request, site: Site, facts: Facts, job: Situation, launcher: Launcher, engine: Engine) -> ImageUse:
-    """Most launches have none, and do not load what knows of them."""
+    """Return how the image is used. Most launches have none, and do not load what knows of images."""
     if request.image is None and not request.bind and request.engine in {None, "none"}:
         return ImageUse("none", None, Reason("no image was asked for"))
     from muster.plan.image import use_image
@@ -300,7 +303,7 @@ def _step_flags(request: Request, terms: Terms) -> tuple[Flag, ...]:
 
 
 def _refuse_unknown_address(plan: Plan) -> None:
-    """Where a name alone does not do, it is looked up on the allocation's first node: that has to be rank 0's."""
+    """Refuse a name that is not rank 0's: where a name is not enough, the allocation's first node looks it up."""
     if plan.rendezvous.rule and narrows(plan.step_flags):
         raise RequestError(
             f"the site {plan.site} needs the address of rank 0, but its node in the allocation is not known yet",

@@ -37,14 +37,20 @@ def resolve_command(command: Sequence[str], python: str | None) -> tuple[tuple[s
 
 
 def pin_python(command: tuple[str, ...], python: str | None) -> tuple[tuple[str, ...], str | None]:
-    """`python` as the path it has here: the job's own PATH would find another, without a word."""
+    """Return the command with `python` as the path it has here.
+
+    The job's own PATH would find another, and report nothing.
+    """
     if python is None or command[0] not in {"python", "python3"}:
         return command, None
     return (python, *command[1:]), f"{command[0]} is {python}"
 
 
 def agent_python(command: Sequence[str], python: str) -> tuple[str, ...]:
-    """The words that start the Python of the command, for torchrun's agent: another torch must not start the ranks."""
+    """Return the words that start the Python of the command, for torchrun's agent.
+
+    Another torch must not start the ranks.
+    """
     wrapper_words, rest = unwrapped(command)
     wrapper_words = wrapper_words if wrapper_words and PurePosixPath(wrapper_words[0]).name in _BRING_PYTHON else ()
     name = PurePosixPath(rest[0]).name if rest else ""

@@ -61,7 +61,7 @@ def _of_masks(site: Site, shape: Shape, terms: Terms) -> Iterator[Condition]:
 
 
 def _of_variables(site: Site, shape: Shape, job: Situation) -> Iterator[Condition]:
-    """A variable for one node only, or for several: on the other side of that size it is wrong."""
+    """Yield a condition for each variable that is right for one node only, or for several only."""
     for number, variable in enumerate(site.profile.environment):
         condition = variable.when
         if condition is None or not applies(

@@ -164,7 +164,7 @@ def _of_allocation(
 
 
 def refuse_wireup(request: Request, launcher: Launcher, mpi: str | None) -> None:
-    """A method whose variables nobody would set fails in every rank: known before the start."""
+    """Refuse a method whose variables no program would set: every rank would fail."""
     method = request.wireup if _typed(request, "wireup") else None
     by_mpirun = launcher.sets_mpi_variables
     by_pmi = launcher.rank_tasks and mpi not in {None, "none"}

@@ -88,7 +88,10 @@ def left_over(request: Request, facts: Facts) -> Iterator[Note]:
 
 
 def stays_behind(request: Request, facts: Facts, variables: Iterable[Variable]) -> Iterator[Note]:
-    """What a run has and a queued job has not: its ranks get what the plan shows, and nothing of the typing shell."""
+    """Yield a note on what a run has and a queued job has not.
+
+    Its ranks get the plan's variables, not the typing shell's.
+    """
     if request.export != "NONE":
         return
     known_names = {variable.name for variable in variables}
@@ -107,7 +110,7 @@ def stays_behind(request: Request, facts: Facts, variables: Iterable[Variable]) 
 
 
 def _is_felt(name: str) -> bool:
-    """Whether a rank behaves otherwise for it; where mpirun keeps its own files on this host is no such thing."""
+    """Return whether a rank behaves otherwise for it; the place of mpirun's own files is not such a variable."""
     return not name.endswith("_tmpdir_base") and any(
         name == felt_name or (felt_name.endswith("_") and name.startswith(felt_name)) for felt_name in _FELT
     )
@@ -124,13 +127,16 @@ def _resolver() -> Iterator[tuple[str, Variable]]:
 
 
 def make_prelude(request: Request, site: Site, terms: Terms, facts: Facts, image: ImageUse) -> tuple[Prelude, ...]:
-    """Modules, the site's own commands and the virtual environment, in the order in which they must stand."""
+    """Return modules, the site's own commands and the virtual environment, in the order in which they must stand."""
     environment = environment_of(request, facts)
     return (*_modules(request, site, image), *terms.prelude, *activation(environment))
 
 
 def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]:
-    """The site's modules, then the user's; an image has its own software and wants what its engine needs, no more."""
+    """Yield the site's modules, then the user's.
+
+    An image has its own software and wants what its engine needs, no more.
+    """
     known_modules = site.profile.modules
     words = [
         *_of_site("use", request, site, image),

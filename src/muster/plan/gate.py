@@ -14,7 +14,10 @@ REASON = Reason("set by you: the nodes and the ways between them are looked at f
 
 
 def gate_file(directory: str) -> str:
-    """Where `run` and `submit` put the program, beside the runs of a project: compute nodes and images see it."""
+    """Return where `run` and `submit` put the program, beside the runs of a project.
+
+    Compute nodes and images see it.
+    """
     return f"{directory}/muster-runs/check.pyz"
 
 
@@ -26,7 +29,7 @@ def gate_words(python: str, directory: str, expected: dict[str, Any]) -> tuple[s
 
 
 def gate_condition(directory: str) -> Condition:
-    """A script that `plan` printed finds the program only where one has put it."""
+    """Return the condition that a script of `plan` checks: the program is there only where one has put it."""
     file = gate_file(directory)
     return Condition(
         f"[ -r {shlex.quote(file)} ]",

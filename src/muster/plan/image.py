@@ -83,7 +83,7 @@ def use_image(
 def _verb(
     engine: ImageEngine, request: Request, site: Site, reference: Reference, container: str | None
 ) -> tuple[str, Reason]:
-    """exec or run: a fact of the image that the site keeps, else of how the site runs images."""
+    """Return exec or run: a fact of the image that the site keeps, else of how the site runs images."""
     if engine.only_verb is not None:
         return engine.only_verb, Reason("its one way to start a command in an image")
     kept, name = reference.of_site, (request.image or "").removeprefix("site:")
@@ -158,7 +158,7 @@ def _check_launch(use: ImageUse, engine: ImageEngine, launcher: Launcher, place:
 
 
 def _check_names(use: ImageUse, engine: ImageEngine) -> None:
-    """Some engines separate with colons and commas, and know no way to write one in a path."""
+    """Refuse paths with colons or commas where the engine separates with them and cannot quote them."""
     for mount in use.mounts:
         if set(mount.source + mount.target) & set(engine.separators):
             raise RequestError(
@@ -196,7 +196,10 @@ def _check_gpus(use: ImageUse, seen: ImageFacts, reference: Reference, gpu_kind:
 
 
 def _made_for(use: ImageUse, seen: ImageFacts, reference: Reference) -> str | None:
-    """By its torch, else by the site's word; the torch of a virtual environment in it is not the image's."""
+    """Return the kind of GPU by the image's torch, else by the site's word.
+
+    The torch of a virtual environment is not its own.
+    """
     if use.venv is not None:
         return seen.venv.made_for if seen.venv else None
     told = ((reference.of_site.gpu_library or "") if reference.of_site else "").partition(" ")[0].lower()
@@ -204,7 +207,7 @@ def _made_for(use: ImageUse, seen: ImageFacts, reference: Reference) -> str | No
 
 
 def _check_venv(use: ImageUse, seen: ImageFacts) -> None:
-    """Its Python is a link to one that the image has to have, of the same version."""
+    """Refuse a virtual environment whose Python the image does not have in the same version."""
     found = seen.venv
     if use.venv is None or found is None or found.in_image:
         return
@@ -225,7 +228,7 @@ def _check_venv(use: ImageUse, seen: ImageFacts) -> None:
 
 
 def _check_libraries(use: ImageUse, seen: ImageFacts) -> None:
-    """A library of the host that is newer than the image's C library cannot be loaded in it."""
+    """Refuse a library of the host that is newer than the image's C library: it cannot be loaded in the image."""
     bound = {mount.source for mount in use.mounts}
     for path, needed in sorted(seen.glibc_needed.items()):
         if seen.glibc is not None and path in bound and needed > seen.glibc:

@@ -24,7 +24,7 @@ _PATH = re.compile(r"(?:^|=)(/[^:,;=\s]+)")
 
 
 def absolute_paths(words: Sequence[Word]) -> Iterator[str]:
-    """Absolute paths in words: alone, and behind an equals sign (--data=/scratch/set)."""
+    """Yield absolute paths in words: alone, and behind an equals sign (--data=/scratch/set)."""
     for word in words:
         if isinstance(word, str):
             for found in _PATH.finditer(word):

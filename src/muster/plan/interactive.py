@@ -13,7 +13,10 @@ _PURPOSES = ("interactive", "debug")
 
 
 def for_a_shell(request: Request, site: Site, shell: str) -> Request:
-    """The request of a shell: one task on one node, on the site's interactive or debug queue unless one was named."""
+    """Return the request of a shell.
+
+    One task on one node, on the site's interactive or debug queue unless one was named.
+    """
     origins = dict(request.origins)
     values: dict[str, str] = {}
     if request.partition is None and request.qos is None:

@@ -25,7 +25,10 @@ _NODE_TMP = "/tmp"  # noqa: S108  # the node's own, under the name that POSIX gi
 def make_mounts(
     request: Request, site: Site, facts: Facts, job: Situation, name: str | None, *, library: bool
 ) -> tuple[Mount, ...]:
-    """Everything that is bound, parents before what lies in them; `name`: the site's container, if it has one."""
+    """Return everything that is bound, parents before what lies in them.
+
+    `name`: the site's container, if it has one.
+    """
     image_facts = facts.image or ImageFacts()
     wanted_mounts = [
         *_places_of_the_run(request, facts, image_facts),
@@ -86,12 +89,12 @@ def _asked_for(request: Request, facts: Facts) -> Iterator[Mount]:
 
 
 def without_tilde(path: str, home: str) -> str:
-    """`~` is the home directory, as a shell has it."""
+    """Return a path with `~` as the home directory, as a shell has it."""
     return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
 def _behind_links(mounts: Iterable[Mount], real_paths: Mapping[str, str]) -> Iterator[Mount]:
-    """Where a bound path leads through a link, files name the place behind it: it is bound under its own name too."""
+    """Yield mounts of the places behind links of bound paths: files name those places too."""
     for mount in mounts:
         real = real_paths.get(mount.source, mount.source)
         if real != mount.source and mount.source == mount.target:
@@ -100,7 +103,9 @@ def _behind_links(mounts: Iterable[Mount], real_paths: Mapping[str, str]) -> Ite
 
 
 def _without_repeats(mounts: Iterable[Mount]) -> Iterator[Mount]:
-    """Paths under their own names first, parents before children; a child of one that is bound alike says nothing new.
+    """Yield paths under their own names first, parents before children.
+
+    A child of one that is bound alike adds nothing.
 
     What the user typed stays, in the order typed.
     """

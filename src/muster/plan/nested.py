@@ -159,7 +159,7 @@ def _has_second_word(name: str, words: Sequence[str]) -> bool:
 
 
 def _behind_python(wrapper_words: tuple[str, ...], words: tuple[str, ...], python: str) -> Nested | None:
-    """`python -u -m torch.distributed.run …`, `python /path/bin/torchrun …`."""
+    """Return the launcher in `python -u -m torch.distributed.run …` or `python /path/bin/torchrun …`."""
     for index, word in enumerate(words[1:], start=1):
         if word == "-m":
             module = words[index + 1] if index + 1 < len(words) else ""
@@ -225,7 +225,7 @@ def _split(nested: Nested) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """(name, as typed, value) of each option."""
+    """Yield name, spelling and value of each option."""
     words_left = list(words)
     while words_left:
         word = words_left.pop(0)

@@ -34,7 +34,7 @@ class PythonEnvironment(msgspec.Struct, frozen=True):
 
 
 def chosen(request: Request) -> Request:
-    """The request with one environment: `--with` says which, else what was typed stands before what a file says."""
+    """Return the request with one environment: `--with` decides, else what was typed precedes what a file says."""
     kind = request.environment
     if kind is None:
         return _typed_before_found(request)
@@ -104,7 +104,7 @@ def activation(environment: PythonEnvironment | None) -> Iterator[Prelude]:
 
 
 def as_variables(environment: PythonEnvironment | None, facts: Facts) -> Iterator[Variable]:
-    """The same on this machine, where no script stands before the ranks."""
+    """Yield the environment's variables for this machine, where no script stands before the ranks."""
     if environment is None:
         return
     reason = Reason(f"the ranks run in this {_IN_WORDS[environment.kind]}", environment.origin)

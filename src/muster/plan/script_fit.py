@@ -42,7 +42,7 @@ def wants_mpi(script: ScriptFacts | None) -> bool:
 
 
 def jax_variables(script: ScriptFacts | None, engine: Engine) -> Iterator[Variable]:
-    """JAX looks for its ranks in Slurm's or Open MPI's variables only: without Slurm it is given Slurm's names."""
+    """Yield Slurm's names for JAX without Slurm: it looks for its ranks in Slurm's or Open MPI's variables only."""
     if script is not None and script.asks_jax and engine is Engine.HERE:
         reason = "jax.distributed.initialize() reads SLURM_PROCID and its like, and nothing else of what is set here"
         yield Variable("MUSTER_SLURM_NAMES", "1", Reason(reason, script.path))

@@ -37,7 +37,10 @@ _TOLD_BY_LENGTH = 6
 
 
 def is_secret(name: str, value: str = "") -> bool:
-    """Whether a variable looks like one that nobody else may read: a word of its name, a password in an address."""
+    """Return whether a variable looks like one that nobody else may read.
+
+    A word of its name, a password in an address.
+    """
     by_name = name not in _NO_SECRET and any(_SECRET_WORD.search(word) for word in name.split("_"))
     return by_name or bool(_URL_WITH_PASSWORD.search(value))
 
@@ -49,7 +52,7 @@ def _typed_secret(assignment: str) -> bool:
 
 
 def shown(assignment: str) -> str:
-    """KEY=VALUE as it may be shown."""
+    """Return KEY=VALUE as it may be shown."""
     return f"{assignment.partition('=')[0]}=…" if _typed_secret(assignment) else assignment
 
 
@@ -85,7 +88,10 @@ def hidden_names(plan: Plan) -> tuple[str, ...]:
 
 
 def without_values(text: str, values: Iterable[str]) -> str:
-    """A text (a difference of files, a message) without these values. Short ones stand in other words by chance."""
+    """Return a text (a difference of files, a message) without these values.
+
+    Short ones stand in other words by chance.
+    """
     for value in values:
         if len(value) >= _TOLD_BY_LENGTH:
             text = text.replace(value, "…")
@@ -98,7 +104,7 @@ def carried(plan: Plan) -> dict[str, str]:
 
 
 def passed_by_name(words: Sequence[str]) -> tuple[list[str], Mapping[str, str]]:
-    """Options for a process of our own, secrets by name alone, and the variables that it then needs."""
+    """Return options for a process of Muster's own, secrets by name alone, and the variables that it then needs."""
     kept_words: list[str] = []
     values: dict[str, str] = {}
     is_value = False

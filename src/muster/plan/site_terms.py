@@ -36,7 +36,10 @@ def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None)
 
 
 def node_kind(site: Site, request: Request) -> tuple[str | None, Node]:
-    """The kind of node that this request gets: its queue's, its constraint's, its account's, else the site's first."""
+    """Return the kind of node that this request gets.
+
+    Its queue's, its constraint's, its account's, else the site's first.
+    """
     profile = site.profile
     name = kind_of(
         profile,
@@ -68,7 +71,10 @@ def node_shape(site: Site, request: Request) -> NodeShape:
 def situation_of(
     site: Site, request: Request, shape: Shape, launcher: Launcher, *, nccl: str | None = None
 ) -> Situation:
-    """What the profile's conditions ask of a job; `nccl`: its version in the job's environment, where it is known."""
+    """Return what the profile's conditions ask of a job.
+
+    `nccl`: its version in the job's environment, where it is known.
+    """
     name, node = node_kind(site, request)
     whole = request.exclusive or (node.gpus is not None and 0 < node.gpus <= shape.gpus_per_node)
     return Situation(
@@ -95,7 +101,7 @@ def _workloads(site: Site, request: Request) -> frozenset[str]:
 
 
 def _stack(site: Site, request: Request) -> str | None:
-    """The software stack: the one asked for, else of the site's own image, of a flag that brings one, of the engine."""
+    """Return the software stack that is asked for, or of the site's image, a flag that brings one, the engine."""
     known_stacks = _stacks(site)
     if request.stack is not None:
         if request.stack not in known_stacks:
@@ -123,7 +129,7 @@ def _stack_of_image(site: Site, image: str, engine: str | None) -> str | None:
 
 
 def _stacks(site: Site) -> tuple[str, ...]:
-    """Every stack that the profile speaks of."""
+    """Return every stack that the profile speaks of."""
     profile = site.profile
     conditions = [*(entry.when for entry in profile.environment), *(entry.when for entry in profile.commands)]
     named_stacks = [
@@ -149,7 +155,7 @@ def _export_reason(site: Site) -> Reason:
 
 
 def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Terms:
-    """Everything that the site lays down for this job."""
+    """Return everything that the site lays down for this job."""
     profile = site.profile
     site_request, launch, meeting = profile.request, profile.launch, profile.rendezvous
     whole_node = site_request.gpus == "whole-node"
@@ -189,7 +195,10 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
 
 
 def _mpi(site: Site, request: Request, job: Situation) -> str | None:
-    """What srun is told of MPI: nothing for ranks of torch; its stack's word where the wire-up asks MPI or PMI."""
+    """Return what srun is told of MPI: nothing for ranks of torch.
+
+    Its stack's word where the wire-up asks MPI or PMI.
+    """
     launch = site.profile.launch
     by_stack = launch.mpi_by_stack.get(job.stack or "")
     return by_stack or launch.mpi if (request.wireup or launch.wireup) in _BY_MPI else None
@@ -271,7 +280,7 @@ _OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 def _proxies(site: Site, request: Request) -> Iterator[Variable]:
-    """Both spellings, for programs read the one or the other; the cluster's own names stay outside."""
+    """Yield the proxies in both spellings, for programs read one or the other; the cluster's own names stay outside."""
     network = site.profile.network
     why = reason_for(site, "network.proxies", "the way out of the compute nodes")
     proxies = {name.lower(): (value, why) for name, value in network.proxies.items()}
@@ -329,7 +338,7 @@ def _trust(site: Site) -> Iterator[Note]:
 
 
 def _without_plugin(site: Site, request: Request, job: Situation) -> Iterator[Note]:
-    """A fabric that the collectives reach through a plugin only, and nothing of the job that brings it."""
+    """Yield a note where collectives need a plugin to reach the fabric, and nothing in the job brings the plugin."""
     fabric = site.profile.fabric
     if job.nodes < 2 or not job.gpus_per_node or not (fabric.plugin_stacks or fabric.plugin_modules):
         return

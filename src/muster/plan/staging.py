@@ -60,7 +60,7 @@ def make_staging(
 
 
 def _packed(directory: str, path: str) -> str:
-    """Beside the runs of a project: compute nodes see it, and it need not be writable where the data lie."""
+    """Return the folder of packed copies beside a project's runs: compute nodes see it, and data may be read-only."""
     name = PurePosixPath(path).name.strip(".") or "root"
     return f"{directory}/muster-runs/stage/{name}-{zlib.crc32(path.encode()):08x}"
 
@@ -165,7 +165,7 @@ _EXPANDED = re.compile(r"[/A-Za-z0-9_.-]|\$USER\b|\$SLURM_JOB_ID\b")
 
 
 def _path(path: str) -> Word:
-    """A profile may say $USER and $SLURM_JOB_ID; nothing else is expanded."""
+    """Return a profile's path, in which $USER and $SLURM_JOB_ID are expanded, and nothing else."""
     return path if _EXPANDED.sub("", path) else Fragment(f'"{path}"')
 
 
@@ -186,7 +186,7 @@ _PAYS_S = 60
 
 
 def proposal(request: Request, site: Site, facts: Facts, shape: Shape) -> Iterator[Note]:
-    """--stage-env where it pays, by what the profile knows of the file system that the environment lies on."""
+    """Yield a proposal of --stage-env where it pays, by what the profile knows of the environment's file system."""
     environment = environment_of(request, facts)
     for name, filesystem in site.profile.filesystems.items():
         top = filesystem.path.partition("$")[0].rstrip("/")
@@ -202,7 +202,7 @@ def proposal(request: Request, site: Site, facts: Facts, shape: Shape) -> Iterat
 
 
 def advice(site: Site, shape: Shape, things: list[Staged]) -> Iterator[tuple[str, Reason]]:
-    """Ranks × operations ÷ the file system's rate: what staging saves, where the profile knows the rate."""
+    """Yield what staging saves, ranks × operations ÷ the file system's rate, where the profile knows the rate."""
     operation_count = shape.ntasks * IMPORT_OPERATIONS
     product = f"{shape.ntasks} ranks × {IMPORT_OPERATIONS:,} operations = {operation_count:,}"
     saved = any(thing.role == "environment" for thing in things)

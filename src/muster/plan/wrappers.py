@@ -58,7 +58,7 @@ _KEYWORDS = frozenset({"then", "do", "else", "if", "elif", "while", "until", "!"
 
 
 def unwrapped(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(what stands before, the command that it runs); the first is empty where nothing does."""
+    """Return the words before the command and the command; the first is empty where nothing stands before it."""
     wrapper_words: tuple[str, ...] = ()
     rest = tuple(words)
     while rest and (start := _start_of_command(rest)):

@@ -22,7 +22,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def choose_queue(profile: Profile, job: Situation, *, partition: str | None = None, qos: str | None = None) -> Choice:
-    """What the user named wins; else the first rule that holds; a half-named queue is not completed by a rule."""
+    """Return the queue that the user named, else of the first rule that holds; a half-named queue is not completed."""
     if partition is not None or qos is not None:
         return Choice(partition, qos, "as asked")
     for number, rule in enumerate(profile.queue_rules):

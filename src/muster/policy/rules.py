@@ -54,7 +54,7 @@ Rule = Callable[[Profile, Ask], Iterator[Refusal]]
 
 
 def refusals(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    """Everything that this site would refuse in this request, in the order of the table."""
+    """Yield everything that this site would refuse in this request, in the order of the table."""
     for rule in RULES:
         yield from rule(profile, ask)
 
@@ -140,7 +140,7 @@ def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _other_queue(profile: Profile, ask: Ask, name: str) -> str:
-    """A queue of the same kind of node that is large enough."""
+    """Return a queue of the same kind of node that is large enough."""
     for queues in (profile.partitions, profile.qos):
         if name in queues:
             fit = [
@@ -262,7 +262,7 @@ def _constraint(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _kinds(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    """A queue and a constraint that select different kinds of node: no node is both."""
+    """Yield a refusal of a queue and a constraint that select different kinds of node: no node is both."""
     selected = kind_of_constraint(profile, ask.constraint)
     for kind, name, queue in _queues(profile, ask):
         if selected is not None and queue.node is not None and queue.node != selected:

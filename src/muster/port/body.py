@@ -59,7 +59,7 @@ def _read(chain: Chain, draft: Draft, *, is_after: bool) -> None:
 
 
 def _chore(chain: Chain, draft: Draft) -> None:
-    """A step before the ranks that prepares or looks."""
+    """Read a step before the ranks that prepares or looks."""
     line, words = chain.command.place.line, [chain.stages[-1].word.value, *(w.value for w in chain.stages[-1].words)]
     if chain.stages[-1].name in _SHOWS:
         draft.drop(line, text_of(chain.command), "shows something, and changes nothing")

@@ -79,7 +79,7 @@ def carry(draft: Draft, target: Site, source: Site | None, facts: Facts, *, acco
 
 
 def _queue(draft: Draft, way: Way) -> None:
-    """Partition and QOS are names of one site; what a queue is for is a request."""
+    """Carry the queue: partition and QOS are names of one site, but what a queue is for is a request."""
     for field, word, flag in (("partition", "partition", "-p"), ("qos", "QOS", "-q")):
         name = draft.get(field)
         if name is None:
@@ -172,7 +172,7 @@ _OF_ONE_SITE = {
 
 
 def _flags(draft: Draft, way: Way) -> None:
-    """Flags that are handed on: those about one site's machines stay behind."""
+    """Carry flags that are handed on: those about one site's machines stay behind."""
     forbidden = {rule.flag: rule.reason for rule in way.target.profile.request.forbidden if rule.value is None}
     for flag in list(draft.values.get("sbatch", ())):
         name = flag.removeprefix("--").partition("=")[0]
@@ -455,7 +455,7 @@ def _mpi(draft: Draft, way: Way) -> None:
 
 
 def _image(draft: Draft, way: Way) -> None:
-    """An image is a file of one site, made for one kind of GPU."""
+    """Carry the image: it is a file of one site, made for one kind of GPU."""
     image = draft.get("image")
     if image is None:
         return
@@ -528,7 +528,7 @@ _MADE = {"venv": " muster build venv makes one", "conda": " muster build venv ma
 
 
 def _places(draft: Draft, way: Way) -> None:
-    """Paths of the script: they are kept, and asked about."""
+    """Keep the paths of the script, and ask about them."""
     for field in ("chdir", "venv", "conda"):
         value = draft.get(field)
         if value is not None and value != "none":

@@ -89,7 +89,7 @@ def _within(word: str, flags: tuple[str, ...]) -> str:
 
 
 def _take_launcher(job: Job, draft: Draft) -> None:
-    """What started the ranks may follow from a settings file, of which the line says nothing."""
+    """Take the launcher, which may follow from a settings file that the line does not name."""
     match = re.search(r"^ *muster_expect LAUNCHER=(\S+)", job.text, re.MULTILINE)
     if match is None:
         return

@@ -93,7 +93,7 @@ def read_draft(job: Job) -> Draft:
 
 
 def _oddities(job: Job) -> Iterator[Row]:
-    """A row for what is wrong with the file itself."""
+    """Yield a row for what is wrong with the file itself."""
     if not job.text.startswith("#!"):
         yield Row(1, "(no #!)", Verdict.CHANGED, "#!/bin/bash", "sbatch refuses a script without it; Muster's has one")
     if job.shell.error is not None:
@@ -141,7 +141,7 @@ _NOTHING = frozenset({"then", "else", "fi", "do", "done", "esac", ";;", "{", "}"
 
 
 def _left_over(job: Job, rows: list[Row]) -> Iterator[Row]:
-    """A row for each line that none speaks of: branches, loops, tests, functions."""
+    """Yield a row for each line that no other row covers: branches, loops, tests, functions."""
     covered = {row.line for row in rows}
     places = [*(item.place for item in job.shell.commands), *(item.place for item in job.shell.assignments)]
     read_lines = {line for place in places for line in range(place.line, place.end_line + 1)}

@@ -120,7 +120,7 @@ def _put_cpus(sizes: _Said, draft: Draft, *, agents: bool, tasks: int, ranks: in
 
 
 def _put_memory(sizes: _Said, draft: Draft, *, gpus: int, ranks: int) -> None:
-    """Memory of a node, from memory of a GPU or of a CPU."""
+    """Put the memory of a node, from memory of a GPU or of a CPU."""
     for name, count in (("mem-per-gpu", gpus), ("mem-per-cpu", ranks * (draft.number("cpus_per_task") or 1))):
         text = sizes.text(name)
         if text is None:

@@ -235,7 +235,7 @@ class _Reader:
             self._outer.append("python")
 
     def _agents_of_torch(self, stage: Stage) -> None:
-        """Torch's agents, one a node, under srun or under mpirun."""
+        """Read torch's agents, one a node, under srun or under mpirun."""
         if self.draft.get("launcher") != "mpirun":
             self.draft.keep(self.line, stage.name, "launcher", "torchrun")
             return

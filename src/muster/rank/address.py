@@ -43,14 +43,17 @@ class Meeting(NamedTuple):
 
 
 def meeting(environment: Mapping[str, str], identity: Identity) -> Meeting:
-    """The meeting point of this rank's world. Raises WireupError where no rule gives one, or a variable is wrong."""
+    """Return the meeting point of this rank's world.
+
+    Raise WireupError where no rule gives one, or a variable is wrong.
+    """
     host, host_from = _host(environment, identity)
     port, port_from = published_port(environment) or _port_of_ids(_ids(environment, identity))
     return Meeting(host, port, host_from, port_from, scope(environment, identity))
 
 
 def scope(environment: Mapping[str, str], identity: Identity) -> str:
-    """This start's own name, so that a rank which reaches a stranger's store finds nothing in it."""
+    """Return this start's own name, so that a rank which reaches a stranger's store finds nothing in it."""
     return "muster-" + ".".join(_ids(environment, identity))
 
 
@@ -121,7 +124,10 @@ def _port_of_ids(ids: List[str]) -> Tuple[int, str]:
 
 
 def interface_towards(address: str) -> str:
-    """The name of the interface whose packets reach that numeric address; '' where it cannot be told. Sends nothing."""
+    """Return the name of the interface whose packets reach that numeric address; '' where it is not known.
+
+    Send nothing.
+    """
     if ":" in address:
         return ""
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:

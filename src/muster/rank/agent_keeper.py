@@ -106,7 +106,7 @@ class _Pipe:
         self._out.write(lines)
 
     def close(self) -> None:
-        """A last line that was never ended gets its end, so that nobody else's stands behind it."""
+        """End a last line that was never ended, so that no other rank's line stands behind it."""
         if self._rest and not self._hello:
             self._write(self._rest + b"\n")
         self._rest = b""
@@ -153,24 +153,24 @@ class Keeper:
         self._poll.register(pipe.reader, select.POLLIN)
 
     def _start(self, words: Sequence[str]) -> int:
-        own_options = [
+        own_pipes = [
             _Pipe(self._outs[0], self, hello=False, label=False, whole=True),
             _AgentErrors(self._outs[1], self, hello=False, label=False, whole=True),
         ]
-        for pipe in own_options:
+        for pipe in own_pipes:
             self._add(pipe)
         environment = dict(os.environ, MUSTER_PIPES="/proc/%d/fd" % os.getpid())
-        moves = [(os.POSIX_SPAWN_DUP2, pipe.writer, number) for number, pipe in enumerate(own_options, start=1)]
+        moves = [(os.POSIX_SPAWN_DUP2, pipe.writer, number) for number, pipe in enumerate(own_pipes, start=1)]
         return os.posix_spawn(
             words[0], list(words), environment, file_actions=moves, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
         )
 
     def note_rank(self, pid: int) -> None:
-        """A rank has started."""
+        """Note that a rank has started."""
         self._ranks[pid] = _born(pid)
 
     def note_closing(self) -> None:
-        """The agent has begun to end its ranks: one has failed, or it was told to."""
+        """Note that the agent has begun to end its ranks: one has failed, or it was told to."""
         if self._closing_since is None:
             self._closing_since = time.monotonic()
             self._tell_at = self._closing_since + _TELL_S if self._ending_since is None else None
@@ -208,7 +208,7 @@ class Keeper:
         return status if pid else None
 
     def _hear(self) -> None:
-        """Signals go to all processes of a task, the agent too: here they start the clock, and end nothing."""
+        """Start the clock at a signal, and end nothing: signals go to all processes of a task, the agent too."""
         while self._noted:
             number = self._noted.pop(0)
             if self._ending_since is not None or number not in (*_ENDINGS, _TOLD):
@@ -235,7 +235,7 @@ class Keeper:
             os.kill(self._agent, signal.SIGKILL)
 
     def _signal_ranks(self, number: int) -> None:
-        """A rank leads a group of its own; a number that is another process's by now is left alone."""
+        """Signal the group that each rank leads; a number that is another process's by now is left alone."""
         for pid, born in self._ranks.items():
             if born and _born(pid) == born:
                 try:
@@ -244,7 +244,7 @@ class Keeper:
                     pass
 
     def _end_ranks(self) -> None:
-        """The agent was killed, and with it nobody ends its ranks."""
+        """End the ranks of an agent that was killed: no other process does."""
         self._signal_ranks(signal.SIGTERM)
         until = time.monotonic() + self._grace_s
         while time.monotonic() < until and any(born and _born(pid) == born for pid, born in self._ranks.items()):
@@ -280,7 +280,7 @@ def _move(pipe: _Pipe, number: int) -> None:
 
 
 def _born(pid: int) -> str:
-    """When a process started, in the kernel's ticks; empty where there is none, or it has only to be reaped."""
+    """Return when a process started, in the kernel's ticks; empty where there is none, or it has only to be reaped."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -302,7 +302,7 @@ def _tell_other_nodes() -> None:
 
 
 def _log_directory() -> str:
-    """A directory of our own for what torchrun lays down, which would stay in /tmp for ever."""
+    """Return a directory of Muster's own for torchrun's files, which would stay in /tmp for ever."""
     path = os.path.join(os.environ.get("TMPDIR") or "/tmp", "muster-agent-%d-%s" % (os.getpid(), os.urandom(4).hex()))
     os.mkdir(path, 0o700)
     return path

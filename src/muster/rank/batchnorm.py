@@ -20,7 +20,7 @@ def synchronised(model: Any, group: Any, device: Any) -> Any:
 
 @lru_cache(maxsize=None)
 def _on_cpus() -> Any:
-    """The same layer with a forward that CPUs can do. Made here, because this module is read without torch."""
+    """Return the same layer with a forward that CPUs can do. It is made here: this module is read without torch."""
     import torch
     from torch.distributed import all_reduce
     from torch.nn.functional import batch_norm

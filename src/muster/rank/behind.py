@@ -11,7 +11,7 @@ __all__ = ["give_way", "own_package"]
 
 
 def own_package(bound: str, folders: Iterable[str]) -> Optional[Path]:
-    """The Muster that an environment has itself: the first on its path that is not the one that was bound into it."""
+    """Return the Muster that an environment has itself: the first on its path that was not bound into it."""
     packages = (Path(folder) / "muster" for folder in folders)
     return next(
         (package for package in packages if str(package) != bound and (package / "rank" / "contract.py").is_file()),

@@ -91,7 +91,7 @@ def _is_checkpoint(folder: str) -> bool:
 
 
 def _judge(path: str) -> Found:
-    """One file or folder, and whether it is whole."""
+    """Judge one file or folder: return whether it is whole."""
     files = list(_files(path))
     newest_s = max((_written(file) for file in files), default=_written(path))
     try:
@@ -177,7 +177,7 @@ def _check_json(path: str) -> None:
 
 
 def _check_zip(path: str) -> None:
-    """torch.save writes the directory of its archive last: it has to end where the file does."""
+    """Refuse an archive whose directory does not end where the file does: torch.save writes it last."""
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         file.seek(max(0, size - 22))
@@ -234,11 +234,11 @@ class _Anything:
         self.__dict__.update(state if isinstance(state, dict) else {"state": state})
 
     def append(self, value: Any) -> None:
-        """As a list does."""
+        """Append as a list does."""
         self.words = (*self.words, value)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """As a mapping does."""
+        """Set an item as a mapping does."""
         self.words = (*self.words, (key, value))
 
     def __hash__(self) -> int:
@@ -260,7 +260,7 @@ class _Reader(pickle.Unpickler):
 
 
 def _check_metadata(path: str) -> None:
-    """A distributed checkpoint's own list of what lies where; it is written last."""
+    """Check a distributed checkpoint by its own list of what lies where; it is written last."""
     with open(path, "rb") as file:
         text = file.read()
     try:
@@ -279,7 +279,7 @@ def _check_metadata(path: str) -> None:
 
 
 def _complete(checkpoints: Sequence[Found]) -> List[Found]:
-    """A folder that lacks a kind of file that the one before it has is not whole: its writer did not come to its end.
+    """Mark as not whole a folder that lacks a kind of file that the one before it has: its writer did not end.
 
     Fewer files of a kind may come of fewer ranks: then only the newest is in doubt.
     """
@@ -308,7 +308,7 @@ def _missing(wanted_names: Set[str], names: Set[str], *, any_counts: bool) -> Li
 
 
 def _without_unnamed(folder: str, checkpoints: List[Found]) -> List[Found]:
-    """DeepSpeed names the last one that all ranks have written in `latest`: what is newer is not done."""
+    """Return the checkpoints without those newer than the one that DeepSpeed's `latest` names: they are not done."""
     try:
         with open(os.path.join(folder, "latest"), encoding="utf-8") as file:
             tag = file.read().strip()

@@ -38,7 +38,10 @@ def variables_in_force(environment: Mapping[str, str]) -> Dict[str, str]:
 
 
 def describe(world: "World", environment: Mapping[str, str]) -> str:
-    """What is the same on all ranks once, and what differs with the ranks it holds for. Every rank must call it."""
+    """Return what is the same on all ranks once, and what differs with the ranks it holds for.
+
+    Every rank must call it.
+    """
     rank_facts = world.gather({**_software(world), **variables_in_force(environment)})
     identity = world.joined.identity
     sources = ", ".join(f"{field} from {source}" for field, source in identity.sources.items() if source)
@@ -57,7 +60,7 @@ def describe(world: "World", environment: Mapping[str, str]) -> str:
 
 
 def differing(name: str, values: Sequence[str]) -> List[str]:
-    """One line for a value that all ranks share; else one for each value, marked, with its ranks."""
+    """Return one line for a value that all ranks share; else one for each value, marked, with its ranks."""
     if len(set(values)) == 1:
         return [f"  {name}={values[0]}"]
     holders: Dict[str, List[int]] = {}
@@ -67,7 +70,7 @@ def differing(name: str, values: Sequence[str]) -> List[str]:
 
 
 def ranks_in_words(ranks: Sequence[int]) -> str:
-    """[0, 1, 2, 5] as 'ranks 0-2, 5'."""
+    """Return [0, 1, 2, 5] as 'ranks 0-2, 5'."""
     spans: List[List[int]] = []
     for rank in ranks:
         if spans and rank == spans[-1][1] + 1:

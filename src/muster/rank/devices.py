@@ -152,7 +152,7 @@ def eager_is_safe(version: str) -> bool:
 
 
 def name_of(device: Any) -> str:
-    """A name of the physical device, the same in every process: its UUID where this torch tells it."""
+    """Return a name of the physical device, the same in every process: its UUID where this torch tells it."""
     import torch
 
     uuid = getattr(getattr(torch, device.type).get_device_properties(device), "uuid", None)

@@ -36,7 +36,7 @@ class Family(NamedTuple):
 
     @property
     def variables(self) -> Names:
-        """What to unset to be rid of this family."""
+        """Return what to unset to be rid of this family."""
         return self.rank + self.size + self.local_rank + self.local_size
 
 

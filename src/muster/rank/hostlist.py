@@ -55,7 +55,7 @@ _Factors = Tuple[_Factor, ...]
 
 
 def expand(text: str) -> List[str]:
-    """All names of the list, in Slurm's order, duplicates kept. An empty list has none."""
+    """Return all names of the list, in Slurm's order, duplicates kept. An empty list has none."""
     plain = _plain(text)
     if plain is not None:
         return plain
@@ -68,7 +68,10 @@ def expand(text: str) -> List[str]:
 
 
 def _plain(text: str) -> Optional[List[str]]:
-    """The names of a list without brackets, twenty times as fast; None for any other, and where one is refused."""
+    """Return the names of a list without brackets, twenty times as fast.
+
+    None for any other, and where one is refused.
+    """
     if "[" in text or "]" in text or _CONTROL.search(text):
         return None
     names = _PLAIN_NAME.findall(text)
@@ -131,7 +134,7 @@ class _Group:
 
 
 def _elements(text: str) -> Iterator[Tuple[int, _Factors]]:
-    """Each name of the list as its position and factors."""
+    """Yield each name of the list as its position and factors."""
     control = _CONTROL.search(text)
     if control:
         raise HostlistError("a control character stands in the node list", text, control.start())
@@ -199,7 +202,7 @@ def _count(elements: Iterable[Tuple[int, _Factors]], text: str) -> int:
 
 
 def _product(factors: _Factors) -> List[str]:
-    """All names in scontrol's order: the last bracket turns fastest, then the first, the second, and so on."""
+    """Return all names in scontrol's order: the last bracket turns fastest, then the first, the second, and so on."""
     texts = [
         [factor] if isinstance(factor, str) else [text for part in factor for text in part.texts()]
         for factor in factors

@@ -65,7 +65,7 @@ _ALONE = Identity("single", 0, 1, 0, 1, 0, 1)
 
 
 def identify(environment: Mapping[str, str], family: Optional[str] = None) -> Identity:
-    """This rank's identity from the highest family that is there, or from the one that is named.
+    """Return this rank's identity from the highest family that is there, or from the one that is named.
 
     Raises WireupError with the variables in conflict, or with what is missing and how to start instead.
     """
@@ -82,7 +82,7 @@ def identify(environment: Mapping[str, str], family: Optional[str] = None) -> Id
 
 
 def _named(family: Family, claims: List[_Claim], environment: Mapping[str, str]) -> Identity:
-    """The identity that one family gives, whatever the others say, unless it only numbers a higher one's agents."""
+    """Return the identity that one family gives, unless it only numbers the agents of a higher one."""
     missing = [name for name in family.marks if not environment.get(name)]
     if missing:
         raise WireupError(
@@ -136,7 +136,7 @@ def _is_number(text: str) -> bool:
 
 
 def tasks_per_node(text: str) -> List[int]:
-    """Slurm's `2(x3),1` as [2, 2, 2, 1]; an empty list for what cannot be read so."""
+    """Return Slurm's `2(x3),1` as [2, 2, 2, 1]; an empty list for what cannot be read so."""
     counts: List[int] = []
     for item in text.split(",") if text else ():
         tasks, _, times = item.partition("(x")
@@ -155,7 +155,7 @@ def _same_ranks(first: _Claim, second: _Claim) -> bool:
 
 
 def _numbers_agents(higher: _Claim, lower: _Claim, environment: Mapping[str, str]) -> bool:
-    """Whether the lower family's numbers can be those of the agents that the higher one's launcher runs, one a node."""
+    """Return whether the lower family may number the agents of the higher one's launcher, one on each node."""
     if not higher.family.agents or lower.size is None or higher.size is None:
         return False
     one_a_node = lower.values.get("local_size", 1) == 1

@@ -168,7 +168,7 @@ def _never_joined(missing: MissingRanks, identity: Identity, wait_s: float) -> W
 
 
 def _device(choice: Backend, seat: Seat, gpus: int) -> Any:
-    """This rank's device; a GPU is made the current one before anything can touch another."""
+    """Return this rank's device; a GPU is made the current one before anything can touch another."""
     import torch
 
     if choice.device_type == "cpu":
@@ -222,7 +222,10 @@ def _alone(method: Method, choice: Backend) -> Joined:
 
 
 def _join_by_torchs_mpi(method: Method, choice: Backend) -> Joined:
-    """MPI itself is launcher, meeting place and transport; there is no store, and MPI ends the world with a rank."""
+    """Join by MPI, which is launcher, meeting place and transport.
+
+    There is no store, and MPI ends the world with a rank.
+    """
     import torch
     import torch.distributed as dist
 

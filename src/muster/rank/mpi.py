@@ -12,7 +12,7 @@ __all__ = ["identity", "meeting"]
 
 
 def identity() -> Identity:
-    """This rank's identity as MPI sees it. Raises WireupError without mpi4py."""
+    """Return this rank's identity as MPI sees it. Raise WireupError without mpi4py."""
     world = _world()
     host = world.Split_type(_mpi().COMM_TYPE_SHARED)
     return Identity(
@@ -26,7 +26,7 @@ def identity() -> Identity:
 
 
 def meeting(environment: Mapping[str, str]) -> Meeting:
-    """Rank 0's host and a port that is free there, told to all by a broadcast. Every rank must call it."""
+    """Return rank 0's host and a port that is free there, told to all by a broadcast. Every rank must call it."""
     world = _world()
     own_place = None
     if world.Get_rank() == 0:

@@ -43,7 +43,7 @@ def rendezvous(
 
 
 def prefixed(store: Store, prefix: str) -> Store:
-    """The same store, with all names under that prefix."""
+    """Return the same store, with all names under that prefix."""
     from torch.distributed import PrefixStore
 
     return PrefixStore(prefix, store)

@@ -31,7 +31,7 @@ class Seat(NamedTuple):
 
 
 def seats(places: Sequence[Place]) -> Tuple[Seat, ...]:
-    """Every rank's seat, in rank order.
+    """Return every rank's seat, in rank order.
 
     Local ranks and node ranks are the launcher's where it told them to all ranks of a host, else they are counted
     in rank order. Raises WireupError when two ranks of a node have the same local rank.

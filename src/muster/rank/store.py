@@ -62,7 +62,7 @@ def numeric(host: str, port: int) -> str:
 
 @contextlib.contextmanager
 def files_only() -> Iterator[None]:
-    """Within: glibc answers host names from /etc/hosts alone. Elsewhere than on glibc nothing changes."""
+    """Let glibc answer host names from /etc/hosts alone, within the block. Elsewhere than on glibc nothing changes."""
     import ctypes
 
     configure = getattr(ctypes.CDLL(None), "__nss_configure_lookup", None)
@@ -121,7 +121,10 @@ def _refuse_foreign_address(address: str) -> None:
 
 
 def seconds_apart(environment: Mapping[str, str], size: int) -> float:
-    """By how much each rank's first connection comes after the one before: nothing in a small world, or as asked."""
+    """Return by how much each rank's first connection comes after the one before.
+
+    Nothing in a small world, or as asked.
+    """
     text = environment.get(contract.STAGGER, "")
     if not text:
         return _STAGGER_S_PER_RANK if size > _STAGGER_ABOVE else 0.0
@@ -134,7 +137,10 @@ def seconds_apart(environment: Mapping[str, str], size: int) -> float:
 
 
 def connect(address: str, port: int, *, rank: int, size: int, timeout_s: float, stagger_s: float = 0.0) -> Store:
-    """A connection to rank 0's store, as soon as it is there. Raises WireupError when it is not within `timeout_s`."""
+    """Return a connection to rank 0's store, as soon as it is there.
+
+    Raise WireupError when it is not within `timeout_s`.
+    """
     from torch.distributed import TCPStore
 
     deadline = time.monotonic() + timeout_s
@@ -173,7 +179,7 @@ def _await_listener(address: str, port: int, size: int, deadline: float) -> None
 
 
 def _knock(address: str, port: int, timeout_s: float) -> Optional[OSError]:
-    """None if somebody listens there, else what the kernel said."""
+    """Return None if somebody listens there, else what the kernel said."""
     with contextlib.closing(socket.socket(_family(address), socket.SOCK_STREAM)) as probe:
         probe.settimeout(timeout_s)
         try:
@@ -212,7 +218,7 @@ def exchange(store: Store, name: str, mine: Any, *, rank: int, size: int, deadli
 
 
 def linger(store: Store, name: str) -> None:
-    """For rank 0 before it gives up: keep the store until all that came have read what was exchanged under `name`."""
+    """Keep rank 0's store until all that came have read what was exchanged under `name`."""
     deadline = time.monotonic() + _LINGER_S
     with contextlib.suppress(RuntimeError):
         rank_count = sum(record is not None for record in json.loads(zlib.decompress(store.get(name))))
@@ -221,7 +227,7 @@ def linger(store: Store, name: str) -> None:
 
 
 def _collect(store: Store, name: str, size: int, deadline: float) -> List[Any]:
-    """Every rank's record, None for those that have not come by the deadline."""
+    """Return every rank's record, None for those that have not come by the deadline."""
     keys = [f"{name}/{rank}" for rank in range(size)]
     try:
         with _patience(store, deadline):
@@ -232,7 +238,7 @@ def _collect(store: Store, name: str, size: int, deadline: float) -> List[Any]:
 
 @contextlib.contextmanager
 def _patience(store: Store, deadline: float) -> Iterator[None]:
-    """Within: what is read is waited for until the deadline. `store.wait` would be one more question to rank 0."""
+    """Wait for what is read until the deadline, within the block. `store.wait` would be one more question to rank 0."""
     old_timeout = store.timeout
     store.set_timeout(timedelta(seconds=max(0.001, deadline - time.monotonic())))
     try:

@@ -103,7 +103,7 @@ class Watch:
         return None
 
     def _end(self, reason: str) -> None:
-        """The last thing this process does, unless its own thread ends it earlier."""
+        """End this process, unless its own thread ends it earlier."""
         if self._seat.local_rank == 0:
             print(f"muster: rank {self._seat.rank} leaves, because {reason}", file=sys.stderr, flush=True)
         if self._over.wait(_GRACE_S):
@@ -127,7 +127,10 @@ def _alive(seat: Seat) -> bool:
 
 
 def started_at(pid: int) -> int:
-    """When that process began, in the kernel's ticks since it booted; 0 if it is none, or only waits to be buried."""
+    """Return when that process began, in the kernel's ticks since it booted.
+
+    0 if it is none, or only waits to be buried.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -93,13 +93,13 @@ class World:
 
     @property
     def alone(self) -> bool:
-        """Whether there is no process group: method "dummy"."""
+        """Return whether there is no process group: method "dummy"."""
         return self.joined.method.meets == "alone"
 
     # --- together ---------------------------------------------------------------------------------------------------
 
     def print(self, *words: Any, **options: Any) -> None:
-        """`print`, from rank 0 only."""
+        """Print as `print` does, from rank 0 only."""
         if self.rank == 0:
             print(*words, **{"flush": True, **options})
 
@@ -127,11 +127,14 @@ class World:
 
     @property
     def node_group(self) -> Any:
-        """The process group of the ranks on this host."""
+        """Return the process group of the ranks on this host."""
         return self._group(seat.rank for seat in self.joined.seats if seat.node_rank == self.node_rank)
 
     def _group(self, ranks: Any) -> Any:
-        """The group of these ranks, made once. Only its members meet, so 10,000 ranks do not wait for each group."""
+        """Return the group of these ranks, made once.
+
+        Only its members meet, so 10,000 ranks do not wait for each group.
+        """
         if self.alone:
             return None
         import torch.distributed as dist
@@ -168,7 +171,7 @@ class World:
             yield
 
     def _first_without_store(self, each_node: bool) -> Iterator[None]:
-        """The same by a collective, where torch's MPI is all that there is: every rank hears how each body ended."""
+        """Do the same by a collective, where torch's MPI is all that there is: every rank hears how each body ended."""
         first = 0
         if each_node:
             own_seats = [seat for seat in self.joined.seats if seat.node_rank == self.node_rank]
@@ -199,44 +202,56 @@ class World:
         return ddp(self, model, batchnorm_group, stride, **options)
 
     def sampler(self, dataset: Any, train: bool = True, seed: int = 0) -> Any:
-        """This rank's part of the data: for training shuffled and padded, else in order, each item exactly once."""
+        """Return this rank's part of the data.
+
+        For training shuffled and padded, else in order, each item exactly once.
+        """
         from .training import sampler
 
         return sampler(self, dataset, train, seed)
 
     def loader(self, dataset: Any, batch_size: int, train: bool = True, **options: Any) -> Any:
-        """A DataLoader over this rank's part, with workers for the rank's own cores, started safely for the fabric."""
+        """Return a DataLoader over this rank's part, with workers for its own cores, started safely for the fabric."""
         from .training import loader
 
         return loader(self, dataset, batch_size, train, **options)
 
     def mean(self, value: Any, weight: float = 1.0) -> float:
-        """The mean over all ranks of a number or a one-element tensor; `weight`: this rank's number of samples."""
+        """Return the mean over all ranks of a number or a one-element tensor.
+
+        `weight`: this rank's number of samples.
+        """
         from .training import mean
 
         return mean(self, value, weight)
 
     def scale_learning_rate(self, optimizer: Any, warmup_steps: int, rule: str = "linear") -> Any:
-        """A scheduler that raises the learning rate to `size` times ("sqrt": its root) over so many steps."""
+        """Return a scheduler that raises the learning rate to `size` times ("sqrt": its root) over so many steps."""
         from .training import scale_learning_rate
 
         return scale_learning_rate(self, optimizer, warmup_steps, rule)
 
     def save(self, value: Any, path: Union[str, "os.PathLike[str]"]) -> None:
-        """`torch.save` from rank 0, whole or not at all; the others wait for its end and fail when it fails."""
+        """Save with `torch.save` from rank 0, whole or not at all.
+
+        The others wait for its end and fail when it fails.
+        """
         from .training import save
 
         save(self, value, path)
 
     @property
     def logger(self) -> Any:
-        """A logger: rank 0 says everything from INFO on, the others only warnings, with their rank and host."""
+        """Return a logger: rank 0 says everything from INFO on, the others only warnings, with their rank and host."""
         from .describe import logger
 
         return logger(self)
 
     def describe(self) -> str:
-        """Ranks, devices, versions and the variables in force, differences between ranks marked; rank 0 prints it."""
+        """Return ranks, devices, versions and the variables in force, differences between ranks marked.
+
+        Rank 0 prints it.
+        """
         from .describe import describe
 
         text = describe(self, os.environ)
@@ -244,7 +259,7 @@ class World:
         return text
 
     def gather(self, value: Any) -> List[Any]:
-        """Every rank's value, in rank order, on every rank."""
+        """Return every rank's value, in rank order, on every rank."""
         if self.alone:
             return [value]
         import torch.distributed as dist
@@ -254,7 +269,7 @@ class World:
         return values
 
     def check(self) -> None:
-        """The first collective, and whether it is right: a rank's backend may load and still not reach the others."""
+        """Check the first collective: a rank's backend may load and still not reach the others."""
         notice = self.joined.backend.notice
         if notice and self.rank == 0:
             self.logger.warning(notice)

@@ -93,7 +93,7 @@ def _step_flags(flags: Sequence[Flag], profile: Profile, removed_parts: list[str
 
 
 def with_command(plan: Plan, command: Sequence[str]) -> Plan:
-    """The same launch of another command, its lines without labels."""
+    """Return the same launch of another command, its lines without labels."""
     return replace(plan, command=tuple(command), label=False)
 
 

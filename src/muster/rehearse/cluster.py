@@ -88,7 +88,7 @@ def _as_shell(status: int) -> int:
 
 @contextmanager
 def stage(spec: LabSpec, environment: Mapping[str, str], say: Callable[[str], None]) -> Iterator[Stage]:
-    """The lab, for as long as the block runs: Ctrl-C, a hang-up and SIGTERM end it too."""
+    """Yield the lab, for as long as the block runs: Ctrl-C, a hang-up and SIGTERM end it too."""
     with _signals_unwind():
         labs.up(spec, environment, say)
         try:
@@ -98,7 +98,7 @@ def stage(spec: LabSpec, environment: Mapping[str, str], say: Callable[[str], No
 
 
 def _take_down(name: str, environment: Mapping[str, str]) -> None:
-    """A second Ctrl-C does not leave half a lab."""
+    """Take the lab down; a second Ctrl-C does not leave half of it."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         labs.down(name, environment)

@@ -30,7 +30,10 @@ def judge(plan: Plan, rank_answers: Sequence[Seen]) -> list[Point]:
 
 
 def stopped_at(plan: Plan, error_text: str) -> Point | None:
-    """Where the script itself stopped, by its own sentence: the module, the command or the size that it is about."""
+    """Return where the script itself stopped, by its own sentence.
+
+    The module, the command or the size that it is about.
+    """
     # A command of the script that no entry of the profile stands behind is the one that makes `module` known.
     reasons = [(prelude.failure, prelude.reason, _room(prelude)) for prelude in plan.prelude]
     reasons += [(condition.sentence, condition.reason, "launch") for condition in plan.conditions]

@@ -23,7 +23,7 @@ __all__ = ["explain", "plan_as_json", "plan_as_text"]
 
 
 def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
-    """Every decision of the plan: its section, its text, its reason."""
+    """Yield every decision of the plan: its section, its text, its reason."""
     for name, reason in plan.shape.reasons:
         yield "shape", f"{name} = {getattr(plan.shape, name)}", reason
     for directive in plan.directives:
@@ -57,7 +57,10 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
 
 
 def _job(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
-    """Each line of the job: what it calls says it above itself; the others stand in a section of their own."""
+    """Return each line of the job with the section of its reason.
+
+    Its function's own comment, or a section of its own.
+    """
     functions = dict(functions_in(own_text(with_step_flags(plan))))
     for section, text in lines_of_job(plan):
         own = next((functions[name] for name in _CALLED.findall(text) if name in functions), None)

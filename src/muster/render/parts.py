@@ -44,7 +44,7 @@ _PLACE = re.compile(f"@({'|'.join(_WORDS)})@")
 
 
 def compose(names: Iterable[Part]) -> str:
-    """Several parts as one text."""
+    """Return several parts as one text."""
     return "\n".join(part(name) for name in names)
 
 

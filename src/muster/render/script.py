@@ -119,7 +119,7 @@ _UNBROKEN: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": Fals
 
 
 def _one_line(text: str) -> str:
-    """A command as a comment shows it: a line break in it would end the comment."""
+    """Return a command as a comment shows it: a line break in it would end the comment."""
     return "".join(each if each.isprintable() else _bytes_of(each) for each in text)
 
 
@@ -128,7 +128,10 @@ def _bytes_of(character: str) -> str:
 
 
 def _main(plan: Plan, launcher: Launcher) -> Iterator[str]:
-    """The lines of the job itself. A line may hold a line break of the user's, so nothing is indented afterwards."""
+    """Yield the lines of the job itself.
+
+    A line may hold a line break of the user's, so nothing is indented afterwards.
+    """
     yield from _begin(plan)
     yield from _environment(plan, launcher)
     yield from _step(plan, launcher)
@@ -387,7 +390,7 @@ def _python_of_ranks(plan: Plan) -> str | None:
 
 
 def told_to_tasks(plan: Plan) -> dict[str, Word]:
-    """Muster's own variables, by which every rank checks its start."""
+    """Return Muster's own variables, by which every rank checks its start."""
     meeting, shape = plan.rendezvous, plan.shape
     told: dict[str, Word] = {
         contract.JOB: Fragment('"$muster_job"'),

@@ -23,7 +23,7 @@ _FREE_TABLES = ("facts", "unpublished", "sources", "unverified")
 
 
 def check(merged: Merged, layers: Sequence[Layer]) -> Profile:
-    """The profile, or an error that names the file and line of the first thing that does not fit or hold together."""
+    """Return the profile. Raise an error that names the file and line of the first thing that does not fit."""
     profile = to_profile(merged.table)
     if isinstance(profile, Broken):
         raise _error(profile, merged, layers)
@@ -67,7 +67,7 @@ OPENABLE = re.compile(r"https?://[\w.-]+\.\w+|[\w.-]+/[\w.-]+ @[0-9a-f]{7,40}\b|
 
 
 def _documents(profile: Profile) -> Iterator[Broken]:
-    """Each source can be opened again, and nobody has read it tomorrow."""
+    """Yield each source that cannot be opened again, or that was read tomorrow."""
     tomorrow = dt.date.today() + dt.timedelta(days=1)  # noqa: DTZ011  # dates of a profile have no zone
     for name, source in profile.sources.items():
         path: Path = ("sources", name)
@@ -120,7 +120,7 @@ def _named_sources(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _keys(profile: Profile) -> Iterator[Broken]:
-    """`facts` and `unpublished` speak of keys that the schema has."""
+    """Yield keys of `facts` and `unpublished` that the schema does not have."""
     top = struct_keys(Profile)
     for table in ("facts", "unpublished"):
         for key in getattr(profile, table):
@@ -166,7 +166,7 @@ def _queues(profile: Profile) -> Iterator[Broken]:
 
 
 def _unreached_nodes(profile: Profile) -> Iterator[Broken]:
-    """A kind of node that no queue has and no constraint selects is one that nobody gets."""
+    """Yield a kind of node that no queue has and no constraint selects: nobody gets it."""
     queues = (*profile.partitions.values(), *profile.qos.values())
     used_nodes = {queue.node for queue in queues if queue.node is not None} | set(profile.request.constraint or {})
     for name in profile.nodes if used_nodes else ():
@@ -175,7 +175,10 @@ def _unreached_nodes(profile: Profile) -> Iterator[Broken]:
 
 
 def _threads(profile: Profile) -> Iterator[Broken]:
-    """Where Slurm counts threads and Muster cores, the header has to say so: else a step asks for more than the job."""
+    """Yield an error where Slurm counts threads, Muster cores, and the header does not say so.
+
+    A step would ask for more.
+    """
     request = profile.request
     if request.slurm_cpus == "threads" and request.cpus != "threads":
         flags = request.sbatch or ()
@@ -185,7 +188,7 @@ def _threads(profile: Profile) -> Iterator[Broken]:
 
 
 def _rules(profile: Profile) -> Iterator[Broken]:
-    """Each rule can be the first that holds, and its queue takes what it sends there."""
+    """Yield each rule that can never be the first that holds, or whose queue does not take what it sends there."""
     for number, rule in enumerate(profile.queue_rules):
         path: Path = ("queue_rules", number)
         earlier = next(

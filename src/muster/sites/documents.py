@@ -60,5 +60,5 @@ def document(path: Path) -> Document:
 
 
 def documents() -> list[Document]:
-    """All of them, by name."""
+    """Return all documents by name."""
     return [document(path) for path in sorted(DOCUMENTS.glob("*.toml"))]

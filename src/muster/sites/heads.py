@@ -49,13 +49,13 @@ class SearchPath(msgspec.Struct, frozen=True):
         return path.parent == self.bundled or self.trust.refusal(path) is None
 
     def files(self) -> Iterator[Path]:
-        """All that is there beside what Muster brings, trusted or not."""
+        """Yield all that is there beside what Muster brings, trusted or not."""
         for _, folder in self.folders():
             yield from sorted(folder.glob("*.toml")) if folder != self.bundled else ()
         yield from (path for _, path in self.overlays() if path.exists())
 
     def folders(self) -> Iterator[tuple[str, Path]]:
-        """(layer, folder) of the places that hold whole profiles, weakest first."""
+        """Yield layer and folder of the places that hold whole profiles, weakest first."""
         yield "bundled", self.bundled
         if self.site_wide:
             yield "site-wide", self.site_wide / "sites"
@@ -63,7 +63,7 @@ class SearchPath(msgspec.Struct, frozen=True):
             yield "user", self.user / "sites"
 
     def overlays(self) -> Iterator[tuple[str, Path]]:
-        """(layer, file) of what is laid over whatever site is chosen, weakest first."""
+        """Yield layer and file of what is laid over whatever site is chosen, weakest first."""
         if self.site_wide:
             yield "site-wide", self.site_wide / "site.toml"
         if self.user:
@@ -91,7 +91,10 @@ class Head(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def place(self) -> str:
-        """The file and the line by which the site is recognised; without a line where the file cannot be read."""
+        """Return the file and the line by which the site is recognised.
+
+        Without a line where the file cannot be read.
+        """
         try:
             lines = read_text(Path(self.file)).splitlines()
         except ProfileError:
@@ -101,7 +104,7 @@ class Head(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def heads(search: SearchPath | None = None) -> list[Head]:
-    """Every profile there is, by name; of those that are not bundled only the top of each file is read."""
+    """Return every profile there is, by name; of those that are not bundled only the top of each file is read."""
     heads_by_name: dict[str, Head] = {}
     search_path = search or SearchPath()
     for kind, folder in search_path.folders():
@@ -133,12 +136,15 @@ def heads_in(folder: Path, layer: str, search: SearchPath | None = None) -> Iter
 
 
 def _over(hidden: Head, head: Head) -> Head:
-    """A profile over another of its name, which still says what this one does not."""
+    """Return a profile over another of its name, which still says what this one does not."""
     return replace(head, title=head.title or hidden.title, summary=head.summary or hidden.summary)
 
 
 def _head_of(path: Path) -> dict[str, Any]:
-    """The keys before the first table, and [detect] if it is the first; the whole file where that is not TOML."""
+    """Return the keys before the first table, and [detect] if it is the first.
+
+    The whole file where that is not TOML.
+    """
     text = read_text(path)
     lines = []
     for line in text.splitlines():

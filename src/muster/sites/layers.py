@@ -76,7 +76,7 @@ class Merged(msgspec.Struct, frozen=True):
 
 
 def merge(layers: Sequence[Layer]) -> Merged:
-    """Tables are merged key by key, entries of known lists by their identity; anything else is replaced."""
+    """Merge tables key by key, entries of known lists by their identity; anything else is replaced."""
     merged = Merged({}, {})
     for index, layer in enumerate(layers):
         names_without = layer.table.get("without", ())

@@ -40,7 +40,7 @@ class Origin(msgspec.Struct, frozen=True):
         return self.source.trust if self.source else None
 
     def words(self) -> str:
-        """For a person: the document and its date, or the file that the user wrote."""
+        """Return words for a person: the document and its date, or the file that the user wrote."""
         if self.source is None:
             return f"{self.file}:{self.line}" if self.line else self.file
         third = ", third party" if self.source.trust == "T" else ""
@@ -80,7 +80,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         return self.origin_at(self._path(key))
 
     def origin_at(self, path: Path) -> Origin:
-        """The same for a path in the merged tables."""
+        """Return the source of a path in the merged tables."""
         origin = self.merged.origin(path)
         if origin is None:
             return Origin("muster", "the default", None)
@@ -171,7 +171,7 @@ def load(name: str, search: SearchPath | None = None, overrides: Mapping[str, An
 
 
 def _profile_of(merged: Merged, layers: Sequence[Layer]) -> Profile:
-    """What Muster ships holds together, by a test; what others wrote is checked here, and explained line by line."""
+    """Return the profile. A test holds together what Muster ships; what others wrote is checked here, line by line."""
     if all(layer.kind == "bundled" for layer in layers):
         try:
             return msgspec.convert(merged.table, Profile)
@@ -233,7 +233,7 @@ def _layer(kind: str, path: FilePath) -> Layer:
 
 
 def _override_layer(overrides: Mapping[str, Any]) -> Layer:
-    """Dotted keys given on the command line."""
+    """Return the layer of dotted keys given on the command line."""
     table: dict[str, Any] = {}
     for key, value in overrides.items():
         *parents, last = key.split(".")
@@ -247,7 +247,7 @@ def _override_layer(overrides: Mapping[str, Any]) -> Layer:
 
 
 def overrides_from(assignments: Sequence[str]) -> dict[str, Any]:
-    """KEY=VALUE as typed: a value that is TOML is what TOML says, any other is text."""
+    """Return KEY=VALUE as typed: a value that is TOML is what TOML says, any other is text."""
     pairs = (text.partition("=")[::2] for text in assignments)
     return {key: _typed(value) for key, value in pairs}
 

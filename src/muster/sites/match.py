@@ -31,7 +31,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
     @property
     def in_lab(self) -> bool:
-        """Whether this is a lab: there no profile is missed."""
+        """Return whether this is a lab, where no profile is missing."""
         return LAB_SITE in self.environment
 
 
@@ -47,7 +47,7 @@ class Sighting(msgspec.Struct, frozen=True):
 def decide(
     evidence: Evidence, profiles: Mapping[str, Mapping[str, Any]], place_of: Callable[[str], str] | None = None
 ) -> Sighting:
-    """The one profile with a certain sign; two of them are an error that names both, with their places if told."""
+    """Return the one profile with a certain sign. Raise an error that names both where there are two."""
     like = evidence.environment.get(LAB_SITE)
     if like in profiles:
         return Sighting(like, (f"the lab is like {like}",))

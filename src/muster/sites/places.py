@@ -57,7 +57,7 @@ def _split(key: str) -> Path:
 
 
 def _after(line: str, depth: int, quotes: str) -> tuple[int, str]:
-    """Bracket depth and open multi-line quotes after this line."""
+    """Return bracket depth and open multi-line quotes after this line."""
     position = 0
     while position < len(line):
         if quotes:

@@ -27,7 +27,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def lines(site: Site) -> Iterator[Line]:
-    """Every value that the profile gives, in its own order."""
+    """Yield every value that the profile gives, in its own order."""
     for key, value in site.merged.table.items():
         if key not in _NOT_SHOWN:
             for path, leaf in _leaves((key,), value):
@@ -149,7 +149,7 @@ _COLLECTIONS = (
 
 
 def missing_keys(site: Site) -> Iterator[str]:
-    """Keys without a value that are not said to be unpublished either: a complete profile has none."""
+    """Yield keys without a value that are not called unpublished either: a complete profile has none."""
     profile = site.profile
     for part in _PARTS:
         yield from _missing_in(site, part, getattr(profile, part))

@@ -60,7 +60,10 @@ def holds(condition: When | None, job: Situation) -> bool:
 
 
 def applies(entry: Variable | Command | Bind, job: Situation) -> bool:
-    """Whether an entry is part of this job: a kept one where its condition holds, an offered one where asked for."""
+    """Return whether an entry is part of this job.
+
+    A kept one where its condition holds, an offered one where asked for.
+    """
     if entry.verdict == "offered":
         return entry.when is not None and entry.when.workload is not None and holds(entry.when, job)
     return entry.verdict == "kept" and holds(entry.when, job)

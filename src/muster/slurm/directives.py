@@ -22,7 +22,7 @@ _SUBJECTS = (_NAME, _SIZE, _PLACE, _LIFE)
 
 
 def format_directive(name: str, value: str | None) -> str:
-    """One #SBATCH line."""
+    """Return one #SBATCH line."""
     if value is None:
         return f"#SBATCH --{name}"
     if any(ord(character) < 32 or ord(character) == 127 for character in value):

@@ -35,7 +35,7 @@ class NodeLine(msgspec.Struct, frozen=True):
 
     @property
     def is_out(self) -> bool:
-        """Whether it takes no job at the moment."""
+        """Return whether it takes no job at the moment."""
         return self.state.endswith("*") or self.state.startswith(_OUT)
 
 
@@ -80,7 +80,7 @@ def _least(text: str) -> int:
 
 
 def _gpus(gres: str) -> int:
-    """Of "gpu:a100:4(S:0-1),gpu:h100:2"."""
+    """Return the GPUs of "gpu:a100:4(S:0-1),gpu:h100:2"."""
     items = re.sub(r"\([^)]*\)", "", gres).split(",")
     return sum(whole_number(item.rpartition(":")[2]) or 0 for item in items if item.startswith("gpu:"))
 

@@ -111,7 +111,10 @@ def refuse_flag(name: str, value: str | None) -> None:
 
 
 def unknown_flags(flags: Iterable[tuple[str, str | None, str]]) -> Iterator[str]:
-    """A sentence for each flag that sbatch does not have but nearly has; others may be those of a site's plugin."""
+    """Yield a sentence for each flag that sbatch does not have but nearly has.
+
+    Others may be those of a site's plugin.
+    """
     known_flags = sorted(_FLAGS)
     for name, _, origin in flags:
         if name not in _FLAGS and (hint := nearest_hint(name, known_flags)).startswith("did you mean"):
@@ -153,7 +156,7 @@ _STEP_LETTERS = {**_LETTERS, "i": "input", "K": "kill-on-bad-exit"}
 
 
 def whole_step_flags(flags: Iterable[str]) -> Iterator[str]:
-    """Each as one word; what contradicts the plan's own words to srun, or would be its program, is refused."""
+    """Yield each flag as one word; refuse what contradicts the plan's words to srun, or would be its program."""
     for text in flags:
         if any(ord(character) < 32 for character in text):
             raise RequestError(f"{text!r} holds a line break or another control character", hint="write it on one line")
@@ -168,7 +171,7 @@ def whole_step_flags(flags: Iterable[str]) -> Iterator[str]:
 
 
 def gpus_in_gres(gres: str | None) -> int | None:
-    """GPUs per node in a --gres list: gpu:4, gpu:volta:2, gres/gpu=4."""
+    """Return GPUs per node in a --gres list: gpu:4, gpu:volta:2, gres/gpu=4."""
     gpu_count: int | None = None
     for item in (gres or "").split(","):
         name, *rest = item.removeprefix("gres/").partition("(")[0].replace("=", ":").split(":")

@@ -102,17 +102,17 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def is_ours(self) -> bool:
-        """Whether Muster made it."""
+        """Return whether Muster made it."""
         return (self.comment or "").startswith(_MARK)
 
     @property
     def status(self) -> int | None:
-        """The exit status a shell would give: 128 + n for signal n."""
+        """Return the exit status a shell would give: 128 + n for signal n."""
         return 128 + self.signal if self.signal else self.exit_code
 
 
 def parse_job_id(text: str) -> str:
-    """A job id that squeue, sacct and scancel take: 123, 123_4, 123_[5-8]; RequestError for anything else."""
+    """Return a job id that squeue, sacct and scancel take: 123, 123_4, 123_[5-8]; RequestError for anything else."""
     if re.fullmatch(r"[0-9]{1,10}(\+[0-9]+)?(_([0-9]+|\[[0-9,%:-]+\]))?", text):
         return text
     raise RequestError(f"{text!r} is not a job id", hint="muster jobs shows them: 123, or 123_4 for one of an array")
@@ -160,7 +160,7 @@ def parse_memory(stdout: str) -> PeakMemory | None:
 
 
 def _kib(text: str) -> int:
-    """Of MaxRSS: 3905492K, 12M, 0, nothing."""
+    """Return the KiB of MaxRSS: 3905492K, 12M, 0, nothing."""
     match = re.fullmatch(r"([0-9]{1,15})(?:\.[0-9]+)?([KMGT]?)", text.strip(), re.ASCII)
     return int(match[1]) * {"": 1, "K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}[match[2]] if match else 0
 
@@ -254,7 +254,7 @@ def _texts(job_fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _exit(text: str) -> tuple[int | None, int | None]:
-    """(exit code, signal): "7:0", "0:9"; squeue of 22.05 gives the number that wait() gave: 1792, 9."""
+    """Return exit code and signal of "7:0", "0:9"; squeue of 22.05 gives the number that wait() gave: 1792, 9."""
     code, colon, signal = text.strip().partition(":")
     if colon and (status := whole_number(code)) is not None and (number := whole_number(signal)) is not None:
         return status, number
@@ -263,7 +263,7 @@ def _exit(text: str) -> tuple[int | None, int | None]:
 
 
 def _number(text: str) -> int | None:
-    """A whole number; squeue shortens node counts: 4K."""
+    """Return a whole number; squeue shortens node counts: 4K."""
     match = re.fullmatch(r"([0-9]{1,15})([KM]?)", text.strip(), re.ASCII)
     return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2]] if match else None
 

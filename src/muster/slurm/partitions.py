@@ -60,7 +60,7 @@ class Partition(msgspec.Struct, frozen=True):
 
 
 def count_waiting(stdout: str) -> dict[str, int]:
-    """Waiting jobs by partition; a job that names several counts in each."""
+    """Return waiting jobs by partition; a job that names several counts in each."""
     names = [name for line in stdout.split() for name in line.split(",")]
     return {name: names.count(name) for name in dict.fromkeys(names)}
 
@@ -95,12 +95,15 @@ def _partition(name: str, rows: list[dict[str, str]]) -> Partition:
 
 
 def _answers(state: str) -> bool:
-    """Whether nodes in this state can be given to a job at once: "idle*" do not answer, "idle$" are in maintenance."""
+    """Return whether nodes in this state can be given to a job at once.
+
+    "idle*" do not answer, "idle$" are in maintenance.
+    """
     return not state.endswith(("*", "$", "^"))
 
 
 def _idle_cpus(text: str) -> int:
-    """Of allocated/idle/other/total."""
+    """Return the idle CPUs of allocated/idle/other/total."""
     parts = text.split("/")
     return _number(parts[1]) if len(parts) == 4 else 0
 
@@ -113,7 +116,7 @@ def _totals(states: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
 
 
 def _number(text: str) -> int:
-    """A whole number, 4K, or the least of "128+"; 0 for "infinite" and what is none."""
+    """Return a whole number, 4K, or the least of "128+"; 0 for "infinite" and what is none."""
     match = re.match(r"([0-9]{1,15})([KM]?)", text, re.ASCII)
     return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2]] if match else 0
 

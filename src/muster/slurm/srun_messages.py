@@ -151,6 +151,6 @@ def _numbers(text: str) -> tuple[int, ...] | None:
 
 
 def _spelled(tasks: tuple[int, ...]) -> str:
-    """A few ranks by number, many by their count."""
+    """Return a few ranks by number, many by their count."""
     spelled_tasks = ", ".join(map(str, tasks[:4]))
     return spelled_tasks if len(tasks) <= 4 else f"{spelled_tasks} and {len(tasks) - 4} more"

@@ -68,7 +68,10 @@ STATES = {state.name: state for state in _TABLE}
 
 
 def state_of(text: str) -> State:
-    """The state that squeue or sacct printed: "RUNNING", "CANCELLED by 1000", "CANCELLED+", or one we do not know."""
+    """Return the state that squeue or sacct printed.
+
+    "RUNNING", "CANCELLED by 1000", "CANCELLED+", or one we do not know.
+    """
     name = text.split(maxsplit=1)[0].rstrip("+").upper() if text.strip() else ""
     state = STATES.get(name)
     return state or State(name or "UNKNOWN", Phase.UNKNOWN, "a state that Muster does not know")

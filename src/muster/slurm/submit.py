@@ -39,7 +39,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
     @property
     def is_of_nodes(self) -> bool:
-        """Whether the nodes do not have what is asked for: Slurm does not say which of it."""
+        """Return whether the nodes do not have what is asked for: Slurm does not say which of it."""
         return bool(_OF_NODES.search(self.reason))
 
 

@@ -45,7 +45,7 @@ class Kind(StrEnum):
 
     @property
     def is_hang(self) -> bool:
-        """Whether nothing goes on."""
+        """Return whether no rank goes on."""
         return self not in {Kind.WORKS, Kind.COMPILES, Kind.STARTS}
 
 
@@ -72,7 +72,7 @@ class Movement(msgspec.Struct, frozen=True):
 
     @property
     def goes_on(self) -> bool:
-        """Whether this is progress."""
+        """Return whether this is progress."""
         return self.doing in {Doing.MOVES, Doing.COMPILES, Doing.READS}
 
 
@@ -89,7 +89,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def is_hang(self) -> bool:
-        """Whether nothing goes on."""
+        """Return whether no rank goes on."""
         return self.kind.is_hang
 
 

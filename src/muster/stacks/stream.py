@@ -85,7 +85,7 @@ class Watch:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the step is over: the job has ended, or Slurm refused it."""
+        """Return whether the step is over: the job has ended, or Slurm refused it."""
         return self._process.poll() is not None
 
     def said(self) -> str:

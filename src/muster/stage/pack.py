@@ -96,7 +96,7 @@ def _found(folder: Path, key: str) -> Packed | None:
 
 
 def _write(sources: Sequence[Path], folder: Path, key: str, size: int, leave_out: Sequence[str]) -> None:
-    """Nobody finds half of it under its name: it is renamed once the list of its digests is written.
+    """Write the archive, and rename it once the list of its digests is written: nobody finds half of it.
 
     Each chunk is hashed on its way to the disk, and nothing is read a second time.
     """
@@ -132,14 +132,14 @@ def _write(sources: Sequence[Path], folder: Path, key: str, size: int, leave_out
 
 
 def _remove_all_but(folder: Path, key: str) -> None:
-    """What a job that still waits would use: it then finds no archive, and uses the shared files."""
+    """Remove all other archives; a job that still waits for one uses the shared files."""
     for path in folder.iterdir():
         if path.is_dir() and path.name != key and not path.name.startswith("."):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _fingerprint(sources: Sequence[Path], leave_out: Sequence[str]) -> tuple[int, str]:
-    """How large it is, and what changes whenever it does. A folder's own time says nothing that its names do not."""
+    """Return its size, and what changes whenever it does. A folder's own time says nothing that its names do not."""
     whole = hashlib.sha256()
     size = 0
     for source in sources:

@@ -182,7 +182,7 @@ def _number(text: str) -> int:
 
 
 def _kinds(rows: Sequence[NodeGroup]) -> dict[_Kind, str]:
-    """A name for each kind of node, those with most GPUs first."""
+    """Return a name for each kind of node, those with most GPUs first."""
     node_kinds = sorted(dict.fromkeys(map(_kind, rows)), key=lambda kind: -kind.gpus)
     names: dict[_Kind, str] = {}
     for kind in node_kinds:
@@ -255,7 +255,7 @@ def _seen_on_a_node(survey: Survey, cores: int) -> Iterator[str]:
 
 
 def _nvidia_numa(topology: str) -> list[str]:
-    """NUMA domain of each GPU, from the column `NUMA Affinity` of nvidia-smi topo -m; none where one has several."""
+    """Return the NUMA domain of each GPU, from `nvidia-smi topo -m`; none where one has several."""
     header, *lines = topology.splitlines() or [""]
     titles = re.split(r"\t+", header.strip())
     if "NUMA Affinity" not in titles:
@@ -267,7 +267,7 @@ def _nvidia_numa(topology: str) -> list[str]:
 
 
 def _numa(lscpu: str) -> list[str]:
-    """First hardware thread of the cores of each NUMA domain, from `lscpu -p=CPU,CORE,SOCKET,NODE`."""
+    """Return the first hardware thread of the cores of each NUMA domain, from `lscpu -p=CPU,CORE,SOCKET,NODE`."""
     domains: dict[int, dict[int, int]] = {}
     for line in lscpu.splitlines():
         cells = line.split(",")

@@ -60,7 +60,7 @@ def _words(groups: Iterable[Sequence[str]]) -> str:
 
 
 def _interfaces(profile: Profile) -> dict[str, Sequence[str]]:
-    """Key → the interfaces that it names."""
+    """Return the interfaces that each key names."""
     meeting = profile.rendezvous
     return {
         "fabric.interfaces": profile.fabric.interfaces or (),
@@ -69,7 +69,7 @@ def _interfaces(profile: Profile) -> dict[str, Sequence[str]]:
 
 
 def _paths(profile: Profile) -> dict[str, Sequence[str]]:
-    """Key → the path that it names; paths with a user's or a job's name in them say nothing of a node."""
+    """Return the path that each key names; paths with a user's or a job's name in them say nothing of a node."""
     preferred = [(name, container) for name, container in profile.containers.items() if container.preferred] or list(
         profile.containers.items()
     )[:1]
@@ -112,7 +112,7 @@ def findings_of_nodes(site: Site, answers: Answers) -> Iterator[Finding]:
 
 
 def _meeting(site: Site, answers: Answers) -> Iterator[Finding]:
-    """The first host has to have an address, and to be reached from the others."""
+    """Yield a finding where the first host has no address, or cannot be reached from the others."""
     key = "rendezvous.suffix" if site.profile.rendezvous.host == "suffix" else "rendezvous.host"
     for (question, name), by_host in answers.items():
         if question == "address" and "none" in by_host.values():

@@ -43,7 +43,7 @@ _SHARED = {"lustre", "gpfs", "nfs", "nfs4", "beegfs", "wekafs", "panfs", "pvfs2"
 
 
 def _engines_script() -> str:
-    """Each engine of the registry that is there, by its program or by its option of srun."""
+    """Return each engine of the registry that is there, by its program or by its option of srun."""
     lines = []
     for name in engine_names():
         engine = engine_named(name)

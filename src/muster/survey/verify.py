@@ -35,11 +35,11 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def hint(self) -> str:
-        """What to type for one command, until the profile is corrected."""
+        """Return what to type for one command, until the profile is corrected."""
         return "" if self.value is None else f"--site-set {shlex.quote(f'{self.key}={self.value}')}"
 
     def words(self) -> str:
-        """For a person: the fact, what was seen instead, and where the profile says it."""
+        """Return words for a person: the fact, what was seen instead, and where the profile says it."""
         place = f"{self.origin.file}:{self.origin.line}" if self.origin.line else self.origin.file
         source = f"; {self.origin.words()}" if self.origin.source else ""
         return f"{self.key}: the profile says {self.says}, the cluster {self.seen} ({place}{source})"
@@ -126,7 +126,7 @@ def _time(text: str | None) -> str:
 
 
 def _nodes(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
-    """Kinds of node are paired through the partitions that both sides know."""
+    """Compare kinds of node, paired through the partitions that both sides know."""
     done_keys = set()
     for name, queue in profile.partitions.items():
         measured_queue = measured.partitions.get(name)
@@ -197,7 +197,7 @@ def _fabric(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
 
 
 def _containers(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
-    """An engine that a module brings is not there before the module is loaded."""
+    """Compare engines; one that a module brings is not there before the module is loaded."""
     measured_engines = [container.engine for container in measured.containers.values()]
     for name, container in profile.containers.items():
         engine = engine_named(container.engine)

@@ -67,14 +67,14 @@ def round_count(collective: str, size: int, ranks: int, itemsize: int) -> int:
 
 
 def make_case(collective: str, members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> Case:
-    """Buffers of `count` elements, filled."""
+    """Return buffers of `count` elements, filled."""
     case = COLLECTIVES[collective].make(members, count, dtype, device, in_place)
     case.refill()
     return case
 
 
 def timed(run: Callable[[], None], start: Callable[[], None], finish: Callable[[], None], iterations: int) -> float:
-    """Seconds for each of `iterations` runs back to back, from the common start to this rank's end."""
+    """Return the seconds for each of `iterations` runs back to back, from the common start to this rank's end."""
     start()
     start_s = time.perf_counter()
     for _ in range(iterations):
@@ -196,7 +196,7 @@ def _all_to_all(members: Members, count: int, dtype: Any, device: Any, in_place:
 
 
 def _send_recv(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> Case:
-    """Every rank sends to the next and receives from the one before, at once."""
+    """Return the case in which every rank sends to the next and receives from the one before, at once."""
     import torch
 
     del in_place

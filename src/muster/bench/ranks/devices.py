@@ -26,7 +26,7 @@ class Probe(NamedTuple):
 
 
 def _times(run: Callable[[], Any], finish: Callable[[], None], least_s: float = 0.02) -> List[float]:
-    """Seconds of one run, in several trials of runs back to back; the first runs warm up."""
+    """Return the seconds of one run, in several trials of runs back to back; the first runs warm up."""
     for _ in range(3):
         run()
     finish()
@@ -53,7 +53,7 @@ def _finisher(device: Any) -> Callable[[], None]:
 
 
 def gemm(device: Any, _: str) -> List[float]:
-    """10^12 operations per second of a matrix product: bf16 on a GPU, fp32 on CPU cores."""
+    """Measure 10^12 operations per second of a matrix product: bf16 on a GPU, fp32 on CPU cores."""
     return _product(device, "bfloat16", 8192) if device.type != "cpu" else _product(device, "float32", 768)
 
 
@@ -78,7 +78,7 @@ def _on_a_gpu(dtype: str, side: int, tf32: bool = False) -> Callable[[Any, str],
 
 
 def _product(device: Any, dtype: str, side: int) -> List[float]:
-    """10^12 operations per second of a product of two square matrices.
+    """Measure 10^12 operations per second of a product of two square matrices.
 
     The operands are random: on zeros a GPU draws less power and runs faster than it ever will in training.
     """
@@ -92,7 +92,7 @@ def _product(device: Any, dtype: str, side: int) -> List[float]:
 
 
 def memory_copy(device: Any, _: str) -> List[float]:
-    """GB/s of a copy within the device's memory, what is read and what is written counted."""
+    """Measure GB/s of a copy within the device's memory, what is read and what is written counted."""
     import torch
 
     size = (1024 if device.type != "cpu" else 64) * _MIB
@@ -118,32 +118,32 @@ def _across(device: Any, to_device: bool, pinned: bool = True) -> List[float]:
 
 
 def host_to_device(device: Any, _: str) -> List[float]:
-    """GB/s from pinned memory of the host to the GPU."""
+    """Measure GB/s from pinned memory of the host to the GPU."""
     return _across(device, to_device=True)
 
 
 def device_to_host(device: Any, _: str) -> List[float]:
-    """GB/s from the GPU to pinned memory of the host."""
+    """Measure GB/s from the GPU to pinned memory of the host."""
     return _across(device, to_device=False)
 
 
 def host_to_device_pageable(device: Any, _: str) -> List[float]:
-    """GB/s from ordinary memory of the host to the GPU: what a loader without `pin_memory` gets."""
+    """Measure GB/s from ordinary memory of the host to the GPU: what a loader without `pin_memory` gets."""
     return _across(device, to_device=True, pinned=False)
 
 
 def device_to_host_pageable(device: Any, _: str) -> List[float]:
-    """GB/s from the GPU to ordinary memory of the host."""
+    """Measure GB/s from the GPU to ordinary memory of the host."""
     return _across(device, to_device=False, pinned=False)
 
 
 def storage_write(_: Any, directory: str) -> List[float]:
-    """GB/s of a file written and flushed to the storage behind `directory`."""
+    """Measure GB/s of a file written and flushed to the storage behind `directory`."""
     return [pair[0] for pair in _storage(directory)]
 
 
 def storage_read(_: Any, directory: str) -> List[float]:
-    """GB/s of that file read again, dropped from this host's cache where the system does so on request."""
+    """Measure GB/s of that file read again, dropped from this host's cache where the system does so on request."""
     return [pair[1] for pair in _storage(directory)]
 
 

@@ -11,7 +11,7 @@ _USABLE = 0.8
 
 
 def free_bytes(device: Any, ranks_on_host: int) -> int:
-    """Bytes that this rank may allocate on `device`: on a host its share of what is free."""
+    """Return the bytes that this rank may allocate on `device`: on a host its share of what is free."""
     if device.type != "cpu":
         import torch
 

@@ -19,7 +19,7 @@ class Reporter:
         self._file = _open(directory) if self._speaks and directory else None
 
     def tell(self, kind: str, record: Mapping[str, Any]) -> None:
-        """One record; on other ranks nothing."""
+        """Write one record; on other ranks nothing."""
         if not self._speaks:
             return
         line = json.dumps({"kind": kind, **record})

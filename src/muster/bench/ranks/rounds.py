@@ -7,7 +7,10 @@ __all__ = ["pair_rounds"]
 
 
 def pair_rounds(nodes: int, rounds: Optional[int], seed: int) -> List[List[Tuple[int, int]]]:
-    """`rounds` rounds in random order, none twice before all were once; None: every node meets every other once."""
+    """Return `rounds` rounds in random order, none twice before all were once.
+
+    None: every node meets every other once.
+    """
     if nodes < 2:
         return []
     chance = random.Random(seed)
@@ -20,7 +23,7 @@ def pair_rounds(nodes: int, rounds: Optional[int], seed: int) -> List[List[Tuple
 
 
 def _tournament(seats: List[int]) -> List[List[Tuple[int, int]]]:
-    """All rounds, by turning all seats but the first."""
+    """Return all rounds, by turning all seats but the first."""
     places: List[Optional[int]] = [*seats, *([None] if len(seats) % 2 else [])]
     count = len(places)
     rounds = []

@@ -73,13 +73,13 @@ class Session:
         )
 
     def start(self) -> None:
-        """The common start of a timed run: nobody begins before all are there."""
+        """Wait for the common start of a timed run: no rank begins before all are there."""
         self.finish()
         self.world.barrier()
         self.finish()
 
     def gathered(self, values: Sequence[float]) -> List[List[float]]:
-        """Every rank's list of numbers, all of the same length, by rank."""
+        """Return every rank's list of numbers, all of the same length, by rank."""
         import torch
         import torch.distributed as dist
 
@@ -130,7 +130,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _tell_start(session: Session, torch: Any) -> None:
-    """Who measures, with what: everything by which two results can be compared."""
+    """Write who measures, with what: everything by which two results can be compared."""
     world = session.world
     module = None if session.device.type == "cpu" else getattr(torch, session.device.type)
     own_facts = {
@@ -172,7 +172,7 @@ def _tell_start(session: Session, torch: Any) -> None:
 
 
 def _own_parts(session: Session, seconds: Mapping[str, float]) -> None:
-    """What each rank can do by itself, and how long it took to get here."""
+    """Measure what each rank can do by itself, and how long it took to get here."""
     if "devices" not in session.order["parts"]:
         return
     for name, value in seconds.items():
@@ -205,7 +205,7 @@ def _tell_probe(session: Session, name: str, unit: str, more_is_better: bool, va
 
 
 def _scopes(session: Session) -> Iterator[Scope]:
-    """All ranks, the first 1, 2, 4 … nodes, each node by itself, one rank of each node."""
+    """Yield all ranks, the first 1, 2, 4 … nodes, each node by itself, one rank of each node."""
     import torch.distributed as dist
 
     world, parts = session.world, session.order["parts"]
@@ -236,7 +236,7 @@ def _scopes(session: Session) -> Iterator[Scope]:
 
 
 def _collectives(session: Session) -> None:
-    """Every scope, collective, type, place and size of the order."""
+    """Measure every scope, collective, type, place and size of the order."""
     order = session.order
     if not order["collectives"]:
         return
@@ -257,7 +257,7 @@ def _about(scope: Scope, collective: str) -> Dict[str, Any]:
 
 
 def _refuse_too_large(session: Session) -> None:
-    """Sizes that were asked for must fit before anything is allocated."""
+    """Refuse sizes that do not fit, before anything is allocated."""
     order, largest = session.order, max(session.order["sizes"])
     for collective in order["collectives"]:
         bytes_wanted = bytes_needed(collective, largest, session.world.size, False)
@@ -270,7 +270,7 @@ def _refuse_too_large(session: Session) -> None:
 
 
 def _sizes(session: Session, scope: Scope, collective: str, dtype_name: str, place: str) -> None:
-    """One series over the sizes; ends with a reason where the backend or torch does not have it."""
+    """Measure one series over the sizes; end with a reason where the backend or torch does not have the collective."""
     import torch
 
     row_facts = {**_about(scope, collective), "dtype": dtype_name, "place": place}
@@ -391,7 +391,10 @@ def _first_line(error: BaseException) -> str:
 
 
 def _pairs(session: Session) -> None:
-    """Rounds of disjoint pairs: rank k of one node and rank k of the other send to each other, both ways at once."""
+    """Measure rounds of disjoint pairs.
+
+    Rank k of one node and rank k of the other send to each other, both ways at once.
+    """
     import torch
 
     order, world = session.order, session.world
@@ -419,7 +422,7 @@ def _partner(pairs: Sequence[Tuple[int, int]], node: int) -> Any:
 
 
 def _pair_times(session: Session, peer: Any, source: Any, output: Any) -> Tuple[List[float], int]:
-    """Seconds of each trial of this rank, and how many elements came wrong."""
+    """Return the seconds of each trial of this rank, and how many elements came wrong."""
 
     def run() -> None:
         if peer is not None:
@@ -435,13 +438,13 @@ def _pair_times(session: Session, peer: Any, source: Any, output: Any) -> Tuple[
 
 
 def _iterations(session: Session, once_s: float) -> int:
-    """So many runs that a trial is long enough to be timed; the same on every rank."""
+    """Return so many runs that a trial is long enough to be timed; the same on every rank."""
     most_iterations: int = session.order["iterations"]
     return max(1, min(most_iterations, math.ceil(_TRIAL_S / max(once_s, 1e-7))))
 
 
 def _pair_rows(session: Session, pairs: Sequence[Tuple[int, int]], by_rank: Sequence[Sequence[float]]) -> List[Any]:
-    """[node, node, median seconds, wrong elements, spread of the trials] of each pair: of its slowest rank."""
+    """Return [node, node, median seconds, wrong elements, spread of the trials] of each pair: of its slowest rank."""
     ranks_of: Dict[int, List[int]] = {}
     for seat in session.world.joined.seats:
         ranks_of.setdefault(seat.node_rank, []).append(seat.rank)

@@ -32,7 +32,7 @@ class Wrong(NamedTuple):
 
 
 def _numbers(key: int, high: int) -> Any:
-    """PERIOD whole numbers from 0 to `high`, the same on every machine."""
+    """Return PERIOD whole numbers from 0 to `high`, the same on every machine."""
     import torch
 
     index = torch.arange(PERIOD, dtype=torch.int64)
@@ -96,7 +96,7 @@ def wrong_elements(buffer: Any, values: Any) -> Wrong:
 
 
 def _bits(buffer: Any) -> Any:
-    """The same memory as whole numbers: −0 is not 0, and NaN equals itself."""
+    """Return the same memory as whole numbers: −0 is not 0, and NaN equals itself."""
     import torch
 
     whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -104,7 +104,7 @@ def _by_host(world: World) -> Iterator[Tuple[str, Node, List[Rank]]]:
 
 
 def judge_threads(world: World) -> Iterator[Finding]:
-    """OpenMP's threads against the CPUs of the masks, node by node."""
+    """Judge OpenMP's threads against the CPUs of the masks, node by node."""
     for host, node, ranks in _by_host(world):
         finding = _threads(host, seats_of(node, ranks))
         if finding is not None:
@@ -112,7 +112,7 @@ def judge_threads(world: World) -> Iterator[Finding]:
 
 
 def judge_binding(world: World) -> Iterator[Finding]:
-    """All that is wrong with the places of the ranks, node by node."""
+    """Judge the places of the ranks, node by node."""
     for host, node, ranks in _by_host(world):
         seats = seats_of(node, ranks)
         for finding in (
@@ -128,7 +128,7 @@ def judge_binding(world: World) -> Iterator[Finding]:
 
 
 def _crowded(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
-    """More ranks than cores, where the node has more."""
+    """Judge whether there are more ranks than cores, where the node has more."""
     bound = [seat for seat in seats if seat.bound]
     cores: Set[int] = set()
     for seat in bound:
@@ -157,7 +157,7 @@ def _crowded(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
 
 
 def _crammed(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
-    """Some ranks with one mask, and fewer cores in it than ranks; the others of the node are elsewhere."""
+    """Judge whether ranks with one mask have fewer cores than they are; the others of the node are elsewhere."""
     sharing: Dict[FrozenSet[int], List[Seat]] = {}
     for seat in seats:
         if seat.bound:
@@ -177,7 +177,7 @@ def _crammed(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
 
 
 def _overlap(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
-    """Two masks that are not the same and yet have CPUs in common."""
+    """Judge whether two masks differ and yet have CPUs in common."""
     for first, second in _pairs(seats):
         common = first.cpus & second.cpus
         if common and first.cpus != second.cpus and first.bound and second.bound:
@@ -193,7 +193,7 @@ def _overlap(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
 
 
 def _same_mask(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
-    """Two ranks with one mask where the others have masks of their own; one mask for all is a launcher's agent."""
+    """Judge whether two ranks have one mask where others have their own; one mask for all is a launcher's agent."""
     if len({seat.cpus for seat in seats}) < 2:
         return None
     for first, second in _pairs(seats):
@@ -225,7 +225,7 @@ def _shared_cores(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
 
 
 def _threads(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
-    """More OpenMP threads than hardware threads, counted over all ranks with the same mask."""
+    """Judge whether there are more OpenMP threads than hardware threads, over all ranks with the same mask."""
     by_mask: Dict[FrozenSet[int], List[Seat]] = {}
     for seat in seats:
         by_mask.setdefault(seat.cpus, []).append(seat)

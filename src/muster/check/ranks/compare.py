@@ -25,7 +25,7 @@ _MUST_AGREE = {
 
 
 def judge_software(world: World) -> Iterator[Finding]:
-    """Versions, node against node."""
+    """Compare versions, node against node."""
     for name, status in _MUST_AGREE.items():
         versions: Dict[str, List[str]] = {}
         for node in world.nodes:

@@ -6,7 +6,10 @@ __all__ = ["cpu_list", "cpu_set", "whole_number"]
 
 
 def whole_number(text: str) -> Optional[int]:
-    """The number that a variable holds; None: something else. str.isdigit also knows digits that int does not."""
+    """Return the number that a variable holds; None: something else.
+
+    str.isdigit also knows digits that int does not.
+    """
     return int(text) if text.isdecimal() and len(text) < 20 else None
 
 

@@ -35,7 +35,7 @@ XIDS = {
 
 
 def judge_own_device(world: World) -> Iterator[Finding]:
-    """No two ranks of a node on one GPU, and every rank one that is there."""
+    """Judge whether each rank of a node has a GPU of its own that is there."""
     if not _uses_gpus(world):
         return
     gpus = {node["host"]: node.get("gpus", []) for node in world.nodes}
@@ -89,7 +89,7 @@ def _device_of_rank(rank: Rank, gpus: Sequence[Gpu], owners: Dict[Tuple[str, ...
 
 
 def judge_present(world: World) -> Iterator[Finding]:
-    """As many GPUs on each node as on the others, and as many as were asked for."""
+    """Judge whether each node has as many GPUs as the others, and as many as were asked for."""
     counts = {node["host"]: len(node.get("gpus", [])) for node in world.nodes}
     if not counts or not any(counts.values()):
         return
@@ -155,7 +155,7 @@ _CHOICE = "nothing, if the site means it so"
 
 
 def judge_driver(world: World) -> Iterator[Finding]:
-    """A torch that is built for a newer CUDA than the driver serves does not find its GPU."""
+    """Judge a torch that is built for a newer CUDA than the driver serves: it does not find its GPU."""
     for node in world.places():
         serves = read_cuda_of_driver(node.get("smi", {}))
         wants = node.get("software", {}).get("CUDA of torch", "")
@@ -169,7 +169,7 @@ def judge_driver(world: World) -> Iterator[Finding]:
 
 
 def judge_peers(world: World) -> Iterator[Finding]:
-    """Where some GPUs of a node reach each other's memory, all should; a board without peer access has none at all."""
+    """Judge whether all GPUs of a node reach each other's memory where some do; a board may have no peer access."""
     for node in world.places():
         peers = read_peers(node.get("smi", {}).get("peers", ""))
         count = len(node.get("gpus", []))

@@ -138,7 +138,10 @@ class Clock:
 def meet(
     address: str, port: int, job: str, rank: Rank, clock: Clock, patience_s: float, *, waits: bool = False
 ) -> Optional[str]:
-    """Another rank's side: None where rank 0 has heard it, else why not. One that waits hears the verdict too."""
+    """Meet rank 0 as another rank: return None where rank 0 has heard it, else why not.
+
+    A waiting rank hears the verdict too.
+    """
     deadline = time.monotonic() + patience_s
     trouble = "no answer"
     while time.monotonic() < deadline:
@@ -165,7 +168,7 @@ def meet(
 
 
 def _verdict(connection: socket.socket) -> Optional[str]:
-    """Rank 0 tells it when the last rank has come, or been waited for in vain."""
+    """Return the verdict that rank 0 tells when the last rank has come, or been waited for in vain."""
     connection.settimeout(_VERDICT_S)
     try:
         return None if _receive(connection).get("go") is True else STOP
@@ -211,7 +214,7 @@ def _measure(connection: socket.socket, clock: Clock, *, speed: bool) -> Link:
 
 
 def _speed(connection: socket.socket) -> float:
-    """Bytes a second of a burst, two pieces on their way at any time."""
+    """Return the bytes a second of a burst, two pieces on their way at any time."""
     start_s = time.monotonic()
     asked_count = received = 0
     while received < asked_count or asked_count == 0:

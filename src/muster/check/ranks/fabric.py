@@ -47,7 +47,7 @@ _REMEDY_SOME = "exclude the node (--exclude) and tell the site's support"
 
 
 def _wanted(world: World) -> Dict[str, str]:
-    """Interface or rule → who names it."""
+    """Return, by interface or rule, who names it."""
     wanted_by_rank: Dict[str, str] = {}
     for rank in world.ranks:
         for variable in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
@@ -77,7 +77,10 @@ def _state(rule: str, node: Node) -> str:
 
 
 def judge_sizes(world: World) -> Iterator[Finding]:
-    """The same interface with the same packet size everywhere: a larger one than a neighbour's is lost on the way."""
+    """Judge whether an interface has the same packet size everywhere.
+
+    A larger one than a neighbour's is lost on the way.
+    """
     sizes: Dict[str, Dict[int, List[str]]] = {}
     for node in world.nodes:
         for interface in node.get("interfaces", []):
@@ -101,7 +104,7 @@ def _carries(interface: Interface) -> bool:
 
 
 def judge_cards(world: World) -> Iterator[Finding]:
-    """The same RDMA cards on every node, those that count all up."""
+    """Judge whether every node has the same RDMA cards, and those that count are up."""
     present: Dict[str, List[str]] = {}
     active: Dict[str, List[str]] = {}
     for node in world.nodes:

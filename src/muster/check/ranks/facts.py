@@ -187,17 +187,17 @@ class World(NamedTuple):
 
     @property
     def nodes(self) -> List[Node]:
-        """The nodes that told of themselves, in the order of their first ranks."""
+        """Return the nodes that told of themselves, in the order of their first ranks."""
         return [rank["node"] for rank in self.ranks if "node" in rank]
 
     @property
     def hosts(self) -> List[str]:
-        """The hosts of the job, whether they told of themselves or not."""
+        """Return the hosts of the job, whether they told of themselves or not."""
         node_list = next((rank["hosts"] for rank in self.ranks if rank.get("hosts")), [])
         return node_list or list(dict.fromkeys(rank["host"] for rank in self.ranks))
 
     def places(self) -> List[Node]:
-        """All nodes to look at one by one: the job's, or the login node alone."""
+        """Return all nodes to look at one by one: the job's, or the login node alone."""
         return self.nodes or ([self.login] if self.login is not None else [])
 
 

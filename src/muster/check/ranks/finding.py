@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 
 
 def hosts_in_words(hosts: Sequence[str], most_names: int = 4) -> str:
-    """A few hosts by name, many by number."""
+    """Return a few hosts by name, many by number."""
     names = sorted(set(hosts))
     if len(names) <= most_names:
         return ", ".join(names)

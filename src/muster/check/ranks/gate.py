@@ -92,7 +92,7 @@ def _patience(seconds: float, other_ranks: int) -> float:
 
 
 def run(words: Sequence[str]) -> NoReturn:
-    """`main` as a program: it leaves without waiting for threads, which may hang in a resolver."""
+    """Run `main` as a program: it ends without waiting for threads, which may hang in a resolver."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is not an error that Muster reports
     status = main(words)
@@ -129,7 +129,7 @@ def _hosts(environment: Mapping[str, str]) -> List[str]:
 
 
 def _complete(rank: Rank, environment: Mapping[str, str]) -> None:
-    """What has to be waited for: names, and the vendor's tool."""
+    """Complete the facts by what has to be waited for: names, and the vendor's tool."""
     if "node" not in rank:
         return
     node = rank["node"]
@@ -173,7 +173,7 @@ def _clock(environment: Mapping[str, str], rank: Rank) -> Clock:
 def _meet(
     environment: Mapping[str, str], job: str, rank: Rank, clock: Clock, patience_s: float, *, waits: bool
 ) -> Optional[str]:
-    """Rank 0 is met in a thread of its own: asking for a name cannot be bounded otherwise."""
+    """Meet rank 0 in a thread of its own: asking for a name cannot be bounded otherwise."""
     answer: List[Optional[str]] = []
     address, port = environment.get("MASTER_ADDR", ""), int(environment.get("MASTER_PORT", 0))
     runner = threading.Thread(

@@ -59,7 +59,10 @@ _MIB = 1 << 20
 
 
 def variables_in_force(environment: Mapping[str, str]) -> Dict[str, str]:
-    """The variables that change how ranks find and speak to each other; of the others not even the name is told."""
+    """Return the variables that change how ranks find and speak to each other.
+
+    Of the others not even the name is told.
+    """
     return {
         name: _SECRET.sub("//…@", environment[name])
         for name in sorted(environment)
@@ -68,7 +71,7 @@ def variables_in_force(environment: Mapping[str, str]) -> Dict[str, str]:
 
 
 def node_facts(environment: Mapping[str, str], directory: str, *, root: str = "/") -> Node:
-    """Everything about this node that files tell; a part that cannot be read is left out."""
+    """Return everything about this node that files tell; a part that cannot be read is left out."""
     start_s = time.monotonic()
     node = Node(host=host_name(), environment=variables_in_force(environment))
     for name, gather in _parts(environment, directory, root):
@@ -104,7 +107,7 @@ def host_name() -> str:
 
 
 def cpus_of(root: str = "/") -> Cpus:
-    """CPUs, NUMA domains and cores."""
+    """Return CPUs, NUMA domains and cores."""
     system = os.path.join(root, "sys/devices/system")
     numa: Dict[str, str] = {}
     for name in _numbered(os.path.join(system, "node"), "node"):
@@ -182,7 +185,7 @@ def _amd(root: str) -> Iterator[Gpu]:
 
 
 def _intel(root: str) -> Iterator[Gpu]:
-    """Cards: by default Level Zero counts each of a card's tiles as a device of its own."""
+    """Yield cards: by default Level Zero counts each of a card's tiles as a device of its own."""
     folder = os.path.join(root, "sys/class/drm")
     for name in _names(folder):
         place = os.path.join(folder, name, "device")
@@ -343,7 +346,7 @@ def _places(environment: Mapping[str, str], directory: str) -> List[str]:
 
 
 def _mounts(environment: Mapping[str, str], directory: str, root: str) -> Dict[str, str]:
-    """Path → kind of file system, of the places that ranks use."""
+    """Return the kind of file system of each path that ranks use."""
     kinds = {}
     for line in _read(os.path.join(root, "proc/mounts")).splitlines():
         words = line.split(" ")
@@ -386,7 +389,7 @@ _LOCKED = (".cache/torch_extensions", ".triton/cache", ".cache/huggingface/hub/.
 
 
 def _leftovers(environment: Mapping[str, str]) -> List[str]:
-    """Locks and shared memory whose owner has ended: older than ten minutes and held by nobody."""
+    """Return locks and shared memory whose owner has ended: older than ten minutes and held by nobody."""
     import fcntl
 
     user, paths = os.getuid(), []

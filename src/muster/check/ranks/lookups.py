@@ -14,7 +14,10 @@ _MOST = 16
 
 
 def some_of(hosts: Sequence[str], own_index: int) -> List[str]:
-    """The names that a node asks for: all of a small job; of a large one the first, its own and its neighbours."""
+    """Return the names that a node asks for: all of a small job.
+
+    Of a large one the first, its own and its neighbours.
+    """
     if len(hosts) <= _MOST:
         return list(hosts)
     neighbours = [hosts[(own_index + step) % len(hosts)] for step in range(_MOST - 1)]
@@ -22,7 +25,7 @@ def some_of(hosts: Sequence[str], own_index: int) -> List[str]:
 
 
 def look_up(names: Sequence[str], patience_s: float = PATIENCE_S) -> List[Lookup]:
-    """All of them at once; a resolver that says nothing costs the patience, once."""
+    """Look up all names at once; a resolver that does not answer costs the patience, once."""
     lookups = [
         Lookup(name=name, addresses=[], seconds=None, reverse=None, reverse_s=None) for name in dict.fromkeys(names)
     ]

@@ -16,7 +16,7 @@ _ASKED_FOR_EACH_RANK = 2
 
 
 def judge_presence(world: World) -> Iterator[Finding]:
-    """Every host of the job told of itself, and every rank."""
+    """Judge whether every host of the job, and every rank, told of itself."""
     if not world.ranks:
         return
     first = world.ranks[0]
@@ -74,7 +74,7 @@ def judge_port(world: World) -> Iterator[Finding]:
 
 
 def judge_names(world: World) -> Iterator[Finding]:
-    """Every node knows the names of the others, and by the same addresses."""
+    """Judge whether every node knows the names of the others, by the same addresses."""
     unknown: Dict[str, List[str]] = {}
     slow: Dict[str, float] = {}
     for node in world.nodes:
@@ -104,7 +104,7 @@ def judge_names(world: World) -> Iterator[Finding]:
 
 
 def _own_loopback(world: World) -> Iterator[Finding]:
-    """A node that knows itself as 127.0.1.1 tells others that address: gloo then fails."""
+    """Judge a node that knows itself as 127.0.1.1: it tells others that address, and gloo then fails."""
     if len({node["host"] for node in world.nodes}) < 2:
         return
     hosts = []
@@ -129,7 +129,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def _differing(world: World) -> Iterator[Finding]:
-    """One name, several addresses, by who is asked."""
+    """Judge one name that has several addresses, by who is asked."""
     hosts_by_answer: Dict[str, Dict[Tuple[str, ...], List[str]]] = {}
     for node in world.nodes:
         for lookup in node.get("names", []):
@@ -151,7 +151,7 @@ def _differing(world: World) -> Iterator[Finding]:
 
 
 def judge_reverse(world: World) -> Iterator[Finding]:
-    """torch asks for the name of every address that connects: what that costs at this size."""
+    """Judge what the name of every connecting address costs at this size: torch asks for each."""
     if not world.ranks:
         return
     size = world.ranks[0]["size"]

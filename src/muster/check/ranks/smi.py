@@ -153,7 +153,7 @@ MPS = "nvidia-cuda-mps-server"
 
 
 def read_peers(text: str) -> List[Tuple[int, int, str]]:
-    """The pairs of GPUs of `nvidia-smi topo -p2p r` that do not reach each other's memory, and the tool's word why."""
+    """Return the pairs of GPUs that do not reach each other's memory, and the reason of `nvidia-smi topo -p2p r`."""
     peers = []
     for line in text.splitlines():
         words = line.split()
@@ -169,7 +169,10 @@ def read_peers(text: str) -> List[Tuple[int, int, str]]:
 
 
 def read_rocm_smi(text: str) -> List[Health]:
-    """The GPUs of `rocm-smi --showrasinfo`: blocks that are switched on and have counted an uncorrectable error."""
+    """Return the GPUs of `rocm-smi --showrasinfo`.
+
+    Blocks that are switched on and have counted an uncorrectable error.
+    """
     gpus = []
     for place, block in _blocks(text, r"^GPU\[([0-9]+)\]\s*:\s*RAS INFO\s*$"):
         rows = re.findall(r"^\s*\w+\s+ENABLED\s+([0-9]+)\s+([0-9]{1,18})\s*$", block, re.MULTILINE)
@@ -203,7 +206,7 @@ _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): ([0-9]{1,9}),?\s*(.
 
 
 def read_xids(text: str) -> Dict[Tuple[str, int], str]:
-    """(GPU, number of the event) → what the kernel said of it last."""
+    """Return the last message of the kernel by (GPU, number of the event)."""
     return {(place, int(number)): message.strip() for place, number, message in _XID.findall(text)}
 
 

@@ -23,7 +23,7 @@ _LONG_IMPORT_S = 30.0
 
 
 def judge_space(world: World) -> Iterator[Finding]:
-    """Room in /tmp, /dev/shm and where the job writes."""
+    """Judge the room in /tmp, /dev/shm and where the job writes."""
     hosts_by_space: Dict[Tuple[str, str, str], List[str]] = {}
     for node in world.places():
         for space in node.get("space", []):
@@ -80,7 +80,10 @@ def _limits(limits: Dict[str, Optional[int]], *, rdma: bool) -> Iterator[Tuple[s
 
 
 def judge_imports(world: World) -> Iterator[Finding]:
-    """How long `import torch` takes by what one look at a file costs: shared file systems answer in milliseconds."""
+    """Judge how long `import torch` takes, by the cost of one look at a file.
+
+    Shared file systems answer in milliseconds.
+    """
     for node in world.nodes:
         for folder, seconds in node.get("import_s", {}).items():
             expected_s = seconds * _LOOKS_OF_TORCH
@@ -130,7 +133,7 @@ def _leaves_registered_memory(kernel: str) -> bool:
 
 
 def judge_leftovers(world: World) -> Iterator[Finding]:
-    """Locks that nobody holds and that a new process waits for."""
+    """Judge locks that nobody holds and that a new process waits for."""
     for node in world.places():
         leftovers = node.get("leftovers", [])
         if leftovers:
@@ -145,7 +148,7 @@ def judge_leftovers(world: World) -> Iterator[Finding]:
 
 
 def judge_shared(world: World) -> Iterator[Finding]:
-    """The working directory is there on every node, and is the same one."""
+    """Judge whether the working directory is there on every node, and is the same one."""
     hosts_by_path: Dict[str, Dict[str, List[str]]] = {}
     for node in world.nodes:
         for path, identity in node.get("shared", {}).items():

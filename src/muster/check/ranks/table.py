@@ -102,7 +102,7 @@ _ORDER = {BROKEN: 0, WARNING: 1, NOTE: 2}
 
 
 def judge(world: World, *, quick: bool = False, checks: Sequence[Check] = CHECKS) -> List[Finding]:
-    """All findings, the worst first; each said once."""
+    """Return all findings, the worst first; each said once."""
     findings = [
         finding
         for check in checks

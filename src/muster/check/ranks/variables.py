@@ -194,7 +194,10 @@ _NCCL_OWN = next(vendor.kind for vendor in VENDORS if vendor.library == "NCCL")
 
 
 def _ll128_on_slingshot(environment: Environment, place: Place) -> Optional[Said]:
-    """Over Slingshot LL128 gives wrong sums: on GH200 from NCCL 2.27.3 on by itself, asked for by name anywhere."""
+    """Judge LL128 over Slingshot, where it gives wrong sums.
+
+    On GH200 from NCCL 2.27.3 on by itself, anywhere by name.
+    """
     protocols = environment.get("NCCL_PROTO", "").upper()
     if place.fabric != "slingshot" or place.nodes < 2 or protocols.startswith("^LL128"):
         return None
@@ -269,7 +272,9 @@ def _ib_patience(environment: Environment, place: Place) -> Optional[Said]:
 
 
 def ib_patience_s(exponent: int, retries: int = 7) -> Optional[float]:
-    """How long a card tries before it gives a packet up; None: for ever. 0 is InfiniBand's word for ever, and the
+    """Return how long a card tries before it gives a packet up; None: for ever.
+
+    0 is InfiniBand's word for ever, and the
     field has five bits."""
     if exponent == 0 or exponent > 31:
         return None
@@ -277,7 +282,7 @@ def ib_patience_s(exponent: int, retries: int = 7) -> Optional[float]:
 
 
 def patience_in_words(seconds: Optional[float]) -> str:
-    """ "after 30 s", "after 8.6 h", "never"."""
+    """Return "after 30 s", "after 8.6 h" or "never"."""
     if seconds is None:
         return "never"
     for unit, length in (("h", 3600.0), ("min", 60.0)):
@@ -430,7 +435,7 @@ _OWN = re.compile(
 
 
 def differing_variables(world: World) -> Iterator[Finding]:
-    """A variable that changes how ranks speak, with several values."""
+    """Judge each variable that changes how ranks speak and has several values."""
     names = sorted({name for rank in world.ranks for name in rank["environment"]})
     for name in names:
         if _OWN.match(name) or not name.startswith(
@@ -459,7 +464,10 @@ def _holders(ranks: Sequence[Rank], name: str) -> Dict[str, List[str]]:
 
 
 def gid_index(world: World) -> Iterator[Finding]:
-    """NCCL_IB_GID_INDEX against the tables of the cards: the entry differs from node to node, the variable cannot."""
+    """Judge NCCL_IB_GID_INDEX against the tables of the cards.
+
+    The entry differs from node to node, the variable cannot.
+    """
     for rank in one_of_each_node(world):
         text = rank["environment"].get("NCCL_IB_GID_INDEX", "")
         cards = [card for card in rank.get("node", Node()).get("devices", []) if card.get("layer") == "Ethernet"]
