@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEVNULL",
+    "MUNGE_HINT",
+    "MUNGE_IS_DOWN",
     "PIPE",
     "STDOUT",
     "Result",
@@ -88,6 +90,7 @@ def run(
     cwd: str | os.PathLike[str] | None = None,
     stdin: str | None = None,
     timeout_s: float = 60.0,
+    pass_fds: Sequence[int] = (),
 ) -> Result:
     """Run `argv` to its end. A program that is not there is `MachineLacks`; one that hangs is `SchedulerSilent`.
 
@@ -95,6 +98,8 @@ def run(
     """
     import subprocess
 
+    if _needs_munge(argv[0]) and munge_is_down():
+        timeout_s = min(timeout_s, _MUNGE_PATIENCE_S)
     process = start(
         argv,
         env=env,
@@ -103,6 +108,7 @@ def run(
         stdout=PIPE,
         stderr=PIPE,
         own_group=True,
+        pass_fds=pass_fds,
     )
     try:
         out, err = process.communicate(None if stdin is None else os.fsencode(stdin), timeout=timeout_s)
@@ -118,17 +124,21 @@ def run(
 def _silent(program: str, timeout_s: float) -> SchedulerSilent:
     """Return the error of a program that did not answer; where munge is down, that is why Slurm's programs wait."""
     message = f"{program} did not answer within {timeout_s:g} s"
-    if Path(program).name in _ASK_MUNGE and munge_is_down():
-        return SchedulerSilent(
-            f"{message}: munge, by which Slurm knows who asks, is down on this host",
-            hint="systemctl status munge, or the site's support; in a lab: muster lab fault restore",
-        )
+    if _needs_munge(program) and munge_is_down():
+        return SchedulerSilent(f"{message}: {MUNGE_IS_DOWN}", hint=MUNGE_HINT)
     return SchedulerSilent(message, hint="the controller may be busy or down; try again in a minute")
 
 
-# Slurm's programs try for 49 seconds to reach munge before they say a word about it.
+MUNGE_IS_DOWN = "munge, by which Slurm knows who asks, is down on this host"
+MUNGE_HINT = "systemctl status munge, or the site's support; in a lab: muster lab fault restore controller"
+# Slurm's programs try for 49 seconds to reach munge before they say a word about it; a restart of munge takes one.
+_MUNGE_PATIENCE_S = 5.0
 _ASK_MUNGE = frozenset(("sacct", "sacctmgr", "salloc", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun"))
 _MUNGE = "/run/munge/munge.socket.2"
+
+
+def _needs_munge(program: str) -> bool:
+    return Path(program).name in _ASK_MUNGE
 
 
 def munge_is_down() -> bool:

@@ -128,3 +128,9 @@ def test_a_launcher_is_seen_in_a_shell_script(text: str, seen: str | None) -> No
 def test_torchruns_agent_has_the_python_of_the_command(command: str, agent: tuple[str, ...]) -> None:
     assert agent_python(shlex.split(command), "/home/ada/env/bin/python") == agent
     assert plan("-N2", "--", *shlex.split(command), launcher="torchrun").agent == agent
+
+
+def test_a_count_of_all_ranks_is_divided_by_the_nodes_that_were_typed() -> None:
+    with pytest.raises(RequestError) as caught:
+        plan("-N", "2", "-g", "4", "--", "accelerate", "launch", "--num_processes", "8", "x.py")
+    assert "--ntasks-per-node 4 --launcher torchrun -- python x.py" in (caught.value.hint or "")

@@ -24,13 +24,17 @@ for _ in $(seq 600); do [ ! -e go ] || exit 0; sleep 0.1; done
 
 
 def _argv_with_secret() -> list[bytes]:
+    return _argv_with(VALUE.encode())
+
+
+def _argv_with(text: bytes) -> list[bytes]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes()
         except OSError:
             continue
-        if VALUE.encode() in words:
+        if text in words:
             found.append(words.replace(b"\0", b" ")[:200])
     return found
 
@@ -104,6 +108,27 @@ def test_verbs_that_launch_by_themselves_pass_names_alone(lab: Lab, shared_direc
     assert seen == set()
     assert VALUE not in out + err
     assert _files_with_secret(lab, shared_directory) == []
+
+
+def test_a_rehearsal_and_a_look_at_a_site_hand_their_script_over_unseen(lab: Lab, shared_directory: Path) -> None:
+    (shared_directory / "rank.sh").write_text("sleep 2\n")
+    rehearsal = ("run", "--rehearse", "--site", "generic", "-t", "5", *_TWO, "--ranks", "2", *_GIVEN, *_RANKS)
+    env = lab.person.environment({"HF_TOKEN": VALUE, "PATH": path_with()})
+    words = [MUSTER, *(word.replace("TYPED", VALUE) for word in rehearsal)]
+    outside = subprocess.Popen(words, env=env, cwd=shared_directory, stdout=-1, stderr=-1, text=True)
+    (shared_directory / "start.sh").write_text(f"exec '{MUSTER}' site check generic --job\n")
+    within = subprocess.Popen(lab.argv(["sh", "start.sh"]), env=env, cwd=shared_directory, stdout=-1, stderr=-1)
+    seen: set[bytes] = set()
+    while outside.poll() is None or within.poll() is None:
+        seen.update(_argv_with(b"muster_begin"))
+        seen.update(each for each in _argv_with_secret() if b"API_KEY=" not in each)
+    out, err = outside.communicate()
+    within.communicate()
+
+    assert seen == set()
+    assert outside.returncode == 0, err
+    assert "ran to its end with 2 ranks" in err
+    assert VALUE not in out + err
 
 
 def test_a_build_as_a_job_passes_names_alone(lab: Lab, shared_directory: Path) -> None:

@@ -82,3 +82,17 @@ def test_the_gres_selects_the_partition_where_the_site_says_so() -> None:
     choice = choose_queue(bundled("supercloud").profile, Situation(nodes=2, gpus_per_node=2))
     assert (choice.partition, choice.qos) == (None, None)
     assert "gres" in choice.reason
+
+
+@pytest.mark.parametrize(
+    ("ask", "refused"),
+    [
+        (Ask(nodes=16, gpus_per_node=2), True),
+        (Ask(nodes=4, gpus_per_node=2), False),
+        (Ask(nodes=17), True),  # no partition takes so many
+        (Ask(nodes=16), False),  # one without GPUs does
+    ],
+)
+def test_the_partition_that_the_site_picks_by_itself_has_its_limit_too(ask: Ask, refused: bool) -> None:  # noqa: FBT001
+    found = [each.rule for each in refusals(bundled("supercloud").profile, ask)]
+    assert ("nodes-max" in found) == refused

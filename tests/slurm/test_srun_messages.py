@@ -123,3 +123,28 @@ def test_memory_is_named_as_the_cause() -> None:
 def test_any_text_is_read_without_an_error(lines: list[str]) -> None:
     read_step(lines)
     read_step([f"srun: error: {line}" for line in lines])
+
+
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
+    [
+        ("JOB REQUEUE", "it was put back into the queue"),
+        ("TIME LIMIT", "the time limit was reached"),
+        ("PREEMPTION", "a more important job took its nodes"),
+    ],
+)
+@pytest.mark.parametrize(
+    "before", ["srun: error: node2: task 1: Terminated", "srun: Job step aborted: Waiting up to 32 seconds for it"]
+)
+def test_slurms_reason_counts_before_a_task_that_its_sigterm_ended(before: str, reason: str, sentence: str) -> None:
+    told = f"slurmstepd-node1: error: *** STEP 3.0 ON node1 CANCELLED AT 2026-11-22T08:02:17 DUE TO {reason} ***"
+    first = read_step([before, told, "srun: error: node1: task 0: Terminated"]).first
+    assert first is not None
+    assert (first.sentence, first.tasks) == (sentence, ())
+
+
+def test_a_rank_that_failed_by_itself_stays_the_first_cause_of_a_job_that_slurm_ends_later() -> None:
+    told = "slurmstepd-node1: error: *** JOB 3 ON node1 CANCELLED AT 2026-11-22T08:02:17 DUE TO JOB REQUEUE ***"
+    first = read_step(["srun: error: node2: task 1: Exited with exit code 7", told]).first
+    assert first is not None
+    assert first.tasks == (1,)

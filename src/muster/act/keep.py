@@ -23,7 +23,7 @@ from muster.model.pieces import Pieces
 from muster.runner import spawn
 from muster.slurm.allocation import cancel_softly
 
-__all__ = ["Asked", "Kept", "keep", "keep_allocated", "script_in_memory"]
+__all__ = ["Asked", "Kept", "keep", "keep_allocated", "script_in_memory", "script_to_pass"]
 
 _CHUNK_BYTES = 1 << 16
 # A pipe that can be written takes so much at once.
@@ -487,12 +487,25 @@ def _handed_over(script: str) -> Iterator[int]:
         os.close(memory)
 
 
-def script_in_memory(script: str) -> int:
-    """Return a descriptor from which bash reads the script as /dev/fd/3; the script closes it for what it starts."""
+def script_in_memory(script: str, number: int | None = _SCRIPT) -> int:
+    """Return a descriptor from which bash reads the script as /dev/fd/3; the script closes it for what it starts.
+
+    `number`: the descriptor's number in bash; None: its number here.
+    """
     memory = os.memfd_create("muster-script")
     with os.fdopen(os.dup(memory), "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        file.write(f"exec {_SCRIPT}<&-\n{script}")
+        file.write(f"exec {memory if number is None else number}<&-\n{script}")
     return memory
+
+
+@contextmanager
+def script_to_pass(script: str) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Give a descriptor that a started process is to inherit, and the words by which it runs the script from there."""
+    memory = script_in_memory(script, None)
+    try:
+        yield memory, ("bash", f"/dev/fd/{memory}")
+    finally:
+        os.close(memory)
 
 
 @contextmanager

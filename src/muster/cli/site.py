@@ -229,6 +229,7 @@ def _prove(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
 
 def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     """Return a job of two nodes as Muster plans it, with a probe in the place of the command."""
+    from muster.act.keep import script_to_pass
     from muster.cli.launching import facts_and_request, plan_for
     from muster.look.place import scheduler_environment
     from muster.plan.secret import carried
@@ -245,13 +246,14 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     plan = plan_for(request, facts, words, stream=True)
     names = [variable.name for variable in plan.variables if not variable.name.endswith("*")]
     probe_plan = with_command(plan, probe(("true",), names=names, files=()))
-    argv = hold_nodes(probe_plan.directives, "bash", "-c", job_script(probe_plan), quiet=True)
-    result = run(
-        argv,
-        env={**scheduler_environment(facts.environment), **carried(probe_plan)},
-        cwd=plan.working_directory,
-        timeout_s=540,
-    )
+    with script_to_pass(job_script(probe_plan)) as (memory, script):
+        result = run(
+            hold_nodes(probe_plan.directives, *script, quiet=True),
+            env={**scheduler_environment(facts.environment), **carried(probe_plan)},
+            cwd=plan.working_directory,
+            timeout_s=540,
+            pass_fds=[memory],
+        )
     rank_answers = parse(result.stdout)
     stopped = None if rank_answers else stopped_at(plan, result.stderr)
     last = next((line for line in reversed(result.stderr.splitlines()) if line.strip()), f"status {result.status}")

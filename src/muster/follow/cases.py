@@ -88,7 +88,11 @@ def _unknown(asked: str, answer: Answer) -> Exception:
 
 
 def _silent(asked: str, run: Run | None) -> SchedulerSilent:
+    from muster.runner import MUNGE_HINT, MUNGE_IS_DOWN, munge_is_down
+
     output = "" if run is None else f"; its output lies in {run.directory / 'logs'}"
+    if munge_is_down():
+        return SchedulerSilent(f"Slurm cannot be asked for job {asked}: {MUNGE_IS_DOWN}", hint=f"{MUNGE_HINT}{output}")
     return SchedulerSilent(
         f"the Slurm controller does not answer, and accounting does not know job {asked}",
         hint=f"try again in a minute{output}",

@@ -65,7 +65,7 @@ def make_plan(
     """
     request, more_flags = absorb_flags(replace(asked, image=None) if asked.image == "none" else asked)
     python = _python(request, facts)
-    command, news = resolve_command(request.command, python)
+    command, news = resolve_command(request.command, python, nodes=request.nodes)
     if not _python_is_made_in_the_job(request, site, facts):
         command, pinned = pin_python(command, python)
         news = pinned or news

@@ -15,7 +15,9 @@ __all__ = ["agent_python", "pin_python", "resolve_command"]
 _BRING_PYTHON = {"env", "uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi", "conda", "mamba", "micromamba"}
 
 
-def resolve_command(command: Sequence[str], python: str | None) -> tuple[tuple[str, ...], str | None]:
+def resolve_command(
+    command: Sequence[str], python: str | None, *, nodes: int | None = None
+) -> tuple[tuple[str, ...], str | None]:
     """Return the command that each rank runs, and one line of news where it is not what was typed."""
     if not command:
         raise RequestError("no command was given", hint="muster run -N 2 -g 4 -- python train.py")
@@ -29,7 +31,7 @@ def resolve_command(command: Sequence[str], python: str | None) -> tuple[tuple[s
         )
     launcher = nested_launcher(words)
     if launcher is not None:
-        raise refuse_launcher(launcher)
+        raise refuse_launcher(launcher, nodes=nodes)
     if words[0].endswith(".py"):
         interpreter = python or "python3"
         return (interpreter, *words), f"{words[0]} runs with {interpreter}"

@@ -173,12 +173,15 @@ def _behind_python(wrapper_words: tuple[str, ...], words: tuple[str, ...], pytho
     return None
 
 
-def refuse_launcher(nested: Nested, place: str = "the command") -> RequestError:
-    """Return the refusal, with the same start in our words and what they cannot say."""
+def refuse_launcher(nested: Nested, place: str = "the command", *, nodes: int | None = None) -> RequestError:
+    """Return the refusal, with the same start in our words and what they cannot say.
+
+    `nodes`: what was typed before the command; a count of all ranks is divided by it.
+    """
     own_options, command = _split(nested)
     words: list[str] = []
     rest: list[str] = []
-    sizes = _Sizes()
+    sizes = _Sizes(nodes)
     for name, text, value in _options(own_options):
         if not sizes.take(name, value) and name not in _DONE:
             option_text = _as_ours(nested.name, name, value)
@@ -260,7 +263,8 @@ def _as_ours(launcher: str, name: str, value: str) -> str | None:
 class _Sizes:
     """Nodes and ranks per node, out of what other launchers count."""
 
-    def __init__(self) -> None:
+    def __init__(self, typed: int | None) -> None:
+        self.typed = typed
         self.nodes: str | None = None
         self.per_node: str | None = None
         self.in_all: str | None = None
@@ -277,7 +281,7 @@ class _Sizes:
 
     def words(self) -> list[str]:
         """Return the sizes in our options."""
-        nodes = int(self.nodes or 1)
+        nodes = int(self.nodes or self.typed or 1)
         if self.per_node is None and self.in_all is not None and int(self.in_all) % nodes == 0:
             self.per_node = str(int(self.in_all) // nodes)
         if self.nodes is None and self.per_node and self.in_all and int(self.in_all) > int(self.per_node) > 0:

@@ -12,7 +12,7 @@ import msgspec
 
 from muster.errors import nearest_hint
 from muster.policy.masks import core_list, threads_counted
-from muster.policy.queues import kind_of, kind_of_constraint, longest_s
+from muster.policy.queues import kind_of, kind_of_account, kind_of_constraint, longest_s
 from muster.sites.schema import Node, Profile, Queue
 from muster.units import Memory, format_walltime, parse_memory_mib
 
@@ -66,11 +66,17 @@ def node_of(profile: Profile, ask: Ask) -> tuple[str, Node] | None:
 
 
 def _queues(profile: Profile, ask: Ask) -> Iterator[tuple[str, str, Queue]]:
-    default = next((name for name, queue in profile.qos.items() if queue.default), None)
-    for kind, name in (("partitions", ask.partition), ("qos", ask.qos or default)):
-        queue = getattr(profile, kind).get(name or "")
-        if queue is not None and name is not None:
-            yield kind, name, queue
+    """Yield the partition and the QOS of a job: what was named, else the one that Slurm takes unasked.
+
+    A constraint or an account that selects another kind of node selects another queue with it.
+    """
+    selected = kind_of_constraint(profile, ask.constraint) or kind_of_account(profile, ask.account)
+    for kind, named in (("partitions", ask.partition), ("qos", ask.qos)):
+        known: Mapping[str, Queue] = getattr(profile, kind)
+        defaults = (each for each, queue in known.items() if queue.default and selected in {None, queue.node})
+        name = named or next(defaults, "")
+        if name in known:
+            yield kind, name, known[name]
 
 
 def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -137,6 +143,23 @@ def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         if queue.nodes_min is not None and ask.nodes < queue.nodes_min:
             message = f"{ask.nodes} nodes, but {name} is for {queue.nodes_min} or more"
             yield Refusal("nodes-min", message, "use a queue for smaller jobs", f"{kind}.{name}.nodes_min")
+    if not any(_queues(profile, ask)):
+        yield from _nodes_of_any(profile, ask)
+
+
+def _nodes_of_any(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    """Where the site itself picks the partition by the GPUs: no partition that may be picked takes so many nodes."""
+    fit = {name: queue for name, queue in profile.partitions.items() if _may_be_picked(queue, ask)}
+    largest = max(fit, key=lambda name: fit[name].nodes_max or ask.nodes, default=None)
+    limit = None if largest is None else fit[largest].nodes_max
+    if limit is not None and ask.nodes > limit:
+        message = f"{ask.nodes} nodes, but {largest} allows {limit}"
+        hint = f"at most {limit} nodes, or another partition with -p"
+        yield Refusal("nodes-max", message, hint, f"partitions.{largest}.nodes_max")
+
+
+def _may_be_picked(queue: Queue, ask: Ask) -> bool:
+    return queue.open and (queue.gpus != 0 or not ask.gpus_per_node)
 
 
 def _other_queue(profile: Profile, ask: Ask, name: str) -> str:

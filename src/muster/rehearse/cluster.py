@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from muster.act.keep import script_to_pass
 from muster.lab import labs
 from muster.lab.spec import LabSpec
 from muster.look.place import scheduler_environment
@@ -50,21 +51,29 @@ class Stage(msgspec.Struct, frozen=True):
 
     def probe(self, plan: Plan) -> Result:
         """Run a plan whose output is read."""
-        return run(
-            self._job(plan, plan), env=self._given(plan), cwd=plan.working_directory, timeout_s=_PROBE_PATIENCE_S
-        )
+        with script_to_pass(job_script(plan)) as (memory, words):
+            return run(
+                self._job(plan, words),
+                env=self._given(plan),
+                cwd=plan.working_directory,
+                timeout_s=_PROBE_PATIENCE_S,
+                pass_fds=[memory],
+            )
 
     def perform(self, plan: Plan, whole: Plan) -> int:
         """Run a plan over the allocation that `whole` asks for, its output going where ours goes; its status."""
-        process = start(self._job(plan, whole), env=self._given(plan), cwd=plan.working_directory)
-        return _status(process)
+        with script_to_pass(job_script(plan)) as (memory, words):
+            process = start(
+                self._job(whole, words), env=self._given(plan), cwd=plan.working_directory, pass_fds=[memory]
+            )
+            return _status(process)
 
     def written(self) -> list[Written]:
         """Return what the job has written in the view of this machine's files, by path."""
         return [Written(str(each["path"]), each["size"]) for each in labs.written(self.name, self.environment)]
 
-    def _job(self, plan: Plan, whole: Plan) -> list[str]:
-        return self._inside(*hold_nodes(whole.directives, "bash", "-c", job_script(plan), quiet=True))
+    def _job(self, whole: Plan, words: Sequence[str]) -> list[str]:
+        return self._inside(*hold_nodes(whole.directives, *words, quiet=True))
 
     def _inside(self, *argv: str, user: str | None = None) -> list[str]:
         place = ["--user", user] if user else []

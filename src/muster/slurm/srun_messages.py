@@ -27,6 +27,9 @@ _SIGNAL_OF = {
 }
 
 _NODE_FAILED = "a node failed"
+_ABORTED = "the step was ended from outside: scancel, a time limit or a failed node"
+_SIGTERM = 128 + signal.SIGTERM
+_SLURM_ENDED = re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON \S+ CANCELLED AT \S+ DUE TO ")
 
 # Something other than a task's own end stopped the step. First match wins.
 _FROM_OUTSIDE = (
@@ -39,10 +42,14 @@ _FROM_OUTSIDE = (
         "a more important job took its nodes",
     ),
     (re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO NODE FAILURE"), _NODE_FAILED),
+    (
+        re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON \S+ CANCELLED AT \S+ DUE TO JOB REQUEUE"),
+        "it was put back into the queue",
+    ),
     (re.compile(r"^(?:srun|salloc): error: Node failure on (?P<host>\S+)"), "{host} failed"),
     (
         re.compile(r"^srun: Job step aborted: Waiting up to"),
-        "the step was ended from outside: scancel, a time limit or a failed node",
+        _ABORTED,
     ),
     (re.compile(r"^srun: error: (?:Unable to create step|Unable to confirm allocation)"), "the step could not be made"),
     (re.compile(r"^srun: error: .*launch failed"), "a node could not start its tasks"),
@@ -94,6 +101,8 @@ def read_step(lines: Iterable[str]) -> StepStory:
             and outside_ending.sentence.endswith(" failed")
         ):
             first = outside_ending  # a later line names it
+        elif (first.sentence == _ABORTED or first.status == _SIGTERM) and _SLURM_ENDED.search(line):
+            first = _outside(line) or first  # the end of a task by Slurm's SIGTERM may be heard before the reason
     return StepStory(first, tuple(endings))
 
 
