@@ -93,6 +93,6 @@ def test_the_gres_selects_the_partition_where_the_site_says_so() -> None:
         (Ask(nodes=16), False),  # one without GPUs does
     ],
 )
-def test_the_partition_that_the_site_picks_by_itself_has_its_limit_too(ask: Ask, refused: bool) -> None:  # noqa: FBT001
+def test_the_partition_that_the_site_picks_by_itself_has_its_limit_too(ask: Ask, refused: bool) -> None:
     found = [each.rule for each in refusals(bundled("supercloud").profile, ask)]
     assert ("nodes-max" in found) == refused
