@@ -33,9 +33,10 @@ SECTIONS = (
     (
         "What every started process runs before the command",
         (
-            *("stop", "meeting", "rank_", "cpu", "start", "gpus", "publish", "one_gpu", "slurm_names", "jax", "no_mpi"),
+            *("stop", "meeting", "rank_", "cpu", "threads", "gpus", "publish", "one_gpu", "slurm_names", "jax"),
             *("go_agent", "go_mpi", "go_rank", "agent", "checked_agent", "torchrun_words", "worker", "horovod"),
-            "once_per_node",
+            *("no_mpi", "once_per_node", "directory", "python_there", "size_as_planned", "address_asked"),
+            *("tasks_of_node", "port_reserved"),
         ),
     ),
     ("What the job calls", ("",)),

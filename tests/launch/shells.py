@@ -11,16 +11,14 @@ from muster.render.parts import compose
 from muster.runner import Result, run
 
 SHELLS = (("dash",), ("busybox", "sh"), ("bash", "--posix"))
-SLURM_RANK = ("stop", "meeting", "rank_slurm", "cpus", "start", "gpus", "publish", "jax", "go_rank")
+START = ("directory", "size_as_planned", "address_asked", "gpus", "cpus", "threads", "cpus_asked", "publish")
+SLURM_RANK = ("stop", "meeting", "port_reserved", "rank_slurm", "tasks_of_node", *START, "jax", "go_rank")
 TORCHRUN_RANK = ("cpus", "slurm_names", "no_mpi", "jax_beside_agent", "jax", "worker")
 MPI_RANK = (
     "stop",
     "meeting",
     "rank_mpi",
-    "cpus",
-    "start",
-    "gpus",
-    "publish",
+    *START,
     "one_gpu",
     "slurm_names",
     "jax",
@@ -85,6 +83,8 @@ def fake_topology(folder: Path, siblings: Mapping[int, str], mask: str) -> dict[
     for number, text in siblings.items():
         topology = cpus / f"cpu{number}" / "topology"
         topology.mkdir(parents=True, exist_ok=True)
-        (topology / "thread_siblings_list").write_text(f"{text}\n")
+        first = text.partition(",")[0]
+        (topology / "core_id").write_text(f"{first}\n")
+        (topology / "physical_package_id").write_text("0\n")
     (cpus / "online").write_text(f"0-{max(siblings)}\n")
     return {"MUSTER_PROC": str(folder / "proc"), "MUSTER_SYS": str(folder / "sys")}

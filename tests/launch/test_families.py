@@ -169,8 +169,9 @@ def test_on_two_hosts_every_family_names_the_same_rank(lab: Lab, shared_director
 @each_shell
 def test_a_node_without_the_environments_python_is_named(shell: tuple[str, ...]) -> None:
     """Without it PATH would find another Python there, and nobody would know."""
-    refused = start(SLURM_RANK, step(more={"MUSTER_PYTHON": "/tmp/venv/bin/python"}), shell=shell)
+    parts = ("stop", "meeting", "rank_slurm", "python_there", "go_rank")
+    refused = start(parts, step(more={"MUSTER_PYTHON": "/tmp/venv/bin/python"}), shell=shell)
 
     assert refused.status == 2
     assert "does not see the Python of the environment, /tmp/venv/bin/python" in refused.stderr
-    assert start(SLURM_RANK, step(more={"MUSTER_PYTHON": "/bin/sh"}), shell=shell).ok
+    assert start(parts, step(more={"MUSTER_PYTHON": "/bin/sh"}), shell=shell).ok

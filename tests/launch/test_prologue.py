@@ -112,8 +112,6 @@ def test_the_exit_status_is_the_commands_and_nothing_stays_around_it(shell: tupl
         (step(size=1, per_node="1", node_count=1, more={"MUSTER_NTASKS": "8"}), "8 ranks were planned", "launcher"),
         (step(more={"MUSTER_ADDRESS": "localhost"}), "which means another host on every node", "--master-addr"),
         (step(more={"MUSTER_ADDRESS": "node1:29500"}), "holds a port", "--master-port"),
-        (step(more={"SLURM_DISTRIBUTION": "arbitrary"}), "the host of rank 0 is not known", "block"),
-        (step(more={"OMPI_COMM_WORLD_RANK": "3"}), "two launchers name this rank", "OMPI_"),
         (step(more={"MUSTER_GPUS": "4", "CUDA_VISIBLE_DEVICES": "2"}), "sees only the devices '2'", "--gpus-per-task"),
     ],
     ids=lambda value: value[:24] if isinstance(value, str) else "",
@@ -145,11 +143,12 @@ def test_visibility_one_leaves_each_rank_its_own_device() -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
-@pytest.mark.parametrize("tools", [("ss", "grep"), ("grep",), ()], ids=["ss", "grep", "no tool"])
+@pytest.mark.parametrize("tools", [("grep",), ()], ids=["grep", "no tool"])
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_a_port_that_is_taken_is_refused_by_rank_0_and_by_nobody_else(
     tmp_path: Path, address: str, tools: tuple[str, ...], shell: tuple[str, ...]
 ) -> None:
+    """An image without grep does not look: torch then reports the port."""
     for tool in (*tools, "env"):
         found = shutil.which(tool, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
         assert found is not None, tool
@@ -163,8 +162,11 @@ def test_a_port_that_is_taken_is_refused_by_rank_0_and_by_nobody_else(
         other = start(SLURM_RANK, step(rank=1, local_rank=1, more=taken), shell=shell)
     after = start(SLURM_RANK, step(more=taken), shell=shell)
 
-    assert refused.status == 2
-    assert "is taken by another program" in refused.stderr
+    if "grep" in tools:
+        assert refused.status == 2
+        assert "is taken by another program" in refused.stderr
+    else:
+        assert (refused.ok, refused.stderr) == (True, "")
     assert other.ok
     assert told(after)["MASTER_PORT"] == str(port)
 

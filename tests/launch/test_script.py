@@ -20,7 +20,7 @@ from muster.facts import ImageFacts, StagingFacts
 from muster.model.plan import Plan
 from muster.render.explain import explain, plan_as_json, plan_as_text
 from muster.render.functions import functions_in
-from muster.render.script import RULE, job_part, job_script, job_shown, lines_of_job, own_text
+from muster.render.script import RULE, job_part, job_script, job_shown, lines_of_job
 from muster.runner import run
 from sites.golden_scripts import as_kept
 
@@ -169,9 +169,26 @@ def test_the_job_stands_above_the_dashes_and_each_function_once_below(name: str)
     assert own.count("muster_stop() {") == 1
 
 
-def test_muster_s_own_text_of_an_srun_job_does_not_grow_unseen() -> None:
-    """It is read by those who ask what runs: a part that some jobs need is for these jobs."""
-    assert len(own_text(SCRIPTS["srun"]).splitlines()) <= 530
+@each_script
+def test_no_line_of_the_job_is_wider_than_a_page(name: str) -> None:
+    job = job_script(SCRIPTS[name]).partition(RULE)[0]
+
+    assert [line for line in job.splitlines() if len(line) > 120] == []
+
+
+def test_a_long_list_of_mounts_stands_on_several_lines_and_is_one_word(tmp_path: Path) -> None:
+    mounts = [f"/data/{'x' * 30}/{number}:/sets/{number}" for number in range(9)]
+    facts = replace(FACTS, image=ImageFacts(project="/home/ada", package="/opt/venv/muster"))
+    image = ("--image", "docker://quay.io/ada/torch:2", "--engine", "pyxis")
+    binds = [word for mount in mounts for word in ("--bind", mount)]
+    made = plan(*image, *binds, "--chdir", str(tmp_path), "--", "x", facts=facts)
+
+    status, argv, _, stderr = execute(made, tmp_path)
+
+    assert status == 0, stderr
+    found = next(word for word in argv if word.startswith("--container-mounts="))
+    assert all(mount in found.split(",") for mount in mounts)
+    assert max(len(line) for line in job_script(made).partition(RULE)[0].splitlines()) <= 120
 
 
 @each_script

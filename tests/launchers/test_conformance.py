@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from launch.plans import FACTS
 from muster.errors import MusterError
 from muster.launchers import launcher_named
 from muster.launchers.base import RANK
@@ -14,7 +16,7 @@ from muster.model.plan import Plan
 from muster.model.words import quote
 from muster.render.explain import explain
 from muster.render.image import step_words, with_step_flags
-from muster.render.script import job_script, prologue_text
+from muster.render.script import job_script, own_text, prologue_text
 from muster.runner import run
 
 from .cases import CASES, Case, execute, is_in_slurm, plan_of
@@ -22,9 +24,9 @@ from .cases import CASES, Case, execute, is_in_slurm, plan_of
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
-def planned(case: Case, folder: Path, *more: str) -> Plan:
+def planned(case: Case, folder: Path, *more: str, stream: bool = True) -> Plan:
     """The plan; a pair that is refused says why and what to do, and is passed over."""
-    made = plan_of(case, folder, *more)
+    made = plan_of(case, folder, *more, stream=stream)
     if isinstance(made, MusterError):
         assert made.message
         assert made.hint
@@ -41,6 +43,31 @@ def test_the_script_is_the_same_twice_and_passes_shellcheck(case: Case, tmp_path
     assert job_script(made) == job_script(made)
     result = run(["shellcheck", str(script)])
     assert result.ok, result.stdout
+
+
+# Lines of Muster's own text: without an image, and what each engine adds. GPUs, CPUs and the watch for hangs are in it.
+_LINES = {
+    "srun": 330,
+    "ibrun": 326,
+    "srun+horovod": 342,
+    "local": 214,
+    "flux": 256,
+    "mpirun": 395,
+    "mpirun+horovod": 403,
+    "torchrun": 676,
+    "mpirun+torchrun": 706,
+}
+_LINES_OF_ENGINE = {"none": 0, "shifter": 22, "pyxis": 75, "cscs": 75, "docker": 120, "podman": 119, "podman-hpc": 119}
+
+
+@each_case
+def test_muster_s_own_text_does_not_grow_unseen(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read by those who ask what runs: a part that some jobs need is for these jobs."""
+    monkeypatch.setattr("launchers.cases.FACTS", replace(FACTS, own_python="/opt/muster/bin/python"))
+    made = planned(case, tmp_path, "-g", "2", "-c", "8", stream=False)
+    lines = len(own_text(with_step_flags(made)).splitlines())
+
+    assert lines <= _LINES[case.launcher] + _LINES_OF_ENGINE.get(case.engine, 148)
 
 
 _DEFINED = re.compile(r"^ *(muster_[a-z_0-9]+)\(\)", re.MULTILINE)

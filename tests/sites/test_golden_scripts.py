@@ -15,7 +15,7 @@ import pytest
 
 from muster.errors import MusterError
 from muster.model.words import Word
-from muster.render.script import job_script
+from muster.render.script import RULE, job_script
 from muster.runner import run
 
 from .golden_scripts import GOLDEN, VENV, Case, cases, kept_of, plan_of, script_of, tails, write
@@ -47,6 +47,13 @@ def test_the_script_is_the_golden_one(case: Case, kept: dict[Case, str]) -> None
     difference = "".join(difflib.unified_diff(before.splitlines(True), made.splitlines(True), "golden", "made"))
 
     assert made == before, f"{difference}\nhint: pytest --update-golden, then read the difference"
+
+
+@pytest.mark.parametrize("case", MADE, ids=str)
+def test_no_line_of_the_job_is_wider_than_a_page(case: Case) -> None:
+    job = SCRIPTS[case].partition(RULE)[0]
+
+    assert [line for line in job.splitlines() if len(line) > 120] == []
 
 
 def test_no_golden_file_is_left_over() -> None:

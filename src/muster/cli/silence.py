@@ -1,29 +1,58 @@
-"""What a job's own watcher starts when nothing was written for long: one look at the ranks.
+"""What a job's script starts beside its ranks: it waits for a long silence, and then looks at them.
 
-    python -m muster.cli.silence first|second JOB NODELIST RUN_DIRECTORY SECONDS
+    python -m muster.cli.silence PID JOB NODELIST RUN_DIRECTORY SECONDS [REASON]
 
-The status is 3 where no rank goes on, else 0. It is not a verb: only the script starts it.
+PID is the script's. REASON is a file of a job whose ranks may start again: a hang is written there, and the status
+is then 3. It is not a verb: only the script starts it. It stays as long as the job, so what looks at the ranks is
+loaded when there is something to look at.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from muster.cli.output import say
-from muster.rank.hostlist import expand
-from muster.stacks.silence import Watched, look
+from muster.stacks.quiet import Watch
 
-_STILL = 3
+if TYPE_CHECKING:
+    from muster.stacks.silence import Ranks
+
+_HANGS = 3
 
 
 def main(words: Sequence[str]) -> int:
-    """Look once, and say a hang in the log."""
-    run_id, job, nodes, directory, silent_s = words
-    watched = Watched(job, tuple(expand(nodes)), Path(directory), int(silent_s), say)
-    return 0 if look(watched, is_second=run_id == "second", environment=os.environ) else _STILL
+    """Wait until the script has ended, or until its ranks hang and may start again."""
+    pid, job, nodes, directory, after, reason = (*words, "")[:6]
+    watch = Watch(Path(directory), int(after), lambda second: ranks().look(is_second=second), time.monotonic)
+
+    @cache
+    def ranks() -> Ranks:
+        from muster.cli.output import say
+        from muster.rank.hostlist import expand
+        from muster.stacks.silence import Ranks, Watched
+
+        return Ranks(Watched(job, tuple(expand(nodes)), Path(directory), int(after), say), os.environ)
+
+    while _runs(int(pid)):
+        time.sleep(watch.pause_s)
+        hang = watch.check()
+        if hang and reason:
+            Path(reason).write_text(f"{hang}\n", encoding="utf-8", errors="replace")
+            return _HANGS
+    return 0
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

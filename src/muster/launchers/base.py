@@ -29,8 +29,11 @@ __all__ = [
     "Wrap",
     "identity_part",
     "keeps_report",
+    "place_parts",
     "prologue_words",
+    "python_of_ranks",
     "rank_prologue",
+    "step_parts",
 ]
 
 Part = Union[str, Path]
@@ -82,12 +85,51 @@ def rank_prologue(
 
     `looks`: where the source does not show whether the ranks meet, rank 0 looks at its end.
     """
-    shared = plan.shape.gpus_per_node > 0 and plan.visibility != "one"
-    gpus: tuple[Part, ...] = ("gpus",) if shared else ()
-    own: tuple[Part, ...] = ("one_gpu",) if plan.visibility == "one" else ()
-    look: tuple[Part, ...] = ("look",) if looks and plan.may_be_alone else ()
-    start = ("cpus", "start", *gpus, "publish", *own, *after, *look)
-    return Prologue(RANK, ("stop", "meeting"), (identity,), start, (last,))
+    one, meeting = plan.visibility == "one", plan.rendezvous
+    start: tuple[tuple[Part, bool], ...] = (
+        ("size_as_planned", True),
+        ("address_asked", meeting.address is not None or bool(meeting.rule)),
+        ("gpus", plan.shape.gpus_per_node > 0 and not one),
+        ("cpus", True),
+        ("threads", True),
+        ("cpus_asked", bool(plan.shape.cpus_per_task)),
+        ("publish", True),
+        ("one_gpu", one),
+        *((part, True) for part in after),
+        ("look", looks and plan.may_be_alone),
+    )
+    parts = (*place_parts(plan), *(part for part, is_needed in start if is_needed))
+    return Prologue(
+        RANK, ("stop", "meeting"), (*step_parts(plan, identity), *size_parts(plan, identity)), parts, (last,)
+    )
+
+
+def place_parts(plan: Plan) -> tuple[Part, ...]:
+    """Return what makes sure that the node has the files that the plan counts on."""
+    return ("directory",) if python_of_ranks(plan) is None else ("directory", "python_there")
+
+
+def python_of_ranks(plan: Plan) -> str | None:
+    """Return the Python of the environment that the script activates: a node without it would find another."""
+    if plan.image.image is not None or plan.staging is not None:
+        return None
+    for words in (each.words for each in plan.prelude):
+        if len(words) == 2 and words[0] == "." and str(words[1]).endswith("/bin/activate"):
+            return str(words[1]).removesuffix("activate") + "python"
+        if words[0] == "muster_conda":
+            return f"{words[1]}/bin/python"
+    return None
+
+
+def step_parts(plan: Plan, identity: Part) -> tuple[Part, ...]:
+    """Return who the process is; before it, the port where Slurm reserves one for the step of these processes."""
+    reserved = plan.rendezvous.reserved_ports or plan.mpi not in {None, "none"}
+    return ("port_reserved", identity) if reserved and identity == "rank_slurm" else (identity,)
+
+
+def size_parts(plan: Plan, identity: Part) -> tuple[Part, ...]:
+    """Return what counts the tasks of a node where srun may not start as many on each as the plan says."""
+    return ("tasks_of_node",) if plan.within and identity == "rank_slurm" else ()
 
 
 class Launcher(ABC):

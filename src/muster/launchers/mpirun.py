@@ -23,7 +23,7 @@ from muster.model.words import Fragment, Word, fold
 __all__ = ["KEEP_REPORT", "REPORT_KEPT", "ByMpirun", "Mpirun", "mpirun_failure", "report_parts"]
 
 # Behind a line whose report passes through the script on its way to the user.
-KEEP_REPORT = ' 2> >(tee -i "$muster_report" >&2)'
+KEEP_REPORT = Fragment('2> >(tee -i "$muster_report" >&2)')
 REPORT_KEPT = 'muster_report_kept "$!"'
 
 # What the shell of the rank itself says (render/shell/go_mpi_rank.sh).
@@ -77,9 +77,9 @@ class ByMpirun(Launcher):
         report = '"$muster_report"' if keeps_report(plan) else '"$muster_logs/ranks.log"'
         if keeps_report(plan):
             yield "muster_keep_report"
-            yield fold(words) + KEEP_REPORT
+            yield fold((*words, KEEP_REPORT))
         else:
-            yield f"{fold(words)} >{report} 2>&1"
+            yield fold((*words, Fragment(f">{report} 2>&1")))
         yield "muster_status=$?"
         if keeps_report(plan):
             yield REPORT_KEPT

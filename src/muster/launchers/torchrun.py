@@ -18,7 +18,9 @@ from muster.launchers.base import (
     Prologue,
     Wrap,
     identity_part,
+    place_parts,
     prologue_words,
+    step_parts,
 )
 from muster.launchers.local import lines_here
 from muster.launchers.mpirun import KEEP_REPORT, REPORT_KEPT, ByMpirun, failure_of, report_parts
@@ -37,8 +39,10 @@ _SIGTERM_STATUS = 128 + 15
 
 def _prologues(plan: Plan, identity: Part, last: Part) -> tuple[Prologue, ...]:
     """Return the agent's prologue, checked first or not, and that of its ranks."""
-    start = ("agent", "checked_agent") if plan.gate else ("agent",)
-    agent = Prologue(RANK, ("stop", "meeting"), (identity,), start, ("torchrun_words", last), counted=True)
+    start = (*place_parts(plan), "agent", *(("checked_agent",) if plan.gate else ()))
+    agent = Prologue(
+        RANK, ("stop", "meeting"), step_parts(plan, identity), start, ("torchrun_words", last), counted=True
+    )
     keeper = Prologue(KEEPER, last=("agent_keeper.py",))
     return (
         agent,
@@ -113,12 +117,12 @@ class Torchrun(_OfTorchrun):
         if plan.engine is Engine.HERE:
             yield from lines_here(plan, words, self.processes_here(plan))
             return
-        lines = list(step_words(plan, words))
         if plan.output is Output.STREAM:
-            yield from (*lines[:-1], "muster_keep_report", lines[-1] + KEEP_REPORT, REPORT_KEPT)
-            yield 'muster_torchrun_status "$muster_report"'
+            yield "muster_keep_report"
+            yield from step_words(plan, (*words, KEEP_REPORT))
+            yield from (REPORT_KEPT, 'muster_torchrun_status "$muster_report"')
         else:
-            yield from lines
+            yield from step_words(plan, words)
             yield 'muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log'
 
     def processes_here(self, plan: Plan) -> int:

@@ -98,12 +98,18 @@ def fold(words: Iterable[Word], *, indent: int = 4) -> str:
 
 
 def _broken(piece: str, room: int) -> str:
-    """Return a long list of plain text (masks of CPUs) over several lines; the shell joins them again."""
-    if len(piece) <= room or not re.fullmatch(r"[A-Za-z0-9_=:,.-]+", piece) or "," not in piece:
+    """Return a long list (masks of CPUs, mounts) over several lines, which the shell joins again."""
+    if len(piece) <= room or not _LIST.fullmatch(piece):
         return piece
     lines = [""]
-    for item in re.findall(r"[^,]+,?", piece):
-        if len(lines[-1]) + len(item) > room:
+    for item in _ITEM.findall(piece):
+        if lines[-1] and len(lines[-1]) + len(item) > room:
             lines.append("")
         lines[-1] += item
     return "\\\n".join(lines)
+
+
+# Outside of quotes a backslash at the end of a line joins two lines.
+_QUOTED = r"""'[^'\n]*'|"[^"\n`()]*\""""
+_ITEM = re.compile(rf"(?:{_QUOTED}|[\w@%+=:./$-])+,?|,")
+_LIST = re.compile(rf"(?:{_QUOTED}|[\w@%+=:./$,-])+")

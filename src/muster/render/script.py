@@ -10,7 +10,7 @@ from typing import Any
 
 from muster.images import engine_named
 from muster.launchers import launcher_named
-from muster.launchers.base import KEEPER, RANK, Launcher, Part, Prologue
+from muster.launchers.base import KEEPER, RANK, Launcher, Part, Prologue, python_of_ranks
 from muster.model.plan import SNAPSHOT_HERE, Condition, Engine, Output, Plan, Variable
 from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, quote
 from muster.plan.conditions import OTHER_SIZE
@@ -106,7 +106,7 @@ def job_part(plan: Plan) -> str:
         f"# Written by muster {plan.version} for the site '{plan.site}'. It runs with {runs_with} alone.",
         *wrap(f"muster {verb} {typed}", WIDTH, initial_indent="#   ", subsequent_indent="#     ", **_UNBROKEN),
         *format_header((each.name, each.value) for each in plan.directives),
-        "# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged",
+        "# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged",
         "",
         "job() {",
         *(f"    {each}" if each else "" for each in _main(plan, launcher)),
@@ -147,7 +147,6 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if not prologues:
         yield part("stop")
     else:
-        yield "# Functions that the job and every started process call."
         yield kept("muster_common", compose(prologues[0].common))
         yield 'eval "$muster_common"\n'
     yield from map(part, _parts_of_the_job(plan, launcher))
@@ -170,7 +169,10 @@ def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
     here = plan.engine is Engine.HERE
     yield "begin_here" if here else "begin"
     if not here:
-        yield "run_directory_of_stream" if plan.output is Output.STREAM else "run_directory"
+        if plan.output is Output.STREAM:
+            yield "run_directory_of_stream"
+        else:
+            yield "run_directory"
         yield "size_asked" if plan.within else "size_granted"
     yield "go_to_snapshot" if plan.snapshot else "go_to"
     for name, why in _parts_of_some_jobs(plan, launcher):
@@ -186,6 +188,7 @@ def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
 
 def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, bool], ...]:
     return (
+        ("run_moved", plan.output is Output.MOVED),
         ("other_size", any(each.hint == OTHER_SIZE for each in plan.conditions)),
         ("modules", any(each.of_modules for each in plan.prelude)),
         ("not_there", any(each.hint == NOT_THERE for each in plan.prelude)),
@@ -194,6 +197,7 @@ def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, boo
         ("attempt", may_run_again(plan) or keeps_attempts(plan)),
         ("expect", launcher.starts_ranks),
         ("silence", plan.hang is not None),
+        ("silence_ends", plan.hang is not None and plan.hang.ends),
         ("port", _chooses_port(plan, launcher)),
         ("address", _chooses_address(plan, launcher)),
         ("definition", engine_named(plan.image.engine).in_step),
@@ -270,6 +274,8 @@ def _begin(plan: Plan) -> Iterator[str]:
     asked = plan.within or plan.engine is Engine.HERE
     place = SNAPSHOT_HERE if plan.snapshot else plan.working_directory
     sizes = (shape.ntasks_per_node, shape.cpus_per_task or 0, *((shape.nodes,) if asked else ()))
+    if plan.output is Output.MOVED:
+        yield "muster_find_moved_run"
     yield fold(("muster_begin", place, *map(str, sizes)))
     yield from save_lines(plan)
     yield from spare_lines(plan)
@@ -304,9 +310,7 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if not launcher.starts_ranks:
         return
     made = {contract.JOB, contract.RUN_DIRECTORY, contract.EXPECTED_TASKS, contract.TASKS_PER_NODE}
-    made |= {contract.PORT_LOW, contract.PORT_COUNT}
     told = {name.removeprefix("MUSTER_"): value for name, value in told_to_tasks(plan).items() if name not in made}
-    told["PORTS"] = f"{plan.rendezvous.port_low}-{plan.rendezvous.port_high}"
     yield fold(("muster_expect", *(Fragment(f"{name}={quote(value)}") for name, value in told.items())))
     if plan.staging is not None:
         from muster.render.staging import stage_lines
@@ -377,18 +381,6 @@ def _word_of(variable: Variable) -> Word:
     return variable.name
 
 
-def _python_of_ranks(plan: Plan) -> str | None:
-    """Return the Python of the environment that the script activates: a node without it would find another."""
-    if plan.image.image is not None or plan.staging is not None:
-        return None
-    for words in (each.words for each in plan.prelude):
-        if len(words) == 2 and words[0] == "." and str(words[1]).endswith("/bin/activate"):
-            return str(words[1]).removesuffix("activate") + "python"
-        if words[0] == "muster_conda":
-            return f"{words[1]}/bin/python"
-    return None
-
-
 def told_to_tasks(plan: Plan) -> dict[str, Word]:
     """Return Muster's own variables, by which every rank checks its start."""
     meeting, shape = plan.rendezvous, plan.shape
@@ -416,7 +408,7 @@ def told_to_tasks(plan: Plan) -> dict[str, Word]:
         told[contract.RANGE_ASKED] = "1"
     if plan.wireup is not None:
         told[contract.METHOD] = plan.wireup
-    if (python := _python_of_ranks(plan)) is not None:
+    if (python := python_of_ranks(plan)) is not None:
         told[contract.PYTHON] = python
     return told
 
@@ -426,7 +418,7 @@ def _watched(plan: Plan, lines: Iterable[str]) -> Iterator[str]:
     if plan.hang is None:
         yield from lines
         return
-    end = ("end",) if plan.hang.ends else ()
+    end = ("muster_end_hang",) if plan.hang.ends else ()
     yield line(("muster_watch_silence", str(plan.hang.after_s), plan.hang.python, *end))
     yield from lines
     yield "muster_end_watch"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from muster.images import engine_named
 from muster.model.plan import Plan, Staged, Staging
-from muster.model.words import Fragment, Word, line, quote
+from muster.model.words import Fragment, Word, fold, line, quote
 from muster.render.parts import part
 
 __all__ = [
@@ -44,16 +44,16 @@ def node_text() -> str:
 def stage_lines(plan: Plan, staging: Staging) -> Iterator[str]:
     """Bring everything; then each copy is used in the place of the shared one."""
     yield "# Copies on the nodes' own disks. If a thing cannot be staged, a warning names it; the shared one is used."
-    yield line(("muster_stage_begin", staging.folder, staging.out or "-"))
+    yield fold(("muster_stage_begin", staging.folder, staging.out or "-"))
     for number, thing in enumerate(staging.things, start=1):
         yield from _thing(number, thing, staging)
     if staging.script is not None:
         word, path = staging.script
         # A copy of the project has the script at the same place.
         is_in_snapshot = plan.snapshot and not word.startswith("/")
-        yield line(("muster_stage_script", word, Fragment(f'"$PWD"/{quote(word)}') if is_in_snapshot else path))
+        yield fold(("muster_stage_script", word, Fragment(f'"$PWD"/{quote(word)}') if is_in_snapshot else path))
     if plan.rank_library is not None and any(thing.role == "environment" for thing in staging.things):
-        yield line(("muster_stage_library", plan.rank_library))
+        yield fold(("muster_stage_library", plan.rank_library))
     yield from _used(plan, staging)
 
 
@@ -63,14 +63,14 @@ def _thing(number: int, thing: Staged, staging: Staging) -> Iterator[str]:
         next_words = ("muster_stage_image", staging.word or "", thing.paths[0])
     elif thing.role == "environment":
         next_words = ("muster_stage_environment", *thing.paths)
-    yield from thing_lines(number, thing, line(next_words))
+    yield from thing_lines(number, thing, fold(next_words, indent=8))
 
 
 def thing_lines(number: int, thing: Staged, next_command: str) -> Iterator[str]:
     """Bring it; where that is done on all nodes, what makes it seen."""
     words: tuple[Word, ...] = (str(number), thing.name, thing.packed, *thing.paths, "--", *thing.signs)
-    yield f"muster_stage_thing {line(words)} && {{"
-    yield from (f"    {line(('muster_stage_except', path))}" for path in thing.leave_out)
+    yield fold(("muster_stage_thing", *words, Fragment("&& {")))
+    yield from (f"    {fold(('muster_stage_except', path), indent=8)}" for path in thing.leave_out)
     yield f"    {next_command}"
     yield "}"
 

@@ -16,14 +16,11 @@ from muster.errors import MusterError
 from muster.stacks.ask import Question, ask_here, ask_job, find_spy
 from muster.stacks.fold import fold, lines_of
 from muster.stacks.judge import Verdict, judge_job, movements
+from muster.stacks.quiet import REPORT
 from muster.stacks.read import Round, read_rounds
 
-__all__ = ["REPORT", "Watched", "look"]
+__all__ = ["Ranks", "Watched"]
 
-REPORT = "hang"
-"""In the run directory: what was found, while it holds."""
-
-_FIRST = "silence"
 _CONFIRM_ROUNDS, _CONFIRM_GAP_S = 4, 1.0
 _LONGEST_GAP_S = 10.0
 _LATE_S = 30.0
@@ -39,37 +36,46 @@ class Watched(msgspec.Struct, frozen=True):
     say: Callable[[str], None]
 
 
-def look(watched: Watched, *, is_second: bool, environment: Mapping[str, str]) -> bool:
-    """Look for the first time, or for the second and judge; return whether a rank goes on."""
-    try:
-        return _second_look(watched, environment) if is_second else _first_look(watched, environment)
-    except MusterError as error:
-        if is_second:
-            silence = f"nothing was written for {_time(watched.after_s)}"
-            _report(watched, f"{silence}, and the ranks cannot be looked at: {error}", ())
-        return False
+class Ranks:
+    """The ranks of one job, which are looked at twice."""
 
+    def __init__(self, watched: Watched, environment: Mapping[str, str]) -> None:
+        self._watched, self._environment = watched, environment
+        self._first: tuple[Round, ...] = ()
 
-def _first_look(watched: Watched, environment: Mapping[str, str]) -> bool:
-    spy = find_spy(environment)
-    if _goes_on_here(watched, spy):
-        return True
-    _write(
-        watched.directory / _FIRST, ask_job(watched.job, len(watched.nodes), environment, Question(spy, late_s=_LATE_S))
-    )
-    return False
+    def look(self, *, is_second: bool) -> str | None:
+        """Look for the first time, or for the second and judge; None: a rank goes on; else the hang, once certain."""
+        try:
+            return self._judge() if is_second else self._begin()
+        except MusterError as error:
+            if not is_second:
+                return ""
+            silence = f"nothing was written for {_time(self._watched.after_s)}"
+            return _report(self._watched, f"{silence}, and the ranks cannot be looked at: {error}", ())
 
+    def _begin(self) -> str | None:
+        spy = find_spy(self._environment)
+        if _goes_on_here(self._watched, spy):
+            return None
+        self._first = ()
+        self._first = self._ask(Question(spy, late_s=_LATE_S))[:1]
+        return ""
 
-def _second_look(watched: Watched, environment: Mapping[str, str]) -> bool:
-    question = Question(find_spy(environment), rounds=_CONFIRM_ROUNDS, gap_s=_CONFIRM_GAP_S, late_s=_LATE_S)
-    rounds = (*_first(watched), *read_rounds(ask_job(watched.job, len(watched.nodes), environment, question)))
-    verdict = judge_job(rounds, watched.nodes)
-    if not verdict.is_hang:
-        return True
-    groups = fold(rounds[-1].stacks)
-    size = max((stack.size for stack in rounds[-1].stacks), default=0)
-    _report(watched, _sentence(watched, verdict), tuple(lines_of(groups, size, linecache.getline)))
-    return False
+    def _judge(self) -> str | None:
+        spy = find_spy(self._environment)
+        question = Question(spy, rounds=_CONFIRM_ROUNDS, gap_s=_CONFIRM_GAP_S, late_s=_LATE_S)
+        rounds = (*self._first, *self._ask(question))
+        verdict = judge_job(rounds, self._watched.nodes)
+        if not verdict.is_hang:
+            return None
+        groups = fold(rounds[-1].stacks)
+        size = max((stack.size for stack in rounds[-1].stacks), default=0)
+        return _report(
+            self._watched, _sentence(self._watched, verdict), tuple(lines_of(groups, size, linecache.getline))
+        )
+
+    def _ask(self, question: Question) -> tuple[Round, ...]:
+        return read_rounds(ask_job(self._watched.job, len(self._watched.nodes), self._environment, question))
 
 
 def _goes_on_here(watched: Watched, spy: str | None) -> bool:
@@ -79,22 +85,17 @@ def _goes_on_here(watched: Watched, spy: str | None) -> bool:
     return bool(rounds) and any(each.goes_on for each in movements(rounds))
 
 
-def _first(watched: Watched) -> tuple[Round, ...]:
-    try:
-        return read_rounds((watched.directory / _FIRST).read_text(encoding="utf-8"))[:1]
-    except OSError:
-        return ()
-
-
 def _sentence(watched: Watched, verdict: Verdict) -> str:
     return f"no rank has gone on for {_time(watched.after_s)}: {verdict.sentence}"
 
 
-def _report(watched: Watched, sentence: str, lines: Sequence[str]) -> None:
-    """Say it in the log, and where `muster why` finds it."""
+def _report(watched: Watched, sentence: str, lines: Sequence[str]) -> str:
+    """Say the hang in the log, and where `muster why` finds it; return its sentence."""
     for line in (f"hang: {sentence}", *(f"hang:   {line}" for line in lines if line)):
         watched.say(line)
-    _write(watched.directory / REPORT, f"{sentence}\n")
+    if watched.directory.is_dir():
+        _write(watched.directory / REPORT, f"{sentence}\n")
+    return sentence
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,7 +2,6 @@
 
 # Run the ranks until they end well or must not start again; they may $1 times. $2: who starts them, a "step" of Slurm's
 # or a "program" of the script's. $3: whether their lines are "labelled".
-# shellcheck disable=SC2034,SC2154  # of the script, and for it
 muster_again() {
     local again=0 before='' signature
     muster_allowed=$1 muster_starter=$2 muster_lines=$3

@@ -1,15 +1,4 @@
 # One torchrun agent runs on each node. The agent is told whether it hosts the meeting point, so it compares no names.
-# If the node does not have the working directory, Slurm starts the task in /tmp.
-[ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
-    read -r muster_here </proc/sys/kernel/hostname
-    muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
-        'use a file system that the compute nodes see, or --chdir'
-}
-[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
-    read -r muster_here </proc/sys/kernel/hostname
-    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
-        'put the environment on a file system that the compute nodes see, or --stage-env'
-}
 read -r muster_here </proc/sys/kernel/hostname
 muster_host=0
 [ "$muster_node_rank" -ne 0 ] || muster_host=1

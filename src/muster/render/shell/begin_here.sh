@@ -7,7 +7,6 @@ muster_begin() {
     muster_job=here-$$
     muster_run_dir=$PWD/muster-runs/$muster_job
     muster_go_to "$1"
-    # shellcheck disable=SC2034  # the job uses it, if CPUs were asked for
     muster_ntasks_per_node=$2 muster_cpus_per_task=$3 muster_nodes=$4
     muster_forget
 }

@@ -1,6 +1,5 @@
 # Finds the newest whole checkpoint in the folder $1: MUSTER_CHECKPOINT is its path, or empty where there is none. A newer
 # one that is half written is named on stderr and passed over.
-# shellcheck disable=SC2154  # the script keeps the text of the search
 muster_find_checkpoint() {
     local program found kind rest
     muster_saves=$1

@@ -3,7 +3,6 @@
 # Without either, the values of this job's own environment are used.
 muster_pass() {
     local name entry place file missing=()
-    # shellcheck disable=SC2154  # the script sets it
     file=$muster_run_dir/passed
     if [ ! -f "$file" ] && [ -n "${SLURM_JOB_ID:-}" ] && ! compgen -v MUSTER_PASSED_ >/dev/null; then
         place=$(scontrol show job "$SLURM_JOB_ID" 2>/dev/null | sed -n 's/^ *Command=\(.*\)\/job\.sh$/\1/p' | head -n 1)

@@ -5,11 +5,10 @@ muster_choose_port() {
     read -r muster_here </proc/sys/kernel/hostname
     [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
     muster_port_from_ids "$SLURM_JOB_ID" "$$"
+    export MUSTER_PORT_CHOSEN=1
     for _ in {1..64}; do
-        if ! muster_port_is_taken "$muster_port"; then
-            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
-            return
-        fi
+        export MUSTER_PORT=$muster_port
+        muster_port_is_taken "$muster_port" || return 0
         muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
     done
     muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'

@@ -1,15 +1,7 @@
-# Sets the threads of the rank and the variables that torch reads.
-muster_own_mask
-muster_threads_of_mask "$muster_cpus" "$muster_local_size" "${MUSTER_CPUS:-0}"
-[ "${MUSTER_CPUS:-1}" -le 1 ] || [ "$muster_cpu_count" -ne 1 ] || muster_stop \
-    "rank $muster_rank may use only one CPU (number $muster_cpus) of the $MUSTER_CPUS that were asked for" \
-    'the step was started without --cpus-per-task: let Muster write the srun line'
-[ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS="$muster_threads"
-
+# Sets the variables that torch reads.
 if [ "$muster_rank" -eq 0 ] && [ -z "${MUSTER_PORT_CHOSEN:-}" ] && muster_port_is_taken "$muster_port"; then
     muster_stop "port $muster_port of $muster_address is taken by another program" 'start again, or choose one with --master-port'
 fi
-
 export RANK="$muster_rank" WORLD_SIZE="$muster_size" LOCAL_RANK="$muster_local_rank" LOCAL_WORLD_SIZE="$muster_local_size"
 export GROUP_RANK="$muster_node_rank" GROUP_WORLD_SIZE="$muster_nodes" NODE_RANK="$muster_node_rank"
 export ROLE_NAME=default ROLE_RANK="$muster_rank" ROLE_WORLD_SIZE="$muster_size"

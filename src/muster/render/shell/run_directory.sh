@@ -2,23 +2,14 @@
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_output%/logs/batch.log}
-    [ "$muster_run_dir" != "$muster_output" ] || muster_find_moved_run
+    [ "$muster_run_dir" != "$muster_output" ] ||
+        muster_run_dir=${muster_moved_run:-${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job}
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
         'submit from a directory that the compute nodes can write'
     muster_logs=$muster_run_dir/logs
     # Space that the warning of muster_leave_run_directory needs when the disk is full.
     muster_room=$muster_logs/.room
     { printf '%16384s' '' >"$muster_room"; } 2>/dev/null || :
-}
-
-# The output goes to a file of the user's: the job's script lies in its run directory, unless it was queued by hand.
-muster_find_moved_run() {
-    local place
-    place=$(scontrol show job "$muster_job" 2>/dev/null | sed -n 's/^ *Command=\(.*\)\/job\.sh$/\1/p' | head -n 1)
-    muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
-    [ -n "$place" ] && [ -f "$place/plan.json" ] || return 0
-    [ ! -f "$place/job_id" ] || [ "$(<"$place/job_id")" = "${SLURM_ARRAY_JOB_ID:-$muster_job}" ] || return 0
-    muster_run_dir=$place${SLURM_ARRAY_TASK_ID:+/task-$SLURM_ARRAY_TASK_ID}
 }
 
 # Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.

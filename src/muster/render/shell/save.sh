@@ -1,5 +1,4 @@
 # A job whose ranks save before it ends: Slurm tells this script, and this script tells the ranks, whoever started them.
-# shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
 
 # Prepares it: $1 seconds before the time limit the ranks get the signal $2. "clock" as $3: Slurm does not tell this
 # script of the limit, and a process beside it looks at the clock.

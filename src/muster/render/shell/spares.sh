@@ -1,5 +1,4 @@
 # Holds $1 of the job's nodes back. The others are those of the ranks.
-# shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
 muster_keep_spares() {
     muster_nodes=$((muster_nodes - $1))
     [ "$muster_nodes" -gt 0 ] || muster_stop "the job has $SLURM_JOB_NUM_NODES nodes, and $1 of them are spare" 'ask for more nodes'

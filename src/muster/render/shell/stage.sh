@@ -234,7 +234,6 @@ muster_stage_end() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     local word host about answer seen=0
     trap '' PIPE
-    # shellcheck disable=SC2154  # the script sets it around
     printf 'end\t%s\n' "$muster_run_dir" >&"$muster_stage_to"
     while IFS=$'\t' read -r -t 900 -u "$muster_stage_from" word host about answer; do
         [ "$word" = muster-stage ] || continue

@@ -1,4 +1,4 @@
-# These functions are shared by all prologues: POSIX sh with builtins only, since an image may hold no other program.
+# What the job and every started process call: POSIX sh that needs no other program, since an image may hold none.
 
 # Stops with the sentence $1 and the hint $2.
 muster_stop() {

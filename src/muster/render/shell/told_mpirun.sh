@@ -1,5 +1,4 @@
 # The first rank that its shell, or mpirun, tells of in these files. Results in $muster_failed_host and $muster_failed_rank.
-# shellcheck disable=SC2034  # for the script
 muster_find_failed() {
     read -r muster_failed_rank muster_failed_host < <(sed -n -E \
         -e 's/^(\[[0-9,]*\](<std[a-z]*>:| ))?muster: rank ([0-9]+) on ([^ ]+) ended with status .*/\3 \4/p' \

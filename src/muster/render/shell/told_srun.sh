@@ -1,5 +1,4 @@
 # The first task whose end srun reports in these files. Results in $muster_failed_host and $muster_failed_rank.
-# shellcheck disable=SC2034  # for the script
 muster_find_failed() {
     local file
     read -r muster_failed_host muster_failed_rank < <(for file in "$@"; do tail -c 262144 "$file"; done | sed -n \

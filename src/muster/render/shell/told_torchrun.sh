@@ -1,5 +1,4 @@
 # The first rank that failed, as the agents report it in these files. Results in $muster_failed_host and $muster_failed_rank.
-# shellcheck disable=SC2034  # for the script
 muster_find_failed() {
     read -r _ _ muster_failed_host muster_failed_rank < <(awk '
         /Root Cause \(first observed failure\)/ { root = 1 }

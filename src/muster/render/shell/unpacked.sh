@@ -1,7 +1,6 @@
 # Removes the unpacked image from every node, in a step of its own, if rank 0 left its mark. An image that another step
 # of this job still uses stays; that step removes it.
 muster_remove_unpacked() {
-    # shellcheck disable=SC2154  # the script sets it
     local name=.muster-image-$muster_job mark=$muster_run_dir/.muster-image-$muster_job
     [ -e "$mark" ] || return 0
     # shellcheck disable=SC2016  # the shell on the nodes expands it

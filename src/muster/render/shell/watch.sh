@@ -1,21 +1,11 @@
 # Reads srun's messages, passes every line on, and prints the exit status of the first rank that failed: srun's own
 # status is that of the ended step (143, 137). After the first failure the other ranks get SIGTERM, and SIGKILL $1
 # seconds later. srun's --kill-on-bad-exit would send SIGKILL only after the cluster's KillWait, and blocks other
-# signals until then. Nothing sleeps here, since a reader of this output would have to wait for it.
+# signals until then.
 muster_watch() {
     trap '' INT TERM HUP
-    local line part='' status='' seen='' pid='' deadline='' more=1
-    while [ -n "$more" ]; do
-        [ -z "$deadline" ] || [ "$SECONDS" -lt "$deadline" ] || { muster_end_step KILL "$pid" && deadline=; }
-        line=
-        if IFS= read -r ${deadline:+-t $((deadline - SECONDS))} line; then
-            line=$part$line part=
-        elif [ "$?" -gt 128 ]; then
-            part=$part$line && continue
-        else
-            line=$part$line more=
-            [ -n "$line" ] || break
-        fi
+    local line status='' seen='' pid=''
+    while IFS= read -r line || [ -n "$line" ]; do
         case $line in
         'muster-status '*) status=${line#muster-status } && continue ;;
         'muster-srun '*) pid=${line#muster-srun } && continue ;;
@@ -23,19 +13,21 @@ muster_watch() {
         printf '%s\n' "$line" >&9
         [ -z "$seen" ] || continue
         muster_status_in "$line"
-        [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
+        [ -z "$seen" ] || { muster_end_step TERM "$pid" && muster_end_step KILL "$pid" "$1"; }
     done
+    [ -z "$seen" ] || { kill -KILL "$!" && wait "$!"; } 2>/dev/null
     # srun itself was killed, so its ranks have to be ended here.
     [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
     printf '%s\n' "${seen:-$status}"
 }
 
-# Sends the signal $1 to the step of the srun with the pid $2. If the controller does not answer, srun gets SIGTERM.
+# Sends the signal $1 to the step of the srun with the pid $2, after $3 seconds. If the controller does not answer, srun
+# gets SIGTERM. No process sleeps here: a reader of this output would have to wait for it.
 muster_end_step() {
     (
-        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
-        step=${step#StepId=}
-        step=${step%% *}
+        [ -z "${3:-}" ] || read -rt "$3" <> <(:)
+        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" |
+            sed -nE "s/^StepId=([^ ]*) .*SrunHost:Pid=[^ ]*:$2( .*|$)/\\1/p")
         [ -n "$step" ] || exec kill "$2"
         exec scancel --quiet --signal="$1" "$step"
     ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
@@ -44,30 +36,16 @@ muster_end_step() {
 # Reads the exit status from one line of srun, if the line reports the end of a task. Result in $seen.
 muster_status_in() {
     local what
-    case $1 in
-    'srun: interrupt '*) seen=130 ;;
-    esac
-    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.*)$ ]] || return 0
-    what=${BASH_REMATCH[1]}
+    local -A signals=([Hangup]=1 [Interrupt]=2 [Quit]=3 ['Illegal instruction']=4 ['Trace/breakpoint trap']=5 [Aborted]=6
+        ['Bus error']=7 ['Floating point exception']=8 [Killed]=9 ['Out Of Memory']=9 ['User defined signal 1']=10
+        ['Segmentation fault']=11 ['User defined signal 2']=12 ['Broken pipe']=13 ['Alarm clock']=14 [Terminated]=15
+        ['CPU time limit exceeded']=24 ['File size limit exceeded']=25)
+    [[ $1 != 'srun: interrupt '* ]] || seen=130
+    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.+)$ ]] || return 0
+    what=${BASH_REMATCH[1]%' (core dumped)'}
     case $what in
     'Exited with exit code '*) seen=${what##* } ;;
-    Hangup*) seen=129 ;;
-    Interrupt*) seen=130 ;;
-    Quit*) seen=131 ;;
-    'Illegal instruction'*) seen=132 ;;
-    'Trace/breakpoint trap'*) seen=133 ;;
-    Aborted*) seen=134 ;;
-    'Bus error'*) seen=135 ;;
-    'Floating point exception'*) seen=136 ;;
-    Killed* | 'Out Of Memory'*) seen=137 ;;
-    'User defined signal 1'*) seen=138 ;;
-    'Segmentation fault'*) seen=139 ;;
-    'User defined signal 2'*) seen=140 ;;
-    'Broken pipe'*) seen=141 ;;
-    'Alarm clock'*) seen=142 ;;
-    Terminated*) seen=143 ;;
-    'CPU time limit exceeded'*) seen=152 ;;
-    'File size limit exceeded'*) seen=153 ;;
+    *) [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]})) ;;
     esac
 }
 
@@ -76,11 +54,9 @@ muster_step() {
     export MUSTER_DIRECTORY=$PWD
     muster_status=$(
         {
-            {
-                (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
-                printf 'muster-status %s\n' "$?" >&7
-            } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
-        }
+            (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
+            printf 'muster-status %s\n' "$?" >&7
+        } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
     )
     : "${muster_status:=143}" # a signal to the whole group also ended the reader of the messages
 } 8>&1 9>&2

@@ -1,7 +1,6 @@
 # A rank of torchrun. The agent has set who this rank is; its threads and its standard input are set here.
 if [ "${MUSTER_OMP:-}" = own ]; then
-    muster_own_mask
-    muster_threads_of_mask "$muster_cpus" "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
+    muster_find_threads "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
     export OMP_NUM_THREADS="$muster_threads"
 fi
 export NODE_RANK="$GROUP_RANK"

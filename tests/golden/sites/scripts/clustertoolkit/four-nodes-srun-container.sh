@@ -5,21 +5,23 @@
 #SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=8 --gpus-per-node=8 --mem=0
 #SBATCH --partition=a3ultra --time=00:30:00
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 8
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_NET and one more were decided for 2 nodes or more'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1 NCCL_NET=gIB NCCL_SOCKET_IFNAME=enp0s19,enp192s20 RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=srun AGENTS=0 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORTS=20000-31999
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000
     muster_choose_port
     muster_define
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log \
         '--container-image=quay.io#ada/torch:2' \
-        --container-mounts=/tmp:/tmp,/home/ada:/home/ada,/usr/local/gib:/usr/local/gib,/opt/venv/muster:/opt/muster-ranks/muster:ro,"$muster_run_dir:$muster_run_dir" \
+        --container-mounts=/tmp:/tmp,/home/ada:/home/ada,/usr/local/gib:/usr/local/gib,\
+/opt/venv/muster:/opt/muster-ranks/muster:ro,"$muster_run_dir:$muster_run_dir" \
         --container-workdir=/home/ada/project --container-env=PYTHONNOUSERSITE,NCCL_NET,NCCL_SOCKET_IFNAME,RES_OPTIONS \
         --input=0 \
         sh -c "$muster_task" muster python train.py

@@ -5,7 +5,7 @@
 #SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=12 --gpus-per-node=8 --exclusive --mem=0
 #SBATCH --time=00:30:00 --partition=gpu
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 12
@@ -16,7 +16,7 @@ job() {
         NCCL_IB_QPS_PER_CONNECTION=4 NCCL_P2P_NET_CHUNKSIZE=524288 UCX_TLS=rc UCX_NET_DEVICES=mlx5_ib0:1 \
         RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+        PORT_LOW=20000 PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \

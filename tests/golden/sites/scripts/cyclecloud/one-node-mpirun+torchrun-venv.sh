@@ -5,7 +5,7 @@
 #SBATCH --nodes=1 --ntasks-per-node=8 --cpus-per-task=12 --gpus-per-node=8 --exclusive --mem=0
 #SBATCH --time=00:30:00 --partition=gpu
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 12
@@ -14,7 +14,7 @@ job() {
     export CUDA_DEVICE_ORDER=PCI_BUS_ID NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml NCCL_IGNORE_CPU_AFFINITY=1 \
         RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+        PORT_LOW=20000 PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_mpirun_words 1 CUDA_DEVICE_ORDER NCCL_TOPO_FILE NCCL_IGNORE_CPU_AFFINITY RES_OPTIONS --
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \

@@ -5,7 +5,7 @@
 #SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-node=4
 #SBATCH --time=00:30:00 --partition=normal
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 72
@@ -15,7 +15,7 @@ job() {
     export PYTHONNOUSERSITE=1 NCCL_PROTO='^LL128' NCCL_SOCKET_IFNAME=hsn MPICH_GPU_SUPPORT_ENABLED=0 \
         TORCH_NCCL_ASYNC_ERROR_HANDLING=1 CUDA_CACHE_DISABLE=1 PMIX_MCA_psec=native RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORTS=20000-31999
+        PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_define 'image = "jfrog.svc.cscs.ch#docker-group-csstaff/alps-images/ngc-pytorch:26.02-py3-alps6"' \
         'workdir = "/home/ada/project"' 'mounts = [' '    "/tmp:/tmp",' '    "/capstor:/capstor",' \

@@ -5,7 +5,7 @@
 #SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=16 --gres=gpu:1 --mem-per-gpu=180G
 #SBATCH --time=00:30:00 --partition=gpu-h100
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 16
@@ -13,7 +13,7 @@ job() {
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+        PORT_LOW=20000 PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \

@@ -5,7 +5,7 @@
 #SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-node=4
 #SBATCH --time=00:30:00 --partition=workq
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 72
@@ -18,7 +18,8 @@ job() {
         FI_CXI_DISABLE_NON_INJECT_MSG_IDC=1 FI_HMEM_CUDA_USE_GDRCOPY=1 FI_CXI_DISABLE_HOST_REGISTER=1 \
         FI_MR_CACHE_MONITOR=userfaultfd FI_CXI_RDZV_PROTO=alt_read FI_CXI_RDZV_THRESHOLD=0 FI_CXI_RDZV_GET_MIN=0 \
         FI_CXI_RDZV_EAGER_SIZE=0 FI_CXI_RX_MATCH_MODE=hybrid RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORTS=20000-31999
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \

@@ -5,14 +5,14 @@
 #SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=16 --gpus-per-node=8
 #SBATCH --account=eu-26-17 --time=00:30:00 --partition=qgpu
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 16
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORTS=20000-31999
+        PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \

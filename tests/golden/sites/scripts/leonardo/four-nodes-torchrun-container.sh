@@ -5,7 +5,7 @@
 #SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=8 --gres=gpu:4
 #SBATCH --account=ACCOUNT --time=00:30:00 --partition=boost_usr_prod
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 8
@@ -13,7 +13,7 @@ job() {
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 NCCL_IB_TIMEOUT=20 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORTS=20000-31999
+        PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_choose_address numeric
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \

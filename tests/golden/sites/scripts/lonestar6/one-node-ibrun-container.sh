@@ -5,20 +5,21 @@
 #SBATCH --nodes=1 --ntasks-per-node=3 --cpus-per-task=42
 #SBATCH --time=00:30:00 --partition=gpu-a100
 #SBATCH --export=ALL --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 3 42
     [ "$muster_nodes" -le 8 ] || muster_other_size 'the partition gpu-a100 takes jobs of at most 8 nodes'
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=ibrun AGENTS=1 GPUS=3 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORTS=20000-31999
+    muster_expect LAUNCHER=ibrun AGENTS=1 GPUS=3 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000
     muster_choose_port
     MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\n" " ") && export MUSTER_NODES
     ibrun -np "$((muster_nodes * muster_ntasks_per_node))" \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
-        /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py >"$muster_logs/ranks.log" 2>&1
+        /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py \
+        >"$muster_logs/ranks.log" 2>&1
     muster_status=$?
     muster_hydra_status "$muster_logs/ranks.log"
     muster_remove_unpacked

@@ -5,7 +5,7 @@
 #SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-node=8 --mem=480G
 #SBATCH --account=project_465001063 --time=00:30:00 --partition=standard-g
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 7
@@ -18,7 +18,7 @@ job() {
         MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
         AITER_JIT_DIR="${TMPDIR:-/tmp}"/aiter-"$muster_job" RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PYTHON=/home/ada/env/bin/python PORTS=10000-19999
+        PORT_LOW=10000 PORT_COUNT=10000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \

@@ -5,7 +5,7 @@
 #SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=20 --gres=gpu:4 --hint=nomultithread
 #SBATCH --account=bsc98 --qos=acc_ehpc --time=00:30:00
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 20
@@ -14,8 +14,8 @@ job() {
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_SOCKET_IFNAME=ib0,ib1,ib2,ib3 NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_4,mlx5_5 NCCL_NET=IB HF_HUB_OFFLINE=1 \
         TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1 RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \

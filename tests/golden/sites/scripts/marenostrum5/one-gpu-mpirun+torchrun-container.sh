@@ -5,7 +5,7 @@
 #SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=20 --gres=gpu:1 --hint=nomultithread
 #SBATCH --account=bsc98 --qos=acc_ehpc --time=00:30:00
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 1 20
@@ -18,7 +18,7 @@ job() {
     export PYTHONNOUSERSITE=1 OMPI_MCA_pml=ucx HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1 \
         RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORTS=20000-31999
+        PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_mpirun_words 0 PYTHONNOUSERSITE OMPI_MCA_pml HF_HUB_OFFLINE TRANSFORMERS_OFFLINE HF_DATASETS_OFFLINE \
         RES_OPTIONS -- --mca pml ucx --mca mtl '^ofi' --mca btl '^ofi'

@@ -1,6 +1,5 @@
 # Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
 
-# Functions that the job and every started process call.
 muster_common=$(
     cat <<'MUSTER_TEXT'
 # (the part stop)
@@ -44,6 +43,8 @@ muster_forget() {
 muster_task=$muster_common$'\n\n'$(
     cat <<'MUSTER_TEXT'
 # (the part rank_slurm)
+
+# (the part directory)
 
 # (the part agent)
 

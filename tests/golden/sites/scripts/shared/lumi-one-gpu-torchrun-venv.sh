@@ -1,6 +1,5 @@
 # Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
 
-# Functions that the job and every started process call.
 muster_common=$(
     cat <<'MUSTER_TEXT'
 # (the part stop)
@@ -47,6 +46,10 @@ muster_task=$muster_common$'\n\n'$(
 
 # (the part once_per_node)
 muster_node_prologue rocm-smi
+
+# (the part directory)
+
+# (the part python_there)
 
 # (the part agent)
 

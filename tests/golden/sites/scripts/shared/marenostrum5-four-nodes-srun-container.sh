@@ -1,6 +1,5 @@
 # Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
 
-# Functions that the job and every started process call.
 muster_common=$(
     cat <<'MUSTER_TEXT'
 # (the part stop)
@@ -45,11 +44,17 @@ muster_task=$muster_common$'\n\n'$(
     cat <<'MUSTER_TEXT'
 # (the part rank_slurm)
 
-# (the part cpus)
+# (the part directory)
 
-# (the part start)
+# (the part size_as_planned)
 
 # (the part gpus)
+
+# (the part cpus)
+
+# (the part threads)
+
+# (the part cpus_asked)
 
 # (the part publish)
 

@@ -5,15 +5,15 @@
 #SBATCH --nodes=1 --ntasks-per-node=8 --cpus-per-task=16 --gpus-per-node=8 --mem=1280G
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 8 16
     [ "$muster_nodes" -lt 2 ] || muster_other_size 'NCCL_TOPO_FILE and one more were decided for fewer than 2 nodes'
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_mpirun_words 1 RES_OPTIONS --
     mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \

@@ -6,7 +6,7 @@
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE --no-requeue
 #SBATCH --distribution=nopack
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 2 20
@@ -18,8 +18,8 @@ job() {
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export PSM2_GPUDIRECT=1 NCCL_NET_GDR_LEVEL=SYS NCCL_P2P_LEVEL=SYS NCCL_NET_GDR_READ=1 \
         RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_mpirun_words 1 PSM2_GPUDIRECT NCCL_NET_GDR_LEVEL NCCL_P2P_LEVEL NCCL_NET_GDR_READ RES_OPTIONS -- --bind-to \
         socket --map-by socket

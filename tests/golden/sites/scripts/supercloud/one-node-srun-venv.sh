@@ -6,7 +6,7 @@
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE --no-requeue
 #SBATCH --distribution=nopack
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 2 20
@@ -17,8 +17,8 @@ job() {
         'mpi/openmpi-5.0.5|mpi/openmpi-4.1.5' 'cuda/12.2|cuda/11.6' 'nccl/2.23.4-cuda12.2|nccl/2.11.4-cuda11.6'
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_P2P_LEVEL=SYS RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=srun AGENTS=0 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \

@@ -5,7 +5,7 @@
 #SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=24 --gpus-per-node=4
 #SBATCH --time=00:30:00 --partition=compute
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 24
@@ -15,7 +15,7 @@ job() {
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
     export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORTS=20000-31999
+        PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_mpirun_words 1 PYTHONNOUSERSITE RES_OPTIONS --
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \

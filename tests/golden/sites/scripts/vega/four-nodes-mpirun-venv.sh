@@ -5,7 +5,7 @@
 #SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=32 --gres=gpu:4 --hint=nomultithread
 #SBATCH --time=00:30:00 --partition=gpu
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 32
@@ -13,8 +13,8 @@ job() {
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0 RDMAV_FORK_SAFE=1 UCX_TLS=self,sm,rc,ud OMPI_MCA_pml=ucx \
         RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PYTHON=/home/ada/env/bin/python PORTS=20000-31999
+    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_mpirun_words 1 NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME RDMAV_FORK_SAFE UCX_TLS OMPI_MCA_pml RES_OPTIONS --
     mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
