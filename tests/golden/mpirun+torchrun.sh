@@ -4,12 +4,13 @@
 #SBATCH --job-name=train --comment=muster:DIGEST
 #SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 0
     export RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORTS=20000-31999
+    muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000
     muster_choose_port
     muster_mpirun_words 1 RES_OPTIONS --
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
@@ -23,10 +24,9 @@ job() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
 
-# Functions that the job and every started process call.
 muster_common=$(
     cat <<'MUSTER_TEXT'
-# These functions are shared by all prologues: POSIX sh with builtins only, since an image may hold no other program.
+# What the job and every started process call: POSIX sh that needs no other program, since an image may hold none.
 
 # Stops with the sentence $1 and the hint $2.
 muster_stop() {
@@ -36,21 +36,14 @@ muster_stop() {
 
 # Finds the first name of the Slurm node list $1: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
 muster_first_host() {
-    muster_first=
-    muster_list=$1
-    while :; do
-        muster_plain=${muster_list%%[[,]*}
-        muster_first=$muster_first$muster_plain
-        muster_list=${muster_list#"$muster_plain"}
-        case $muster_list in
-        '['*)
-            muster_inside=${muster_list#'['}
-            muster_inside=${muster_inside%%']'*}
-            muster_first=$muster_first${muster_inside%%[,-]*}
-            muster_list=${muster_list#*']'}
-            ;;
-        *) return ;;
-        esac
+    muster_first=${1%%[[,]*}
+    muster_list=${1#"$muster_first"}
+    while [ "${muster_list#'['}" != "$muster_list" ]; do
+        muster_inside=${muster_list#'['}
+        muster_list=${muster_list#*']'}
+        muster_name=${muster_list%%[[,]*}
+        muster_first=$muster_first${muster_inside%%[],-]*}$muster_name
+        muster_list=${muster_list#"$muster_name"}
     done
 }
 
@@ -60,28 +53,10 @@ muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
 }
 
-# Succeeds if a program on this host already listens on port $1.
+# Succeeds if a program on this host listens on port $1, by the kernel's tables (0A: listening). With 4,000 open sockets
+# grep takes 3 ms; a shell, which reads line by line, would take up to 24 s. Without grep, the port counts as free.
 muster_port_is_taken() {
-    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
-    [ -n "$muster_listening" ]
-}
-
-# Finds listeners on port $1 in the kernel's tables (0A: listening), for hosts without ss. With 4,000 open sockets grep
-# takes 3 ms; a shell, which reads line by line, takes 0.8 s (dash) or 24 s (bash).
-muster_listening_in_tables() {
-    muster_hex=$(printf '%04X' "$1")
-    if command -v grep >/dev/null; then
-        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
-        return
-    fi
-    for muster_table in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$muster_table" ] || continue
-        while read -r _ muster_local _ muster_state _; do
-            case $muster_state:$muster_local in
-            0A:*:"$muster_hex") echo "$muster_local" && return ;;
-            esac
-        done <"$muster_table"
-    done
+    grep -qs ":$(printf '%04X' "$1") [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null
 }
 MUSTER_TEXT
 )
@@ -112,23 +87,14 @@ muster_finish() {
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_output%/logs/batch.log}
-    [ "$muster_run_dir" != "$muster_output" ] || muster_find_moved_run
+    [ "$muster_run_dir" != "$muster_output" ] ||
+        muster_run_dir=${muster_moved_run:-${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job}
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
         'submit from a directory that the compute nodes can write'
     muster_logs=$muster_run_dir/logs
     # Space that the warning of muster_leave_run_directory needs when the disk is full.
     muster_room=$muster_logs/.room
     { printf '%16384s' '' >"$muster_room"; } 2>/dev/null || :
-}
-
-# The output goes to a file of the user's: the job's script lies in its run directory, unless it was queued by hand.
-muster_find_moved_run() {
-    local place
-    place=$(scontrol show job "$muster_job" 2>/dev/null | sed -n 's/^ *Command=\(.*\)\/job\.sh$/\1/p' | head -n 1)
-    muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
-    [ -n "$place" ] && [ -f "$place/plan.json" ] || return 0
-    [ ! -f "$place/job_id" ] || [ "$(<"$place/job_id")" = "${SLURM_ARRAY_JOB_ID:-$muster_job}" ] || return 0
-    muster_run_dir=$place${SLURM_ARRAY_TASK_ID:+/task-$SLURM_ARRAY_TASK_ID}
 }
 
 # Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
@@ -140,12 +106,10 @@ muster_leave_run_directory() {
         "$muster_logs" 'the end of the output may be missing' >&2
 }
 
-# Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works with another number of nodes. Where Slurm does not
-# name it, the planned size is used.
+# Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works; where Slurm does not name it, the planned size.
 muster_take_size() {
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$1}
-    # shellcheck disable=SC2034  # the job uses it, if CPUs were asked for
     muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-$2}
 }
 
@@ -154,21 +118,11 @@ muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
 }
 
-# Exports what was planned, for the prologue of every rank to compare with what it finds. NAME=VALUE becomes
-# MUSTER_NAME; PORTS=LOW-HIGH is the range of ports.
+# Exports what was planned, NAME=VALUE as MUSTER_NAME: the prologue of every rank compares it with what it finds.
 muster_expect() {
-    local expectation ports
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
     export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
-    for expectation in "$@"; do
-        case $expectation in
-        PORTS=*)
-            ports=${expectation#PORTS=}
-            export MUSTER_PORT_LOW=${ports%-*} MUSTER_PORT_COUNT=$((${ports#*-} - ${ports%-*} + 1))
-            ;;
-        *) export "MUSTER_$expectation" ;;
-        esac
-    done
+    export "${@/#/MUSTER_}"
 }
 
 # Chooses a free port for the meeting point, if the job's script runs on the host of rank 0: jobs that start side by
@@ -178,11 +132,10 @@ muster_choose_port() {
     read -r muster_here </proc/sys/kernel/hostname
     [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
     muster_port_from_ids "$SLURM_JOB_ID" "$$"
+    export MUSTER_PORT_CHOSEN=1
     for _ in {1..64}; do
-        if ! muster_port_is_taken "$muster_port"; then
-            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
-            return
-        fi
+        export MUSTER_PORT=$muster_port
+        muster_port_is_taken "$muster_port" || return 0
         muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
     done
     muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
@@ -324,18 +277,14 @@ muster_id=$muster_job.${MUSTER_STEP:-mpi}
 muster_port=${MUSTER_PORT:-}
 [ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" 0
 
-# One torchrun agent runs on each node. The agent is told whether it hosts the meeting point, so it compares no names.
 # If the node does not have the working directory, Slurm starts the task in /tmp.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
         'use a file system that the compute nodes see, or --chdir'
 }
-[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
-    read -r muster_here </proc/sys/kernel/hostname
-    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
-        'put the environment on a file system that the compute nodes see, or --stage-env'
-}
+
+# One torchrun agent runs on each node. The agent is told whether it hosts the meeting point, so it compares no names.
 read -r muster_here </proc/sys/kernel/hostname
 muster_host=0
 [ "$muster_node_rank" -ne 0 ] || muster_host=1
@@ -645,26 +594,9 @@ MUSTER_TEXT
 )
 muster_worker=$(
     cat <<'MUSTER_TEXT'
-# Which CPUs the kernel grants this rank, and how many of the physical cores are its share.
-
-# Finds the core of CPU $1, named by its first hardware thread. dash and busybox read byte by byte, and newer kernels
-# (seen with 6.18) then return an empty list. In that case the numbers of package, die, cluster and core name the core.
-# Result in $muster_core.
-muster_core_of() {
-    muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
-    muster_core=
-    [ ! -r "$muster_folder/thread_siblings_list" ] || read -r muster_core <"$muster_folder/thread_siblings_list" || :
-    muster_core=${muster_core%%[,-]*}
-    [ -z "$muster_core" ] || return 0
-    for muster_name in physical_package_id die_id cluster_id core_id; do
-        muster_number=
-        [ ! -r "$muster_folder/$muster_name" ] || read -r muster_number <"$muster_folder/$muster_name" || :
-        muster_core=$muster_core${muster_core:+.}${muster_number:--}
-    done
-    [ "$muster_core" != -.-.-.- ] || muster_core=$1
-}
-
-# Counts the CPUs of the list $1, such as 0-3,8 ($muster_cpu_count), and their cores ($muster_core_count).
+# Counts the CPUs of the list $1, such as 0-3,8 ($muster_cpu_count), and their cores ($muster_core_count). The numbers of
+# package, die, cluster and core name a core. The file thread_siblings_list would too, but dash and busybox read byte by
+# byte, and newer kernels (seen with 6.18) then return an empty list.
 muster_count_cpus() {
     muster_cpu_count=0
     muster_core_count=0
@@ -675,44 +607,39 @@ muster_count_cpus() {
         muster_cpu=${muster_range%-*}
         while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
             muster_cpu_count=$((muster_cpu_count + 1))
-            muster_core_of "$muster_cpu"
-            case $muster_cores in
-            *,"$muster_core",*) ;;
-            *)
+            muster_core=
+            for muster_name in physical_package_id die_id cluster_id core_id; do
+                muster_number=
+                muster_file=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$muster_cpu/topology/$muster_name
+                [ ! -r "$muster_file" ] || read -r muster_number <"$muster_file" || :
+                muster_core=$muster_core.$muster_number
+            done
+            [ "$muster_core" != .... ] || muster_core=$muster_cpu
+            if [ "${muster_cores#*,"$muster_core",}" = "$muster_cores" ]; then
                 muster_cores=$muster_cores$muster_core,
                 muster_core_count=$((muster_core_count + 1))
-                ;;
-            esac
+            fi
             muster_cpu=$((muster_cpu + 1))
         done
     done
     IFS=$muster_ifs
 }
 
-# Computes the number of threads of a rank. $1: its CPU mask, $2: the ranks of its node, $3: the CPUs asked for (0:
-# none).
-muster_threads_of_mask() {
-    muster_online=
-    [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
-    muster_count_cpus "$1"
-    # A mask that is wider than one rank's share belongs to the whole node: the ranks of the node divide it.
-    muster_sharing=1
-    if [ "$1" = "$muster_online" ] ||
-        { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
-        { [ "$3" -eq 0 ] && [ "$muster_cpu_count" -ge "${SLURM_CPUS_ON_NODE:-1}" ]; }; then
-        muster_sharing=$2
-    fi
-    muster_threads=$((muster_core_count / muster_sharing))
-    [ "$3" -eq 0 ] || [ "$muster_threads" -le "$3" ] || muster_threads=$3
-    [ "$muster_threads" -ge 1 ] || muster_threads=1
-}
-
-# Reads the CPU mask of this process, as the kernel writes it. Result in $muster_cpus.
-muster_own_mask() {
+# Finds the number of threads of a rank by its CPU mask. $1: the ranks of its node, $2: the CPUs asked for (0: none).
+# Results in $muster_threads and $muster_cpus, the mask as the kernel writes it.
+muster_find_threads() {
     muster_cpus=
     while read -r muster_key muster_value; do
         [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
     done <"${MUSTER_PROC:-/proc}/self/status"
+    muster_count_cpus "$muster_cpus"
+    # A mask that is wider than one rank's share belongs to the whole node: the ranks of the node divide it.
+    muster_own=$2
+    [ "$muster_own" -gt 0 ] || muster_own=$((${SLURM_CPUS_ON_NODE:-1} - 1))
+    muster_threads=$muster_core_count
+    [ "$muster_cpu_count" -le "$muster_own" ] || muster_threads=$((muster_core_count / $1))
+    [ "$2" -eq 0 ] || [ "$muster_threads" -le "$2" ] || muster_threads=$2
+    [ "$muster_threads" -ge 1 ] || muster_threads=1
 }
 
 # Sets Slurm's variables for this rank. Some programs (JAX, ignite, mmengine) read them, and would find there the agent
@@ -760,20 +687,16 @@ MUSTER_NAMES
 muster_jax_port=$((MASTER_PORT + 1))
 [ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))
 
-# Sets the address for jax.distributed.initialize(), with the port of the meeting point, or a port that the agent leaves
-# free.
-if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
-    muster_jax_port=${muster_jax_port:-$MASTER_PORT}
-    case $MASTER_ADDR in
-    *:*) export JAX_COORDINATOR_ADDRESS="[$MASTER_ADDR]:$muster_jax_port" ;;
-    *) export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$muster_jax_port" ;;
-    esac
-fi
+# The address for jax.distributed.initialize(), with the port of the meeting point, or a port that the agent leaves free.
+case $MASTER_ADDR in
+*:*) muster_jax_host=[$MASTER_ADDR] ;;
+*) muster_jax_host=$MASTER_ADDR ;;
+esac
+export JAX_COORDINATOR_ADDRESS="${JAX_COORDINATOR_ADDRESS:-$muster_jax_host:${muster_jax_port:-$MASTER_PORT}}"
 
 # A rank of torchrun. The agent has set who this rank is; its threads and its standard input are set here.
 if [ "${MUSTER_OMP:-}" = own ]; then
-    muster_own_mask
-    muster_threads_of_mask "$muster_cpus" "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
+    muster_find_threads "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
     export OMP_NUM_THREADS="$muster_threads"
 fi
 export NODE_RANK="$GROUP_RANK"

@@ -4,7 +4,7 @@
 #SBATCH --job-name=train --comment=muster:DIGEST
 #SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4
 #SBATCH --export=NONE --no-requeue
-# shellcheck disable=SC2016,SC2119,SC2154  # the user's words reach the ranks unchanged
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin /home/ada/project 4 0
@@ -12,7 +12,7 @@ job() {
         '/home/ada/project/muster-runs/check.pyz, which checks the nodes before the run, is not there' \
         'muster run --check and muster submit --check put it there; without --check the script needs no file'
     export RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORTS=20000-31999
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none --output="$muster_logs"/%N.log --input=all \
@@ -26,10 +26,9 @@ job() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
 
-# Functions that the job and every started process call.
 muster_common=$(
     cat <<'MUSTER_TEXT'
-# These functions are shared by all prologues: POSIX sh with builtins only, since an image may hold no other program.
+# What the job and every started process call: POSIX sh that needs no other program, since an image may hold none.
 
 # Stops with the sentence $1 and the hint $2.
 muster_stop() {
@@ -39,21 +38,14 @@ muster_stop() {
 
 # Finds the first name of the Slurm node list $1: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
 muster_first_host() {
-    muster_first=
-    muster_list=$1
-    while :; do
-        muster_plain=${muster_list%%[[,]*}
-        muster_first=$muster_first$muster_plain
-        muster_list=${muster_list#"$muster_plain"}
-        case $muster_list in
-        '['*)
-            muster_inside=${muster_list#'['}
-            muster_inside=${muster_inside%%']'*}
-            muster_first=$muster_first${muster_inside%%[,-]*}
-            muster_list=${muster_list#*']'}
-            ;;
-        *) return ;;
-        esac
+    muster_first=${1%%[[,]*}
+    muster_list=${1#"$muster_first"}
+    while [ "${muster_list#'['}" != "$muster_list" ]; do
+        muster_inside=${muster_list#'['}
+        muster_list=${muster_list#*']'}
+        muster_name=${muster_list%%[[,]*}
+        muster_first=$muster_first${muster_inside%%[],-]*}$muster_name
+        muster_list=${muster_list#"$muster_name"}
     done
 }
 
@@ -63,28 +55,10 @@ muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
 }
 
-# Succeeds if a program on this host already listens on port $1.
+# Succeeds if a program on this host listens on port $1, by the kernel's tables (0A: listening). With 4,000 open sockets
+# grep takes 3 ms; a shell, which reads line by line, would take up to 24 s. Without grep, the port counts as free.
 muster_port_is_taken() {
-    muster_listening=$(ss -Hltn "sport = :$1" 2>/dev/null || muster_listening_in_tables "$1")
-    [ -n "$muster_listening" ]
-}
-
-# Finds listeners on port $1 in the kernel's tables (0A: listening), for hosts without ss. With 4,000 open sockets grep
-# takes 3 ms; a shell, which reads line by line, takes 0.8 s (dash) or 24 s (bash).
-muster_listening_in_tables() {
-    muster_hex=$(printf '%04X' "$1")
-    if command -v grep >/dev/null; then
-        grep -hs ":$muster_hex [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6
-        return
-    fi
-    for muster_table in /proc/net/tcp /proc/net/tcp6; do
-        [ -r "$muster_table" ] || continue
-        while read -r _ muster_local _ muster_state _; do
-            case $muster_state:$muster_local in
-            0A:*:"$muster_hex") echo "$muster_local" && return ;;
-            esac
-        done <"$muster_table"
-    done
+    grep -qs ":$(printf '%04X' "$1") [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null
 }
 MUSTER_TEXT
 )
@@ -115,23 +89,14 @@ muster_finish() {
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_output%/logs/batch.log}
-    [ "$muster_run_dir" != "$muster_output" ] || muster_find_moved_run
+    [ "$muster_run_dir" != "$muster_output" ] ||
+        muster_run_dir=${muster_moved_run:-${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job}
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
         'submit from a directory that the compute nodes can write'
     muster_logs=$muster_run_dir/logs
     # Space that the warning of muster_leave_run_directory needs when the disk is full.
     muster_room=$muster_logs/.room
     { printf '%16384s' '' >"$muster_room"; } 2>/dev/null || :
-}
-
-# The output goes to a file of the user's: the job's script lies in its run directory, unless it was queued by hand.
-muster_find_moved_run() {
-    local place
-    place=$(scontrol show job "$muster_job" 2>/dev/null | sed -n 's/^ *Command=\(.*\)\/job\.sh$/\1/p' | head -n 1)
-    muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
-    [ -n "$place" ] && [ -f "$place/plan.json" ] || return 0
-    [ ! -f "$place/job_id" ] || [ "$(<"$place/job_id")" = "${SLURM_ARRAY_JOB_ID:-$muster_job}" ] || return 0
-    muster_run_dir=$place${SLURM_ARRAY_TASK_ID:+/task-$SLURM_ARRAY_TASK_ID}
 }
 
 # Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
@@ -143,12 +108,10 @@ muster_leave_run_directory() {
         "$muster_logs" 'the end of the output may be missing' >&2
 }
 
-# Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works with another number of nodes. Where Slurm does not
-# name it, the planned size is used.
+# Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works; where Slurm does not name it, the planned size.
 muster_take_size() {
     muster_nodes=$SLURM_JOB_NUM_NODES
     muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$1}
-    # shellcheck disable=SC2034  # the job uses it, if CPUs were asked for
     muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-$2}
 }
 
@@ -157,21 +120,11 @@ muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
 }
 
-# Exports what was planned, for the prologue of every rank to compare with what it finds. NAME=VALUE becomes
-# MUSTER_NAME; PORTS=LOW-HIGH is the range of ports.
+# Exports what was planned, NAME=VALUE as MUSTER_NAME: the prologue of every rank compares it with what it finds.
 muster_expect() {
-    local expectation ports
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
     export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
-    for expectation in "$@"; do
-        case $expectation in
-        PORTS=*)
-            ports=${expectation#PORTS=}
-            export MUSTER_PORT_LOW=${ports%-*} MUSTER_PORT_COUNT=$((${ports#*-} - ${ports%-*} + 1))
-            ;;
-        *) export "MUSTER_$expectation" ;;
-        esac
-    done
+    export "${@/#/MUSTER_}"
 }
 
 # Chooses a free port for the meeting point, if the job's script runs on the host of rank 0: jobs that start side by
@@ -181,11 +134,10 @@ muster_choose_port() {
     read -r muster_here </proc/sys/kernel/hostname
     [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
     muster_port_from_ids "$SLURM_JOB_ID" "$$"
+    export MUSTER_PORT_CHOSEN=1
     for _ in {1..64}; do
-        if ! muster_port_is_taken "$muster_port"; then
-            export MUSTER_PORT=$muster_port MUSTER_PORT_CHOSEN=1
-            return
-        fi
+        export MUSTER_PORT=$muster_port
+        muster_port_is_taken "$muster_port" || return 0
         muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
     done
     muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
@@ -194,21 +146,11 @@ muster_choose_port() {
 # Reads srun's messages, passes every line on, and prints the exit status of the first rank that failed: srun's own
 # status is that of the ended step (143, 137). After the first failure the other ranks get SIGTERM, and SIGKILL $1
 # seconds later. srun's --kill-on-bad-exit would send SIGKILL only after the cluster's KillWait, and blocks other
-# signals until then. Nothing sleeps here, since a reader of this output would have to wait for it.
+# signals until then.
 muster_watch() {
     trap '' INT TERM HUP
-    local line part='' status='' seen='' pid='' deadline='' more=1
-    while [ -n "$more" ]; do
-        [ -z "$deadline" ] || [ "$SECONDS" -lt "$deadline" ] || { muster_end_step KILL "$pid" && deadline=; }
-        line=
-        if IFS= read -r ${deadline:+-t $((deadline - SECONDS))} line; then
-            line=$part$line part=
-        elif [ "$?" -gt 128 ]; then
-            part=$part$line && continue
-        else
-            line=$part$line more=
-            [ -n "$line" ] || break
-        fi
+    local line status='' seen='' pid=''
+    while IFS= read -r line || [ -n "$line" ]; do
         case $line in
         'muster-status '*) status=${line#muster-status } && continue ;;
         'muster-srun '*) pid=${line#muster-srun } && continue ;;
@@ -216,19 +158,21 @@ muster_watch() {
         printf '%s\n' "$line" >&9
         [ -z "$seen" ] || continue
         muster_status_in "$line"
-        [ -z "$seen" ] || { muster_end_step TERM "$pid" && deadline=$((SECONDS + $1)); }
+        [ -z "$seen" ] || { muster_end_step TERM "$pid" && muster_end_step KILL "$pid" "$1"; }
     done
+    [ -z "$seen" ] || { kill -KILL "$!" && wait "$!"; } 2>/dev/null
     # srun itself was killed, so its ranks have to be ended here.
     [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
     printf '%s\n' "${seen:-$status}"
 }
 
-# Sends the signal $1 to the step of the srun with the pid $2. If the controller does not answer, srun gets SIGTERM.
+# Sends the signal $1 to the step of the srun with the pid $2, after $3 seconds. If the controller does not answer, srun
+# gets SIGTERM. No process sleeps here: a reader of this output would have to wait for it.
 muster_end_step() {
     (
-        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" | grep -E "SrunHost:Pid=[^ ]*:$2( |$)")
-        step=${step#StepId=}
-        step=${step%% *}
+        [ -z "${3:-}" ] || read -rt "$3" <> <(:)
+        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" |
+            sed -nE "s/^StepId=([^ ]*) .*SrunHost:Pid=[^ ]*:$2( .*|$)/\\1/p")
         [ -n "$step" ] || exec kill "$2"
         exec scancel --quiet --signal="$1" "$step"
     ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
@@ -237,30 +181,16 @@ muster_end_step() {
 # Reads the exit status from one line of srun, if the line reports the end of a task. Result in $seen.
 muster_status_in() {
     local what
-    case $1 in
-    'srun: interrupt '*) seen=130 ;;
-    esac
-    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.*)$ ]] || return 0
-    what=${BASH_REMATCH[1]}
+    local -A signals=([Hangup]=1 [Interrupt]=2 [Quit]=3 ['Illegal instruction']=4 ['Trace/breakpoint trap']=5 [Aborted]=6
+        ['Bus error']=7 ['Floating point exception']=8 [Killed]=9 ['Out Of Memory']=9 ['User defined signal 1']=10
+        ['Segmentation fault']=11 ['User defined signal 2']=12 ['Broken pipe']=13 ['Alarm clock']=14 [Terminated]=15
+        ['CPU time limit exceeded']=24 ['File size limit exceeded']=25)
+    [[ $1 != 'srun: interrupt '* ]] || seen=130
+    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.+)$ ]] || return 0
+    what=${BASH_REMATCH[1]%' (core dumped)'}
     case $what in
     'Exited with exit code '*) seen=${what##* } ;;
-    Hangup*) seen=129 ;;
-    Interrupt*) seen=130 ;;
-    Quit*) seen=131 ;;
-    'Illegal instruction'*) seen=132 ;;
-    'Trace/breakpoint trap'*) seen=133 ;;
-    Aborted*) seen=134 ;;
-    'Bus error'*) seen=135 ;;
-    'Floating point exception'*) seen=136 ;;
-    Killed* | 'Out Of Memory'*) seen=137 ;;
-    'User defined signal 1'*) seen=138 ;;
-    'Segmentation fault'*) seen=139 ;;
-    'User defined signal 2'*) seen=140 ;;
-    'Broken pipe'*) seen=141 ;;
-    'Alarm clock'*) seen=142 ;;
-    Terminated*) seen=143 ;;
-    'CPU time limit exceeded'*) seen=152 ;;
-    'File size limit exceeded'*) seen=153 ;;
+    *) [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]})) ;;
     esac
 }
 
@@ -269,11 +199,9 @@ muster_step() {
     export MUSTER_DIRECTORY=$PWD
     muster_status=$(
         {
-            {
-                (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
-                printf 'muster-status %s\n' "$?" >&7
-            } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
-        }
+            (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
+            printf 'muster-status %s\n' "$?" >&7
+        } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
     )
     : "${muster_status:=143}" # a signal to the whole group also ended the reader of the messages
 } 8>&1 9>&2
@@ -309,71 +237,31 @@ muster_forget() {
 # What every started process runs before the command: POSIX sh, without Python.
 muster_task=$muster_common$'\n\n'$(
     cat <<'MUSTER_TEXT'
-# Finds how many tasks the node number $2 has, in Slurm's form "4(x2),3" ($1). Result in $muster_tasks.
-muster_tasks_of_node() {
-    muster_tasks=
-    muster_seen=0
-    muster_ifs=$IFS
-    IFS=,
-    for muster_item in $1; do
-        case $muster_item in
-        *'(x'*)
-            muster_times=${muster_item#*'(x'}
-            muster_times=${muster_times%')'}
-            ;;
-        *) muster_times=1 ;;
-        esac
-        muster_seen=$((muster_seen + muster_times))
-        if [ "$2" -lt "$muster_seen" ]; then
-            muster_tasks=${muster_item%%'('*}
-            break
-        fi
-    done
-    IFS=$muster_ifs
-}
-
 # Who this task is, from the variables of its Slurm step: no daemon is asked.
-case ${SLURM_PROCID:+p}${SLURM_LOCALID:+l}${SLURM_NODEID:+n} in
-pln) ;;
-*) muster_stop 'this task was not started by srun: SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID is missing' 'start it with srun' ;;
-esac
+[ -n "${SLURM_PROCID:+${SLURM_LOCALID:+${SLURM_NODEID:-}}}" ] || muster_stop \
+    'this task was not started by srun: SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID is missing' 'start it with srun'
 muster_rank=$SLURM_PROCID
 muster_size=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}}
 muster_local_rank=$SLURM_LOCALID
+muster_local_size=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-$muster_size}}
+muster_local_size=${muster_local_size%%[(,]*}
 muster_node_rank=$SLURM_NODEID
 muster_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}
-# The planned number is not used: inside salloc, Slurm may spread the tasks in another way than the step asks for.
-muster_tasks_of_node "${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-$muster_size}}" "$muster_node_rank"
-muster_local_size=${muster_tasks:-$muster_size}
 muster_first_host "${SLURM_STEP_NODELIST:-${SLURM_JOB_NODELIST:-}}"
 muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
 muster_job=${MUSTER_JOB:-${SLURM_JOB_ID:-0}}
 muster_port=${MUSTER_PORT:-}
-# Ports that Slurm reserved for this step come first: steps that run at the same time have different ones.
-[ -n "$muster_port" ] || [ -n "${MUSTER_RANGE_ASKED:-}" ] || muster_port=${SLURM_STEP_RESV_PORTS:-}
-muster_port=${muster_port%%[,-]*}
 muster_id=$muster_job.${SLURM_STEP_ID:-0}.${SLURM_RESTART_COUNT:-0}
 [ -n "$muster_port" ] || muster_port_from_ids "${SLURM_JOB_ID:-0}" "${SLURM_STEP_ID:-0}"
-case ${SLURM_DISTRIBUTION:-block} in
-*arbitrary*) muster_stop 'with --distribution=arbitrary the host of rank 0 is not known' 'use block, cyclic or plane, or give --master-addr' ;;
-esac
-if [ -n "${OMPI_COMM_WORLD_RANK:-}" ] && [ "$OMPI_COMM_WORLD_RANK" != "$muster_rank" ]; then
-    muster_stop "two launchers name this rank: srun says $muster_rank, Open MPI says $OMPI_COMM_WORLD_RANK" \
-        'unset the OMPI_* variables of the outer mpirun, or use --launcher mpirun'
-fi
 
-# One torchrun agent runs on each node. The agent is told whether it hosts the meeting point, so it compares no names.
 # If the node does not have the working directory, Slurm starts the task in /tmp.
 [ -z "${MUSTER_DIRECTORY:-}" ] || cd "$MUSTER_DIRECTORY" 2>/dev/null || {
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
         'use a file system that the compute nodes see, or --chdir'
 }
-[ -z "${MUSTER_PYTHON:-}" ] || [ -x "$MUSTER_PYTHON" ] || {
-    read -r muster_here </proc/sys/kernel/hostname
-    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
-        'put the environment on a file system that the compute nodes see, or --stage-env'
-}
+
+# One torchrun agent runs on each node. The agent is told whether it hosts the meeting point, so it compares no names.
 read -r muster_here </proc/sys/kernel/hostname
 muster_host=0
 [ "$muster_node_rank" -ne 0 ] || muster_host=1
@@ -682,26 +570,9 @@ MUSTER_TEXT
 )
 muster_worker=$(
     cat <<'MUSTER_TEXT'
-# Which CPUs the kernel grants this rank, and how many of the physical cores are its share.
-
-# Finds the core of CPU $1, named by its first hardware thread. dash and busybox read byte by byte, and newer kernels
-# (seen with 6.18) then return an empty list. In that case the numbers of package, die, cluster and core name the core.
-# Result in $muster_core.
-muster_core_of() {
-    muster_folder=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$1/topology
-    muster_core=
-    [ ! -r "$muster_folder/thread_siblings_list" ] || read -r muster_core <"$muster_folder/thread_siblings_list" || :
-    muster_core=${muster_core%%[,-]*}
-    [ -z "$muster_core" ] || return 0
-    for muster_name in physical_package_id die_id cluster_id core_id; do
-        muster_number=
-        [ ! -r "$muster_folder/$muster_name" ] || read -r muster_number <"$muster_folder/$muster_name" || :
-        muster_core=$muster_core${muster_core:+.}${muster_number:--}
-    done
-    [ "$muster_core" != -.-.-.- ] || muster_core=$1
-}
-
-# Counts the CPUs of the list $1, such as 0-3,8 ($muster_cpu_count), and their cores ($muster_core_count).
+# Counts the CPUs of the list $1, such as 0-3,8 ($muster_cpu_count), and their cores ($muster_core_count). The numbers of
+# package, die, cluster and core name a core. The file thread_siblings_list would too, but dash and busybox read byte by
+# byte, and newer kernels (seen with 6.18) then return an empty list.
 muster_count_cpus() {
     muster_cpu_count=0
     muster_core_count=0
@@ -712,44 +583,39 @@ muster_count_cpus() {
         muster_cpu=${muster_range%-*}
         while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
             muster_cpu_count=$((muster_cpu_count + 1))
-            muster_core_of "$muster_cpu"
-            case $muster_cores in
-            *,"$muster_core",*) ;;
-            *)
+            muster_core=
+            for muster_name in physical_package_id die_id cluster_id core_id; do
+                muster_number=
+                muster_file=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$muster_cpu/topology/$muster_name
+                [ ! -r "$muster_file" ] || read -r muster_number <"$muster_file" || :
+                muster_core=$muster_core.$muster_number
+            done
+            [ "$muster_core" != .... ] || muster_core=$muster_cpu
+            if [ "${muster_cores#*,"$muster_core",}" = "$muster_cores" ]; then
                 muster_cores=$muster_cores$muster_core,
                 muster_core_count=$((muster_core_count + 1))
-                ;;
-            esac
+            fi
             muster_cpu=$((muster_cpu + 1))
         done
     done
     IFS=$muster_ifs
 }
 
-# Computes the number of threads of a rank. $1: its CPU mask, $2: the ranks of its node, $3: the CPUs asked for (0:
-# none).
-muster_threads_of_mask() {
-    muster_online=
-    [ ! -r "${MUSTER_SYS:-/sys}/devices/system/cpu/online" ] || read -r muster_online <"${MUSTER_SYS:-/sys}/devices/system/cpu/online" || :
-    muster_count_cpus "$1"
-    # A mask that is wider than one rank's share belongs to the whole node: the ranks of the node divide it.
-    muster_sharing=1
-    if [ "$1" = "$muster_online" ] ||
-        { [ "$3" -gt 0 ] && [ "$muster_cpu_count" -gt "$3" ]; } ||
-        { [ "$3" -eq 0 ] && [ "$muster_cpu_count" -ge "${SLURM_CPUS_ON_NODE:-1}" ]; }; then
-        muster_sharing=$2
-    fi
-    muster_threads=$((muster_core_count / muster_sharing))
-    [ "$3" -eq 0 ] || [ "$muster_threads" -le "$3" ] || muster_threads=$3
-    [ "$muster_threads" -ge 1 ] || muster_threads=1
-}
-
-# Reads the CPU mask of this process, as the kernel writes it. Result in $muster_cpus.
-muster_own_mask() {
+# Finds the number of threads of a rank by its CPU mask. $1: the ranks of its node, $2: the CPUs asked for (0: none).
+# Results in $muster_threads and $muster_cpus, the mask as the kernel writes it.
+muster_find_threads() {
     muster_cpus=
     while read -r muster_key muster_value; do
         [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
     done <"${MUSTER_PROC:-/proc}/self/status"
+    muster_count_cpus "$muster_cpus"
+    # A mask that is wider than one rank's share belongs to the whole node: the ranks of the node divide it.
+    muster_own=$2
+    [ "$muster_own" -gt 0 ] || muster_own=$((${SLURM_CPUS_ON_NODE:-1} - 1))
+    muster_threads=$muster_core_count
+    [ "$muster_cpu_count" -le "$muster_own" ] || muster_threads=$((muster_core_count / $1))
+    [ "$2" -eq 0 ] || [ "$muster_threads" -le "$2" ] || muster_threads=$2
+    [ "$muster_threads" -ge 1 ] || muster_threads=1
 }
 
 # Sets Slurm's variables for this rank. Some programs (JAX, ignite, mmengine) read them, and would find there the agent
@@ -797,20 +663,16 @@ MUSTER_NAMES
 muster_jax_port=$((MASTER_PORT + 1))
 [ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))
 
-# Sets the address for jax.distributed.initialize(), with the port of the meeting point, or a port that the agent leaves
-# free.
-if [ -z "${JAX_COORDINATOR_ADDRESS:-}" ]; then
-    muster_jax_port=${muster_jax_port:-$MASTER_PORT}
-    case $MASTER_ADDR in
-    *:*) export JAX_COORDINATOR_ADDRESS="[$MASTER_ADDR]:$muster_jax_port" ;;
-    *) export JAX_COORDINATOR_ADDRESS="$MASTER_ADDR:$muster_jax_port" ;;
-    esac
-fi
+# The address for jax.distributed.initialize(), with the port of the meeting point, or a port that the agent leaves free.
+case $MASTER_ADDR in
+*:*) muster_jax_host=[$MASTER_ADDR] ;;
+*) muster_jax_host=$MASTER_ADDR ;;
+esac
+export JAX_COORDINATOR_ADDRESS="${JAX_COORDINATOR_ADDRESS:-$muster_jax_host:${muster_jax_port:-$MASTER_PORT}}"
 
 # A rank of torchrun. The agent has set who this rank is; its threads and its standard input are set here.
 if [ "${MUSTER_OMP:-}" = own ]; then
-    muster_own_mask
-    muster_threads_of_mask "$muster_cpus" "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
+    muster_find_threads "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
     export OMP_NUM_THREADS="$muster_threads"
 fi
 export NODE_RANK="$GROUP_RANK"
