@@ -134,6 +134,21 @@ def test_a_file_that_is_there_already_is_left_alone(tmp_path: Path) -> None:
     assert file.read_bytes() == packed()
 
 
+@pytest.mark.parametrize("how", ["group-writable", "a link"])
+def test_a_file_that_others_can_change_is_replaced_by_ones_own(tmp_path: Path, how: str) -> None:
+    file = _placed(tmp_path)
+    if how == "a link":
+        file.rename(tmp_path / "other")
+        file.symlink_to(tmp_path / "other")
+    else:
+        file.chmod(0o664)
+    place_check(file)
+    assert file.stat().st_mode & 0o022 == 0
+    assert not file.is_symlink()
+    assert file.read_bytes() == packed()
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
 def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "muster-runs").write_text("a file")
     with pytest.raises(RequestError, match="the check cannot be placed"):

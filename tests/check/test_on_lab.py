@@ -157,6 +157,10 @@ def test_a_submitted_job_is_checked_and_its_script_runs_with_sbatch_alone(
     script = next((shared_directory / "muster-runs").glob("*/job.sh"))
     again = broken_lab.exec(["sbatch", "--wait", str(script)], cwd=shared_directory, env={"PATH": PATH})
     assert again.ok, again.stderr
-    (shared_directory / "muster-runs" / "check.pyz").unlink()
+    (program,) = (shared_directory / "muster-runs").glob("check*.pyz")
+    os.chown(program, 1001, 1001)  # as another member of the project might put one there
+    foreign = broken_lab.exec(["sbatch", "--wait", str(script)], cwd=shared_directory, env={"PATH": PATH})
+    assert foreign.status == 2, foreign.stderr
+    program.unlink()
     alone = broken_lab.exec(["sbatch", "--wait", str(script)], cwd=shared_directory, env={"PATH": PATH})
     assert alone.status == 2, alone.stderr

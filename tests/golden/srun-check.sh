@@ -8,8 +8,8 @@
 
 job() {
     muster_begin '/scratch/it'"'"'s' 4 0
-    [ -r '/scratch/it'"'"'s/muster-runs/check.pyz' ] || muster_stop \
-        '/scratch/it'"'"'s/muster-runs/check.pyz, which checks the nodes before the run, is not there' \
+    [ -O '/scratch/it'"'"'s/muster-runs/check-ada.pyz' ] || muster_stop \
+        '/scratch/it'"'"'s/muster-runs/check-ada.pyz, which checks the nodes before the run, is not there, or is not yours' \
         'muster run --check and muster submit --check put it there; without --check the script needs no file'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
@@ -17,7 +17,7 @@ job() {
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
         --output="$muster_logs"/%N.log --input=0 \
-        sh -c "$muster_task" muster /home/ada/env/bin/python '/scratch/it'"'"'s/muster-runs/check.pyz' gate \
+        sh -c "$muster_task" muster /home/ada/env/bin/python '/scratch/it'"'"'s/muster-runs/check-ada.pyz' gate \
         '{"gpus": 4}' /home/ada/env/bin/python train.py
     muster_finish
 }

@@ -94,8 +94,7 @@ def test_a_disk_that_is_full_at_the_end_is_named(lab: Lab, shared_directory: Pat
     try:
         argv = [MUSTER, "submit", "--quiet", *words]
         job = checked(lab.exec(argv, cwd=shared_directory, host="node1", env={"PATH": path_with()})).stdout.strip()
-        # torchrun's keeper meets the full disk itself, and ends with 2.
-        assert wait_until_ended(lab, job) == ("FAILED" if launcher == "torchrun" else "COMPLETED")
+        assert wait_until_ended(lab, job) == "COMPLETED"  # lost lines do not make a training that ended well a failure
         (run,) = checked(lab.exec(["ls", str(runs)], host="node1")).stdout.split()
         logs = checked(lab.exec(["ls", "-A", f"{runs}/{run}/logs"], host="node1")).stdout.split()
         told = checked(lab.exec([MUSTER, "why", job], host="node1", cwd=shared_directory)).stdout

@@ -88,6 +88,7 @@ def test_each_run_keeps_its_logs_and_the_job_ends_known(lab: Lab, shared_directo
     for verb in ("status", "why"):
         assert "second run: it was put back into the queue in the first" in muster(verb, job).stdout
     (over,) = json.loads(muster("why", "--json", job).stdout)[0]["attempts"]
+    assert json.loads(muster("status", "--json", job).stdout)[0]["attempts"] == [over]
     assert (over["attempt"], over["decision"], over["cause"]) == (1, "again", "it was put back into the queue")
     assert {path.name for path in (run / "logs" / "attempt-2").iterdir()} >= {"batch.log"}
     assert not (run / "passed").exists()

@@ -33,7 +33,7 @@ _QUEUE = re.compile(r"^(?:srun|salloc): (?:job|Pending|Granted|Nodes|Waiting|Rel
 
 
 # Of Python, about the file that was put beside the project; and of srun, about its tasks.
-_NOT_THERE = "check.pyz': [Errno 2]"
+_NOT_THERE = re.compile(r"muster-runs/check[^/']*\.pyz': \[Errno 2\]")
 _ENDED = re.compile(r"^srun: error: ([^:]+): tasks? [^:]*: Exited with exit code 2$", re.MULTILINE)
 
 
@@ -137,7 +137,7 @@ def _of_launch(error_text: str, status: int, documents: Sequence[Any], *, in_tim
         raise kind(sentence, hint=hint)
     findings = [Finding("start", BROKEN, what, hint or "see above") for what, hint in refusals.items()]
     lines = [line for line in error_text.splitlines() if line.strip()]
-    if not findings and any(_NOT_THERE in line for line in lines):
+    if not findings and any(_NOT_THERE.search(line) for line in lines):
         hosts = tuple(sorted(set(_ENDED.findall(error_text))))
         place = hosts_in_words(hosts) if hosts else "a node"
         evidence = f"the working directory is another one, or not there, on {place}"

@@ -6,6 +6,9 @@ The same sources give the same bytes, so a file that is there already is the rig
 from __future__ import annotations
 
 import io
+import os
+import stat
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -45,17 +48,28 @@ def _add(archive: zipfile.ZipFile, name: str, text: str) -> None:
 
 
 def place_check(path: Path) -> None:
-    """Write it to `path`, unless it is there; nobody ever sees half of it."""
+    """Write it to `path`, unless it is there; nobody ever sees half of it, and nobody else can change it."""
     content = packed()
     try:
-        if path.is_file() and path.read_bytes() == content:
+        if _is_own(path) and path.read_bytes() == content:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{id(content):x}")
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            os.fchmod(descriptor, 0o644)
+        Path(temporary).replace(path)
     except OSError as error:
         raise RequestError(
             f"the check cannot be placed at {path}: {error.strerror}",
             hint="start from a directory that you can write and the compute nodes can see",
         ) from None
+
+
+def _is_own(path: Path) -> bool:
+    """Return whether this is a file of the user's that nobody else can write: the ranks run it as the user."""
+    try:
+        state = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022

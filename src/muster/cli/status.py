@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from muster.cli.asking import (
     Case,
     as_json,
+    attempts_as_json,
     cases,
     earlier_runs,
     ended_how,
@@ -32,7 +33,7 @@ def main(words: Words) -> int:
     ids = job_ids(words)
     found_cases = cases(ids, scheduler().jobs(ids))
     if words.json:
-        print_json([as_json(case) for case in found_cases])
+        print_json([{**as_json(case), "attempts": attempts_as_json(case)} for case in found_cases])
         return 0
     print("\n\n".join("\n".join(describe(case)) for case in found_cases))
     return 0

@@ -33,7 +33,7 @@ from muster.plan.effect import flags_within, narrows, refuse_idle_options, refus
 from muster.plan.environment import brings_torch, left_over, make_prelude, make_variables, stays_behind
 from muster.plan.finish import check_limit, finish_variables, make_finish, spare_flags
 from muster.plan.flags import absorb_flags
-from muster.plan.gate import expected_at, gate_condition, gate_words
+from muster.plan.gate import expected_at, gate_condition, gate_file, gate_words
 from muster.plan.hang import make_hang
 from muster.plan.launcher import choose_launcher, pmi_of
 from muster.plan.python_environment import as_variables, environment_of, venv_in_image
@@ -103,6 +103,7 @@ def make_plan(
     )
     notes += more
     notes += _image_notes(image, facts, (*command, *request.env), gpus=shape.gpus_per_node)
+    check_file = gate_file(directory, facts.user)
     plan = Plan(
         version=__version__,
         site=terms.site,
@@ -128,7 +129,7 @@ def make_plan(
         variables=_last_of_each(variables),
         conditions=(
             *(make_conditions(site, request, shape, terms, job) if engine is Engine.SLURM else ()),
-            *((gate_condition(directory),) if request.check and engine is Engine.SLURM else ()),
+            *((gate_condition(check_file),) if request.check and engine is Engine.SLURM else ()),
         ),
         rendezvous=_rendezvous(request, terms, shape),
         image=image,
@@ -142,7 +143,7 @@ def make_plan(
         python=python or "python3",
         rank_library=None if image.image else facts.rank_library,
         agent=agent_python(command, python or "python3") if launcher.agent else (),
-        gate=gate_words(python or "python3", directory, expected_at(site, shape, engine)) if request.check else (),
+        gate=gate_words(python or "python3", check_file, expected_at(site, shape, engine)) if request.check else (),
         staging=staging,
         hang=make_hang(request, terms, facts, queued=queued) if _may_hang(launcher, engine) else None,
         may_be_alone=_may_be_alone(request, facts, shape, launcher),

@@ -13,27 +13,26 @@ __all__ = ["REASON", "expected_at", "gate_condition", "gate_file", "gate_words"]
 REASON = Reason("set by you: the nodes and the ways between them are looked at first, and a broken one ends the run")
 
 
-def gate_file(directory: str) -> str:
-    """Return where `run` and `submit` put the program, beside the runs of a project.
+def gate_file(directory: str, user: str) -> str:
+    """Return where `run` and `submit` put the user's own program, beside the runs of a project.
 
     Compute nodes and images see it.
     """
-    return f"{directory}/muster-runs/check.pyz"
+    return f"{directory}/muster-runs/check{f'-{user}' if user else ''}.pyz"
 
 
-def gate_words(python: str, directory: str, expected: dict[str, Any]) -> tuple[str, ...]:
+def gate_words(python: str, file: str, expected: dict[str, Any]) -> tuple[str, ...]:
     """Return the start of every rank: look, meet the others, and become the command that follows, or end."""
     import json  # costs as much as three of our modules, and most launches are not checked
 
-    return (python, gate_file(directory), "gate", json.dumps(expected, sort_keys=True))
+    return (python, file, "gate", json.dumps(expected, sort_keys=True))
 
 
-def gate_condition(directory: str) -> Condition:
-    """Return the condition that a script of `plan` checks: the program is there only where one has put it."""
-    file = gate_file(directory)
+def gate_condition(file: str) -> Condition:
+    """Return the condition that the program is there and is the user's own: the ranks run it as the user."""
     return Condition(
-        f"[ -r {shlex.quote(file)} ]",
-        f"{file}, which checks the nodes before the run, is not there",
+        f"[ -O {shlex.quote(file)} ]",
+        f"{file}, which checks the nodes before the run, is not there, or is not yours",
         "muster run --check and muster submit --check put it there; without --check the script needs no file",
         REASON,
     )

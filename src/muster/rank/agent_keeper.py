@@ -260,10 +260,10 @@ class Keeper:
     def _status(self, status: int) -> int:
         for output in self._outs:
             if output.error is not None and not isinstance(output.error, BrokenPipeError):
+                # The job ends as its ranks did, as under every launcher: the script's end tells of the disk too.
                 self._outs[1].write(
-                    ("muster: error: the output cannot be written: %s\n" % output.error.strerror).encode()
+                    ("muster: warning: the output could not be written: %s\n" % output.error.strerror).encode()
                 )
-                return os.WEXITSTATUS(status) or 2
         if not os.WIFSIGNALED(status):
             return os.WEXITSTATUS(status)
         number = os.WTERMSIG(status)
