@@ -30,15 +30,15 @@ FAST = f"{EVERYTHING} and not lab and not torch"
 # Shard → folders. A test over a lab waits more than it computes, so more shards than cores end sooner, and the longest
 # shard decides. A folder that is named nowhere belongs to the last.
 SHARDS: Mapping[str, Sequence[str]] = {
-    "launch": ("launch",),
+    "launch": ("launch", "plan", "act", "render"),
     "ranks": ("rank", "stage", "bench"),
     "lab": ("lab", "check"),
-    "life": ("life", "rehearse"),
-    "sites": ("sites", "port", "finish", "stacks"),
+    "life": ("life", "follow", "rehearse"),
+    "sites": ("sites", "survey", "policy", "port", "finish", "stacks"),
     "rest": (),
 }
 FAST_SHARDS: Mapping[str, Sequence[str]] = {
-    "launch": ("launch", "launchers", "rank", "stage", "sites"),
+    "launch": ("launch", "plan", "render", "launchers", "rank", "stage", "sites", "survey"),
     "build": ("build", "images"),
     "rest": (),
 }

@@ -18,8 +18,7 @@ from muster.older import tomllib
 from muster.render.parts import part
 from muster.render.script import job_script
 from muster.runner import run
-
-from .test_choice import REQUIRED, facts, planned
+from plan.test_image import REQUIRED, facts, planned
 
 # docs.cscs.ch/software/container-engine/edf: the keys of an EDF and their types.
 _EDF = {

@@ -18,9 +18,9 @@ from muster.look.image_facts import look_at_image
 from muster.model.plan import Plan
 from muster.policy.masks import bind_ranks, spell_cores
 from muster.render.script import job_script
+from plan.test_site_terms import directive, flags, request, values
 
 from .profiles import SITES, bundled
-from .test_terms import directive, flags, request, values
 
 IMAGE = replace(FACTS, image=ImageFacts(project="/home/ada", package="/opt/venv/muster"))
 JEAN_ZAY = ("-N", "2", "-t", "1:00:00")

@@ -3,7 +3,7 @@
 The rule: a GPU's cores are those of its NUMA domain and of the domains beside it that have no GPU, shared evenly, in
 order, among the GPUs of that domain; the
 cores that the site keeps for itself are then removed. It gives the published masks of every machine it was
-compared with (tests/sites/test_masks.py).
+compared with (tests/policy/test_masks.py).
 """
 
 from __future__ import annotations

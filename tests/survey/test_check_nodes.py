@@ -14,9 +14,8 @@ from muster.sites.heads import SearchPath
 from muster.sites.load import Site, load
 from muster.survey.nodes import answers_of, findings_of_nodes, node_script
 from plugins.labs import MUSTER, Lab, Person, lab_up
-
-from .golden_scripts import Case, plan_of
-from .profiles import NAMES, bundled
+from sites.golden_scripts import Case, plan_of
+from sites.profiles import NAMES, bundled
 
 # The places of a lab, laid over the profile: what is then broken is broken alone.
 LAB_PLACES = """\

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from muster.policy.masks import bind_ranks, core_list, gpu_cores, mask_of, spell_cores
-
-from .profiles import bundled
+from sites.profiles import bundled
 
 # LUMI user guide, distribution and binding; LUMI AI guide, run_ddp_srun_4.sh.
 LUMI_MASKS = (

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from launch.lab_runs import Witness, muster_run
+from launch.plans import FACTS, plan
 from muster.errors import RequestError, UnknownName
 from muster.facts import Facts
 from muster.job.options import parse, request_from
@@ -18,9 +20,6 @@ from muster.plan.build import make_plan
 from muster.render.script import job_script
 from muster.sites.load import load
 from plugins.labs import Lab
-
-from .lab_runs import Witness, muster_run
-from .plans import FACTS, plan
 
 # One value for each option; those that only ask where facts or files come from are not about the ranks.
 VALUES = {

@@ -14,8 +14,8 @@ from muster.survey.ask import private_of
 from muster.survey.draft import Survey, seen_profile
 from muster.survey.report import Private, report
 from muster.survey.verify import Finding, verify
+from sites.profiles import bundled
 
-from .profiles import bundled
 from .test_place import LOGIN
 from .test_probe import ANSWERS
 

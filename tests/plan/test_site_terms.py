@@ -23,8 +23,7 @@ from muster.sites.heads import SearchPath
 from muster.sites.load import load
 from muster.sites.schema import Wireup
 from muster.sites.when import OFFLINE, workloads_of
-
-from .profiles import HEAD, NAMES, bundled, written
+from sites.profiles import HEAD, NAMES, bundled, written
 
 LUMI = ("-A", "project_465000001", "-t", "30")
 IMAGE = replace(FACTS, image=ImageFacts(project="/home/ada", package="/opt/venv/muster"))

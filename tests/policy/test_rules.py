@@ -9,9 +9,8 @@ import pytest
 from muster.policy.queues import choose_queue, longest_s
 from muster.policy.rules import Ask, refusals
 from muster.sites.when import Situation
-
-from .profiles import FILLED, bundled
-from .wrong import CATALOGUE, HOUR, RIGHT, Wrong
+from sites.profiles import FILLED, bundled
+from sites.wrong import CATALOGUE, HOUR, RIGHT, Wrong
 
 
 def test_the_catalogue_is_wide_enough() -> None:

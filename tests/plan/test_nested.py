@@ -6,11 +6,10 @@ import shlex
 
 import pytest
 
+from launch.plans import plan
 from muster.errors import RequestError
 from muster.plan.command import agent_python
 from muster.plan.nested import launcher_in_text, nested_launcher
-
-from .plans import plan
 
 SEEN = [
     "uv run torchrun --nproc-per-node 2 ddp.py",

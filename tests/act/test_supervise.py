@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from launch.lab_runs import path_with
 from muster.runner import PIPE, Result, run, start
-
-from .lab_runs import path_with
 
 MUSTER = (sys.executable, "-m", "muster")
 

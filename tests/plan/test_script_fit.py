@@ -7,12 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from launch.plans import FACTS, plan
 from muster.errors import RequestError
 from muster.facts import ScriptFacts
 from muster.look.script import look_at_script
 from muster.model.plan import Engine, Plan
-
-from .plans import FACTS, plan
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from launch.shells import MPI_RANK, SHELLS, SLURM_RANK, fake_topology, start, step, told
 from muster.launchers import TYPED_NAMES as CHOICES
 from muster.launchers import launcher_named
 from muster.launchers.base import KEEPER
@@ -20,8 +21,6 @@ from muster.rank.hostlist import compress, first
 from muster.render.parts import compose
 from muster.render.script import prologue_text
 from muster.runner import run
-
-from .shells import MPI_RANK, SHELLS, SLURM_RANK, fake_topology, start, step, told
 
 each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
 
@@ -292,7 +291,7 @@ def test_the_node_prologue_runs_once_and_its_failure_names_the_node() -> None:
     ],
 )
 def test_every_prologue_passes_shellcheck(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    from .plans import plan
+    from launch.plans import plan
 
     planned = plan(*words, launcher=name)
     for prologue in launcher_named(planned.launcher).prologues(planned):

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from launch.plans import plan
 from muster.act.output_folder import make_output_folders
 from muster.errors import RequestError
 from muster.look.first_word import notes_on_command
-
-from .plans import plan
 
 
 def _notes(folder: Path, *words: str) -> list[str]:

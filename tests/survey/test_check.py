@@ -13,8 +13,7 @@ from muster.sites.load import load
 from muster.sites.tell import third_party_keys
 from muster.survey.verify import verify
 from plugins.labs import MUSTER, Person, lab_up
-
-from .profiles import COMPLETE, NAMES, bundled
+from sites.profiles import COMPLETE, NAMES, bundled
 
 # One fact at a time, broken: site, what is laid over its profile, and the key that has to be found.
 BROKEN: tuple[tuple[str, dict[str, Any], str], ...] = (

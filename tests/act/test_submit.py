@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from launch.plans import plan
 from muster.act.record import find_run, make_run_directory
 from muster.act.submit import Submitted, accepted, submit
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
@@ -18,8 +19,6 @@ from muster.plan.build import digest_of
 from muster.render.explain import plan_as_json
 from muster.render.script import job_script
 from muster.runner import Result
-
-from .plans import plan
 
 
 @dataclass

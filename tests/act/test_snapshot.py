@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from launch.lab_runs import path_with
 from muster.act.snapshot import copy_project
 from muster.errors import RequestError
 from muster.facts import Facts
@@ -17,8 +18,6 @@ from muster.render.script import job_script
 from muster.runner import checked
 from muster.sites.load import load
 from plugins.labs import MUSTER, Lab
-
-from .lab_runs import path_with
 
 
 def git(folder: Path, *words: str) -> None:

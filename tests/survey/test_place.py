@@ -18,8 +18,8 @@ from muster.survey.ask import survey
 from muster.survey.draft import JOB_SCRIPT, Survey, draft, node_answers, seen_profile
 from muster.survey.place import HOST, LOGIN_SCRIPT, reach_script
 from muster.survey.verify import verify
+from sites.profiles import bundled
 
-from .profiles import bundled
 from .test_probe import ANSWERS
 
 MOTD = """\

@@ -105,7 +105,7 @@ def test_the_job_of_the_probe_asks_for_the_tables_and_the_draft_has_the_line(tmp
 
 
 def test_no_profile_gives_a_constant() -> None:
-    from .profiles import NAMES, bundled
+    from sites.profiles import NAMES, bundled
 
     for name in NAMES:
         for variable in bundled(name).profile.environment:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launch.plans import FACTS, plan
 from muster.errors import MusterError, RequestError
 from muster.facts import Facts
 from muster.job.request import Request
@@ -18,8 +19,6 @@ from muster.plan.shape import NodeShape, make_shape
 from muster.render.explain import explain
 from muster.render.script import job_script
 from muster.slurm.flags import gpus_in_gres, split_flag
-
-from .plans import FACTS, plan
 
 
 def header(made: Plan) -> dict[str, str | None]:

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from launch.plans import FACTS, plan
 from muster.facts import ImageFacts, StagingFacts
 from muster.model.plan import Plan
 from muster.render.explain import explain, plan_as_json, plan_as_text
@@ -23,8 +24,6 @@ from muster.render.functions import functions_in
 from muster.render.script import RULE, job_part, job_script, job_shown, lines_of_job
 from muster.runner import run
 from sites.golden_scripts import as_kept
-
-from .plans import FACTS, plan
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
