@@ -9,6 +9,7 @@ from muster.cli.asking import Case, cases, job_ids, other_owner, scheduler
 from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json, say
 from muster.errors import CommandFailed, SiteError
+from muster.job.option import option
 
 if TYPE_CHECKING:
     from muster.follow.scheduler import Scheduler
@@ -28,6 +29,8 @@ def main(words: Words) -> int:
     for asked in ended_ids:
         say(f"job {asked} is over already", quiet=quiet)
     own_ids = [job_id for job_id in living if job_id not in owners]
+    if words.save:
+        _save([case for case in found_cases if case.asked in own_ids and _lives(case)], slurm, quiet=quiet)
     if own_ids:  # before what may be refused
         slurm.cancel(own_ids)
         _remove_secrets([case for case in found_cases if case.asked in own_ids])
@@ -40,6 +43,23 @@ def main(words: Words) -> int:
     if quiet:
         print_json({"cancelled": living, "over": ended_ids})
     return 0
+
+
+def _save(found_cases: Sequence[Case], slurm: Scheduler, *, quiet: bool) -> None:
+    """Tell the ranks of these jobs to save, all at once, and wait for each; nothing is told unless all can be."""
+    from muster.follow.save import Saving, saving_of, wait_for_save
+
+    savings: list[Saving] = []
+    for case in found_cases:
+        if case.job is not None and case.job.state.name == "RUNNING":
+            savings.append(saving_of(case))
+        else:
+            say(f"job {case.asked} does not run: there is nothing to save", quiet=quiet)
+    for saving in savings:
+        saving.announce()
+        slurm.tell_script(saving.job)
+    for saving in savings:
+        say(wait_for_save(saving), quiet=quiet)
 
 
 def _cancel_anothers(slurm: Scheduler, job_id: str, owner: str) -> None:
@@ -71,7 +91,13 @@ COMMAND = Command(
     start=main,
     summary="""\
 End jobs, waiting or running. One that is over already is left as it is.""",
-    options=(JSON,),
+    options=(
+        option(
+            "--save",
+            help="tell the ranks to save, and wait until they have ended, at most the time of their --save-before",
+        ),
+        JSON,
+    ),
     operands="JOB…",
     least=1,
     most=None,

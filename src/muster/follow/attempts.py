@@ -10,12 +10,14 @@ RUN/logs/attempt-N/         those of run N, from the second on
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from muster.act.record import Run
 from muster.follow.attempt_list import Attempt, End, folder_of, read_attempts, read_ends
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
+from muster.follow.saves import read_saves
 
 __all__ = ["attempts_over", "ends_of_earlier"]
 
@@ -32,6 +34,7 @@ def ends_of_earlier(run: Run, task: str | None, *, waits: bool) -> Iterator[str]
     folder = folder_of(run, task)
     attempts = read_attempts(folder)
     ends = {end.number: end for end in read_ends(folder)}
+    yield from _saves(folder, ends)
     if ends:
         yield from _story(run, task, attempts, ends)
         return
@@ -62,6 +65,14 @@ def attempts_over(run: Run, task: str | None, *, waits: bool) -> list[dict[str, 
         elif end is not None:
             stories.append(end.as_json())
     return stories
+
+
+def _saves(folder: Path, ends: dict[int, End]) -> Iterator[str]:
+    """A sentence for each time that ranks were told to save, unless the end of their attempt says it."""
+    for told in read_saves(folder):
+        end = ends.get(told.number)
+        if end is None or (told.told and told.sentence not in end.sentence):
+            yield told.sentence
 
 
 def _story(run: Run, task: str | None, attempts: list[Attempt], ends: dict[int, End]) -> Iterator[str]:

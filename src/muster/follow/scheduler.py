@@ -24,6 +24,7 @@ from muster.slurm.jobs import (
     is_accounting_absent,
     is_job_unknown,
     is_silent,
+    tell_script_argv,
 )
 from muster.slurm.partitions import PARTITIONS, WAITING, Partition
 from muster.slurm.question import Question
@@ -82,9 +83,16 @@ class Scheduler(msgspec.Struct, frozen=True):
 
     def cancel(self, ids: Sequence[str]) -> None:
         """Cancel these jobs in one request."""
-        answer = self._ask(cancel_argv(ids))
+        self._tell(cancel_argv(ids), "nothing may be cancelled")
+
+    def tell_script(self, job: str) -> None:
+        """Tell a job's script that its ranks are to save."""
+        self._tell(tell_script_argv(job), "the ranks may not be told")
+
+    def _tell(self, argv: Sequence[str], failed: str) -> None:
+        answer = self._ask(argv)
         if is_silent(answer.stderr):
-            raise SchedulerSilent("the Slurm controller does not answer; nothing may be cancelled", hint=_SILENT_HINT)
+            raise SchedulerSilent(f"the Slurm controller does not answer; {failed}", hint=_SILENT_HINT)
         error_lines = [line for line in answer.stderr.splitlines() if "error:" in line and not _is_over_already(line)]
         if error_lines:
             raise CommandFailed(

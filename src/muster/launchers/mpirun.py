@@ -26,6 +26,8 @@ __all__ = ["KEEP_REPORT", "REPORT_KEPT", "ByMpirun", "Mpirun", "mpirun_failure",
 KEEP_REPORT = Fragment('2> >(tee -i "$muster_report" >&2)')
 REPORT_KEPT = 'muster_report_kept "$!"'
 
+_PATIENCE = "odls_base_sigkill_timeout"
+
 # What the shell of the rank itself says (render/shell/go_mpi_rank.sh).
 _OF_A_RANK = re.compile(
     r"^muster: rank (?P<rank>[0-9]{1,9}) on (?P<host>\S+) ended with status (?P<status>[0-9]{1,3})$"
@@ -66,6 +68,9 @@ class ByMpirun(Launcher):
         return Starter.PROGRAM
 
     def prepare(self, plan: Plan, names: Sequence[str]) -> Iterator[str]:
+        if plan.finish is not None and plan.finish.save is not None and plan.finish.save.signal == "TERM":
+            # By itself Open MPI kills its ranks one second after SIGTERM, by which Slurm announces an end.
+            yield f"export OMPI_MCA_{_PATIENCE}={plan.grace_s} PRTE_MCA_{_PATIENCE}={plan.grace_s}"
         site = (flag.word for flag in plan.mpirun_flags)
         yield fold(("muster_mpirun_words", str(int(plan.label)), *names, "--", *site))
 

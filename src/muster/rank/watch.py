@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from .roster import Seat
+from .saving import Saving
 from .store import Store
 
 __all__ = ["Watch", "started_at"]
 
 _GRACE_S = 5.0
+
+# The ranks are about to agree on something: each waits for it.
+_URGENT_S = 0.02
 
 # For rank 0, which keeps the store, to let the others read why it fails; less than their grace.
 _LAST_WORDS_S = 3.0
@@ -34,6 +38,7 @@ class Watch:
         self._size = len(seats)
         self._neighbour = _neighbour(seats, rank)
         self._interval_s = max(0.5, len(seats) / 1000)
+        self.saving: Optional[Saving] = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="muster-watch", daemon=True)
         self._thread.start()
@@ -83,8 +88,11 @@ class Watch:
             time.sleep(0.02)
 
     def _run(self) -> None:
-        while not self._over.wait(self._interval_s):
+        pause_s = self._interval_s
+        while not self._over.wait(pause_s):
             try:
+                is_urgent = self.saving is not None and self.saving.look(self._store)
+                pause_s = _URGENT_S if is_urgent else self._interval_s
                 reason = self._aborted()
             except RuntimeError:
                 reason = "rank 0, which keeps the store, has ended before the others"

@@ -18,6 +18,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 from .errors import WireupError
 from .join import Joined, abort, first_line, join, leave
 from .methods import method_named
+from .saving import Saving, time_left
 from .store import Store
 
 __all__ = ["World", "world"]
@@ -47,7 +48,10 @@ def world(
     try:
         new_world = World(joined)
         new_world.check()
-        yield new_world
+        try:
+            yield new_world
+        finally:
+            new_world.end_saving()
     except BaseException as error:
         if _is_failure(error):
             abort(joined, first_line(error))
@@ -87,6 +91,7 @@ class World:
         self.joined = joined
         self._groups: Dict[Any, Any] = {}
         self._turns = 0
+        self._saving: Optional[Saving] = None
 
     def __repr__(self) -> str:
         return f"<rank {self.rank} of {self.size} on {self.joined.seat.host}, {self.device}, {self.backend}>"
@@ -239,6 +244,35 @@ class World:
         from .training import save
 
         save(self, value, path)
+
+    def time_left(self) -> float:
+        """Return the seconds until the job's time is over; infinity outside a job, or where no limit is known.
+
+        With `--save-before` the limit is known; without it where Slurm is 23.02 or newer.
+        """
+        return time_left(os.environ)
+
+    def should_save(self) -> bool:
+        """Whether to save now, because the job ends soon: yes at the same call on all ranks, each once per signal.
+
+        Call it once a step, on every rank. A call costs less than a microsecond. Always no without `--save-before`.
+        """
+        if self._saving is None:
+            self._saving = self._begin_saving()
+        return self._saving.should_save()
+
+    def end_saving(self) -> None:
+        """Give the signal of should_save() back."""
+        if self._saving is not None:
+            self._saving.end()
+
+    def _begin_saving(self) -> Saving:
+        watch = self.joined.watch
+        store = None if watch is None else self.joined.store
+        saving = Saving(os.environ, store, f"save/{self.instance}", self.rank, self.size)
+        if watch is not None and saving.hears:
+            watch.saving = saving
+        return saving
 
     @property
     def logger(self) -> Any:

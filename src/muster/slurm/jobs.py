@@ -35,6 +35,7 @@ __all__ = [
     "parse_memory",
     "parse_sacct",
     "parse_squeue",
+    "tell_script_argv",
 ]
 
 QUERY_ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}
@@ -184,6 +185,11 @@ def _read_comments(stdout: str) -> tuple[tuple[str, str], ...]:
 def cancel_argv(jobs: Sequence[str]) -> list[str]:
     """Cancel these jobs in one request."""
     return ["scancel", *jobs]
+
+
+def tell_script_argv(job: str) -> list[str]:
+    """Send USR1 to the script of a job, and to nothing else."""
+    return ["scancel", "--batch", "--signal=USR1", job]
 
 
 def parse_squeue(stdout: str) -> tuple[Job, ...]:

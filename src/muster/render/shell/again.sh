@@ -11,6 +11,7 @@ muster_again() {
         printf -v muster_began '%(%s)T' -1
         muster_saved=''
         muster_run_attempt
+        [ -z "${muster_save_signal:-}" ] || muster_find_told
         [ "$muster_status" -ne 0 ] || break
         muster_find_cause
         signature=$muster_status:$(printf '%s' "$muster_failed_words" | sed 's/[0-9][0-9]*/0/g')
@@ -153,7 +154,7 @@ muster_decide() {
 }
 
 # Whether the ranks were told to save because the job is about to end.
-muster_was_to_end() { [ "$muster_saved" = limit ] || [ "$muster_saved" = preemption ]; }
+muster_was_to_end() { [ -n "$muster_saved" ] && [ "$muster_saved" != asked ]; }
 
 # Takes spare nodes in the place of those that the job ($1: its list of nodes) has lost. Result in $muster_lost.
 muster_replace_nodes() {

@@ -4,7 +4,7 @@
 # script of the limit, and a process beside it looks at the clock.
 muster_save_before() {
     muster_save_ahead=$1 muster_save_signal=$2 muster_saved='' muster_save_asked=''
-    trap 'muster_save_asked=1' USR1
+    trap 'muster_save_asked=1; [ -z "${muster_heard:-}" ] || muster_save' USR1
     [ -n "${3:-}" ] || return 0
     muster_await_limit "$$" "$1" </dev/null >/dev/null 2>&1 &
     muster_clock=$!
@@ -13,7 +13,7 @@ muster_save_before() {
 # Ends what muster_save_before has started.
 muster_end_saves() { [ -z "${muster_clock:-}" ] || kill "$muster_clock" 2>/dev/null; }
 
-# Prints when the time of the job is over, in seconds since 1970; nothing where there is no limit or nobody knows.
+# Prints when the time of the job is over, in seconds since 1970; nothing where there is no limit, or Slurm does not tell it.
 muster_find_end() {
     local state end
     state=$(timeout 10 scontrol --oneliner show job "$SLURM_JOB_ID" 2>/dev/null)
@@ -37,7 +37,6 @@ muster_await_limit() {
 # Runs the command $@, which leaves its status in $muster_status, and hears signals meanwhile: bash runs a trap only while
 # it waits for a process in the background.
 muster_hear() {
-    local ranks
     : >"$muster_ended"
     {
         muster_starting=$BASHPID
@@ -46,26 +45,33 @@ muster_hear() {
         "$@"
         printf '%s\n' "$muster_status" >"$muster_ended"
     } <&0 &
-    ranks=$!
-    while :; do
-        wait "$ranks"
+    muster_heard=$!
+    [ -z "$muster_save_asked" ] || muster_save # somebody asked before there were ranks
+    while kill -0 "$muster_heard" 2>/dev/null; do
+        wait "$muster_heard"
         muster_status=$?
-        kill -0 "$ranks" 2>/dev/null || break
-        [ -z "$muster_save_asked" ] || muster_save
     done
+    muster_heard=
     [ ! -s "$muster_ended" ] || read -r muster_status <"$muster_ended"
 }
 
 # Tells the ranks to save. How many were told stands in the log and in RUN/saves: attempt, time, reason, ranks, told.
 # The reason stands in $muster_saved where a rank handles the signal.
 muster_save() {
-    local ranks=0 told=0 here got now reason words
+    local ranks told here got now reason words pause
     muster_save_asked=
-    while read -r here got; do
-        ranks=$((ranks + here)) told=$((told + got))
-    done < <(muster_signal_nodes | sed -n 's/^@told //p')
+    # Ranks that have just started may have no handler yet.
+    for pause in 1 2 4 8 0; do
+        ranks=0 told=0
+        while read -r here got; do
+            ranks=$((ranks + here)) told=$((told + got))
+        done < <(muster_signal_nodes | sed -n 's/^@told //p')
+        [ "$told" -eq 0 ] && kill -0 "$muster_heard" 2>/dev/null || break
+        sleep "$pause"
+    done
     muster_find_save_reason
     case $reason in
+    cancel) words="before it was cancelled" ;;
     limit) words="before the time limit" ;;
     preemption) words="on preemption" ;;
     *) words="when asked to" ;;
@@ -84,6 +90,19 @@ muster_save() {
         >>"$muster_run_dir/saves")
 }
 
+# Finds out, at the end of an attempt, whether the ranks were told by Slurm itself: it sends SIGTERM to all processes of a
+# job that it ends, and where a preemption has a grace time, to those of its steps alone.
+muster_find_told() {
+    local reason
+    [ -z "$muster_saved" ] || return 0
+    muster_find_save_reason
+    if [ "$reason" = preemption ]; then
+        muster_saved=preemption muster_save_words='the job was preempted'
+    elif [ "${muster_interrupted:-}" = 143 ]; then
+        muster_saved=ended muster_save_words='the job was told to end'
+    fi
+}
+
 # Runs the text that signals ranks on every node of the job, in a step beside that of the ranks.
 muster_signal_nodes() {
     timeout 60 srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --nodelist="$SLURM_JOB_NODELIST" --ntasks="$SLURM_JOB_NUM_NODES" \
@@ -91,10 +110,12 @@ muster_signal_nodes() {
         /bin/sh -c "$muster_signals" muster "$MUSTER_SAVE_RUN" "$(kill -l "$muster_save_signal")"
 }
 
-# Why the script was told: the job is preempted, or its time comes to an end, or somebody asked. One request. Result in
-# $reason.
+# Why the script was told: it is to be cancelled, or preempted, or its time comes to an end, or somebody asked. One request.
+# Result in $reason.
 muster_find_save_reason() {
     local state preempted now end
+    # muster cancel --save leaves this file.
+    [ ! -e "$muster_run_dir/cancel" ] || { reason=cancel && return; }
     printf -v now '%(%s)T' -1
     state=$(timeout 10 scontrol --oneliner show job "$SLURM_JOB_ID" 2>/dev/null)
     preempted=${state##* PreemptTime=}

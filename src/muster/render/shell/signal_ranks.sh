@@ -50,11 +50,21 @@ muster_receivers() {
     }'
 }
 
+# Whether process $1 still handles the signal: a Python that ends has none of its handlers any more, and would die of it.
+muster_handles() {
+    muster_caught=
+    while read -r muster_word muster_value; do
+        [ "$muster_word" != SigCgt: ] || muster_caught=${muster_value#????????}
+    done <"/proc/$1/status"
+    [ $((0x${muster_caught:-0} >> (muster_signal - 1) & 1)) -eq 1 ]
+} 2>/dev/null
+
 muster_processes | muster_receivers | {
     muster_ranks=0 muster_count=0
     while read -r muster_pid; do
         muster_ranks=$((muster_ranks + 1))
-        [ "$muster_pid" -eq 0 ] || ! kill -"$muster_signal" "$muster_pid" 2>/dev/null || muster_count=$((muster_count + 1))
+        [ "$muster_pid" -ne 0 ] && muster_handles "$muster_pid" && kill -"$muster_signal" "$muster_pid" 2>/dev/null &&
+            muster_count=$((muster_count + 1))
     done
     printf '@told %s %s\n' "$muster_ranks" "$muster_count"
 }

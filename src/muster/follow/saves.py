@@ -1,0 +1,58 @@
+"""When the ranks of a job were told to save, as its script wrote it down.
+
+RUN/saves   one line each time: attempt, when, why (limit, preemption, cancel, asked), how many ranks there were, how
+            many handle the signal, and which signal it was (render/shell/save.sh)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from muster.units import whole_number
+
+__all__ = ["Told", "read_saves"]
+
+_FIELDS = 6
+_WHEN = {"limit": "before the time limit", "preemption": "on preemption", "cancel": "before it was cancelled"}
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One time that the ranks were told to save."""
+
+    number: int
+    """Of the attempt."""
+
+    at: int
+    reason: str
+    ranks: int
+    told: int
+    signal: str
+
+    @property
+    def sentence(self) -> str:
+        """What came of it, in words."""
+        when = _WHEN.get(self.reason, "when asked to")
+        if self.told:
+            return f"{self.told} of {self.ranks} ranks got SIG{self.signal} {when}"
+        return f"no rank handles SIG{self.signal}: none was told to save {when}"
+
+
+def read_saves(folder: Path) -> list[Told]:
+    """Return the times that a run directory tells of."""
+    try:
+        lines = (folder / "saves").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [told for line in lines if (told := _told(line.split("\t"))) is not None]
+
+
+def _told(fields: list[str]) -> Told | None:
+    """One line; None where it was cut."""
+    if len(fields) != _FIELDS:
+        return None
+    number, at, ranks, told = (whole_number(fields[place]) for place in (0, 1, 3, 4))
+    if number is None or at is None or ranks is None or told is None:
+        return None
+    return Told(number, at, fields[2], ranks, told, fields[5])
