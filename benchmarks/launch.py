@@ -33,7 +33,7 @@ from muster.sites.load import load
 PYTHON = sys.executable
 MUSTER = str(Path(PYTHON).with_name("muster"))
 ROOT = Path(__file__).resolve().parent.parent
-RANK = ("stop", "meeting", "rank_slurm", "cpus", "start", "go_rank")
+RANK = ("stop", "meeting", "rank_slurm", "cpus", "start", "publish", "go_rank")
 STEP = {
     "SLURM_JOB_ID": "4711",
     "SLURM_STEP_ID": "0",

@@ -112,6 +112,8 @@ def count_rows() -> list[Row]:
                 "2",
                 "--ntasks-per-node",
                 "4",
+                "--wireup",
+                "dummy",
                 "--",
                 "python",
                 "train.py",

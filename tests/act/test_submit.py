@@ -16,7 +16,7 @@ from muster.act.submit import Submitted, accepted, submit
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
 from muster.look.place import scheduler_environment
 from muster.plan.build import digest_of
-from muster.render.explain import plan_as_json
+from muster.render.document import plan_as_json
 from muster.render.script import job_script
 from muster.runner import Result
 

@@ -99,7 +99,8 @@ def plans() -> dict[str, list[str]]:
     from muster.launchers import TYPED_NAMES
     from muster.model.plan import Engine
     from muster.plan.build import make_plan
-    from muster.render.explain import plan_as_json, plan_as_text
+    from muster.render.document import plan_as_json
+    from muster.render.explain import plan_as_text
     from muster.render.script import job_script
     from muster.sites.load import load
 

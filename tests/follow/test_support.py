@@ -22,7 +22,7 @@ from muster.errors import NoSlurm, RequestError, SchedulerSilent
 from muster.follow.redact import Redactor
 from muster.follow.scheduler import Scheduler
 from muster.follow.support import Part, log_parts, record_parts, redactor_for, torch_of, write_report
-from muster.render.explain import plan_as_json
+from muster.render.document import plan_as_json
 from muster.render.script import job_script
 
 VALUE = "s3cr3t-V4lue"

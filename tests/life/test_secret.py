@@ -19,7 +19,8 @@ from muster.errors import RequestError
 from muster.model.plan import Plan
 from muster.plan.build import digest_of
 from muster.plan.secret import carried, is_secret, passed_by_name
-from muster.render.explain import plan_as_json, plan_as_text
+from muster.render.document import plan_as_json
+from muster.render.explain import plan_as_text
 from muster.render.script import job_script
 
 VALUE = "hf_s3cr3tValue"

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.facts import ImageFacts, StagingFacts
 from muster.model.plan import Plan
-from muster.render.explain import explain, plan_as_json, plan_as_text
+from muster.render.document import plan_as_json
+from muster.render.explain import explain, plan_as_text
 from muster.render.functions import functions_in
 from muster.render.script import RULE, job_part, job_script, job_shown, lines_of_job
 from muster.runner import run

@@ -20,14 +20,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -35,7 +33,9 @@ from muster.errors import MusterError, RequestError
 from muster.look.cluster import UNNAMED
 from muster.plan.secret import is_secret
 from muster.runner import Runner, run
-from muster.slurm.jobs import Job
+
+if TYPE_CHECKING:
+    from muster.slurm.jobs import Job
 
 __all__ = [
     "Run",
@@ -94,7 +94,7 @@ class Run(msgspec.Struct, frozen=True):
 
 def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Write a file: it appears whole, or not at all. A umask that is stricter than `mode` holds."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         # A word of the user's need not be UTF-8: its bytes stay what they are.
@@ -122,7 +122,8 @@ def make_run_directory(
     safe = "".join(character if character.isalnum() or character in "._-" else "-" for character in name)[:60]
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(dir=parent, prefix=".new-"))
+        building = parent / f".new-{os.urandom(8).hex()}"
+        building.mkdir(mode=0o700)
     except OSError as error:
         raise RequestError(
             f"the run directory cannot be made in {parent}: {error.strerror}",

@@ -20,11 +20,10 @@ from muster.model.plan import SNAPSHOT_HERE, Output, Plan
 from muster.plan.build import digest_of
 from muster.plan.secret import hidden_values, without_values
 from muster.rank.hostlist import expand
-from muster.render.explain import plan_as_json
+from muster.render.document import plan_as_json
 from muster.render.script import job_script
 from muster.runner import Result, Runner, run
 from muster.slurm.fit import NODES, Misfit, Wanted, find_misfit
-from muster.slurm.jobs import ask_comments
 from muster.slurm.submit import (
     array_indices,
     ask_to_queue,
@@ -245,6 +244,8 @@ def _find(digest: str, state: Path, cluster: str, environment: Mapping[str, str]
 
     The others are earlier ones.
     """
+    from muster.slurm.jobs import ask_comments
+
     question = ask_comments()
     answer = runner(question.argv, env=environment, timeout_s=20)
     ours = [job for job, comment in question.read(answer.stdout) if comment == f"muster:{digest}"]

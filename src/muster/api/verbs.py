@@ -25,7 +25,8 @@ from muster.look.probe import look, settings_notes
 from muster.model.plan import Engine, Note
 from muster.model.plan import Plan as Value
 from muster.plan.build import digest_of
-from muster.render.explain import explain, plan_as_json, plan_as_text
+from muster.render.document import plan_as_json
+from muster.render.explain import explain, plan_as_text
 from muster.render.script import job_script
 
 if TYPE_CHECKING:

@@ -147,7 +147,7 @@ def _remember(plan: Plan, kept_job: Kept) -> None:
     from muster.cli.asking import cluster, state
     from muster.errors import MusterError
     from muster.plan.build import digest_of
-    from muster.render.explain import plan_as_json
+    from muster.render.document import plan_as_json
 
     def fill(folder: Path) -> None:
         (folder / "logs" / "ranks.log").write_bytes(kept_job.output.encode() + kept_job.report.encode())

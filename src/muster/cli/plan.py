@@ -13,7 +13,8 @@ from muster.job.option import option
 def main(words: Words) -> int:
     """Print the plan in one of its forms."""
     from muster.model.plan import Engine
-    from muster.render.explain import plan_as_json, plan_as_text
+    from muster.render.document import plan_as_json
+    from muster.render.explain import plan_as_text
     from muster.render.script import job_script, job_shown
 
     forms = {"script": job_shown if sys.stdout.isatty() else job_script, "json": plan_as_json, "why": plan_as_text}

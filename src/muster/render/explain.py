@@ -1,25 +1,20 @@
-"""Plan → explanation: the same launch in words, each value with its reason and origin; and as JSON. Pure."""
+"""Plan → explanation: the same launch in words, each value with its reason and origin. Pure."""
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
-from enum import Enum
-from typing import Any
-
-import msgspec
 
 from muster.launchers import launcher_named
 from muster.model.plan import Plan, Reason
-from muster.model.words import Fragment, Hidden, Word, quote
+from muster.model.words import Hidden, Word, quote
 from muster.plan.gate import REASON
 from muster.render.functions import functions_in
 from muster.render.image import with_step_flags
 from muster.render.script import lines_of_job, own_text
 
-__all__ = ["explain", "plan_as_json", "plan_as_text"]
+__all__ = ["explain", "plan_as_text"]
 
 
 def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
@@ -145,23 +140,3 @@ def plan_as_text(plan: Plan) -> str:
     if plan.notes:
         lines += ["", "notes:", *(f"  {note.text}" for note in plan.notes)]
     return "\n".join(lines) + "\n"
-
-
-def plan_as_json(plan: Plan) -> str:
-    """Return what `plan --as json` prints and the run directory keeps."""
-    text = json.dumps({"schema": 1, **_value(plan)}, indent=2, ensure_ascii=False) + "\n"
-    return text.encode(errors="backslashreplace").decode()  # a byte that is not UTF-8 is \\udcXX in JSON, and valid
-
-
-def _value(thing: Any) -> Any:
-    if isinstance(thing, Fragment):
-        return {"shell": thing.text}
-    if isinstance(thing, Hidden):
-        return {"hidden": True}
-    if isinstance(thing, Enum):
-        return thing.value
-    if isinstance(thing, msgspec.Struct):
-        return {name: _value(getattr(thing, name)) for name in thing.__struct_fields__}
-    if isinstance(thing, (tuple, list)):
-        return [_value(each) for each in thing]
-    return thing
