@@ -314,7 +314,7 @@ def memory_row() -> Row:
     time.sleep(3)
     listed = checked(run(["ps", "-eo", "rss,args"])).stdout
     end_group(process, grace_s=10)
-    ours = [int(line.split()[0]) for line in listed.splitlines() if "Written by muster" in line]
+    ours = [int(line.split()[0]) for line in listed.splitlines() if "bash /dev/fd/" in line]
     on_nodes = len(re.findall(r"^ *[0-9]+ sh -c .*muster_first", listed, re.MULTILINE))
     size = sum(ours) / 1024
     text = f"{len(ours)} shells, {size:.1f} MB in all; {on_nodes} on the nodes"

@@ -57,9 +57,11 @@ def test_a_limit_of_the_qos_is_explained(new_lab: Callable[..., Lab], slurm_vers
     lab = new_lab("-N", "1", "--accounting", "--slurm", slurm_version)
     script = (
         "sacctmgr -i modify qos normal set MaxWall=2 MaxJobsPerUser=1 >/dev/null; "
-        "sbatch --parsable -t 9 -o /dev/null --wrap 'sleep 60'; "
-        "sbatch --parsable -t 1 -o /dev/null --wrap 'sleep 60' >/dev/null; "
-        "sbatch --parsable -t 1 -o /dev/null --wrap 'sleep 60'"
+        # The controller hears of it a moment later; a job that is submitted before that simply runs.
+        "until scontrol -o show assoc_mgr flags=qos | grep -q MaxWallPJ=2; do sleep 0.1; done; "
+        "sbatch --parsable -t 9 -o /dev/null --wrap 'sleep 600'; "
+        "sbatch --parsable -t 1 -o /dev/null --wrap 'sleep 600' >/dev/null; "
+        "sbatch --parsable -t 1 -o /dev/null --wrap 'sleep 600'"
     )
     long, many = checked(lab.exec(["sh", "-c", script])).stdout.split()
     jobs = {"QOSMaxJobsPerUserLimit": many, "QOSMaxWallDurationPerJobLimit": long}
