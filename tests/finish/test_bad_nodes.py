@@ -16,7 +16,7 @@ from muster.act.record import Run, register
 from muster.check.node_memory import leave_out, nodes_to_avoid
 from muster.errors import RequestError
 from muster.job.request import Request
-from muster.render.explain import plan_as_json
+from muster.render.document import plan_as_json
 from muster.render.script import job_script
 
 _ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
