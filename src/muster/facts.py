@@ -176,6 +176,9 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rank_library: str | None = None
     """A folder that holds `muster` and nothing else, for ranks whose environment has none; None: it has its own."""
 
+    ready_folder: str | None = None
+    """The folder of the module by which ranks show their stacks by themselves."""
+
     own_python: str | None = None
     """The Python that Muster runs in, for what the job itself asks of Muster; None: the job asks nothing."""
 

@@ -19,6 +19,7 @@ FACTS = Facts(
     user="ada",
     python="/home/ada/env/bin/python",
     own_python="/opt/muster/bin/python",
+    ready_folder="/opt/muster/ready",
 )
 # What is read while the facts are gathered, before there is a plan (cli/launching.py).
 BEFORE_THE_PLAN = {"facts", "here"}

@@ -57,6 +57,7 @@ VALUES = {
     "port_range": "23000-23999",
     "grace": "33",
     "hang": "7m",
+    "stacks_ready": None,
     "restart": "2",
     "spares": "1",
     "checkpoint": "saved",
@@ -102,7 +103,9 @@ STARTS = [
 
 def made(place: str, launcher: str, *words: str) -> Plan:
     environment = SALLOC if place == "within" else {}
-    facts = msgspec.structs.replace(FACTS, environment=environment, own_python="/opt/muster/bin/python")
+    facts = msgspec.structs.replace(
+        FACTS, environment=environment, own_python="/opt/muster/bin/python", ready_folder="/opt/ready"
+    )
     sizes = ("-N2", "--ntasks-per-node=2")
     return plan(*sizes, *words, "--", "python", "t.py", launcher=launcher, facts=facts, **PLACES[place])
 

@@ -68,14 +68,26 @@ def misses(case: Case, report: Report | None) -> Iterator[str]:
 
 
 def reports(
-    lab: Lab, folder: Path, names: Iterable[str], *, launcher: str, after_s: int, at_once: int, patience_s: float
+    lab: Lab,
+    folder: Path,
+    names: Iterable[str],
+    *,
+    launcher: str,
+    after_s: int,
+    at_once: int,
+    patience_s: float,
+    muster: Sequence[str] = (MUSTER,),
+    more: Sequence[str] = (),
 ) -> dict[str, Report | None]:
     """Run the scripts, some at once, each until it has said who hangs; return what each said."""
     waiting, running, found = list(names), dict[str, tuple[str, Path, float]](), dict[str, Report | None]()
     while waiting or running:
         while waiting and len(running) < at_once:
             name = waiting.pop(0)
-            running[name] = (*submit(lab, folder, CASES[name].script, launcher, after_s), time.monotonic())
+            running[name] = (
+                *submit(lab, folder, CASES[name].script, launcher, after_s, muster=muster, more=more),
+                time.monotonic(),
+            )
         time.sleep(0.3)
         for name, (job, directory, began) in list(running.items()):
             text = _read(directory / "hang")
@@ -86,14 +98,26 @@ def reports(
     return found
 
 
-def submit(lab: Lab, folder: Path, script: Path, launcher: str, after_s: int, **variables: str) -> tuple[str, Path]:
+def submit(
+    lab: Lab,
+    folder: Path,
+    script: Path,
+    launcher: str,
+    after_s: int,
+    *,
+    muster: Sequence[str] = (MUSTER,),
+    more: Sequence[str] = (),
+    **variables: str,
+) -> tuple[str, Path]:
     """Submit a script over two hosts; return the job and its run directory."""
     path = {"PATH": f"{Path(MUSTER).parent}:/usr/bin:/bin:/usr/sbin:/sbin"}
     place = folder / script.stem
     place.mkdir()
     size = ["-N", "2", "--ntasks-per-node", "1", "--launcher", launcher, "--hang", f"{after_s}s", "--grace", "1"]
     told = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
-    done = _checked(lab.exec([MUSTER, "submit", *size, *told, "--", "python", str(script)], cwd=place, env=path))
+    done = _checked(
+        lab.exec([*muster, "submit", *size, *more, *told, "--", "python", str(script)], cwd=place, env=path)
+    )
     (directory,) = (place / "muster-runs").iterdir()
     return done.stdout.strip(), directory
 

@@ -203,6 +203,8 @@ def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str,
             result[variable.name] = _filled(value, known)
     if plan.rank_library is not None:
         result["PYTHONPATH"] = ":".join(filter(None, [result.get("PYTHONPATH"), plan.rank_library]))
+    if plan.ready is not None:
+        result["PYTHONPATH"] = ":".join(filter(None, [plan.ready, result.get("PYTHONPATH")]))
     shape = plan.shape
     result.update({name: value for name, value in told_to_tasks(plan).items() if isinstance(value, str)})
     result.update(

@@ -25,6 +25,7 @@ def main(words: Words) -> int:
     options = ("--native",) if words.native else ()
     text = _ask_here(rank, options) if words.here else _ask_job(job_ids(words), rank, options)
     from muster.stacks.fold import fold, lines_of
+    from muster.stacks.own_words import own_words
     from muster.stacks.read import read_answers
 
     stacks = read_answers(text)
@@ -36,9 +37,9 @@ def main(words: Words) -> int:
     groups = fold(stacks)
     size = 0 if rank is not None else max(stack.size for stack in stacks)
     if words.json:
-        print_json(_as_json(groups, size))
+        print_json({**_as_json(groups, size), "records": list(own_words(stacks))})
     else:
-        print("\n".join(lines_of(groups, size, linecache.getline, full=bool(words.full))))
+        print("\n".join([*lines_of(groups, size, linecache.getline, full=bool(words.full)), *own_words(stacks)]))
     return 0
 
 
@@ -57,7 +58,7 @@ def _ask_here(rank: int | None, options: Sequence[str]) -> str:
         raise RequestError(
             "nothing that muster run has started runs on this machine", hint="muster stacks JOB asks Slurm"
         )
-    question = Question(find_spy(os.environ), rank, options=tuple(options))
+    question = Question(find_spy(os.environ), rank, options=tuple(options), records=True)
     return "".join(ask_here(job, question) for job in jobs)
 
 
@@ -71,7 +72,7 @@ def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> st
         raise SiteError(f"job {ids[0]} has ended", hint=f"muster why {ids[0]}")
     if case.job.state.name != "RUNNING":
         raise SiteError(f"job {ids[0]} does not run yet: {case.job.state.name}", hint=f"muster why {ids[0]}")
-    question = Question(find_spy(os.environ), rank, options=tuple(options))
+    question = Question(find_spy(os.environ), rank, options=tuple(options), records=True)
     return ask_job(case.job.id, case.job.nodes or 1, dict(os.environ), question)
 
 
@@ -80,9 +81,9 @@ def _warn(stacks: Sequence[RankStack]) -> None:
     for trouble in sorted(troubles):
         say(f"warning: {trouble}")
         if "forbids" in trouble:
-            say("hint: /proc/sys/kernel/yama/ptrace_scope there is above 0; ask the site for it")
+            say("hint: start the job with --stacks-ready; /proc/sys/kernel/yama/ptrace_scope there is above 0")
         elif "not there" in trouble:
-            say("hint: pip install 'muster-hpc[stacks]' beside muster, where the nodes see it")
+            say("hint: pip install 'muster-hpc[stacks]' beside muster, where the nodes see it; or --stacks-ready")
 
 
 def _as_json(groups: Sequence[Group], size: int) -> dict[str, object]:

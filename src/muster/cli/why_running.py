@@ -24,7 +24,7 @@ def explain_running(case: Case) -> Iterator[str]:
     reported_texts = [plain(text) for text in _reported(case)]
     yield from (f"  {text}" for text in reported_texts)
     try:
-        verdict = look(case)
+        verdict, words = look(case)
     except MusterError as error:
         yield f"  its ranks cannot be looked at: {error}"
         return
@@ -35,23 +35,27 @@ def explain_running(case: Case) -> Iterator[str]:
 
         text = linecache.getline(verdict.where.file, verdict.where.line).strip()
         yield f"    {plain(verdict.where.file)}:{verdict.where.line}" + (f" | {plain(text)}" if text else "")
+    yield from (f"  {plain(text)}" for text in words)
     yield from (f"  {text}" for text in _last_output(case))
     if verdict.is_hang:
         yield f"  every rank: muster stacks {case.asked}"
 
 
-def look(case: Case) -> Verdict:
-    """Return what the ranks of a running job do, from two looks at all of them."""
+def look(case: Case) -> tuple[Verdict, tuple[str, ...]]:
+    """Return what the ranks of a running job do, from two looks at all of them, and what torch and NCCL say."""
     from muster.rank.hostlist import expand
     from muster.stacks.ask import Question, ask_job, find_spy
     from muster.stacks.judge import judge_job
+    from muster.stacks.own_words import own_words
     from muster.stacks.read import read_rounds
 
     job = case.job
     assert job is not None  # noqa: S101  # of a running job
     nodes = job.nodes or 1
-    question = Question(find_spy(os.environ), rounds=3, gap_s=_GAP_S / 2, late_s=_LATE_S)
-    return judge_job(read_rounds(ask_job(job.id, nodes, dict(os.environ), question)), expand(job.node_list or ""))
+    question = Question(find_spy(os.environ), rounds=3, gap_s=_GAP_S / 2, late_s=_LATE_S, records=True)
+    rounds = read_rounds(ask_job(job.id, nodes, dict(os.environ), question))
+    verdict = judge_job(rounds, expand(job.node_list or ""))
+    return verdict, own_words(rounds[-1].stacks) if rounds and verdict.is_hang else ()
 
 
 def _reported(case: Case) -> Iterator[str]:
@@ -93,7 +97,7 @@ def _age(seconds: float) -> str:
 def as_json(case: Case) -> dict[str, Any] | None:
     """Return the verdict for --json; None where the ranks cannot be looked at."""
     try:
-        verdict = look(case)
+        verdict, words = look(case)
     except MusterError:
         return None
     place = verdict.where
@@ -101,6 +105,7 @@ def as_json(case: Case) -> dict[str, Any] | None:
         "kind": verdict.kind.name.lower(),
         "stands": verdict.is_hang,
         "sentence": verdict.sentence,
+        "records": list(words),
         "ranks": list(verdict.ranks),
         "host": verdict.host or None,
         "file": place.file if place else None,

@@ -43,6 +43,7 @@ class Apptainer(ImageEngine):
             ("image_gpus", image.asks_for_gpus),
             ("stack", image.compare_gpus),
             ("image_asks", image.compare_gpus or image.venv),
+            ("ready", image.ready),
         )
         return ("image_node", "image", *(name for name, is_needed in optional_parts if is_needed))
 
@@ -88,6 +89,8 @@ class Apptainer(ImageEngine):
             lines.append(("muster_image_venv", f"{self.prefix}ENV_", image.venv))
         if image.library:
             lines.append(("muster_image_library", f"{self.prefix}ENV_PYTHONPATH", image.library))
+        if image.ready:
+            lines.append(("muster_image_ready", f"{self.prefix}ENV_PYTHONPATH", image.ready))
         if image.may_be_unpacked:
             lines.append(("eval", 'eval "$muster_image_words"'))
         return tuple(lines)

@@ -119,7 +119,7 @@ def parts_inside(plan: Plan) -> tuple[str, ...]:
     image = plan.image
     compare = image.compare_gpus
     optional_parts = (("gpu_kind", compare), ("stack", compare), ("stack_inside", compare), ("venv_inside", image.venv))
-    return (*(name for name, is_needed in optional_parts if is_needed), "library")
+    return (*(name for name, is_needed in optional_parts if is_needed), "library", *(("ready",) if image.ready else ()))
 
 
 def lines_inside(plan: Plan) -> tuple[tuple[str, ...], ...]:
@@ -131,4 +131,5 @@ def lines_inside(plan: Plan) -> tuple[tuple[str, ...], ...]:
     fits = (("muster_stack_here", image.image or "", image.compare_gpus),) if image.compare_gpus else ()
     venv = (("muster_venv_inside", image.image or "", image.venv),) if image.venv else ()
     library = (("muster_add_library", image.library),) if image.library else ()
-    return (*fits, *venv, *library)
+    ready = (("muster_add_ready", image.ready),) if image.ready else ()
+    return (*fits, *venv, *library, *ready)

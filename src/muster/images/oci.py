@@ -50,7 +50,7 @@ class Podman(ImageEngine):
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         image = plan.image
         bound = (mount.target for mount in image.mounts if mount.source == mount.target)
-        names = (*carried(plan), *(("PYTHONPATH",) if image.library else ()))
+        names = (*carried(plan), *(("PYTHONPATH",) if image.library or image.ready else ()))
         lines: list[tuple[str, ...]] = [
             ("muster_image_needs", image.program, image.image or ""),
             ("muster_image_sees", *(mount.source for mount in image.mounts)),
@@ -96,6 +96,8 @@ def with_paths_inside(plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
         sets.append(f'VIRTUAL_ENV={shlex.quote(image.venv)} PATH={shlex.quote(image.venv)}/bin:"$PATH"')
     if image.library:
         sets.append(f'PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{shlex.quote(image.library)}')
+    if image.ready:
+        sets.append(f'PYTHONPATH={shlex.quote(image.ready)}"${{PYTHONPATH:+:$PYTHONPATH}}"')
     if not sets:
         return tuple(command)
     return ("sh", "-c", f'export {" ".join(sets)}; exec "$@"', "muster", *command)

@@ -194,6 +194,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "submit takes 30m by itself",
         ),
     ] = None
+    stacks_ready: Annotated[
+        bool,
+        option(
+            "--stacks-ready",
+            group="the job",
+            help="let each rank show its call stack and torch's record by itself, for nodes whose kernel lets nobody "
+            "look into a process; the script stays as it is (default: off): --stacks-ready --hang 10m",
+        ),
+    ] = False
     sbatch: Annotated[
         tuple[str, ...],
         option(

@@ -27,6 +27,8 @@ from muster.sites.heads import SearchPath
 
 __all__ = ["controller_answers", "load_facts", "look", "save_facts", "settings_files", "settings_notes"]
 
+_PACKAGE = Path(__file__).resolve().parent.parent
+
 
 def look(environment: Mapping[str, str] | None = None) -> Facts:
     """Return what this process can see by itself."""
@@ -44,6 +46,7 @@ def look(environment: Mapping[str, str] | None = None) -> Facts:
         gpus=_count_gpus(Path("/dev"), Path("/sys/class/kfd/kfd/topology/nodes"), Path("/sys/class/drm")),
         hostname=os.uname().nodename,
         own_python=sys.executable or None,
+        ready_folder=str(_PACKAGE / "rank" / "ready"),
         rank_library=None if _is_own(python) else _rank_library(variables, home),
     )
 
@@ -56,7 +59,7 @@ def _is_own(python: str | None) -> bool:
 def _rank_library(variables: Mapping[str, str], home: str) -> str:
     """Return the folder that `act/rank_library.py` makes: its name changes with the place of the package."""
     data = variables.get("XDG_DATA_HOME") or f"{home}/.local/share"
-    package = str(Path(__file__).resolve().parent.parent)
+    package = str(_PACKAGE)
     return f"{data}/muster/rank-library/{zlib.crc32(package.encode()):08x}"
 
 

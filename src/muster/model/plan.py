@@ -198,6 +198,9 @@ class ImageUse(msgspec.Struct, frozen=True):
     library: str | None = None
     """Folder in the image that holds the rank library; None: it has its own."""
 
+    ready: str | None = None
+    """Folder in the image that is first on PYTHONPATH, so that ranks show their stacks by themselves."""
+
     asks_for_gpus: bool = False
     """GPUs are asked for, but their kind is not known: the node tells it."""
 
@@ -336,6 +339,9 @@ class Plan(msgspec.Struct, frozen=True):
 
     hang: Hang | None = None
     """When a job without a sign of life hangs; None: never."""
+
+    ready: str | None = None
+    """Put first on PYTHONPATH, so that ranks show their stacks by themselves; None: they do not, or are in an image."""
 
     may_be_alone: bool = False
     """The source does not show whether the ranks meet: it is looked at when they have ended."""

@@ -142,6 +142,7 @@ def make_plan(
         node_prologue=_node_prologue(request, terms),
         python=python or "python3",
         rank_library=None if image.image else facts.rank_library,
+        ready=facts.ready_folder if request.stacks_ready and not image.image else None,
         agent=agent_python(command, python or "python3") if launcher.agent else (),
         gate=gate_words(python or "python3", check_file, expected_at(site, shape, engine)) if request.check else (),
         staging=staging,
@@ -187,7 +188,10 @@ def digest_of(plan: Plan) -> str:
 
     bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
     # Without it the digest stays what it was before the option existed.
-    return hashlib.sha256(repr(bare).replace(", finish=None", "").replace(", hang=None", "").encode()).hexdigest()[:12]
+    text = repr(bare)
+    for unused in (", finish=None", ", hang=None", ", ready=None"):
+        text = text.replace(unused, "")
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _may_be_alone(request: Request, facts: Facts, shape: Shape, launcher: Launcher) -> bool:

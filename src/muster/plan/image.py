@@ -46,6 +46,7 @@ def use_image(
     venv = venv_in_image(request, facts)
     verb, verb_reason = _verb(image_engine, request, site, reference, container_name)
     library = not seen.has_rank_library and seen.package is not None
+    ready = request.stacks_ready and seen.package is not None
     gpu_kind = seen.gpu_kind if engine is Engine.HERE else node_kind(site, request)[1].gpu_kind
     use = ImageUse(
         engine=name,
@@ -57,11 +58,12 @@ def use_image(
         verb_reason=verb_reason,
         kind=found.kind,
         flags=tuple(_flags(site, container_name, image_engine, gpu_kind, job)),
-        mounts=make_mounts(request, site, facts, job, container_name, library=library),
+        mounts=make_mounts(request, site, facts, job, container_name, library=library or ready),
         activation=_activation(reference, seen),
         annotations=tuple(_annotations(container, job.stack)),
         entrypoint=container is not None and job.stack in container.entrypoint_stacks,
         library=LIBRARY if library else None,
+        ready=f"{LIBRARY}/muster/rank/ready" if ready else None,
         container=container_name,
         asks_for_gpus=bool(job.gpus_per_node) and gpu_kind is None,
         compare_gpus=(gpu_kind or "node") if venv is None and _has_to_ask(image_engine, found.kind, seen, job) else "",

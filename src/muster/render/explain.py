@@ -39,6 +39,10 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     if plan.rank_library is not None:
         why = Reason("import muster works in every rank; last, so that the environment's own packages win")
         yield "environment", f"PYTHONPATH += {plan.rank_library}", why
+    ready = plan.ready or plan.image.ready
+    if ready is not None:
+        why = Reason("asked for with --stacks-ready: each rank shows its stack by itself on signal 57")
+        yield "environment", f"PYTHONPATH = {ready}:…", why
     yield "devices", *_DEVICES[plan.visibility]
     if plan.gate:
         yield "check", plan.gate[1], REASON

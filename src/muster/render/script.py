@@ -307,6 +307,8 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield fold(("muster_pass", *hidden_names(plan)))
     if plan.rank_library is not None:
         yield f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{quote(plan.rank_library)}'
+    if plan.ready is not None:
+        yield f'export PYTHONPATH={quote(plan.ready)}"${{PYTHONPATH:+:$PYTHONPATH}}"'
     if not launcher.starts_ranks:
         return
     made = {contract.JOB, contract.RUN_DIRECTORY, contract.EXPECTED_TASKS, contract.TASKS_PER_NODE}

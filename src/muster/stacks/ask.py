@@ -45,6 +45,9 @@ class Question(msgspec.Struct, frozen=True):
     options: tuple[str, ...] = ()
     """Of py-spy."""
 
+    records: bool = False
+    """Whether the last round brings torch's and NCCL's own records."""
+
     late_s: float = 15.0
     """A node that answers so much later than the first does not answer."""
 
@@ -78,7 +81,7 @@ def gather_words(job: str, question: Question) -> list[str]:
     """Return the words of what runs on each node."""
     text = _SCRIPT.read_text(encoding="utf-8")
     rank = "-" if question.rank is None else str(question.rank)
-    spy_options = (question.spy or "-", rank, str(question.rounds), f"{question.gap_s:g}")
+    spy_options = (question.spy or "-", rank, str(question.rounds), f"{question.gap_s:g}", str(int(question.records)))
     return ["/bin/sh", "-c", text, "muster", job, *spy_options, *question.options]
 
 

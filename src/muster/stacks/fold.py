@@ -21,7 +21,7 @@ __all__ = [
     "user_frame",
 ]
 
-_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib(64)?/python3[^/]*/|^<|\.pyx$|\.so")
+_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib(64)?/python3[^/]*/|/muster/rank/|^<|\.pyx$|\.so")
 _COLLECTIVES = frozenset(
     """
     all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier broadcast

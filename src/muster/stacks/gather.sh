@@ -1,9 +1,10 @@
 # Reports every rank of job $1 on this node, or only rank $3: its identity, what the kernel counts of it, and its stack by
-# py-spy ($2; -: this node has no py-spy). Reports $4 times, $5 seconds apart. $6 and the words after it are options of
-# py-spy. A rank is the first Python among the processes with its RANK.
+# py-spy ($2; -: this node has no py-spy), or by itself where it was started with --stacks-ready. Reports $4 times, $5
+# seconds apart. With $6 = 1 the last report holds torch's and NCCL's own records. $7 and the words after it are options
+# of py-spy. A rank is the first Python among the processes with its RANK.
 export PATH="${PATH:+$PATH:}/usr/bin:/bin"
-muster_job=$1 muster_spy=$2 muster_only=$3 muster_rounds=$4 muster_gap=$5
-shift 5
+muster_job=$1 muster_spy=$2 muster_only=$3 muster_rounds=$4 muster_gap=$5 muster_records=$6
+shift 6
 read -r muster_host </proc/sys/kernel/hostname
 
 # Prints one line for each process of the job that has a rank: "PID PARENT RANK WORLD_SIZE 1", with 1 for Python, else
@@ -93,6 +94,91 @@ muster_is_looked_at() {
     [ "$muster_name" = py-spy ] || [ -z "$muster_name" ]
 }
 
+# Prints the stack of process $1 by py-spy. $2: its state; the words after it are options of py-spy.
+muster_spied() {
+    muster_spied_pid=$1
+    # A process that is stopped, or stuck in the kernel, does not answer a tracer: its memory is read without stopping
+    # it.
+    case $2 in [TtD]) muster_how=--nonblocking ;; *) muster_how= ;; esac
+    shift 2
+    # shellcheck disable=SC2086  # nothing, or one option
+    timeout 10 "$muster_spy" dump --json $muster_how "$@" --pid "$muster_spied_pid" 2>&1 </dev/null
+}
+
+# Prints the number of the descriptor of process $1 that is the file in memory whose name begins with $2, and that name.
+muster_memory_file() {
+    # shellcheck disable=SC2012  # the names of descriptors are numbers
+    ls -l "/proc/$1/fd" 2>/dev/null | sed -n "s,^.* \\([0-9]*\\) -> /memfd:\\($2[^ ]*\\).*,\\1 \\2,p" | head -n 1
+}
+
+# Waits until the file $1 is larger than $2 bytes and does not grow any more, for two seconds at most.
+muster_wait_for_file() {
+    muster_size=$2
+    muster_tries=0
+    while [ "$((muster_tries += 1))" -le 40 ]; do
+        sleep 0.05
+        muster_before=$muster_size
+        muster_size=$(wc -c <"$1") || return 1
+        [ "$muster_size" -le "$2" ] || [ "$muster_size" -ne "$muster_before" ] || return 0
+    done
+    return 1
+}
+
+# Prints the stacks that process $1 shows by itself on signal 57. A process that does not catch the signal would be
+# ended by it: that is looked at first. A process that is stopped, state $2, does not run its handler.
+muster_shows_itself() {
+    case $2 in [TtD]) return ;; esac
+    muster_caught=$(awk '$1 == "SigCgt:" { print $2 }' "/proc/$1/status" 2>/dev/null)
+    case $muster_caught in ?[13579bdf]??????????????) ;; *) return ;; esac
+    muster_stacks=$(muster_memory_file "$1" muster-stacks)
+    [ -n "$muster_stacks" ] || return
+    muster_stacks=/proc/$1/fd/${muster_stacks%% *}
+    muster_begin=$(wc -c <"$muster_stacks") || return
+    [ "$muster_begin" -lt 1000000 ] || { : >"$muster_stacks" && muster_begin=0; }
+    kill -57 "$1" && muster_wait_for_file "$muster_stacks" "$muster_begin" && tail -c "+$((muster_begin + 1))" "$muster_stacks"
+} 2>/dev/null
+
+# Prints torch's record of process $1, rank $2: from the rank itself where it was started with --stacks-ready, else from
+# the file that torch wrote when a collective timed out.
+muster_record_of() {
+    muster_file=$(muster_memory_file "$1" muster-record)
+    if [ -n "$muster_file" ]; then
+        muster_pipe=${muster_file%-} muster_file=/proc/$1/fd/${muster_file%% *}
+        muster_pipe=/proc/$1/fd/${muster_pipe##*-}
+        : >"$muster_file"
+        printf . >"$muster_pipe" && muster_wait_for_file "$muster_file" 0 && { printf '@record json ' && cat "$muster_file"; }
+        return
+    fi
+    muster_names=$(tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^TORCH_FR_DUMP_TEMP_FILE=//p; s/^TORCH_NCCL_DEBUG_INFO_TEMP_FILE=//p
+        s,^XDG_CACHE_HOME=\(.*\),\1/torch/comm_lib_trace_rank_,p; s,^HOME=\(.*\),\1/.cache/torch/comm_lib_trace_rank_,p')
+    muster_age=$(awk 'FNR == NR { up = $1; next } { sub(/^.*\) /, ""); print int(up - $20 / 100) }' /proc/uptime "/proc/$1/stat")
+    muster_now=$(date +%s)
+    for muster_file in $muster_names /tmp/nccl_trace_rank_; do
+        # A file that is older than the process is of an earlier run.
+        muster_written=$(stat -c %Y "$muster_file$2") || continue
+        [ "$((muster_now - muster_written))" -le "$muster_age" ] || continue
+        [ "$(wc -c <"$muster_file$2")" -lt 4000000 ] || continue
+        printf '@record pickle %s\n' "$(base64 -w0 "$muster_file$2")"
+        return
+    done
+} 2>/dev/null
+
+# Prints what NCCL says of all its ranks, where process $1 holds a GPU and NCCL 2.24 or newer listens on this node. It is
+# asked once.
+muster_ask_nccl() {
+    muster_ras=$(tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^NCCL_RAS_ADDR=//p')
+    [ "$2" -gt 0 ] || [ -n "$muster_ras" ] || return
+    muster_asked=1 muster_ras=${muster_ras:-localhost:28028}
+    if command -v ncclras >/dev/null; then
+        timeout 10 ncclras -v -h "${muster_ras%:*}" -p "${muster_ras##*:}" </dev/null
+    else
+        # Its protocol is lines of text.
+        # shellcheck disable=SC2016  # bash expands it
+        timeout 10 bash -c 'exec 3<>"/dev/tcp/$0/$1" && printf "verbose status\n" >&3 && cat <&3' "${muster_ras%:*}" "${muster_ras##*:}"
+    fi | sed 's/^/@ras /'
+} 2>/dev/null
+
+muster_asked=
 muster_round=0
 while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     [ "$muster_round" -eq 1 ] || sleep "$muster_gap"
@@ -111,19 +197,17 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
             [ ! -e /dev/nvidiactl ] && [ ! -e /dev/kfd ] || muster_gpu=$(ls -l "/proc/$muster_pid/fd" 2>/dev/null | grep -c -e '-> /dev/nvidia[0-9]' -e '-> /dev/kfd')
             printf '@signs %s %s %s\n' "$muster_counts" "$muster_gpu" "$(muster_file_of "$muster_pid")"
             if [ "$muster_spy" = - ]; then
-                printf 'py-spy is not there\n'
+                muster_told='py-spy is not there'
             else
-                # A process that is stopped, or stuck in the kernel, does not answer a tracer: its memory is read without
-                # stopping it.
-                case $muster_state in [TtD]) muster_how=--nonblocking ;; *) muster_how= ;; esac
-                # shellcheck disable=SC2086  # nothing, or one option
-                muster_told=$(timeout 10 "$muster_spy" dump --json $muster_how "$@" --pid "$muster_pid" 2>&1 </dev/null)
+                muster_told=$(muster_spied "$muster_pid" "$muster_state" "$@")
                 # py-spy fails now and then for a process that runs fast: it is asked once more.
-                case $muster_told in
-                '['*) ;;
-                *) muster_told=$(timeout 10 "$muster_spy" dump --json "$@" --pid "$muster_pid" 2>&1 </dev/null) ;;
-                esac
-                printf '%s\n' "$muster_told"
+                case $muster_told in '['* | *'ermission denied'* | *'not permitted'*) ;; *) muster_told=$(muster_spied "$muster_pid" R "$@") ;; esac
+            fi
+            printf '%s\n' "$muster_told"
+            case $muster_told in '['?*) ;; *) muster_shows_itself "$muster_pid" "$muster_state" ;; esac
+            if [ "$muster_records" = 1 ] && [ "$muster_round" -eq "$muster_rounds" ]; then
+                muster_record_of "$muster_pid" "$muster_rank"
+                [ -n "$muster_asked" ] || muster_ask_nccl "$muster_pid" "$muster_gpu"
             fi
             printf '\n@end\n'
         done

@@ -195,7 +195,13 @@ def _is_compiling(stack: RankStack) -> bool:
 def _is_loop(seen: Sequence[RankStack]) -> bool:
     """Return whether Python itself ran in one function of the user's each time, and no library."""
     shown = [stack for stack in seen if stack.frames]
-    if not shown or not all(is_user_file(stack.frames[0].file) and stack.owns_gil for stack in shown):
+    # Where it is unknown which code runs, a line that changes is Python's own.
+    runs = {stack.owns_gil for stack in shown} <= {True} or len({stack.frames[0].line for stack in shown}) > 1
+    if (
+        not shown
+        or not runs
+        or not all(is_user_file(each.frames[0].file) and each.owns_gil is not False for each in shown)
+    ):
         return False
     inner = {(stack.frames[0].file, stack.frames[0].function) for stack in shown}
     lines = {stack.frames[0].line for stack in shown}

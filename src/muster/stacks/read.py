@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-__all__ = ["Frame", "RankStack", "Round", "Signs", "read_answers", "read_rounds", "sort_by_task"]
+__all__ = ["FORBIDDEN", "Frame", "RankStack", "Round", "Signs", "read_answers", "read_rounds", "sort_by_task"]
 
 _HEAD = re.compile(r"^@rank (?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<pid>\d+) (?P<state>\S+) (?P<waits>\S*)$")
 _SIGNS = re.compile(
     r"^@signs (?P<cpu>\d+) (?P<io>\d+) (?P<rss>\d+) (?P<threads>\d+) (?P<children>\S+) (?P<gpu>\d+) ?(?P<file>.*)$"
 )
 _NODE = re.compile(r"^@node (?P<node>\d+) (?P<host>\S+) (?P<round>\d+) (?P<now>[\d.]+)$")
+FORBIDDEN = "the kernel forbids to look into the process"
 _TICKS_PER_S = 100
 _KIB_PER_MIB = 1024
 
@@ -71,8 +72,14 @@ class RankStack(msgspec.Struct, frozen=True):
     """Why there is no stack."""
 
     signs: Signs = Signs()
-    owns_gil: bool = False
-    """Whether the main thread runs Python itself, and no library's code."""
+    owns_gil: bool | None = False
+    """Whether the main thread runs Python itself, and no library's code; None: unknown."""
+
+    record: str = ""
+    """Torch's record of its collectives: its form, a space, and its text."""
+
+    ras: str = ""
+    """What NCCL says of all ranks, where this rank's node was asked."""
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -154,7 +161,8 @@ def _items(text: str) -> Iterator[RankStack | int | re.Match[str]]:
 
 def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
     match = _SIGNS.match(lines[0]) if lines else None
-    body = "\n".join(lines if match is None else lines[1:])
+    own = [line for line in (lines if match is None else lines[1:]) if not line.startswith(("@record ", "@ras "))]
+    body = "\n".join(own)
     bare = RankStack(
         int(head["rank"]),
         int(head["size"]),
@@ -162,7 +170,12 @@ def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
         int(head["pid"]),
         head["state"],
         signs=Signs() if match is None else _signs(match, head["waits"]),
+        record="".join(line[8:] for line in lines if line.startswith("@record ")),
+        ras="\n".join(line[5:] for line in lines if line.startswith("@ras ")),
     )
+    if _SHOWN.search(body):
+        shown = tuple(_shown_threads(own))
+        return msgspec.structs.replace(bare, frames=shown[0][1], threads=shown, owns_gil=None)
     begin = body.find("[")
     try:
         document = json.loads(body[begin:]) if begin >= 0 else None
@@ -176,6 +189,26 @@ def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
     number = next((index for index, (name, _) in enumerate(threads) if name == "MainThread"), 0)
     owns = bool(document[number].get("owns_gil"))
     return msgspec.structs.replace(bare, frames=threads[number][1], threads=tuple(threads), owns_gil=owns)
+
+
+_SHOWN = re.compile(r"^(Current thread|Thread) 0x[0-9a-f]+ .*:$", re.MULTILINE)
+_SHOWN_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
+
+
+def _shown_threads(lines: Sequence[str]) -> Iterator[tuple[str, tuple[Frame, ...]]]:
+    """Yield the threads that Python's faulthandler wrote, the main one first: it is the oldest and is written last."""
+    threads: list[list[Frame]] = []
+    for line in lines:
+        if _SHOWN.match(line):
+            threads.append([])
+        elif threads and (found := _SHOWN_FRAME.match(line)):
+            threads[-1].append(Frame(found["name"], _unescaped(found["file"]), int(found["line"])))
+    for number, frames in enumerate(reversed(threads)):
+        yield ("thread" if number else "MainThread"), tuple(frames)
+
+
+def _unescaped(text: str) -> str:
+    return text.encode("latin-1", "backslashreplace").decode("unicode_escape") if "\\" in text else text
 
 
 def _signs(match: re.Match[str], waits: str) -> Signs:
@@ -204,5 +237,5 @@ def _trouble(body: str) -> str:
     """Return one line that says why py-spy gave nothing."""
     lines = [line.strip() for line in body.splitlines() if line.strip()]
     if "Operation not permitted" in body or "Permission denied" in body or "EPERM" in body:
-        return "the kernel forbids to look into the process"
+        return FORBIDDEN
     return lines[-1] if lines else "py-spy did not answer within 10 s"

@@ -15,7 +15,8 @@ import msgspec
 from muster.errors import MusterError
 from muster.stacks.ask import Question, ask_here, ask_job, find_spy
 from muster.stacks.fold import fold, lines_of
-from muster.stacks.judge import Verdict, judge_job, movements
+from muster.stacks.judge import judge_job, movements
+from muster.stacks.own_words import own_words
 from muster.stacks.quiet import REPORT
 from muster.stacks.read import Round, read_rounds
 
@@ -63,16 +64,15 @@ class Ranks:
 
     def _judge(self) -> str | None:
         spy = find_spy(self._environment)
-        question = Question(spy, rounds=_CONFIRM_ROUNDS, gap_s=_CONFIRM_GAP_S, late_s=_LATE_S)
+        question = Question(spy, rounds=_CONFIRM_ROUNDS, gap_s=_CONFIRM_GAP_S, late_s=_LATE_S, records=True)
         rounds = (*self._first, *self._ask(question))
         verdict = judge_job(rounds, self._watched.nodes)
         if not verdict.is_hang:
             return None
         groups = fold(rounds[-1].stacks)
         size = max((stack.size for stack in rounds[-1].stacks), default=0)
-        return _report(
-            self._watched, _sentence(self._watched, verdict), tuple(lines_of(groups, size, linecache.getline))
-        )
+        text = "; ".join((verdict.sentence, *own_words(rounds[-1].stacks)))
+        return _report(self._watched, _sentence(self._watched, text), tuple(lines_of(groups, size, linecache.getline)))
 
     def _ask(self, question: Question) -> tuple[Round, ...]:
         return read_rounds(ask_job(self._watched.job, len(self._watched.nodes), self._environment, question))
@@ -85,8 +85,8 @@ def _goes_on_here(watched: Watched, spy: str | None) -> bool:
     return bool(rounds) and any(each.goes_on for each in movements(rounds))
 
 
-def _sentence(watched: Watched, verdict: Verdict) -> str:
-    return f"no rank has gone on for {_time(watched.after_s)}: {verdict.sentence}"
+def _sentence(watched: Watched, text: str) -> str:
+    return f"no rank has gone on for {_time(watched.after_s)}: {text}"
 
 
 def _report(watched: Watched, sentence: str, lines: Sequence[str]) -> str:

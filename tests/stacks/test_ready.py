@@ -1,0 +1,148 @@
+"""--stacks-ready: ranks that show their stacks by themselves, where the kernel lets nobody look into a process.
+
+The kernel really forbids it here: py-spy runs under a filter that refuses it what ptrace_scope refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from muster.runner import checked, end_group, run, start
+from muster.stacks.ask import Question, ask_here, jobs_here
+from muster.stacks.judge import Kind, judge
+from muster.stacks.read import FORBIDDEN, RankStack, read_answers, read_rounds
+from plugins.labs import Lab
+from stacks.hanging_jobs import CASES, misses, reports
+
+MUSTER = str(Path(sys.executable).with_name("muster"))
+_FORBID = Path(__file__).with_name("forbid.py")
+_SCRIPT = """\
+import os
+import sys
+import time
+
+assert "muster/rank/ready" not in "".join(sys.path), sys.path
+assert getattr(sys, "marked", "") == "by the environment", "the environment's own sitecustomize did not run"
+
+
+def count():
+    number = 1
+    while number:
+        number += 1
+
+
+def load():
+    time.sleep(600)
+
+
+print("begins", flush=True)
+count() if os.environ["RANK"] == "1" else load()
+"""
+
+
+def _spy(folder: Path) -> Path:
+    """A py-spy that the kernel lets look into no process."""
+    spy = folder / "py-spy"
+    real = Path(sys.executable).with_name("py-spy")
+    spy.write_text(f'#!/bin/sh\nexec {sys.executable} {_FORBID} {real} "$@"\n')
+    spy.chmod(0o755)
+    return spy
+
+
+@contextmanager
+def _running(folder: Path, *words: str) -> Iterator[list[str]]:
+    """Two ranks on this machine, and the names of their runs as they come."""
+    (folder / "own").mkdir()
+    (folder / "own/sitecustomize.py").write_text("import sys\n\nsys.marked = 'by the environment'\n")
+    (folder / "wait.py").write_text(_SCRIPT)
+    before = set(jobs_here())
+    command = [MUSTER, "run", "--here", "--ntasks-per-node", "2", *words, "--", sys.executable, "wait.py"]
+    environment = {**os.environ, "PYTHONPATH": str(folder / "own")}
+    with (folder / "output").open("wb") as output:
+        process = start(command, cwd=folder, env=environment, stdout=output, stderr=output, own_group=True)
+    try:
+        while (folder / "output").read_text().count("begins") < 2:
+            assert process.poll() is None, (folder / "output").read_text()
+        yield sorted(set(jobs_here()) - before)
+    finally:
+        end_group(process)
+
+
+def _ask(jobs: list[str], question: Question) -> tuple[RankStack, ...]:
+    return tuple(each for job in jobs for each in read_answers(ask_here(job, question)))
+
+
+def test_a_rank_shows_its_stack_where_the_kernel_forbids_to_look(tmp_path: Path) -> None:
+    with _running(tmp_path, "--stacks-ready") as jobs:
+        for spy in (str(_spy(tmp_path)), None):
+            stacks = _ask(jobs, Question(spy))
+            assert [stack.trouble for stack in stacks] == [None, None]
+            assert [[frame.function for frame in stack.frames] for stack in stacks] == [
+                ["load", "<module>"],
+                ["count", "<module>"],
+            ]
+            assert stacks[0].frames[0].line == 16
+        rounds = read_rounds("".join(ask_here(job, Question(None, rounds=4, gap_s=0.3)) for job in jobs))
+        verdict = judge(rounds, 2)
+        assert (verdict.kind, verdict.ranks) == (Kind.LOOP, (1,)) or verdict.kind is Kind.WORKS
+        assert run([MUSTER, "stacks", "--here"]).stderr.count("forbids") == 0
+
+
+def test_a_rank_that_was_not_made_ready_is_left_alone(tmp_path: Path) -> None:
+    with _running(tmp_path) as jobs:
+        for _ in range(2):
+            assert [stack.trouble for stack in _ask(jobs, Question(str(_spy(tmp_path))))] == [FORBIDDEN] * 2
+
+
+@pytest.fixture
+def forbidden(shared_directory: Path) -> str:
+    """The Python of an installation like this one, whose py-spy may look into no process."""
+    home = shared_directory / "installed"
+    (home / "bin").mkdir(parents=True)
+    own = Path(sys.prefix)
+    (home / "pyvenv.cfg").write_text((own / "pyvenv.cfg").read_text())
+    (home / "lib").symlink_to(own / "lib")
+    (home / "bin/python").symlink_to(Path(sys.executable).resolve())
+    _spy(home / "bin")
+    return str(home / "bin/python")
+
+
+@pytest.mark.lab
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+def test_a_hang_is_named_where_the_kernel_forbids_to_look(
+    lab: Lab, shared_directory: Path, forbidden: str, launcher: str
+) -> None:
+    names = ("left_out", "file_lock")
+    found = reports(
+        lab, shared_directory, names, launcher=launcher, after_s=8, at_once=2, patience_s=200,
+        muster=(forbidden, "-m", "muster"), more=("--stacks-ready",),
+    )  # fmt: skip
+    assert {name: list(misses(CASES[name], found[name])) for name in names} == {name: [] for name in names}, found
+    report = found["left_out"]
+    assert report is not None
+    assert "torch's record: rank 1 has not come to collective" in report.sentence
+
+
+@pytest.mark.lab
+def test_a_site_that_forbids_to_look_is_a_sentence(lab: Lab, shared_directory: Path, forbidden: str) -> None:
+    (shared_directory / "wait.py").write_text("import time\n\nprint('hello', flush=True)\ntime.sleep(600)\n")
+    asked = ["submit", "-N", "2", "--ntasks-per-node", "1", "--", sys.executable, "wait.py"]
+    job = checked(lab.exec([forbidden, "-m", "muster", *asked], cwd=shared_directory)).stdout.strip()
+    try:
+        while lab.exec([MUSTER, "logs", job]).stdout.count("hello") < 2:
+            pass
+        done = lab.exec([forbidden, "-m", "muster", "stacks", job])
+        assert "warning: the kernel forbids to look into the process" in done.stderr
+        assert re.search("hint: start the job with --stacks-ready", done.stderr)
+        assert json.loads(lab.exec([MUSTER, "stacks", job, "--json"]).stdout)["groups"][0]["line"] == 4
+    finally:
+        checked(lab.exec(["scancel", job]))
