@@ -138,6 +138,12 @@ muster_shows_itself() {
     kill -57 "$1" && muster_wait_for_file "$muster_stacks" "$muster_begin" && tail -c "+$((muster_begin + 1))" "$muster_stacks"
 } 2>/dev/null
 
+# Prints a record as short lines: srun breaks a long one.
+muster_record_lines() {
+    fold -w 500 | sed 's/^/@record /'
+    echo
+}
+
 # Prints torch's record of process $1, rank $2: from the rank itself where it was started with --stacks-ready, else from
 # the file that torch wrote when a collective timed out.
 muster_record_of() {
@@ -146,7 +152,7 @@ muster_record_of() {
         muster_pipe=${muster_file%-} muster_file=/proc/$1/fd/${muster_file%% *}
         muster_pipe=/proc/$1/fd/${muster_pipe##*-}
         : >"$muster_file"
-        printf . >"$muster_pipe" && muster_wait_for_file "$muster_file" 0 && { printf '@record json ' && cat "$muster_file"; }
+        printf . >"$muster_pipe" && muster_wait_for_file "$muster_file" 0 && { printf 'json ' && cat "$muster_file"; } | muster_record_lines
         return
     fi
     muster_names=$(tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^TORCH_FR_DUMP_TEMP_FILE=//p; s/^TORCH_NCCL_DEBUG_INFO_TEMP_FILE=//p
@@ -158,7 +164,7 @@ muster_record_of() {
         muster_written=$(stat -c %Y "$muster_file$2") || continue
         [ "$((muster_now - muster_written))" -le "$muster_age" ] || continue
         [ "$(wc -c <"$muster_file$2")" -lt 4000000 ] || continue
-        printf '@record pickle %s\n' "$(base64 -w0 "$muster_file$2")"
+        { printf 'pickle ' && base64 -w0 "$muster_file$2"; } | muster_record_lines
         return
     done
 } 2>/dev/null

@@ -47,7 +47,7 @@ def _serve(asked: int, answer: int) -> None:
 
     while os.read(asked, 1):
         try:
-            text = json.dumps(list(_records(json.loads)))
+            text = json.dumps(list(_records(json.loads)), separators=(",", ":"))
         except Exception as error:  # noqa: BLE001  # the thread lives on
             text = json.dumps(["{}: {}".format(type(error).__name__, error)])
         os.ftruncate(answer, 0)
