@@ -11,7 +11,8 @@ from muster.stacks.ask import Question, ask_here, jobs_here
 from muster.stacks.read import read_answers
 
 from .conftest import Images, words_with_torch
-from .test_on_lab import MUSTER
+
+MUSTER = str(Path(sys.executable).with_name("muster"))
 
 _SCRIPT = """\
 import os
