@@ -34,7 +34,11 @@ class _Rank:
         cpu, io = (1000 + look * int(str(more[name])) for name in ("cpu", "io"))
         head = f"@rank {rank} {size} node{rank + 1} {100 + rank} {more['state']} {more['waits']}"
         signs = f"@signs {cpu} {io} 2048 4 {more['children']} {more['gpu']} /data/x"
-        return f"{head}\n{signs}\n{json.dumps(threads)}\n@end\n"
+        # Without it: as Python's faulthandler writes stacks, the main thread last.
+        shown = "".join(f'  File "{file}", line {line} in {name}\n' for name, file, line in self.stacks[look])
+        order = "(most recent call first):\n"
+        itself = f"py-spy is not there\nThread 0x1 {order}\nCurrent thread 0x2 {order}{shown}"
+        return f"{head}\n{signs}\n{itself if more['gil'] is None else json.dumps(threads)}\n@end\n"
 
 
 def _judge(*ranks: _Rank | None) -> tuple[Kind, tuple[int, ...], str]:
@@ -112,6 +116,13 @@ def test_a_compiler_is_no_hang(rank: _Rank) -> None:
 def test_a_gpu_s_rank_waits_at_full_speed() -> None:
     late = _Rank(_OWN, waits="hrtimer_nanosleep")
     assert _judge(_Rank(_REDUCE, cpu=100, state="R", gpu=2), late)[:2] == (Kind.SLEEP, (1,))
+
+
+def test_a_loop_is_seen_without_knowing_who_holds_python_s_lock() -> None:
+    here, there = ((("count", "/home/a/train.py", line),) for line in (44, 45))
+    assert _judge(_Rank(_REDUCE), _Rank(here, there, cpu=100, state="R", gil=None))[:2] == (Kind.LOOP, (1,))
+    # At one line a library may compute.
+    assert _judge(_Rank(_REDUCE), _Rank(here, cpu=100, state="R", gil=None))[:2] == (Kind.WORKS, (1,))
 
 
 def test_other_hangs() -> None:
