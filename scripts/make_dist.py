@@ -1,4 +1,4 @@
-"""`make dist`: a wheel, an sdist, and `muster.pyz`, one file for login nodes that have an old Python and no pip.
+"""`make dist`: a wheel, an sdist, recipes for packagers, and `muster.pyz`, one file for login nodes without pip.
 
     scripts/make_dist.py [FOLDER]      (dist)
 
@@ -18,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 START = ROOT / "packaging" / "one_file.py"
+RECIPES = ("conda-forge/recipe.yaml", "spack/package.py", "easybuild/muster-hpc.eb")
 MINORS = range(9, 15)
 PROCESSORS = ("x86_64", "aarch64")
 COMPILED = "msgspec"
@@ -37,10 +38,22 @@ def main(folder: str = "dist") -> int:
     (wheel,) = target.glob("*.whl")
     with tempfile.TemporaryDirectory() as work:
         write_one_file(target / "muster.pyz", {**content_of(wheel), **dependencies(Path(work))})
+    write_recipes(target / "recipes", next(target.glob("*.tar.gz")))
     for made in sorted(target.glob("muster*")):
         if made.is_file():
             print(f"{made}  {made.stat().st_size / 1e6:.1f} MB")
     return 0
+
+
+def write_recipes(folder: Path, sdist: Path) -> None:
+    """Write the recipes for conda-forge, Spack and EasyBuild with the version and the checksum of this sdist."""
+    version = sdist.name.removesuffix(".tar.gz").rpartition("-")[2]
+    checksum = hashlib.sha256(sdist.read_bytes()).hexdigest()
+    for recipe in RECIPES:
+        text = (ROOT / "packaging" / recipe).read_text().replace("@VERSION@", version).replace("@SHA256@", checksum)
+        target = folder / recipe
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
 
 
 def called(*words: str) -> None:

@@ -1,0 +1,115 @@
+"""`muster.pyz`: what its start does wherever it is called, with an archive of a few lines in the place of Muster."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}-{os.uname().machine}"
+ENTRY = "import msgspec, sys\n\n\ndef main():\n    print(msgspec.NAME, __file__, *sys.argv[1:])\n    return 7\n"
+
+
+def module(path: Path) -> ModuleType:
+    """Return a script of the project as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive as `make dist` writes it, whose Muster is a few lines, and whose compiled part names itself."""
+    make_dist = module(ROOT / "scripts" / "make_dist.py")
+    parts = {f"compiled/{tag}/msgspec.py": f"NAME = {tag!r}\n".encode() for tag, _ in make_dist.variants()}
+    content = {"muster/__init__.py": b"", "muster/cli/__init__.py": b"", "muster/cli/app.py": ENTRY.encode(), **parts}
+    path = tmp_path_factory.mktemp("dist with a space") / "muster.pyz"
+    make_dist.write_one_file(path, content)
+    return path
+
+
+def call(
+    one_file: Path, *words: str, python: str = sys.executable, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the archive with nothing in the environment but PATH and what is given."""
+    environment = {"PATH": os.environ["PATH"], **environment}
+    return subprocess.run([python, one_file, *words], capture_output=True, text=True, env=environment, check=False)
+
+
+def test_it_takes_the_part_for_this_python_from_a_private_folder(one_file: Path, tmp_path: Path) -> None:
+    done = call(one_file, "a b", "--c", HOME=str(tmp_path))
+    assert done.returncode == 7, done.stderr
+    name, path, *words = done.stdout.split(maxsplit=2)
+    assert (name, words) == (HERE, ["a b --c\n"])
+    folder = tmp_path / ".local/share/muster/one-file"
+    assert Path(path).is_relative_to(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (unpacked,) = folder.iterdir()
+    assert (unpacked / "muster-one-file").exists()
+    before = unpacked.stat().st_ino
+    assert call(one_file, HOME=str(tmp_path)).returncode == 7
+    assert [each.stat().st_ino for each in folder.iterdir()] == [before]
+
+
+def test_it_is_a_command_and_twenty_at_once_unpack_it_once(one_file: Path, tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "XDG_DATA_HOME": str(tmp_path)}
+    running = [subprocess.Popen([one_file], env=environment, stdout=subprocess.DEVNULL) for _ in range(20)]
+    assert {each.wait() for each in running} == {7}
+    assert len(list((tmp_path / "muster/one-file").iterdir())) == 1
+
+
+def test_without_a_home_that_can_be_written_it_lies_in_the_temporary_folder(one_file: Path, tmp_path: Path) -> None:
+    done = call(one_file, HOME="/proc", TMPDIR=str(tmp_path))
+    assert done.returncode == 7, done.stderr
+    assert str(tmp_path / f"muster-one-file-{os.geteuid()}") in done.stdout
+
+
+def test_a_folder_that_others_can_write_is_not_used(one_file: Path, tmp_path: Path) -> None:
+    for folder in (tmp_path / "muster/one-file", tmp_path / f"muster-one-file-{os.geteuid()}"):
+        folder.mkdir(parents=True)
+        folder.chmod(0o777)
+    done = call(one_file, XDG_DATA_HOME=str(tmp_path), TMPDIR=str(tmp_path))
+    assert done.returncode == 3
+    assert "somebody else can write there" in done.stderr
+    assert "hint: set XDG_DATA_HOME" in done.stderr
+
+
+def test_a_python_without_compiled_parts_is_told_which_there_are(one_file: Path, tmp_path: Path) -> None:
+    start = (ROOT / "packaging/one_file.py").read_text().replace("@TAGS@", "cp39-x86_64 cp310-x86_64")
+    script = tmp_path / "start.py"
+    script.write_text(start)
+    done = call(script)
+    assert done.returncode == 3
+    assert f"no compiled parts for {HERE}; it has cp39-x86_64, cp310-x86_64" in done.stderr
+
+
+def test_an_old_python_becomes_a_newer_one_on_path_or_is_told(one_file: Path, tmp_path: Path) -> None:
+    start = "sys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')"
+    pretend = f"import sys, runpy\nsys.version_info = (3, 6, 8)\n{start}"
+    old = tmp_path / "old.py"
+    old.write_text(pretend)
+    words = [sys.executable, str(old), str(one_file), "x"]
+    alone = subprocess.run(words, capture_output=True, text=True, env={"PATH": str(tmp_path)}, check=False)
+    assert alone.returncode == 3
+    assert "Muster needs Python 3.9 or newer; this is 3.6" in alone.stderr
+    newer = tmp_path / "python3.12"
+    newer.write_text('#!/bin/sh\necho "newer: $@"\n')
+    newer.chmod(0o755)
+    found = subprocess.run(words, capture_output=True, text=True, env={"PATH": str(tmp_path)}, check=False)
+    assert found.stdout == f"newer: {one_file} x\n"
+
+
+def test_the_start_is_read_by_every_python() -> None:
+    words = ["--no-config-file", "--target=2.7-", "--target=3.2-", "--no-tips", "--quiet", "--violations"]
+    vermin = Path(sys.executable).with_name("vermin")
+    done = subprocess.run([vermin, *words, ROOT / "packaging/one_file.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
