@@ -7,7 +7,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["StrEnum", "options_of_group", "pairwise", "standard_modules", "tomllib", "type_hints", "zip_equal"]
+__all__ = [
+    "StrEnum",
+    "add_note",
+    "options_of_group",
+    "pairwise",
+    "standard_modules",
+    "tomllib",
+    "type_hints",
+    "zip_equal",
+]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -52,6 +61,15 @@ def zip_equal(first: Iterable[A], second: Iterable[B]) -> Iterator[tuple[A, B]]:
     if len(one) != len(other):
         raise ValueError(f"zip_equal: {len(one)} values and {len(other)}")
     return zip(one, other)
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a line to what a traceback shows of an error; before Python 3.11 it becomes part of the sentence."""
+    if sys.version_info >= (3, 11):
+        error.add_note(note)
+        return
+    error.__notes__ = [*getattr(error, "__notes__", ()), note]
+    error.args = (f"{error}\n\n{note}", *error.args[1:])
 
 
 def standard_modules() -> frozenset[str]:

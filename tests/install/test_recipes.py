@@ -64,7 +64,7 @@ def test_spack_asks_for_the_same() -> None:
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "depends_on"
         for word in node.args
-        if isinstance(word, ast.Constant)
+        if isinstance(word, ast.Constant) and isinstance(word.value, str)
     }
     wanted = {name: version for each in (NEEDED, *EXTRAS.values()) for name, version in each.items()}
     named = {name if name.startswith("py-") else f"py-{name}": version for name, version in wanted.items()}
@@ -98,8 +98,8 @@ EASYBUILD = """
 import sys
 from easybuild.tools.options import set_up_configuration
 set_up_configuration(args=["--allow-use-as-root-and-accept-consequences"], silent=True)
-from easybuild.framework.easyconfig.easyconfig import EasyConfig
-recipe = EasyConfig(sys.argv[1], validate=False)
+from easybuild.framework.easyconfig.parser import EasyConfigParser
+recipe = EasyConfigParser(sys.argv[1]).get_config_dict()
 print(recipe["name"], recipe["version"], *(each[0] for each in recipe["exts_list"]))
 """
 

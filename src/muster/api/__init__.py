@@ -1,6 +1,6 @@
 """Muster from Python, for a notebook or a workflow tool: the same options, values and errors as the command line.
 
-Needs Python 3.11, as the command line does; `muster.plan`, `muster.submit` and `muster.job` are these.
+Needs Python 3.9, as the command line does; `muster.plan`, `muster.submit` and `muster.job` are these.
 """
 
 from muster.api.events import Ended, Event, Pending, Running

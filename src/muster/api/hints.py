@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from muster.errors import MusterError
+from muster.older import add_note
 
 __all__ = ["hints_shown"]
 
@@ -18,5 +19,5 @@ def hints_shown() -> Iterator[None]:
     except MusterError as error:
         line = f"hint: {error.hint}"
         if error.hint and line not in getattr(error, "__notes__", ()):
-            error.add_note(line)
+            add_note(error, line)
         raise
