@@ -1,4 +1,4 @@
-"""The few Linux calls that make and enter a lab's world, which Python 3.11 does not have.
+"""The few Linux calls that make and enter a lab's world, which old Pythons do not have.
 
 Forks live here and not in `runner.py`: a namespace is entered by a child, not by a program.
 """
