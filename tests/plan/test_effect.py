@@ -62,6 +62,8 @@ VALUES = {
     "spares": "1",
     "checkpoint": "saved",
     "save_before": "5m",
+    "until_done": None,
+    "links": "3",
     "save_signal": "USR2",
     "env": "A=1",
     "unset_env": "B",

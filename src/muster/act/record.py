@@ -91,6 +91,9 @@ class Run(msgspec.Struct, frozen=True):
     requeues: bool = False
     """It may run more than once; Slurm then tells the last time that it was queued."""
 
+    links: int = 0
+    """How many jobs may follow each other with --until-done; RUN/links names those that were queued."""
+
 
 def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Write a file: it appears whole, or not at all. A umask that is stricter than `mode` holds."""

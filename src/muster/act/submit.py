@@ -27,6 +27,7 @@ from muster.slurm.fit import NODES, Misfit, Wanted, find_misfit
 from muster.slurm.submit import (
     array_indices,
     ask_to_queue,
+    ask_to_queue_link,
     ask_whether_taken,
     is_without_cluster,
     parse_rejection,
@@ -106,8 +107,39 @@ def submit(
     pending.unlink(missing_ok=True)
     _accepted_or_removed(answer, directory)
     queued = question.read(answer.stdout)
-    done = Submitted(queued.job, directory, adopted=False)
-    return _remember(done, plan, state, queued.cluster or cluster)
+    done = _remember(Submitted(queued.job, directory, adopted=False), plan, state, queued.cluster or cluster)
+    if plan.finish is not None and plan.finish.links_ahead:
+        queue_links(plan, done, lambda argv: _ask(runner, argv, clean, plan, timeout_s), say)
+    return done
+
+
+def _links(plan: Plan) -> int:
+    return 0 if plan.finish is None else plan.finish.links
+
+
+def queue_links(
+    plan: Plan, first: Submitted, ask: Callable[[Sequence[str]], Result], say: Callable[[str], None]
+) -> None:
+    """Queue all links of a job at once, each after the end of the one before it; of an array, those of each task."""
+    script = first.directory / "job.sh"
+    count = 0
+    for index in array_indices(_array(plan) or "") or (None,):
+        folder = first.directory if index is None else first.directory / f"task-{index}"
+        task = "" if index is None else f"_{index}"
+        before = f"{first.job}{task}"
+        lines = [f"1\t{before}\t{int(time.time())}\n"]
+        for link in range(2, _links(plan) + 1):
+            output = None if plan.output is Output.MOVED else str(folder / "logs" / "batch.log")
+            question = ask_to_queue_link(str(script), link, str(folder), after=before, task=index, output=output)
+            answer = ask(question.argv)
+            if not answer.ok:
+                say(f"warning: link {link} of the job is not queued: {parse_rejection(answer.stderr).sentence}")
+                break
+            before = f"{question.read(answer.stdout).job}{task}"
+            lines.append(f"{link}\t{before}\t{int(time.time())}\n")
+            count += 1
+        write_whole(folder / "links", "".join(lines))
+    say(f"jobs cannot queue any at this site: {count} more wait, each for the end of the one before it")
 
 
 def _pending_file(state: Path, digest: str) -> Path:
@@ -221,7 +253,8 @@ def _remember(done: Submitted, plan: Plan, state: Path, cluster: str) -> Submitt
         submitted=int(time.time()),
         digest=digest,
         moved=plan.output is Output.MOVED,
-        requeues=any(each.name == "requeue" for each in plan.directives),
+        requeues=_links(plan) > 0 or any(each.name == "requeue" for each in plan.directives),
+        links=_links(plan),
     )
     register(state, made)
     (state / "pending" / f"{digest}.json").unlink(missing_ok=True)

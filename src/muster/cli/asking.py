@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from muster.follow.cases import Case, Place, find_cases
+from muster.follow.cases import Case, Place, find_cases, ids_with_links
 from muster.follow.cases import run_of as find_run_of
 
 if TYPE_CHECKING:  # a page of help needs none of these
@@ -21,6 +21,7 @@ __all__ = [
     "JSON_KEYS",
     "Case",
     "as_json",
+    "ask",
     "attempts_as_json",
     "cases",
     "cluster",
@@ -34,6 +35,7 @@ __all__ = [
     "scheduler",
     "state",
     "when",
+    "with_links",
 ]
 
 
@@ -73,6 +75,16 @@ def cases(ids: Sequence[str], answer: Answer, *, records_do: bool = False) -> li
     return find_cases(ids, answer, Place(scheduler(), state(), cluster()), records_do=records_do)
 
 
+def ask(ids: Sequence[str]) -> Answer:
+    """Return what Slurm knows of these jobs, and of those that follow them with --until-done: one request."""
+    return scheduler().jobs(with_links(ids))
+
+
+def with_links(ids: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids, and those of the jobs that follow them."""
+    return ids_with_links(ids, Place(scheduler(), state(), cluster()))
+
+
 def cluster() -> str:
     """Return the cluster that Slurm's clients reach from here, by its name."""
     from muster.look.cluster import cluster_name
@@ -94,6 +106,11 @@ def earlier_runs(case: Case) -> list[str]:
         return []
     task = (case.job.shown_id if case.job else case.asked).partition("_")[2]
     waits = case.job is not None and case.job.state.phase is Phase.WAITING
+    if case.link:
+        return [
+            f"link {case.link} of at most {case.run.links}",
+            *ends_of_earlier(case.run, task if task.isdigit() else None, waits=waits),
+        ]
     return list(ends_of_earlier(case.run, task if task.isdigit() else None, waits=waits))
 
 

@@ -82,6 +82,22 @@ def _remove_secrets(found_cases: Sequence[Case]) -> None:
             remove_passed(case.run)
 
 
+def _jobs_of(asked: str, found: Sequence[Case]) -> tuple[str, ...]:
+    """Return the jobs to cancel: with the job itself, those that follow it."""
+    links = tuple(job for case in found if case.asked == asked for job in case.links)
+    return links or (asked,)
+
+
+def _end_chains(found: Sequence[Case]) -> None:
+    """A link that a job queues at this moment finds that there is nothing to do."""
+    from muster.follow.links import close_chain
+
+    for case in found:
+        if case.link and case.run is not None:
+            task = case.job.shown_id.partition("_")[2] if case.job is not None else ""
+            close_chain(case.run, task if task.isdigit() else "", f"job {case.asked} was cancelled")
+
+
 def _lives(case: Case) -> bool:
     return case.job is not None and not case.job.state.phase.is_over
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, cases, cluster, job_ids, scheduler, state
+from muster.cli.asking import Case, cases, cluster, job_ids, scheduler, state, with_links
 from muster.cli.command_line import Command, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SchedulerSilent
@@ -157,15 +157,23 @@ def _look(case: Case, slurm: Scheduler) -> tuple[Case, bool]:
     """Return the job as it is now, and whether it is over. A silent controller is asked again later."""
     from msgspec.structs import replace
 
-    answer = slurm.jobs([case.asked])
+    answer = slurm.jobs(with_links([case.asked]))
     if answer.silent and not answer.jobs:
         return case, False
+    if case.link:
+        return _look_at_chain(case, answer)
     job = next(iter(answer.of(case.asked)), None)
     if job is None:
         return case, True
     if job.stdout is None and case.job is not None:  # accounting does not say where the output lies
         job = replace(job, stdout=case.job.stdout)
     return Case(case.asked, job, case.run), job.state.phase.is_over
+
+
+def _look_at_chain(case: Case, answer: Answer) -> tuple[Case, bool]:
+    """The link that stands for all of them: it is over when no link lives, and none is about to be queued."""
+    found = next(iter(cases([case.asked], answer, records_do=True)), case)
+    return found, not found.links
 
 
 def _show(lines: Iterable[Line], rank: int | None, *, as_json: bool) -> int:

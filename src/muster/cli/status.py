@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from muster.cli.asking import (
     Case,
     as_json,
+    ask,
     attempts_as_json,
     cases,
     earlier_runs,
@@ -16,7 +17,6 @@ from muster.cli.asking import (
     job_ids,
     other_owner,
     plain,
-    scheduler,
     when,
 )
 from muster.cli.command_line import JSON, Command, Words
@@ -31,7 +31,7 @@ __all__ = ["describe", "headline"]
 def main(words: Words) -> int:
     """Tell the state of jobs: one request, and one more where accounting has to be asked."""
     ids = job_ids(words)
-    found_cases = cases(ids, scheduler().jobs(ids))
+    found_cases = cases(ids, ask(ids))
     if words.json:
         print_json([{**as_json(case), "attempts": attempts_as_json(case)} for case in found_cases])
         return 0

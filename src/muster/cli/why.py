@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from muster.cli.asking import (
     Case,
     as_json,
+    ask,
     attempts_as_json,
     cases,
     earlier_runs,
@@ -35,7 +36,7 @@ _WARNING = "muster: warning: "
 def main(words: Words) -> int:
     """Explain a job."""
     ids = job_ids(words)
-    found_cases = cases(ids, scheduler().jobs(ids))
+    found_cases = cases(ids, ask(ids))
     if words.json:
         print_json([case_as_json(case) for case in found_cases])
         return 0

@@ -28,6 +28,8 @@ class Attempt(msgspec.Struct, frozen=True):
     """Nodes of the run before that were down when this one began."""
 
     began: int | None = None
+    job: str = ""
+    """The job of this attempt, where several follow each other."""
 
 
 class End(msgspec.Struct, frozen=True):

@@ -80,11 +80,12 @@ def _story(run: Run, task: str | None, attempts: list[Attempt], ends: dict[int, 
     last = max(*(attempt.number for attempt in attempts), *ends, 0)
     if last == 1 and ends[1].decision == "done":
         return
+    jobs = {each.number: f" (job {each.job})" for each in attempts if each.job}
     for number in range(1, last + 1):
         if number in ends:
-            yield f"attempt {number}: {ends[number].sentence}"
+            yield f"attempt {number}{jobs.get(number, '')}: {ends[number].sentence}"
         elif number < last:
-            yield f"attempt {number}: {_how_it_ended(run, task, attempts, number)}"
+            yield f"attempt {number}{jobs.get(number, '')}: {_how_it_ended(run, task, attempts, number)}"
 
 
 def _how_it_ended(run: Run, task: str | None, attempts: list[Attempt], number: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from muster.errors import RequestError, SchedulerSilent
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from muster.follow.scheduler import Answer, Scheduler
     from muster.slurm.jobs import Job
 
-__all__ = ["Case", "Place", "find_cases", "run_of"]
+__all__ = ["Case", "Place", "find_cases", "ids_with_links", "run_of"]
 
 
 class Case(NamedTuple):
@@ -23,6 +23,11 @@ class Case(NamedTuple):
     asked: str
     job: Job | None
     run: Run | None
+    link: int = 0
+    """Which link of a job that goes on in the next one `job` is; 0: it is none."""
+
+    links: tuple[str, ...] = ()
+    """The ids of the links that live."""
 
 
 class Place(NamedTuple):
@@ -37,6 +42,10 @@ def find_cases(ids: Sequence[str], answer: Answer, place: Place, *, records_do: 
     """Return what is known of each id. An unknown id is refused; so is silence, unless records are enough."""
     found: list[Case] = []
     for asked in ids:
+        run = _run_with_chain(asked, place)
+        if run is not None and (told := tuple(_of_chains(asked, run, answer))):
+            found.extend(told)
+            continue
         jobs = answer.of(asked)
         run = run_of(asked, jobs, place, is_silent=answer.silent)
         if not jobs and run is None:
@@ -45,6 +54,56 @@ def find_cases(ids: Sequence[str], answer: Answer, place: Place, *, records_do: 
             raise _silent(asked, run)
         found.extend(Case(asked, job, run) for job in jobs or (None,))
     return found
+
+
+def ids_with_links(ids: Sequence[str], place: Place) -> tuple[str, ...]:
+    """Return the ids, and those of the jobs that follow them with --until-done: Slurm is asked for all at once."""
+    from muster.follow.links import chains_of
+
+    more = [
+        link.job
+        for asked in ids
+        if (run := _run_with_chain(asked, place)) is not None
+        for chain in chains_of(run, _task_of(asked, run))
+        for link in chain
+    ]
+    return tuple(dict.fromkeys((*ids, *more)))
+
+
+def _run_with_chain(asked: str, place: Place) -> Run | None:
+    """Return the run of a job that goes on in the next one, by the id of any of its links."""
+    from muster.act.record import find_run
+    from muster.follow.links import run_with_link
+
+    first = asked.partition("_")[0]
+    run = find_run(place.state, first, place.cluster) or run_with_link(place.state, place.cluster, first)
+    return run if run is not None and run.links else None
+
+
+def _task_of(asked: str, run: Run) -> str:
+    """Return the task of an array that an id means; a later link of it has an id of its own."""
+    from muster.follow.links import links_in
+
+    array, _, task = asked.partition("_")
+    if task or array == run.job:
+        return task
+    for folder in run.directory.glob("task-*"):
+        if any(link.job.partition("_")[0] == array for link in links_in(folder)):
+            return folder.name.partition("-")[2]
+    return ""
+
+
+def _of_chains(asked: str, run: Run, answer: Answer) -> Iterator[Case]:
+    """Yield a case for each chain that an id means; nothing where Slurm has forgotten all links."""
+    from muster.act.record import is_of
+    from muster.follow.links import chains_of, current_of
+
+    for chain in chains_of(run, _task_of(asked, run)):
+        jobs = [job for link in chain for job in answer.of(link.job) if is_of(run, job)]
+        current = current_of(chain, jobs)
+        if current is not None:
+            living = tuple(job.shown_id for job in jobs if not job.state.phase.is_over)
+            yield Case(asked, current[1], run, current[0], living)
 
 
 def run_of(asked: str, jobs: Sequence[Job], place: Place, *, is_silent: bool = False) -> Run | None:

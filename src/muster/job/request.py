@@ -352,6 +352,25 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             help="where the script saves: the newest whole checkpoint is passed on as MUSTER_CHECKPOINT",
         ),
     ] = None
+    until_done: Annotated[
+        bool,
+        option(
+            "--until-done",
+            group="until it is done",
+            help="a job that its time limit, a preemption or a failed node ended goes on in one next job, "
+            "until the command ends with status 0 or fails by itself",
+        ),
+    ] = False
+    links: Annotated[
+        int,
+        option(
+            "--links",
+            metavar="N",
+            parse=parse_count(1, 1000),
+            group="until it is done",
+            help="how many jobs may follow each other with --until-done, the first among them (default: 20)",
+        ),
+    ] = 20
     save_before: Annotated[
         Optional[int],
         option(

@@ -31,3 +31,9 @@ class Finish(msgspec.Struct, frozen=True):
 
     save: Save | None = None
     """When the ranks are told to save; None: never."""
+
+    links: int = 0
+    """How many jobs may follow each other until the script is done, the first among them; 0: this one is alone."""
+
+    links_ahead: bool = False
+    """All of them are queued at once, because jobs cannot queue any at this site."""

@@ -85,12 +85,13 @@ def make_plan(
     here = engine is Engine.HERE and bool(request.conda or request.venv)
     own = as_variables(environment_of(request, facts), facts) if here else ()
     directory = _working_directory(request, facts)
-    finish = make_finish(request, launcher, engine, directory, within=within)
+    queued = engine is Engine.SLURM and not (within or stream)
+    ahead = site.profile.launch.queues_from_jobs is False
+    finish = make_finish(request, launcher, engine, directory, within=within, queued=queued, links_ahead=ahead)
     own = (*jax_variables(facts.script, engine), *finish_variables(finish), *own)
     variables = (*_kept_outside(image), *launcher.variables(), *own, *make_variables(request, terms, facts))
     name = request.job_name or _name_of(command)
     _check_places(image, directory, variables)
-    queued = engine is Engine.SLURM and not (within or stream)
     notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
     notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
     notes += left_over(request, facts)

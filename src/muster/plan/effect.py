@@ -117,6 +117,9 @@ def _of_run(request: Request) -> Iterator[tuple[str, str, str]]:
             "muster run ends with its terminal, and is not run again",
             "muster submit --requeue",
         )
+    if _typed(request, "until_done"):
+        why = "muster run ends with its terminal, and no job follows it"
+        yield request.origin("until_done"), why, "muster submit --until-done"
     if _typed(request, "export") and request.export == "NONE":
         yield request.origin("export"), "muster run passes your environment on", "--unset-env NAME, or muster submit"
 

@@ -16,9 +16,24 @@ from muster.rank import contract
 __all__ = ["check_limit", "finish_variables", "make_finish", "spare_flags"]
 
 
-def make_finish(request: Request, launcher: Launcher, engine: Engine, directory: str, *, within: bool) -> Finish | None:
+_FIELDS = ("restart", "spares", "checkpoint", "save_before")
+
+
+def make_finish(
+    request: Request,
+    launcher: Launcher,
+    engine: Engine,
+    directory: str,
+    *,
+    within: bool,
+    queued: bool = True,
+    links_ahead: bool = False,
+) -> Finish | None:
     """Return how the job goes on; None: nothing of the kind was asked for."""
-    asked = [field for field in ("restart", "spares", "checkpoint", "save_before") if getattr(request, field)]
+    links = request.links if request.until_done and queued else 0
+    asked = [*(field for field in _FIELDS if getattr(request, field)), *(["until_done"] if links else [])]
+    if request.given("links") and not request.until_done:
+        raise RequestError(f"{request.origin('links')}: it counts the jobs of --until-done", hint="--until-done")
     if request.given("save_signal") and not request.save_before:
         raise RequestError(f"{request.origin('save_signal')}: nothing says when", hint="--save-before 5m")
     if not asked:
@@ -29,7 +44,14 @@ def make_finish(request: Request, launcher: Launcher, engine: Engine, directory:
         _check_spares(request, within=within)
     checkpoint = request.checkpoint and str(PurePosixPath(directory) / request.checkpoint)
     # A node that dies is not a fault of the script's: each spare allows one start more.
-    return Finish(request.restart + request.spares, request.spares, checkpoint, _make_save(request))
+    return Finish(
+        request.restart + request.spares,
+        request.spares,
+        checkpoint,
+        _make_save(request),
+        links,
+        links_ahead and links > 0,
+    )
 
 
 def _make_save(request: Request) -> Save | None:
@@ -45,13 +67,14 @@ def _make_save(request: Request) -> Save | None:
 
 
 def check_limit(request: Request, finish: Finish | None, directives: Iterable[Directive]) -> None:
-    """Stop where ranks are to be told before a time limit and the job has none."""
-    if finish is None or finish.save is None:
+    """Stop where something depends on the time limit of the job and the job has none."""
+    if finish is None or not (finish.save or finish.links):
         return
     limit = next((each for each in directives if each.name == "time"), None)
     unlimited = request.time is not None and not request.time.seconds
     if limit is None or unlimited:
-        raise RequestError(f"{request.origin('save_before')}: the job has no time limit", hint="--time TIME")
+        asked = request.origin("save_before" if finish.save else "until_done")
+        raise RequestError(f"{asked}: the job has no time limit", hint="--time TIME")
 
 
 def _check_spares(request: Request, *, within: bool) -> None:

@@ -47,7 +47,7 @@ def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
     yield from _gpus(request, terms, plan, why["gpus_per_node"])
     yield from _as_written(request)
     yield _export(request, terms)
-    yield from _requeue(request, terms)
+    yield from _requeue(request, terms, links=plan.finish is not None and plan.finish.links > 0)
     base = PurePosixPath(plan.working_directory)
     for field in ("output", "error"):
         value = getattr(request, field)
@@ -55,17 +55,20 @@ def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
             yield Directive(field, str(base / value), _set(request, field))
 
 
-def _requeue(request: Request, terms: Terms) -> Iterator[Directive]:
+def _requeue(request: Request, terms: Terms, *, links: bool) -> Iterator[Directive]:
     """Return whether Slurm may run the job again: only where somebody asked for it, or the site leaves no choice."""
     if terms.requeue == "never" and request.requeue:
         raise RequestError(
             f"{request.origin('requeue')}: {terms.requeue_reason.text}", hint="omit it, and submit the job again"
         )
-    if request.requeue or terms.requeue == "always":
+    if request.requeue or terms.requeue == "always" or (links and terms.requeue != "never"):
         if not request.requeue:
-            yield Directive("requeue", None, terms.requeue_reason)
+            again = Reason("a node that fails puts this link back into the queue", request.origin("until_done"))
+            yield Directive("requeue", None, again if links else terms.requeue_reason)
         yield Directive("open-mode", "append", Reason("the output of the first run stays when the job runs again"))
     else:
+        if links:
+            yield Directive("open-mode", "append", Reason("the output of each link stays"))
         yield Directive(
             "no-requeue", None, Reason("a training starts again from the beginning only if --requeue asks for it")
         )

@@ -17,6 +17,7 @@ __all__ = [
     "finish_parts",
     "finish_texts",
     "keeps_attempts",
+    "link_lines",
     "save_lines",
     "spare_lines",
 ]
@@ -38,6 +39,8 @@ def finish_parts(plan: Plan) -> Iterator[Part]:
             yield "checkpoint"
         if plan.finish.save is not None:
             yield "save"
+        if plan.finish.links:
+            yield "chain"
 
 
 def finish_texts(plan: Plan) -> Iterator[str]:
@@ -52,6 +55,12 @@ def spare_lines(plan: Plan) -> Iterator[str]:
     """Yield the line that holds the spare nodes back."""
     if plan.finish is not None and plan.finish.spares:
         yield fold(("muster_keep_spares", str(plan.finish.spares)))
+
+
+def link_lines(plan: Plan) -> Iterator[str]:
+    """Yield the line that begins this link of the job, and queues the next one."""
+    if plan.finish is not None and plan.finish.links:
+        yield fold(("muster_chain", str(plan.finish.links), *(("ahead",) if plan.finish.links_ahead else ())))
 
 
 def save_lines(plan: Plan) -> Iterator[str]:
@@ -79,3 +88,5 @@ def attempt_lines(plan: Plan, finish: Finish, lines: Iterable[str]) -> Iterator[
     yield fold(("muster_again", str(finish.restarts), starter, lines_are))
     if finish.save is not None:
         yield "muster_end_saves"
+    if finish.links:
+        yield "muster_end_link"

@@ -24,6 +24,7 @@ from muster.render.finish import (
     finish_parts,
     finish_texts,
     keeps_attempts,
+    link_lines,
     save_lines,
     spare_lines,
 )
@@ -277,6 +278,7 @@ def _begin(plan: Plan) -> Iterator[str]:
     if plan.output is Output.MOVED:
         yield "muster_find_moved_run"
     yield fold(("muster_begin", place, *map(str, sizes)))
+    yield from link_lines(plan)
     yield from save_lines(plan)
     yield from spare_lines(plan)
     if may_run_again(plan) or keeps_attempts(plan):

@@ -398,6 +398,10 @@ class Launch(_Part, frozen=True, kw_only=True):
 
     concurrent_steps_max: Count | None = None
 
+    queues_from_jobs: bool | None = None
+    """Whether a job can queue another one: sbatch works on the compute nodes. Where it does not, `submit --until-done`
+    queues all links at once."""
+
     hang_s: Count | None = None
     """Seconds without a sign of life after which a queued job hangs, where nobody gives --hang; the default is 1800."""
 

@@ -14,6 +14,7 @@ __all__ = [
     "Rejection",
     "array_indices",
     "ask_to_queue",
+    "ask_to_queue_link",
     "ask_whether_taken",
     "is_without_cluster",
     "parse_rejection",
@@ -52,6 +53,16 @@ _OF_NODES = re.compile(
 def ask_to_queue(script: str, *, output: str | None) -> Question[JobId]:
     """Queue `script`. --output is the only flag that does not stand in its header."""
     return Question(("sbatch", "--parsable", *([f"--output={output}"] if output else []), script), parse_submit)
+
+
+def ask_to_queue_link(
+    script: str, link: int, folder: str, *, after: str, task: int | None, output: str | None
+) -> Question[JobId]:
+    """Queue link `link` of a job, for the time after the job `after` has ended, however it did."""
+    words = [f"--dependency=afterany:{after}", "--open-mode=append"]
+    words += [f"--array={task}"] if task is not None else []
+    words += [f"--output={output}"] if output else []
+    return Question(("sbatch", "--parsable", *words, script, "link", str(link), folder), parse_submit)
 
 
 def ask_whether_taken(*script: str) -> Question[Rejection]:

@@ -113,19 +113,12 @@ muster_find_words() {
 }
 
 # Whether the ranks start again, by how often they did ($1), and the failure before ($2) and now ($3).
-# Results in $muster_decision and $muster_why.
+# Results in $muster_decision, $muster_why and, where the cause lies outside the ranks, $muster_outside.
 muster_decide() {
     local state list
     muster_signature=$3
     muster_decision=end
-    case $muster_status:$muster_failed_words in
-    *'muster: error: port '*) ;; # the next attempt has another
-    126:* | 127:*) muster_why='there is no such program' && return ;;
-    *:*ModuleNotFoundError:* | *:*ImportError:*) muster_why='a module that is missing would be missing again' && return ;;
-    *:*FileNotFoundError:* | 2:*"can't open file"*) muster_why='a file that is missing would be missing again' && return ;;
-    *:*SyntaxError:* | *:*IndentationError:* | *:*TabError:*) muster_why='an error of syntax stays one' && return ;;
-    2:*'usage:'* | 2:*': error: '*) muster_why='an error of usage stays one' && return ;;
-    esac
+    muster_outside=1
     if [ -n "${muster_interrupted:-}" ]; then
         muster_why='the job was told to end'
         return
@@ -134,6 +127,15 @@ muster_decide() {
         muster_why=$muster_save_words
         return
     fi
+    muster_outside=
+    case $muster_status:$muster_failed_words in
+    *'muster: error: port '*) ;; # the next attempt has another
+    126:* | 127:*) muster_why='there is no such program' && return ;;
+    *:*ModuleNotFoundError:* | *:*ImportError:*) muster_why='a module that is missing would be missing again' && return ;;
+    *:*FileNotFoundError:* | 2:*"can't open file"*) muster_why='a file that is missing would be missing again' && return ;;
+    *:*SyntaxError:* | *:*IndentationError:* | *:*TabError:*) muster_why='an error of syntax stays one' && return ;;
+    2:*'usage:'* | 2:*': error: '*) muster_why='an error of usage stays one' && return ;;
+    esac
     state=$(timeout 10 scontrol --oneliner show job "$SLURM_JOB_ID" 2>/dev/null)
     list=${state#* NodeList=}
     list=${list%% *}
@@ -141,7 +143,7 @@ muster_decide() {
     state=${state##* JobState=}
     case ${state%% *} in
     RUNNING | '') ;; # a controller that is away ends nothing
-    *) muster_why="the job itself ends (${state%% *})" && return ;;
+    *) muster_why="the job itself ends (${state%% *})" muster_outside=1 && return ;;
     esac
     if [ "$2" = "$3" ] && ! muster_has_new_checkpoint; then
         muster_why='the same first error came twice, and no new checkpoint in between'
@@ -160,7 +162,7 @@ muster_was_to_end() { [ -n "$muster_saved" ] && [ "$muster_saved" != asked ]; }
 muster_replace_nodes() {
     local before=$SLURM_JOB_NODELIST name
     if ! muster_place_ranks "$1"; then
-        muster_decision=end
+        muster_decision=end muster_outside=1
         muster_why="$(scontrol show hostnames "$1" | grep -c .) nodes are left, and the ranks need $muster_nodes"
         return
     fi
@@ -185,6 +187,8 @@ muster_tell() {
     local told
     if [ "$muster_decision" = again ]; then
         told="${muster_lost:+$muster_lost is lost; }the same ranks start again${muster_lost:+ on $SLURM_JOB_NODELIST} (restart $(($1 + 1)) of $muster_allowed)"
+    elif [ -n "$muster_outside" ] && [ -n "${muster_link:-}" ] && muster_goes_on_later; then
+        muster_decision=next told="$muster_why; the job goes on in its next link"
     else
         told="not started again: $muster_why"
     fi

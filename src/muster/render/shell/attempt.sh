@@ -1,6 +1,6 @@
 # The ranks may run again: Slurm puts the job back into the queue, or they start again in its allocation. Each attempt
 # has its own logs and one line in RUN/attempts: its number, its start time, its nodes, and the nodes of the attempt
-# before that are down now. $1: these, where the job knows them.
+# before that are down now; of a job of several links, which job it is. $1: the nodes, where the job knows them.
 # shellcheck disable=SC2034,SC2120,SC2154  # other parts of the script set and use these
 muster_attempt() {
     local nodes='' lost='' began logs=$muster_run_dir/logs
@@ -26,5 +26,5 @@ muster_attempt() {
             printf 'muster: attempt %s of this job begins here\n' "$muster_number" >&2
         fi
     fi
-    (umask 077 && printf '%s\t%s\t%s\t%s\n' "$muster_number" "$began" "$SLURM_JOB_NODELIST" "${lost% }" >>"$muster_run_dir/attempts")
+    (umask 077 && printf '%s\t%s\t%s\t%s\t%s\n' "$muster_number" "$began" "$SLURM_JOB_NODELIST" "${lost% }" "${muster_own:-}" >>"$muster_run_dir/attempts")
 }

@@ -30,5 +30,5 @@ muster_pass() {
 # Removes the file after the last attempt. An attempt that Slurm ended may be put back into the queue, so its file
 # stays.
 muster_passed_on() {
-    [ -n "${muster_interrupted:-}" ] || rm -f "$muster_passed"
+    [ -n "${muster_interrupted:-}${muster_goes_on:-}" ] || rm -f "$muster_passed"
 }

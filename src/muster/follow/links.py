@@ -1,0 +1,83 @@
+"""The jobs of one job that goes on in the next (`--until-done`): RUN/links, one line each: number, job, when queued."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from muster.act.record import Run, known_runs, write_whole
+from muster.slurm.jobs import Job
+from muster.units import whole_number
+
+__all__ = ["Link", "chains_of", "close_chain", "current_of", "links_in", "run_with_link"]
+
+
+class Link(msgspec.Struct, frozen=True):
+    """One job of a chain."""
+
+    number: int
+    job: str
+    """As squeue shows it: 57, or 57_3 for a task of an array."""
+
+
+def links_in(folder: Path) -> tuple[Link, ...]:
+    """Return the links that a run directory, or that of a task, names: the last job of each number."""
+    try:
+        lines = (folder / "links").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ()
+    found = {}
+    for line in lines:
+        number, job = (*line.split("\t"), "", "")[:2]
+        if (counted := whole_number(number)) is not None and job:
+            found[counted] = Link(counted, job)
+    return tuple(found[number] for number in sorted(found))
+
+
+def chains_of(run: Run, task: str = "") -> tuple[tuple[Link, ...], ...]:
+    """Return the chain of a job; of an array, those of each of its tasks, or of the one that is meant."""
+    if not run.links:
+        return ()
+    folders = [run.directory / f"task-{task}"] if task else [run.directory, *sorted(run.directory.glob("task-*"))]
+    return tuple(links for folder in folders if (links := links_in(folder)))
+
+
+def run_with_link(state: Path, cluster: str, job: str) -> Run | None:
+    """Return the run of which a job is a link: only the first is in the registry."""
+    return next(
+        (run for run in _chained(state, cluster) if any(_is_link(chain, job) for chain in chains_of(run))), None
+    )
+
+
+def _chained(state: Path, cluster: str) -> Iterator[Run]:
+    return (run for run in known_runs(state) if run.links and run.cluster == cluster)
+
+
+def _is_link(chain: Iterable[Link], job: str) -> bool:
+    return any(job in {link.job, link.job.partition("_")[0]} for link in chain)
+
+
+def current_of(chain: Sequence[Link], jobs: Sequence[Job]) -> tuple[int, Job] | None:
+    """Return the link that stands for all of them, and its job: the one that runs, else the one that waits for nodes
+    and for no other link, else the last that had nodes.
+    """
+    known = [(link.number, job) for link in chain for job in jobs if link.job in {job.id, _plain(job.shown_id)}]
+    living = [each for each in known if not each[1].state.phase.is_over]
+    if living:
+        return living[0]
+    began = [each for each in known if each[1].node_list] or known
+    return began[-1] if began else None
+
+
+def _plain(shown_id: str) -> str:
+    """Return the id of a task of an array that waits, 57_[3], as that of one that runs, 57_3."""
+    return shown_id.replace("[", "").replace("]", "").partition("%")[0]
+
+
+def close_chain(run: Run, task: str, why: str) -> None:
+    """Write down that nothing is left to do: a link that is queued at this very moment ends by itself."""
+    for folder in (run.directory / f"task-{task}",) if task else (run.directory, *run.directory.glob("task-*")):
+        if folder.is_dir():
+            write_whole(folder / "over", f"{why}\n")

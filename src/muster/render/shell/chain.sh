@@ -1,0 +1,161 @@
+# A job that is not done goes on in one next job, its next link. The next link is queued when this link begins, and
+# waits for the end of this link (afterany), however that comes. RUN/links has one line for each link: its number, its
+# job, and when it was queued. RUN/over says that there is nothing left to do. "sbatch FILE link N RUN" queues link N.
+# shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
+muster_link=1
+[ "${1:-}" != link ] || muster_link=$2 muster_chain_run=$3
+
+# Begins this link, of $1 at most. $2: "ahead" where all links were queued at once, because jobs cannot queue any here.
+muster_chain() {
+    muster_links=$1
+    muster_own=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+    muster_own=${muster_own:-$SLURM_JOB_ID}
+    [ ! -f "$muster_run_dir/over" ] || muster_end_idle "$(cat "$muster_run_dir/over")"
+    # Two jobs never are the same link: the file is made by one of them alone.
+    (set -C && umask 077 && printf '%s\n' "$muster_own" >"$muster_run_dir/link-$muster_link") 2>/dev/null
+    [ "$(cat "$muster_run_dir/link-$muster_link")" = "$muster_own" ] ||
+        muster_end_idle "link $muster_link is job $(cat "$muster_run_dir/link-$muster_link")"
+    [ "$muster_link" -eq 1 ] || muster_look_back
+    muster_note_link "$muster_link" "$muster_own"
+    [ -z "${2:-}" ] || return 0
+    [ -f "${muster_run_dir%/task-*}/job.sh" ] || cp "$0" "$muster_run_dir/job.sh"
+    [ "$muster_link" -ge "$muster_links" ] || [ -n "$(muster_job_of_link $((muster_link + 1)))" ] || {
+        (muster_queue_link new 10 20 40 80 160) </dev/null >/dev/null &
+        muster_queueing=$!
+    }
+}
+
+# Ends a link that has nothing to do, for the reason $1.
+muster_end_idle() {
+    printf 'muster: link %s of the job does nothing: %s\n' "$muster_link" "$1" >&2
+    exit 0
+}
+
+# The job of link $1, if it is known.
+muster_job_of_link() {
+    awk -v link="$1" '$1 == link { job = $2 } END { print job }' "$muster_run_dir/links" 2>/dev/null
+}
+
+# Writes down that link $1 is job $2, once.
+muster_note_link() {
+    local now
+    [ "$(muster_job_of_link "$1")" != "$2" ] || return 0
+    printf -v now '%(%s)T' -1
+    (umask 077 && printf '%s\t%s\t%s\n' "$1" "$2" "$now" >>"$muster_run_dir/links")
+}
+
+# How the link before this one ended, where it could not say so itself.
+muster_look_back() {
+    local before state now last
+    before=$(muster_job_of_link $((muster_link - 1)))
+    last=$(tail -n 1 "$muster_run_dir/attempts" 2>/dev/null | cut -f 1)
+    case $(awk -F '\t' -v last="$last" '$1 == last { decision = $7 } END { print decision }' "$muster_run_dir/ends" 2>/dev/null) in
+    next | saved) return 0 ;;
+    esac
+    state=$(timeout 30 scontrol --oneliner show job "$before" 2>/dev/null)
+    [ -n "$state" ] || state=JobState=$(timeout 30 sacct -X --noheader --parsable2 --format=State --jobs="$before" 2>/dev/null)
+    state=${state#*JobState=}
+    state=${state%% *}
+    case $state in
+    '' | TIMEOUT* | PREEMPTED* | NODE_FAIL* | BOOT_FAIL*) ;;
+    *)
+        muster_close "job $before is $state"
+        muster_end_idle "job $before is $state"
+        ;;
+    esac
+    [ -n "$last" ] || return 0
+    printf -v now '%(%s)T' -1
+    (umask 077 && printf '%s\t%s\t%s\t143\t\t\tnext\t%s\tthe job goes on\n' "$last" \
+        "$(awk -v last="$last" '$1 == last { began = $2 } END { print began }' "$muster_run_dir/attempts")" "$now" \
+        "job $before ended (${state:-Slurm does not say how})" >>"$muster_run_dir/ends")
+}
+
+# Queues the next link. $1: "new", or "look" where an earlier try may have had no answer: then the controller may have
+# the job already. Others: how long to wait before it is tried again where the controller does not answer.
+muster_queue_link() {
+    local try=$1 next=$((muster_link + 1)) own=$SLURM_JOB_ID task=${SLURM_ARRAY_TASK_ID:-} answer='' words name
+    local place=${SLURM_SUBMIT_DIR:-$PWD} settings=${SLURM_CONF:-} script=${muster_run_dir%/task-*}/job.sh
+    shift
+    [ -f "$script" ] || script=$muster_run_dir/job.sh
+    words=(--parsable "--dependency=afterany:$muster_own" --open-mode=append ${task:+"--array=$task"})
+    grep -q '^#SBATCH.* --output' "$script" || words+=("--output=$muster_run_dir/logs/batch.log")
+    for name in "${!SLURM_@}" "${!SBATCH_@}" "${!MUSTER_@}"; do unset "$name"; done
+    [ -z "$settings" ] || export SLURM_CONF=$settings
+    while :; do
+        [ "$try" = new ] || answer=$(muster_find_link "$own")
+        [ -n "$answer" ] ||
+            answer=$(cd "$place" && timeout 60 sbatch "${words[@]}" "$script" link "$next" "$muster_run_dir" 2>&1)
+        name=$(printf '%s\n' "$answer" | grep -E -m 1 '^[0-9]+(;.*)?$')
+        [ -z "$name" ] || break
+        case $answer in
+        '' | *ontact* | *'imed out'* | *emporarily*) ;;
+        *) set -- ;;
+        esac
+        if [ "$#" -eq 0 ]; then
+            printf 'muster: warning: the next link of this job is not queued: %s\n' "${answer:-sbatch did not answer}" >&2
+            return 1
+        fi
+        sleep "$1"
+        shift
+        try=look answer=''
+    done
+    muster_note_link "$next" "${name%%;*}${task:+_$task}"
+}
+
+# The job that waits for the end of this one and has the same name and comment, if the controller has one.
+muster_find_link() {
+    timeout 60 squeue --me --noheader --format='%A|%i|%j|%k|%E' 2>/dev/null | awk -F '|' -v job="$1" -v own="$muster_own" '
+        { likeness[$1] = $3 "|" $4 }
+        index($5, "afterany:" own "(") { first[$1] = $2 }
+        END { for (each in first) if (likeness[each] == likeness[job]) { sub(/_.*/, "", first[each]); print first[each] } }' |
+        sort -n | head -n 1
+}
+
+# Whether somebody cancelled this job: Slurm says so in the job's own output, and adds no reason.
+muster_is_cancelled() {
+    local output
+    output=$(readlink "/proc/$$/fd/2")
+    tail -c 65536 "$output" 2>/dev/null | grep -q "JOB $SLURM_JOB_ID ON [^ ]* CANCELLED AT [^ ]* \*\*\*"
+}
+
+# Whether the next link goes on where this one is told to end; what Slurm says of the reason is the first cause.
+muster_goes_on_later() {
+    case $(tail -c 65536 "$(readlink "/proc/$$/fd/2")" 2>/dev/null | grep "JOB $SLURM_JOB_ID ON [^ ]* CANCELLED AT") in
+    *'DUE TO TIME LIMIT'*) muster_cause='the time limit was reached' ;;
+    *'DUE TO PREEMPTION'*) muster_cause='it was preempted' ;;
+    esac
+    [ "$muster_link" -lt "$muster_links" ] && ! muster_is_cancelled
+}
+
+# Writes down that the job is over, for the reason $1.
+muster_close() {
+    (umask 077 && printf '%s\n' "$1" >"$muster_run_dir/over")
+}
+
+# Ends this link: the next one goes on, or is not needed.
+muster_end_link() {
+    local next
+    [ "$muster_decision" != saved ] || muster_outside=1
+    if [ -f "$muster_run_dir/over" ]; then
+        : # muster cancel has said so
+    elif [ "$muster_decision" = "done" ]; then
+        muster_close 'the script is done'
+    elif [ -z "${muster_outside:-}" ]; then
+        muster_close "${muster_why:-it failed}"
+    elif muster_is_cancelled; then
+        muster_close "job $muster_own was cancelled"
+    elif [ "$muster_link" -ge "$muster_links" ]; then
+        muster_close "link $muster_link of $muster_links was the last"
+        printf 'muster: link %s of %s was the last: the job does not go on\n' "$muster_link" "$muster_links" >&2
+    else
+        muster_goes_on=1
+    fi
+    [ -n "${muster_goes_on:-}" ] || [ -z "${muster_queueing:-}" ] || kill "$muster_queueing" 2>/dev/null
+    [ -z "${muster_queueing:-}" ] || wait "$muster_queueing"
+    next=$(muster_job_of_link $((muster_link + 1)))
+    if [ -z "${muster_goes_on:-}" ]; then
+        [ -z "$next" ] || timeout 30 scancel --quiet "$next"
+    elif [ -z "$next" ] && [ -n "${muster_queueing:-}" ]; then
+        muster_queue_link look 5 10
+    fi
+}
