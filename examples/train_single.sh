@@ -22,7 +22,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 10c01a46), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 f04e5465), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -86,7 +86,7 @@ muster_finish() {
 # Finds the run directory: `muster submit` points the output to RUN/logs/batch.log. Without that, the directory is made.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
-    muster_run_dir=${muster_output%/logs/batch.log}
+    muster_run_dir=${muster_chain_run:-${muster_output%/logs/batch.log}}
     [ "$muster_run_dir" != "$muster_output" ] ||
         muster_run_dir=${muster_moved_run:-${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job}
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \

@@ -86,7 +86,7 @@ muster_finish() {
 # Finds the run directory: `muster submit` points the output to RUN/logs/batch.log. Without that, the directory is made.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
-    muster_run_dir=${muster_output%/logs/batch.log}
+    muster_run_dir=${muster_chain_run:-${muster_output%/logs/batch.log}}
     [ "$muster_run_dir" != "$muster_output" ] ||
         muster_run_dir=${muster_moved_run:-${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job}
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
@@ -131,7 +131,7 @@ muster_find_moved_run() {
 
 # The ranks may run again: Slurm puts the job back into the queue, or they start again in its allocation. Each attempt
 # has its own logs and one line in RUN/attempts: its number, its start time, its nodes, and the nodes of the attempt
-# before that are down now. $1: these, where the job knows them.
+# before that are down now; of a job of several links, which job it is. $1: the nodes, where the job knows them.
 # shellcheck disable=SC2034,SC2120,SC2154  # other parts of the script set and use these
 muster_attempt() {
     local nodes='' lost='' began logs=$muster_run_dir/logs
@@ -157,7 +157,7 @@ muster_attempt() {
             printf 'muster: attempt %s of this job begins here\n' "$muster_number" >&2
         fi
     fi
-    (umask 077 && printf '%s\t%s\t%s\t%s\n' "$muster_number" "$began" "$SLURM_JOB_NODELIST" "${lost% }" >>"$muster_run_dir/attempts")
+    (umask 077 && printf '%s\t%s\t%s\t%s\t%s\n' "$muster_number" "$began" "$SLURM_JOB_NODELIST" "${lost% }" "${muster_own:-}" >>"$muster_run_dir/attempts")
 }
 
 # Exports what was planned, NAME=VALUE as MUSTER_NAME: the prologue of every rank compares it with what it finds.

@@ -13,6 +13,7 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.launchers.base import Launcher
+from muster.model.finish import Finish
 from muster.model.plan import (
     Engine,
     Flag,
@@ -85,13 +86,12 @@ def make_plan(
     here = engine is Engine.HERE and bool(request.conda or request.venv)
     own = as_variables(environment_of(request, facts), facts) if here else ()
     directory = _working_directory(request, facts)
-    queued = engine is Engine.SLURM and not (within or stream)
-    ahead = site.profile.launch.queues_from_jobs is False
-    finish = make_finish(request, launcher, engine, directory, within=within, queued=queued, links_ahead=ahead)
+    finish = _finish(request, site, launcher, engine, directory, within=within, stream=stream)
     own = (*jax_variables(facts.script, engine), *finish_variables(finish), *own)
     variables = (*_kept_outside(image), *launcher.variables(), *own, *make_variables(request, terms, facts))
     name = request.job_name or _name_of(command)
     _check_places(image, directory, variables)
+    queued = engine is Engine.SLURM and not (within or stream)
     notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
     notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
     notes += left_over(request, facts)
@@ -286,6 +286,16 @@ def _name_of(command: Sequence[str]) -> str:
         if word.endswith((".py", ".sh")):
             return PurePosixPath(word).stem
     return PurePosixPath(command[0]).name
+
+
+def _finish(
+    request: Request, site: Site, launcher: Launcher, engine: Engine, directory: str, *, within: bool, stream: bool
+) -> Finish | None:
+    """Return how the job goes on; where jobs cannot queue any, its links are queued ahead."""
+    finish = make_finish(request, launcher, engine, directory, within=within, queued=not (within or stream))
+    if finish is None or not finish.links or site.profile.launch.queues_from_jobs is not False:
+        return finish
+    return replace(finish, links_ahead=True)
 
 
 def _working_directory(request: Request, facts: Facts) -> str:

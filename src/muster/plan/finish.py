@@ -27,7 +27,6 @@ def make_finish(
     *,
     within: bool,
     queued: bool = True,
-    links_ahead: bool = False,
 ) -> Finish | None:
     """Return how the job goes on; None: nothing of the kind was asked for."""
     links = request.links if request.until_done and queued else 0
@@ -50,7 +49,6 @@ def make_finish(
         checkpoint,
         _make_save(request),
         links,
-        links_ahead and links > 0,
     )
 
 

@@ -116,7 +116,7 @@ _DEPENDS: dict[str, tuple[str, frozenset[Any]]] = {
 _OPTIONAL = frozenset(
     {
         *("request.gpu_type", "request.account_suffix", "request.slurm_cpus", "launch.wireup"),
-        *("devices.cut_by_site", "modules.torch", "launch.hang_s"),
+        *("devices.cut_by_site", "modules.torch", "launch.hang_s", "launch.queues_from_jobs"),
     }
 )
 
