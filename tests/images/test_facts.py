@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from launch.plans import FACTS
 from muster.facts import VenvFacts
+from muster.images.reference import ImageReference
 from muster.job.request import Request
 from muster.look.image_facts import look_at_image, look_at_path
 from muster.look.squashfs import Packed
@@ -174,7 +175,7 @@ def test_a_virtual_environment_for_an_image_is_looked_at(tmp_path: Path) -> None
     (venv / "bin/python3").symlink_to("/usr/bin/python3.12")
 
     def seen(folder: Path) -> VenvFacts | None:
-        request = Request(command=("x",), image=str(box), venv=str(folder))
+        request = Request(command=("x",), image=ImageReference.parse(str(box)), venv=str(folder))
         found = look_at_image(request, load("generic"), type(FACTS)(working_directory="/", home="/")).image
         return None if found is None else found.venv
 
@@ -204,7 +205,9 @@ def test_the_look_follows_links_and_finds_the_project(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(project)
     (tmp_path / "x.sif").write_bytes(sif())
     request = Request(
-        command=("prog", f"--data={tmp_path}/link"), image=str(tmp_path / "x.sif"), bind=(f"{tmp_path}/link:/p",)
+        command=("prog", f"--data={tmp_path}/link"),
+        image=ImageReference.parse(str(tmp_path / "x.sif")),
+        bind=(f"{tmp_path}/link:/p",),
     )
     seen = look_at_image(
         request, load("generic"), type(FACTS)(working_directory=str(project / "src"), home=str(tmp_path))

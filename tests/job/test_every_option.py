@@ -5,6 +5,7 @@ from typing import Annotated, Any, Optional
 import pytest
 
 from muster.facts import Facts
+from muster.images.reference import ImageReference
 from muster.job.option import Option, convert, option, parse_count
 from muster.job.request import Request, options_of
 from muster.model.plan import Plan
@@ -82,7 +83,13 @@ def unheard(kind: type[Request]) -> set[str]:
     """The fields that nobody reads in a launch that gives all they need."""
     reads.clear()
     planned(kind(command=("python", "train.py"), nodes=2))
-    planned(kind(command=("python", "train.py"), image="docker://registry.example.org/a:1", engine="pyxis"))
+    planned(
+        kind(
+            command=("python", "train.py"),
+            image=ImageReference.parse("docker://registry.example.org/a:1"),
+            engine="pyxis",
+        )
+    )
     return set(options_of(kind)) - reads - BEFORE_THE_PLAN
 
 

@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from typing import Any, NamedTuple, Union
 
 from muster.errors import RequestError, UnknownName
+from muster.images.reference import ImageReference
 from muster.job.option import Option, convert
 from muster.job.options import parse
 from muster.job.request import options_of
@@ -95,6 +96,6 @@ def _text(name: str, option: Option, value: object) -> str:
         return f"{seconds // 60}:{seconds % 60:02}"
     if isinstance(value, PathLike):
         return str(fspath(value))
-    if isinstance(value, bool) or not isinstance(value, (str, int, float, Memory, Walltime)):
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, ImageReference, Memory, Walltime)):
         raise RequestError(f"{name}: {value!r} is not a value of it", hint=f"{name}: {option.help}")
     return str(value)

@@ -232,14 +232,16 @@ def _source(words: Words) -> Source | None:
     source = parse_source(getattr(words, "from"))
     if source.site_name is None:
         return source
+    from muster.images.reference import ImageReference, Scheme
     from muster.job.request import Request
     from muster.look.probe import look
     from muster.plan.image_engine import reference_of
     from muster.sites.load import choose_site
 
     facts = look()
-    reference = reference_of(Request(command=(), image=getattr(words, "from")), choose_site(words.site, facts), facts)
-    return parse_source(reference.path or reference.text) if reference else None
+    image = ImageReference(Scheme.SITE, source.site_name)
+    reference = reference_of(Request(command=(), image=image), choose_site(words.site, facts), facts)
+    return parse_source(reference.path or str(reference.image)) if reference else None
 
 
 def _login(words: Words, order: ImageOrder) -> Login | None:

@@ -47,6 +47,7 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
             _save(Path(words.save), (), login, {})
         return World(login=login), []
     from muster.check.job import expected_of, look_at_job
+    from muster.images.reference import NO_IMAGE
 
     plan = _plan(request, facts, rest)
     expected = expected_of(plan)
@@ -56,7 +57,7 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
         expected,
         Path(plan.gate[1]),
         job_name=None if request.given("job_name") else "muster-check",
-        image=bool(request.image and request.image != "none"),
+        image=request.image not in {None, NO_IMAGE},
     )
     if words.save:
         _save(Path(words.save), gathered.documents, login, expected)

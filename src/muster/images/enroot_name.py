@@ -9,9 +9,9 @@ __all__ = ["enroot_name"]
 
 def enroot_name(image: ImageUse) -> str:
     """Return a file by its path; docker://nvcr.io/nvidia/pytorch:26.02-py3 as nvcr.io#nvidia/pytorch:26.02-py3."""
-    text = (image.image or "").removeprefix("docker://")
-    if image.kind != "registry" or "#" in text:
-        return text
-    registry, slash, rest = text.partition("/")
+    name = image.registry_name
+    if not name or "#" in name:
+        return name or image.image or ""
+    registry, slash, rest = name.partition("/")
     is_host = "." in registry or ":" in registry or registry == "localhost"
-    return f"{registry}#{rest}" if slash and is_host else text
+    return f"{registry}#{rest}" if slash and is_host else name

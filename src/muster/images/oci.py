@@ -43,9 +43,8 @@ class Podman(ImageEngine):
         image = plan.image
         binds = (f"--volume={_bind(mount)}" for mount in image.mounts)
         flags = (*self.own_flags, *(flag.word for flag in image.flags), *binds)
-        name = (image.image or "").removeprefix("docker://")
-        inner_command = with_paths_inside(plan, activated(plan, command))
-        return (image.program, image.verb, *flags, f"--workdir={plan.working_directory}", name, *inner_command)
+        inner_command = (image.registry_name, *with_paths_inside(plan, activated(plan, command)))
+        return (image.program, image.verb, *flags, f"--workdir={plan.working_directory}", *inner_command)
 
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         image = plan.image

@@ -32,8 +32,7 @@ class Shifter(ImageEngine):
         image = plan.image
         # The site mounts its own file systems; what lies elsewhere is bound where it is bound to another name.
         binds = (f"--volume={mount.source}:{mount.target}" for mount in image.mounts if mount.source != mount.target)
-        name = (image.image or "").removeprefix("docker://")
-        flags = (f"--image=docker:{name}", *(flag.word for flag in image.flags), *binds)
+        flags = (f"--image=docker:{image.registry_name}", *(flag.word for flag in image.flags), *binds)
         inner_command = with_paths_inside(plan, activated(plan, command))
         return (image.program, *flags, f"--workdir={plan.working_directory}", *inner_command)
 

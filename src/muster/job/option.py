@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from muster.errors import RequestError, UnknownName
+from muster.images.reference import ImageReference
 from muster.units import Memory, Walltime, shown, whole_number
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "parse_assignment",
     "parse_count",
     "parse_host",
+    "parse_image",
     "parse_lead",
     "parse_memory",
     "parse_port",
@@ -182,6 +184,11 @@ def parse_walltime(value: str) -> Walltime:
     if limit.seconds is not None and limit.seconds > _LONGEST_S:
         raise RequestError(f"{value!r} is more than ten years", hint="days-hours:minutes:seconds, 90m, 12h or 2d")
     return limit
+
+
+def parse_image(value: str) -> ImageReference:
+    """Return the image that the text names."""
+    return ImageReference.parse(parse_text(value))
 
 
 def parse_silence(value: str) -> int:

@@ -9,12 +9,14 @@ from typing import Annotated, Any, Optional
 import msgspec
 
 from muster.images import engines_in_options
+from muster.images.reference import ImageReference
 from muster.job.option import (
     Option,
     option,
     parse_assignment,
     parse_count,
     parse_host,
+    parse_image,
     parse_lead,
     parse_memory,
     parse_port,
@@ -484,10 +486,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     image: Annotated[
-        Optional[str],
+        Optional[ImageReference],
         option(
             "--image",
             metavar="IMAGE",
+            parse=parse_image,
             is_common=True,
             group="environment",
             help="run in a .sif, sandbox directory, .sqsh, docker://…, EDF name or file, or site:NAME",

@@ -68,7 +68,7 @@ def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
 
 def _kept_today(request: Request, site: Site) -> str | None:
     """Return the file of the site's image that is the newest today: what its link leads to, else the last by name."""
-    image = site.profile.images.get((request.image or "").removeprefix("site:"))
+    image = site.profile.images.get((request.image.of_site if request.image else None) or "")
     if image is None or image.newest is None:
         return None
     link = Path(image.path)

@@ -30,7 +30,7 @@ def look_at_staging(request: Request, facts: Facts) -> Facts:
     working = working_directory / without_tilde(request.chdir, facts.home) if request.chdir else working_directory
     names = [*request.stage, *([request.stage_out] if request.stage_out else []), facts.working_directory, str(working)]
     if request.stage_env and request.image:
-        names.append(request.image)
+        names.append(str(request.image))
     paths = {name: working_directory / without_tilde(name, facts.home) for name in names}
     environment = environment_of(request, facts) if request.stage_env else None
     folder = (working_directory / environment.folder).resolve() if environment else None

@@ -180,6 +180,9 @@ class ImageUse(msgspec.Struct, frozen=True):
     program: str = ""
     """What starts an engine that is a program: its name, or its path where only this shell finds it."""
 
+    registry_name: str = ""
+    """The image's name in a registry, without docker://; empty: it is not of a registry."""
+
     verb: str = "exec"
     verb_reason: Reason = Reason("the command alone: the image's own run script does not start")
     kind: str | None = None

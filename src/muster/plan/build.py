@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from muster import __version__
 from muster.errors import RequestError
 from muster.facts import Facts
+from muster.images.reference import NO_IMAGE
 from muster.job.request import Request
 from muster.launchers.base import Launcher
 from muster.model.finish import Finish
@@ -64,7 +65,7 @@ def make_plan(
 
     `within`: over an allocation that stands; `stream`: output to the terminal.
     """
-    request, more_flags = absorb_flags(replace(asked, image=None) if asked.image == "none" else asked)
+    request, more_flags = absorb_flags(replace(asked, image=None) if asked.image == NO_IMAGE else asked)
     python = _python(request, facts)
     command, news = resolve_command(request.command, python, nodes=request.nodes)
     if not _python_is_made_in_the_job(request, site, facts):

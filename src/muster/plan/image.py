@@ -51,6 +51,7 @@ def use_image(
     use = ImageUse(
         engine=name,
         image=found.name,
+        registry_name=found.registry_name,
         reason=Reason("set by you", request.origin("image")),
         engine_reason=why,
         program=_program(image_engine, seen),
@@ -88,9 +89,10 @@ def _verb(
     """Return exec or run: a fact of the image that the site keeps, else of how the site runs images."""
     if engine.only_verb is not None:
         return engine.only_verb, Reason("its one way to start a command in an image")
-    kept, name = reference.of_site, (request.image or "").removeprefix("site:")
-    if kept is not None and kept.verb is not None:
-        return kept.verb, reason_for(site, f"images.{name}.verb", kept.reason or "so the site says of this image")
+    kept = reference.of_site
+    if kept is not None and kept.verb is not None and request.image is not None:
+        why = kept.reason or "so the site says of this image"
+        return kept.verb, reason_for(site, f"images.{request.image.name}.verb", why)
     known = site.profile.containers.get(container or "")
     if known is not None and known.verb is not None:
         return known.verb, reason_for(site, f"containers.{container}.verb", f"{site.name} starts its images with it")

@@ -11,6 +11,7 @@ from muster.errors import MachineLacks, RequestError, UnknownName
 from muster.facts import Facts, ImageFacts
 from muster.images import engine_named, engines_in_options
 from muster.images.base import ImageEngine
+from muster.images.reference import ImageReference, Scheme
 from muster.job.request import Request
 from muster.model.plan import Engine, Reason
 from muster.plan.mounts import without_tilde
@@ -33,7 +34,7 @@ _SHOWN = {
 class Reference(msgspec.Struct, frozen=True):
     """What --image says, before anybody has looked: a path, a registry's name, or the name of an EDF."""
 
-    text: str
+    image: ImageReference
     kind: str | None
     """By its spelling; None: a path of which only a look can tell."""
 
@@ -45,23 +46,24 @@ class Reference(msgspec.Struct, frozen=True):
 
 def reference_of(request: Request, site: Site, facts: Facts) -> Reference | None:
     """Return the image that was asked for; None: none was."""
-    text = request.image
-    if text is None:
+    image, site_image = request.image, None
+    if image is None:
         return None
-    site_image = _kept_by_site(text.removeprefix("site:"), site) if text.startswith("site:") else None
-    if site_image is not None:
-        text = (facts.image.kept if facts.image else None) or site_image.path
-    if text.startswith("docker://"):
-        return Reference(text, "registry", None, site_image)
-    spelled = _ENDINGS.get(PurePosixPath(text).suffix)
-    if site_image and not text.startswith("/") and spelled is None:
-        return Reference(f"docker://{text}", "registry", None, site_image)
-    if "://" in text:
-        raise RequestError(
-            f"--image {text}: docker:// is the only known kind of address", hint="docker://REGISTRY/NAME:TAG"
-        )
-    path = PurePosixPath(facts.working_directory) / without_tilde(text, facts.home)
-    return Reference(text, spelled, str(path), site_image)
+    if image.of_site is not None:
+        site_image = _kept_by_site(image.of_site, site)
+        image = _image_of_profile((facts.image.kept if facts.image else None) or site_image.path)
+    if image.scheme is Scheme.REGISTRY:
+        return Reference(image, "registry", None, site_image)
+    path = PurePosixPath(facts.working_directory) / without_tilde(image.name, facts.home)
+    return Reference(image, _ENDINGS.get(path.suffix), str(path), site_image)
+
+
+def _image_of_profile(text: str) -> ImageReference:
+    """Return the image that a profile names: a registry's may stand there without docker://."""
+    image = ImageReference.parse(text)
+    if image.scheme is Scheme.PATH and not text.startswith("/") and PurePosixPath(text).suffix not in _ENDINGS:
+        return ImageReference(Scheme.REGISTRY, text)
+    return image
 
 
 def _kept_by_site(name: str, site: Site) -> SiteImage:
@@ -84,13 +86,15 @@ class Found(msgspec.Struct, frozen=True):
 
     kind: str
     name: str
+    registry_name: str = ""
+    """Its name in a registry, without docker://; empty: it is not of a registry."""
 
 
 def find_image(reference: Reference, image_facts: ImageFacts) -> Found:
     """Return what --image names, after a look; what is missing or broken goes no further."""
     if reference.path is None:
-        return Found("registry", reference.text)
-    text, kind = reference.text, image_facts.kind
+        return Found("registry", str(reference.image), reference.image.name)
+    text, kind = reference.image.name, image_facts.kind
     if kind == "missing" and reference.of_site is not None:
         kind = None  # the site keeps it where its nodes see it
     if kind in {"missing", None} and reference.kind is None and "/" not in text:
@@ -136,7 +140,7 @@ def choose_engine(
         )
     if found_image.kind == "edf" and reference.kind is None:
         hint = f"looked for {reference.path}; if it is the name of an EDF: --engine cscs"
-        raise RequestError(f"there is no image {reference.text}", hint=hint)
+        raise RequestError(f"there is no image {reference.image}", hint=hint)
     return _engine_here(image_facts, found_image, place)
 
 

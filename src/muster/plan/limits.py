@@ -57,7 +57,7 @@ def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[s
         account=header.get("account"),
         constraint=header.get("constraint"),
         launcher=launcher,
-        image=request.image,
+        image=str(request.image) if request.image else None,
         modules=request.module,
         flags={name: value for name, value in header.items() if name not in known_names},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.errors import UnknownName
+from muster.images.reference import ImageReference
 from muster.job.request import Request
 from muster.launchers import launcher_named
 from muster.launchers.base import Launcher
@@ -114,11 +115,10 @@ def _stack(site: Site, request: Request) -> str | None:
     return next((brings[flag] for flag in flags if flag in brings), None)
 
 
-def _stack_of_image(site: Site, image: str, engine: str | None) -> str | None:
+def _stack_of_image(site: Site, image: ImageReference, engine: str | None) -> str | None:
     profile = site.profile
-    text = image.removeprefix("docker://")
     for name, kept in profile.images.items():
-        if image == f"site:{name}" or text == kept.path:
+        if image.of_site == name or (image.of_site is None and image.name == kept.path):
             return kept.stack
     containers = profile.containers
     container = containers.get(engine or "") or next(

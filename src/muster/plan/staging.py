@@ -75,7 +75,7 @@ def _environment(
                 f"--stage-env: the image {image.image} is not a file or folder on this host",
                 hint="muster build image --from … -o X.sif, then --image X.sif",
             )
-        real = staging_facts.real_paths.get(request.image or "", image.image)
+        real = staging_facts.real_paths.get(str(request.image), image.image)
         yield Staged(f"the image {image.image}", "image", (real,), _packed(directory, real), (real,), reason)
         return
     environment = environment_of(request, facts)

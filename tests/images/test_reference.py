@@ -1,0 +1,30 @@
+"""What --image names, by its spelling."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster.errors import RequestError
+from muster.images.reference import ImageReference, Scheme
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme", "name"),
+    [
+        ("docker://nvcr.io/nvidia/pytorch:26.02-py3", Scheme.REGISTRY, "nvcr.io/nvidia/pytorch:26.02-py3"),
+        ("site:pytorch", Scheme.SITE, "pytorch"),
+        ("my images/x.sif", Scheme.PATH, "my images/x.sif"),
+        ("my-edf", Scheme.PATH, "my-edf"),
+    ],
+)
+def test_an_image_is_read_and_written_the_same(text: str, scheme: Scheme, name: str) -> None:
+    image = ImageReference.parse(text)
+
+    assert (image.scheme, image.name) == (scheme, name)
+    assert str(image) == text
+    assert image.of_site == (name if scheme is Scheme.SITE else None)
+
+
+def test_an_address_of_another_kind_is_refused() -> None:
+    with pytest.raises(RequestError, match=r"oras://ghcr.io/a: docker:// is the only known kind"):
+        ImageReference.parse("oras://ghcr.io/a")
