@@ -93,7 +93,11 @@ def test_an_option_of_a_run_beside_a_log_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "room"), [(128 << 20, 120 << 20), pytest.param(1 << 30, 600 << 20, marks=pytest.mark.long)]
+    ("size", "room"),
+    [
+        pytest.param(128 << 20, 120 << 20, marks=pytest.mark.wide),
+        pytest.param(1 << 30, 600 << 20, marks=pytest.mark.long),
+    ],
 )
 def test_memory_is_bounded_whatever_the_size(tmp_path: Path, size: int, room: int) -> None:
     """Much of nothing, and the error behind it: read with less memory than the file has."""
@@ -113,6 +117,7 @@ def test_memory_is_bounded_whatever_the_size(tmp_path: Path, size: int, room: in
     assert b"the GPU's memory is faulty" in done.stdout
 
 
+@pytest.mark.wide
 def test_an_error_across_the_border_of_two_pieces_is_found() -> None:
     for around in range(1, 120):
         filling = b"x" * ((1 << 20) - around) + b"\n" if around > 1 else b""

@@ -18,10 +18,13 @@ from muster.render.explain import explain
 from muster.render.image import step_words, with_step_flags
 from muster.render.script import job_script, own_text, prologue_text
 from muster.runner import run
+from plugins.wide import sampled
 
 from .cases import CASES, Case, execute, is_in_slurm, plan_of
 
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
+# The sample for `make test-fast`: each launcher without an image, and each engine under srun.
+_SAMPLE = {case for case in CASES if case.engine == "none" or case.launcher == "srun"}
 
 
 def planned(case: Case, folder: Path, *more: str, stream: bool = True) -> Plan:
@@ -34,7 +37,7 @@ def planned(case: Case, folder: Path, *more: str, stream: bool = True) -> Plan:
     return made
 
 
-@each_case
+@pytest.mark.parametrize("case", sampled(CASES, keep=_SAMPLE.__contains__), ids=str)
 def test_the_script_is_the_same_twice_and_passes_shellcheck(case: Case, tmp_path: Path) -> None:
     made = planned(case, tmp_path)
     script = tmp_path / "job.sh"
@@ -112,12 +115,15 @@ def test_every_flag_of_the_line_has_its_reason(case: Case, tmp_path: Path) -> No
 # Pairs that say little of their own take minutes together: one launcher of each kind meets every engine.
 each_pair = pytest.mark.parametrize(
     "case",
-    [
-        case
-        if case.engine == "none" or case.launcher in {"srun", "torchrun"}
-        else pytest.param(case, marks=pytest.mark.long)
-        for case in CASES
-    ],
+    sampled(
+        [
+            case
+            if case.engine == "none" or case.launcher in {"srun", "torchrun"}
+            else pytest.param(case, marks=pytest.mark.long)
+            for case in CASES
+        ],
+        keep=lambda case: isinstance(case, Case) and case.engine == "none",
+    ),
     ids=str,
 )
 

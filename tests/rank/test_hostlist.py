@@ -191,6 +191,7 @@ def lists_of_every_slurm(draw: st.DrawFn) -> str:
     return draw(st.sampled_from([",", ", "])).join(draw(st.lists(name, min_size=1, max_size=4)))
 
 
+@pytest.mark.wide
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(lists_of_every_slurm(), min_size=1, max_size=25))
 def test_expansion_is_scontrols(scontrol: Scontrol, lists: list[str]) -> None:
@@ -199,6 +200,7 @@ def test_expansion_is_scontrols(scontrol: Scontrol, lists: list[str]) -> None:
     assert first(text) == expand(text)[0]
 
 
+@pytest.mark.wide
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.from_regex(r"\A[a-c](-[a-z])?[0-9]{1,3}(x[0-9]{1,2})?\Z"), min_size=1, max_size=60))
 def test_scontrol_reads_what_was_written_and_writes_what_is_read(scontrol: Scontrol, names: list[str]) -> None:

@@ -17,6 +17,7 @@ from muster.errors import MusterError
 from muster.model.words import Word
 from muster.render.script import RULE, job_script
 from muster.runner import run
+from plugins.wide import sampled
 
 from .golden_scripts import GOLDEN, VENV, Case, cases, kept_of, plan_of, script_of, tails, write
 from .profiles import FILLED, SITES
@@ -139,7 +140,7 @@ def _expected(case: Case) -> Iterator[str]:
         yield from ("-np", str(count))
 
 
-@pytest.mark.parametrize("case", MADE, ids=str)
+@pytest.mark.parametrize("case", sampled(MADE, keep=10), ids=str)
 def test_executed_with_stub_tools_it_starts_what_was_asked_for(case: Case, tmp_path: Path) -> None:
     made = plan_of(case)
     assert not isinstance(made, MusterError)
