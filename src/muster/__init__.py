@@ -27,12 +27,12 @@ def from_login_side(name):  # type: ignore[no-untyped-def]
 
     if sys.version_info < (3, 9):
         version = "{}.{}".format(*sys.version_info[:2])
-        message = "muster.{} needs Python 3.9 or newer, and this is {}".format(name, version)
+        message = "muster.{} needs Python 3.9 or newer, but this is {}".format(name, version)
         raise ImportError(message)
     try:
         return getattr(import_module("muster.api"), name)
     except ModuleNotFoundError as error:
-        message = "muster.{} needs the whole of Muster, and here is only the library of the ranks ({})"
+        message = "muster.{} needs the whole of Muster, but here is only the library of the ranks ({})"
         raise ImportError(message.format(name, error)) from None
 
 

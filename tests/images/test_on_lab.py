@@ -169,7 +169,7 @@ def test_an_image_needs_no_sh(lab: Lab, images: Images, folder: Path) -> None:
 
 def test_torchrun_in_an_image_without_sh_is_a_sentence(lab: Lab, images: Images, folder: Path) -> None:
     for packing, sentence in (
-        ("gzip", "has no sh, and torchrun starts its ranks in the image"),
+        ("gzip", "has no sh, but torchrun starts its ranks in the image"),
         ("zstd", "cannot start sh on node1, but the ranks of torchrun need sh"),
     ):
         closed = folder / f"{packing}.sif"

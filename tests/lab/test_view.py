@@ -131,7 +131,7 @@ def test_a_command_in_a_closed_home_says_so_to_another_user(lab: Lab, shared_dir
     assert (
         f"muster: {home} is closed to the lab's user; the command starts in /run/muster-lab/home/alice" in answer.stderr
     )
-    assert f"muster: error: {home} is closed to alice, and {program} lies in it" in answer.stderr
+    assert f"muster: error: {home} is closed to alice, but {program} lies in it" in answer.stderr
     assert f"\n\nhint: `chmod o+x {home}` lets the lab's users pass" in answer.stderr
 
 

@@ -285,7 +285,7 @@ REFUSED = (
         facts("sandbox"),
         "is in the image, but Muster has to make run directories",
     ),
-    (("--image", "box", "--launcher", "torchrun"), facts("sandbox", has_sh=False), "has no sh, and torchrun"),
+    (("--image", "box", "--launcher", "torchrun"), facts("sandbox", has_sh=False), "has no sh, but torchrun"),
     (
         ("--image", "x.sqsh", "--engine", "pyxis", "--launcher", "mpirun"),
         facts("squashfs"),

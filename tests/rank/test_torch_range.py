@@ -12,7 +12,7 @@ from muster.rank.torch_range import refuse_old_torch
 from muster.runner import Result, run
 from plugins.labs import MUSTER, ROOT
 
-SENTENCE = "muster's library needs torch 2.3 or newer, and this is 2.2.2+cu121"
+SENTENCE = "muster's library needs torch 2.3 or newer, but this is 2.2.2+cu121"
 
 
 @pytest.fixture

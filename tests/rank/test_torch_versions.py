@@ -67,7 +67,7 @@ def test_the_release_below_is_told_of_and_trains_without_the_library(python_with
     python = python_with(BELOW, "numpy<2", "scikit-learn")
     refused = run([python, "-c", "import torch, muster"], env={**os.environ, "PYTHONPATH": str(ROOT / "src")})
     assert refused.status == 1
-    assert "TorchTooOld: muster's library needs torch 2.3 or newer, and this is 2.2." in refused.stderr
+    assert "TorchTooOld: muster's library needs torch 2.3 or newer, but this is 2.2." in refused.stderr
     words = [MUSTER, "run", "--here", "--quiet", "--ntasks-per-node", "2", "--", python]
     done = run([*words, str(ROOT / "examples/train_env.py")], cwd=scratch, timeout_s=300)
     assert done.ok, done.stderr

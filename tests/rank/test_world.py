@@ -297,7 +297,7 @@ def test_a_torch_that_is_too_old_is_named_and_the_way_without_the_library() -> N
         import muster
 
         torch.__version__ = "2.2.2+cpu"
-        refused = pytest.raises(muster.WireupError, match=r"needs torch 2\.3 or newer, and this is 2\.2\.2")
+        refused = pytest.raises(muster.WireupError, match=r"needs torch 2\.3 or newer, but this is 2\.2\.2")
         with refused as told, muster.world():
             pass
         assert "without it the wire-up still works" in str(told.value)

@@ -122,7 +122,7 @@ def test_100_hours_are_not_for_every_kind_of_node() -> None:
 
 
 def test_a_queue_and_a_constraint_of_different_nodes_are_refused() -> None:
-    with pytest.raises(RequestError, match="qos_gpu_a100-t3 has nodes of kind a100, and --constraint=h100 selects"):
+    with pytest.raises(RequestError, match="qos_gpu_a100-t3 has nodes of kind a100, but --constraint=h100 selects"):
         plan("-A", "abc@a100", "-q", "qos_gpu_a100-t3", "-C", "h100", *JEAN_ZAY, *TRAIN, site="jean-zay")
 
 

@@ -21,7 +21,7 @@ def make_output_folders(plan: Plan) -> None:
         option = f"{_OPTIONS[directive.name]} {directive.value}"
         if "%" in str(folder):
             raise RequestError(
-                f"{option}: its folder has a name that only Slurm knows, and Slurm makes no folders",
+                f"{option}: its folder has a name that only Slurm knows, but Slurm makes no folders",
                 hint="% stands in the file's name alone: reports/R-%x.%j.out",
             )
         try:

@@ -91,7 +91,7 @@ def _check_file(path: Path, shown_name: str, *, executable: bool) -> None:
     if not path.exists():
         if re.match(r"(python|sh|bash)\S* ", shown_name):
             raise RequestError(
-                f"the command is one word, {shown_name!r}, and there is no such file",
+                f"the command is one word, {shown_name!r}, but there is no such file",
                 hint=f"write it without quotes: -- {shown_name}",
             )
         near = (

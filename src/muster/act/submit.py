@@ -70,7 +70,7 @@ def submit(
     if unanswered is not None:
         job = _find(digest, state, cluster, clean, runner)
         if job is not None:
-            say(f"an earlier submission of this very job had no answer, and the controller has it: job {job}")
+            say(f"an earlier submission of this very job had no answer, but the controller has it: job {job}")
             return _remember(Submitted(job, unanswered, adopted=True), plan, state, cluster)
     record, changes = record_of(plan.typed, environment, plan.working_directory, image=plan.image.image, runner=runner)
     hidden = hidden_values(plan)

@@ -73,7 +73,7 @@ def _words(name: str, option: Option, value: object) -> Iterator[str]:
     flag = f"--{option.long_names[0]}"
     if option.is_switch:
         if value is not True:
-            raise RequestError(f"{name} is a switch, and {value!r} is neither True nor False", hint=option.help)
+            raise RequestError(f"{name} is a switch, but {value!r} is neither True nor False", hint=option.help)
         yield flag
         return
     for text in _texts(name, option, value):

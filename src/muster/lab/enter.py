@@ -149,7 +149,7 @@ def _become(argv: Sequence[str], environment: Mapping[str, str]) -> int:
         else:
             user = environment["USER"]
             _complain(
-                f"error: {closed} is closed to {user}, and {argv[0]} lies in it\n\n"
+                f"error: {closed} is closed to {user}, but {argv[0]} lies in it\n\n"
                 f"hint: `chmod o+x {closed}` lets the lab's users pass; without --user the command runs as root"
             )
     except OSError as error:

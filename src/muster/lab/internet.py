@@ -37,7 +37,7 @@ def check_way_out() -> None:
     if not os.access(_TUNNEL, os.R_OK | os.W_OK):
         raise MachineLacks(
             str(_TUNNEL),
-            f"{_TUNNEL} is closed to you, and a lab's way out goes through it",
+            f"{_TUNNEL} is closed to you, but a lab's way out goes through it",
             hint=as_root(["chmod", "666", str(_TUNNEL)]),
         )
 

@@ -82,7 +82,7 @@ class Srun(Launcher):
     """A task per rank."""
 
     name = "srun"
-    wrong_place = ("srun needs a Slurm controller, and none answers here", "--launcher local")
+    wrong_place = ("srun needs a Slurm controller, but none answers here", "--launcher local")
     chosen_because = "the fewest parts: no agent, no second start of Python"
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:

@@ -175,7 +175,7 @@ def _check_signal(flags: Iterable[tuple[str, str | None, str]], launcher: Launch
     for name, _, origin in flags:
         if name == "signal" and launcher.keeps_signals:
             raise RequestError(
-                f"{origin}: under {launcher.name} the signal reaches {launcher.keeps_signals}, and no rank",
+                f"{origin}: under {launcher.name} the signal reaches {launcher.keeps_signals}, but no rank",
                 hint="--save-before TIME signals the ranks under every launcher; or --launcher srun",
             )
 

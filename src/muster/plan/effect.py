@@ -97,7 +97,7 @@ def _of_launcher(request: Request, launcher: Launcher) -> Iterator[tuple[str, st
     if _is_program(launcher):
         for field in ("mpi", "srun"):
             if _typed(request, field):
-                yield request.origin(field), f"it is for srun, and {launcher.name} starts the ranks", "--launcher srun"
+                yield request.origin(field), f"it is for srun, but {launcher.name} starts the ranks", "--launcher srun"
     if _typed(request, "per_rank_files") and not launcher.rank_tasks:
         yield request.origin("per_rank_files"), f"{launcher.name} writes one file", "use --launcher srun, or omit it"
 

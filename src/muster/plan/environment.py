@@ -79,7 +79,7 @@ def left_over(request: Request, facts: Facts) -> Iterator[Note]:
     host, colon, port = address.partition(":")
     if colon and ":" not in port:
         yield Note(
-            f"MASTER_ADDR={address} in your environment holds a port, and is not used: MASTER_ADDR is a host alone"
+            f"MASTER_ADDR={address} in your environment holds a port, so it is not used: MASTER_ADDR is a host alone"
             f" (--master-addr {host} --master-port {port})",
             warning=True,
         )

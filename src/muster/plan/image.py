@@ -156,7 +156,7 @@ def _check_launch(use: ImageUse, engine: ImageEngine, launcher: Launcher, place:
     if inside and seen.has_sh is False:
         why = launcher.needs_sh_in_image or f"{use.engine} needs it"
         raise RequestError(
-            f"the image {use.image} has no sh, and {why}",
+            f"the image {use.image} has no sh, but {why}",
             hint="--launcher srun with apptainer does not need it in the image",
         )
 

@@ -42,7 +42,7 @@ def chosen(request: Request) -> Request:
     for name in sorted(kinds):
         if getattr(request, name) in {None, "none"}:
             hint = f"--{name}, or {name} = … in muster.toml"
-            raise RequestError(f"--with {kind}, and no {_IN_WORDS[name]} is named", hint=hint)
+            raise RequestError(f"--with {kind}, but no {_IN_WORDS[name]} is named", hint=hint)
     return replace(request, **{name: value for name, value in _NOTHING.items() if name not in kinds})
 
 

@@ -97,7 +97,7 @@ def bind_ranks(profile: Profile, node: Node, *, ranks: int, whole_node: bool) ->
     if tables is None or not node.gpus:
         return Bound((), "the cores nearest to each GPU are not published")
     if ranks != node.gpus:
-        return Bound((), f"the masks are for one rank on each of the {node.gpus} GPUs, and there are {ranks} ranks")
+        return Bound((), f"the masks are for one rank on each of the {node.gpus} GPUs, but there are {ranks} ranks")
     cores = _in_rank_order(tables, profile.devices.order)
     if kind == "map":
         return Bound(("--cpu-bind=map_cpu:" + ",".join(str(own_cores[0]) for own_cores in cores),), _WHY, cores)

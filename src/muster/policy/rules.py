@@ -181,7 +181,7 @@ def _time_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         longest = longest_s(queue, ask.nodes)
         if ask.time_s is not None and longest is not None and ask.time_s > longest:
             size = f" for {ask.nodes} nodes" if queue.time_by_nodes else ""
-            message = f"{format_walltime(ask.time_s)}, and {name} allows {format_walltime(longest)}{size}"
+            message = f"{format_walltime(ask.time_s)}, but {name} allows {format_walltime(longest)}{size}"
             yield Refusal("time-max", message, f"--time {format_walltime(longest)}", f"{kind}.{name}.time_max")
         budget = queue.node_minutes_max
         if ask.time_s is not None and budget is not None and ask.nodes * ask.time_s > budget * 60:
@@ -218,7 +218,7 @@ def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     node = node_of(profile, ask)
     whole = node[1].gpus if node else None
     if profile.request.gpus == "whole-node" and whole and ask.gpus_per_node not in {0, whole}:
-        message = f"{ask.gpus_per_node} of {whole} GPUs, and {profile.name} gives whole nodes only"
+        message = f"{ask.gpus_per_node} of {whole} GPUs, but {profile.name} gives whole nodes only"
         yield Refusal("whole-nodes", message, f"--gpus-per-node {whole}", "request.gpus")
 
 
@@ -255,7 +255,7 @@ def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     node = node_of(profile, ask)
     limit = node[1].memory_usable if node else None
     if node and limit and ask.mem.mib > parse_memory_mib(limit):
-        message = f"--mem {ask.mem}, and {limit} of a node can be had"
+        message = f"--mem {ask.mem}, but {limit} of a node can be had"
         yield Refusal("mem-max", message, f"--mem {limit}", f"nodes.{node[0]}.memory_usable")
 
 
@@ -289,7 +289,7 @@ def _kinds(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     selected = kind_of_constraint(profile, ask.constraint)
     for kind, name, queue in _queues(profile, ask):
         if selected is not None and queue.node is not None and queue.node != selected:
-            message = f"{name} has nodes of kind {queue.node}, and --constraint={ask.constraint} selects {selected}"
+            message = f"{name} has nodes of kind {queue.node}, but --constraint={ask.constraint} selects {selected}"
             fits = [queue_name for queue_name, queue in getattr(profile, kind).items() if queue.node == selected]
             hint = f"for {selected}: {', '.join(fits)}" if fits else "omit one of them"
             yield Refusal("queue-kind", message, hint, f"{kind}.{name}.node")

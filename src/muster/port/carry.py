@@ -226,7 +226,7 @@ def _most_nodes(draft: Draft, way: Way) -> None:
     fit = [queue for queue in profile.partitions.values() if queue.open and bool(queue.gpus) == gpus]
     limits = [queue.nodes_max for queue in fit if queue.nodes_max is not None]
     if fit and len(limits) == len(fit) and nodes > max(limits):
-        reason = f"{nodes} nodes, and no queue of {way.there} gives a job more than {max(limits)}"
+        reason = f"{nodes} nodes, but no queue of {way.there} gives a job more than {max(limits)}"
         draft.revise("nodes", Verdict.ASKED, str(max(limits)), reason)
 
 
@@ -463,9 +463,9 @@ def _image(draft: Draft, way: Way) -> None:
     source_node = _node(way.source.profile) if way.source else None
     reason = f"bring it to {way.there}, or build it there: muster build image"
     if source_node and node and source_node.gpu_kind and node.gpu_kind and source_node.gpu_kind != node.gpu_kind:
-        reason = f"it is made for {source_node.gpu_kind}, and {way.there} has {node.gpu_kind}: it needs another image"
+        reason = f"it is made for {source_node.gpu_kind}, but {way.there} has {node.gpu_kind}: it needs another image"
     elif source_node and node and source_node.arch and node.arch and source_node.arch != node.arch:
-        reason = f"it is made for {source_node.arch}, and {way.there} has {node.arch}: it needs another image"
+        reason = f"it is made for {source_node.arch}, but {way.there} has {node.arch}: it needs another image"
     engines = {container.engine for container in way.target.profile.containers.values()}
     site_image = next((name for name, image in way.target.profile.images.items() if not image.gone), None)
     is_file = not re.match(r"\w+://|site:", image)

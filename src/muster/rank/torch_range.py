@@ -24,7 +24,7 @@ def refuse_old_torch(version: Optional[str] = None) -> None:
         return
     oldest = ".".join(map(str, OLDEST_TORCH))
     raise TorchTooOld(
-        f"muster's library needs torch {oldest} or newer, and this is {version}",
+        f"muster's library needs torch {oldest} or newer, but this is {version}",
         "without it the wire-up still works: muster run sets RANK, WORLD_SIZE and the rest for env://",
     )
 

@@ -52,7 +52,7 @@ class Ranks:
             if not is_second:
                 return ""
             silence = f"nothing was written for {_time(self._watched.after_s)}"
-            return _report(self._watched, f"{silence}, and the ranks cannot be looked at: {error}", ())
+            return _report(self._watched, f"{silence}, but the ranks cannot be looked at: {error}", ())
 
     def _begin(self) -> str | None:
         spy = find_spy(self._environment)
