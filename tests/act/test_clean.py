@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from muster.act.clean import Question, find_leftovers, remove_leftover, remove_passed
+from muster.act.clean import CleanRules, find_leftovers, remove_leftover, remove_passed
 from muster.act.record import Run, find_run, register
 from muster.runner import Result, run
 from plugins.labs import MUSTER
@@ -18,8 +18,8 @@ DAY_S = 24 * 3600
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Question:
-    return Question(
+def asked(tmp_path: Path) -> CleanRules:
+    return CleanRules(
         state=tmp_path / "state/muster",
         libraries=tmp_path / "data/muster/rank-library",
         package=tmp_path / "package",
@@ -29,7 +29,7 @@ def asked(tmp_path: Path) -> Question:
     )
 
 
-def _run(asked: Question, job: str, *, days: float = 40, cluster: str = "here", files: tuple[str, ...] = ()) -> Run:
+def _run(asked: CleanRules, job: str, *, days: float = 40, cluster: str = "here", files: tuple[str, ...] = ()) -> Run:
     directory = asked.state.parent.parent / "muster-runs" / job
     for name in ("plan.json", "job.sh", "logs/batch.log", "logs/attempt-2/node1.log", *files):
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
@@ -41,11 +41,11 @@ def _run(asked: Question, job: str, *, days: float = 40, cluster: str = "here", 
     return made
 
 
-def _told(asked: Question) -> dict[str, str | None]:
+def _told(asked: CleanRules) -> dict[str, str | None]:
     return {f"{each.kind} {each.path.name}": each.kept for each in find_leftovers(asked)}
 
 
-def test_old_run_directories_go_and_young_ones_are_not_named(asked: Question) -> None:
+def test_old_run_directories_go_and_young_ones_are_not_named(asked: CleanRules) -> None:
     old, young = _run(asked, "1"), _run(asked, "2", days=10)
 
     (found,) = find_leftovers(asked)
@@ -58,13 +58,13 @@ def test_old_run_directories_go_and_young_ones_are_not_named(asked: Question) ->
     assert find_run(asked.state, "2", "here") == young
 
 
-def test_what_a_job_needs_that_waits_or_runs_stays(asked: Question) -> None:
+def test_what_a_job_needs_that_waits_or_runs_stays(asked: CleanRules) -> None:
     _run(asked, "1", files=("passed",))
 
     assert _told(replace(asked, living={"1"})) == {"run 1": "job 1 waits or runs"}
 
 
-def test_what_the_job_wrote_stays_unless_it_is_asked_for(asked: Question) -> None:
+def test_what_the_job_wrote_stays_unless_it_is_asked_for(asked: CleanRules) -> None:
     for job, file in (("1", "model.pt"), ("2", "snapshot/here.txt"), ("3", "logs/profile.json"), ("4", "task-0/x.pt")):
         _run(asked, job, files=(file,))
 
@@ -74,7 +74,7 @@ def test_what_the_job_wrote_stays_unless_it_is_asked_for(asked: Question) -> Non
     assert set(_told(replace(asked, with_results=True)).values()) == {None}
 
 
-def test_another_clusters_jobs_cannot_be_asked_for_from_here(asked: Question) -> None:
+def test_another_clusters_jobs_cannot_be_asked_for_from_here(asked: CleanRules) -> None:
     _run(asked, "1", cluster="there")
     _run(asked, "2", cluster="")
 
@@ -82,7 +82,7 @@ def test_another_clusters_jobs_cannot_be_asked_for_from_here(asked: Question) ->
     assert set(_told(replace(asked, other_clusters=True)).values()) == {None}
 
 
-def test_an_entry_whose_directory_is_gone_goes_and_a_file_system_that_is_away_is_no_proof(asked: Question) -> None:
+def test_an_entry_whose_directory_is_gone_goes_and_a_file_system_that_is_away_is_no_proof(asked: CleanRules) -> None:
     made = _run(asked, "1")
     away = replace(made, job="2", directory=Path("/nowhere/muster-runs/2"))
     register(asked.state, away)
@@ -92,7 +92,7 @@ def test_an_entry_whose_directory_is_gone_goes_and_a_file_system_that_is_away_is
     assert _told(asked) == {"entry 1": None, "entry 2": "/nowhere/muster-runs is not to be seen from here"}
 
 
-def test_secrets_that_no_job_reads_any_more_go_at_once(asked: Question) -> None:
+def test_secrets_that_no_job_reads_any_more_go_at_once(asked: CleanRules) -> None:
     made = _run(asked, "1", days=1, files=("passed", "task-0/passed"))
 
     assert _told(asked) == {"secret passed": None}
@@ -100,7 +100,7 @@ def test_secrets_that_no_job_reads_any_more_go_at_once(asked: Question) -> None:
     assert _told(asked) == {}
 
 
-def test_rank_libraries_that_lead_nowhere_go_and_those_in_use_stay(asked: Question) -> None:
+def test_rank_libraries_that_lead_nowhere_go_and_those_in_use_stay(asked: CleanRules) -> None:
     (asked.package).mkdir()
     for name, target in (("gone", "/nowhere"), ("mine", str(asked.package)), ("other", str(asked.state.parent.parent))):
         (asked.libraries / name).mkdir(parents=True)
@@ -111,13 +111,13 @@ def test_rank_libraries_that_lead_nowhere_go_and_those_in_use_stay(asked: Questi
     assert _told(asked) == {"rank library gone": None, "rank library other": None}
 
 
-def _clean(asked: Question, *words: str) -> Result:
+def _clean(asked: CleanRules, *words: str) -> Result:
     home = asked.state.parent.parent
     environment = {**os.environ, "XDG_STATE_HOME": str(home / "state"), "XDG_DATA_HOME": str(home / "data")}
     return run([MUSTER, "clean", *words], env={**environment, "PATH": "/nowhere"}, cwd=home)
 
 
-def test_the_verb_lists_asks_and_removes(asked: Question) -> None:
+def test_the_verb_lists_asks_and_removes(asked: CleanRules) -> None:
     made = _run(asked, "1")
 
     listed = _clean(asked, "--dry-run", "--other-clusters")
@@ -133,7 +133,7 @@ def test_the_verb_lists_asks_and_removes(asked: Question) -> None:
     assert "1 removed" in done.stderr
 
 
-def test_younger_ones_are_named_with_a_younger_age(asked: Question) -> None:
+def test_younger_ones_are_named_with_a_younger_age(asked: CleanRules) -> None:
     _run(asked, "1", days=2)
 
     assert '"kind": "run"' not in _clean(asked, "--json", "--other-clusters").stdout

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.results import MIB, row, start
-from muster.bench.history import lines_of, read_history
+from muster.bench.history import history_lines, read_history
 from muster.bench.ranks import report
 from muster.bench.results import MARK, End, Series, read_series
 from muster.bench.table import COLUMNS, columns_for
@@ -56,7 +56,7 @@ def test_p95_and_spread_are_of_the_trials() -> None:
 
 def test_a_history_cut_short_loses_only_the_line_that_was_cut() -> None:
     series = Series(start=start(), rows=(row(10, 2, 8, MIB), row(20, 2, 8, 16 * MIB)))
-    whole = [f"{line}\n" for line in lines_of(series, "clariden")]
+    whole = [f"{line}\n" for line in history_lines(series, "clariden")]
     history = read_history([*whole, whole[0][:40], whole[1]])
     assert len(history.entries) == 3
     assert history.unreadable == 1
@@ -65,7 +65,7 @@ def test_a_history_cut_short_loses_only_the_line_that_was_cut() -> None:
 def test_what_was_measured_wrong_teaches_the_history_nothing() -> None:
     from muster.bench.results import Fault
 
-    assert not lines_of(Series(start=start(), rows=(row(10, 2, 8, MIB, wrong=(Fault(0, 1, 0),)),)), "clariden")
+    assert not history_lines(Series(start=start(), rows=(row(10, 2, 8, MIB, wrong=(Fault(0, 1, 0),)),)), "clariden")
 
 
 @pytest.mark.parametrize("room", [40, 60, 80, 100, 115, 116, 127, 200])

@@ -16,7 +16,7 @@ from build.small_python import glibc_system, python_system
 from build.small_registry import SmallRegistry
 from muster.build.commands import Means, Way, choose_way, without_commands
 from muster.build.engine import Builder
-from muster.build.progress import lines_of
+from muster.build.progress import follow_lines
 from muster.errors import CommandFailed, MachineLacks, RequestError
 from muster.runner import PIPE, end_group, start
 
@@ -117,7 +117,7 @@ def test_what_says_nothing_for_a_while_is_spoken_for() -> None:
     )
     process = start(["sh", "-c", script], stdout=PIPE, own_group=True)
     said: list[str] = []
-    assert list(lines_of(process, said.append, silence_s=0.2)) == ["one", "two", "three", "four"]
+    assert list(follow_lines(process, said.append, silence_s=0.2)) == ["one", "two", "three", "four"]
     end_group(process)
     assert said
     assert all(line.startswith("still at work after ") for line in said)

@@ -13,7 +13,7 @@ import pytest
 from build.places import Place
 from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import SmallRegistry
-from muster.build.registry import Login, digest_of, environment_of
+from muster.build.registry import Login, image_environment, manifest_digest
 from muster.build.source import parse_source
 from muster.runner import checked, run
 
@@ -134,7 +134,7 @@ def test_an_archive_of_the_other_kind_is_named(place: Place, archive: Path) -> N
 def test_what_an_image_sets_is_read_before_it_is_pulled(registry: RealRegistry) -> None:
     asked = parse_source(registry.image).registry
     assert asked is not None
-    assert environment_of(asked, Login(USER, PASSWORD), "x86_64") == ("PATH=/bin",)
+    assert image_environment(asked, Login(USER, PASSWORD), "x86_64") == ("PATH=/bin",)
 
 
 def test_a_store_that_one_is_sent_on_to_sees_no_password() -> None:
@@ -164,6 +164,6 @@ def test_a_store_that_one_is_sent_on_to_sees_no_password() -> None:
             thread.start()
         asked = parse_source(f"docker://127.0.0.1:{front.server_port}/a/b:1").registry
         assert asked is not None
-        assert digest_of(asked, Login(USER, PASSWORD)) == digest
+        assert manifest_digest(asked, Login(USER, PASSWORD)) == digest
     assert seen[0] is not None
     assert seen[1:] == [None]

@@ -18,7 +18,7 @@ from muster.build.registry import _keeps_passwords
 from muster.errors import RequestError
 from muster.model.plan import Plan
 from muster.plan.build import digest_of
-from muster.plan.secret import carried, is_secret, passed_by_name
+from muster.plan.secret import is_secret, passed_by_name, variables_to_hand_over
 from muster.render.document import plan_as_json
 from muster.render.explain import plan_as_text
 from muster.render.script import job_script
@@ -50,7 +50,7 @@ def test_no_form_of_the_plan_shows_it_and_the_job_gets_it(form: str, launcher: s
     made = _plan(*typed, launcher=launcher)
 
     assert VALUE not in FORMS[form](made)
-    assert any(VALUE in value for value in carried(made).values())
+    assert any(VALUE in value for value in variables_to_hand_over(made).values())
     assert digest_of(made) == digest_of(_plan(*typed, launcher=launcher))
 
 

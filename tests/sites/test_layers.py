@@ -15,7 +15,7 @@ from muster.older import tomllib
 from muster.sites.heads import BUNDLED, SearchPath, heads
 from muster.sites.layers import Layer, merge
 from muster.sites.load import choose_site, load
-from muster.sites.places import lines_of
+from muster.sites.places import toml_lines
 
 from .profiles import HEAD, NAMES, bundled, written
 
@@ -98,11 +98,11 @@ def test_the_projects_layer_is_found_from_a_folder_below_it(tmp_path: Path) -> N
 def test_every_key_of_a_shipped_profile_is_found_at_its_line(name: str) -> None:
     text = (BUNDLED / f"{name}.toml").read_text()
     lines = text.splitlines()
-    for path, number in lines_of(text).items():
+    for path, number in toml_lines(text).items():
         last = next(part for part in reversed(path) if isinstance(part, str))
         assert last in lines[number - 1]
     tables = tomllib.loads(text)
-    assert {path[0] for path in lines_of(text)} == set(tables)
+    assert {path[0] for path in toml_lines(text)} == set(tables)
 
 
 _KEYS = st.sampled_from(["a", "b", "c"])

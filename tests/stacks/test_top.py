@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from muster.cli.top_screen import Screen, draw
+from muster.cli.top_screen import Screen, draw_screen
 from muster.runner import checked, end_group, start
 from muster.stacks.judge import Doing, Movement
 from muster.stacks.read import Frame, RankStack, Signs
@@ -46,7 +46,7 @@ def _ranks(hosts: int, each: int) -> tuple[Movement, ...]:
 
 def _drawn(screen: Screen, width: int, height: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
-    console.print(draw(screen, width, height))
+    console.print(draw_screen(screen, width, height))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     return [line.rstrip() for line in text.splitlines()]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from muster.act.record import Run, forget, known_runs
 
-__all__ = ["Leftover", "Question", "find_leftovers", "remove_leftover", "remove_passed"]
+__all__ = ["CleanRules", "Leftover", "find_leftovers", "remove_leftover", "remove_passed"]
 
 _DAY_S = 24 * 3600
 # A file of hidden values is its job's for so long, whatever Slurm says of it.
@@ -20,7 +20,7 @@ _JUST_MADE_S = 600
 _OURS = frozenset({"plan.json", "job.sh", "record.json", "changes.diff", "job_id", "attempts", "passed", "image.toml"})
 
 
-class Question(msgspec.Struct, frozen=True):
+class CleanRules(msgspec.Struct, frozen=True):
     """What is known, and what may go."""
 
     state: Path
@@ -53,7 +53,7 @@ class Leftover(msgspec.Struct, frozen=True):
     run: Run | None = None
 
 
-def find_leftovers(question: Question) -> Iterator[Leftover]:
+def find_leftovers(question: CleanRules) -> Iterator[Leftover]:
     """Yield everything that is old enough to be named, and the secrets that a job has not removed."""
     for run in known_runs(question.state):
         yield from _of_run(run, question)
@@ -68,7 +68,7 @@ def find_leftovers(question: Question) -> Iterator[Leftover]:
             yield Leftover("rank library", folder, 0, age_s)
 
 
-def _of_run(run: Run, question: Question) -> Iterator[Leftover]:
+def _of_run(run: Run, question: CleanRules) -> Iterator[Leftover]:
     stays = _why_it_stays(run, question)
     if not run.directory.is_dir():
         # Its file system may be away; an entry of a living job is needed in any case.
@@ -90,7 +90,7 @@ def _of_run(run: Run, question: Question) -> Iterator[Leftover]:
     yield Leftover("run", run.directory, sum(path.stat().st_size for path in files), age_s, stays, run)
 
 
-def _why_it_stays(run: Run, question: Question) -> str | None:
+def _why_it_stays(run: Run, question: CleanRules) -> str | None:
     if run.job in question.living:
         return f"job {run.job} waits or runs"
     if run.cluster == question.cluster or question.other_clusters:

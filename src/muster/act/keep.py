@@ -23,7 +23,7 @@ from muster.model.pieces import Pieces
 from muster.runner import spawn
 from muster.slurm.allocation import cancel_softly
 
-__all__ = ["Asked", "Kept", "keep", "keep_allocated", "script_in_memory", "script_to_pass"]
+__all__ = ["KeepSettings", "Kept", "keep", "keep_allocated", "script_in_memory", "script_to_pass"]
 
 _CHUNK_BYTES = 1 << 16
 # A pipe that can be written takes so much at once.
@@ -99,7 +99,7 @@ class Kept(msgspec.Struct, frozen=True):
     """When the allocation was asked for, in seconds since 1970."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class KeepSettings(msgspec.Struct, frozen=True):
     """How a script is kept in its allocation."""
 
     patience_s: float
@@ -330,7 +330,7 @@ def keep(script: str, environment: Mapping[str, str], *, patience_s: float, in_p
 class _Allocated(_Keeper):
     """One script inside an allocation that salloc holds."""
 
-    def __init__(self, request: Asked, environment: Mapping[str, str]) -> None:
+    def __init__(self, request: KeepSettings, environment: Mapping[str, str]) -> None:
         super().__init__(request.patience_s, in_pieces=request.in_pieces)
         self._asked = request
         self._environment = environment
@@ -407,7 +407,7 @@ def keep_allocated(
     salloc: Sequence[str],
     script: str,
     environment: Mapping[str, str],
-    request: Asked,
+    request: KeepSettings,
 ) -> tuple[Kept, list[str]]:
     """Run the script in an allocation that `salloc` (its words) asks for; how it ended, and what else salloc said."""
     keeper = _Allocated(request, environment)

@@ -17,7 +17,7 @@ from muster.launchers.base import Launcher, Starter
 from muster.look.place import scheduler_environment
 from muster.model.plan import Plan
 from muster.model.words import Fragment, Hidden, Template, Word
-from muster.plan.secret import carried
+from muster.plan.secret import variables_to_hand_over
 from muster.rank import contract
 from muster.render.image import step_words
 from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
@@ -38,7 +38,7 @@ def run_within(plan: Plan, environment: Mapping[str, str]) -> Kept:
     """Run the script over the allocation that this process stands in, and return what became of it."""
     from muster.act.keep import keep
 
-    given = {**environment, **carried(plan)}
+    given = {**environment, **variables_to_hand_over(plan)}
     return keep(job_script(plan), given, patience_s=plan.grace_s + _REPORT_S, in_pieces=_is_in_pieces(plan))
 
 
@@ -58,15 +58,15 @@ def run_allocated(
 
     `wait_words` says why a job waits; `say` is told that, and where the job runs.
     """
-    from muster.act.keep import Asked, keep_allocated
+    from muster.act.keep import KeepSettings, keep_allocated
     from muster.slurm.submit import parse_rejection
 
     clean, script = _asked_before(plan, environment, runner)
     kept, refusal = keep_allocated(
         hold_nodes(plan.directives),
         script,
-        {**clean, **carried(plan)},
-        Asked(
+        {**clean, **variables_to_hand_over(plan)},
+        KeepSettings(
             plan.grace_s + _REPORT_S,
             say,
             wait_words,
@@ -110,7 +110,7 @@ def become_shell(plan: Plan, environment: Mapping[str, str], *, within: bool, ru
     memory = script_in_memory(script)
     os.dup2(memory, 3)
     os.set_inheritable(3, True)  # dup2 does not where the memory is number 3 itself
-    become([*before, "bash", "/dev/fd/3"], {**clean, **carried(plan)})
+    become([*before, "bash", "/dev/fd/3"], {**clean, **variables_to_hand_over(plan)})
 
 
 def _append_errors() -> None:
@@ -137,7 +137,7 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     launcher = launcher_named(plan.launcher)
     if launcher.starter(plan.engine) is not Starter.MUSTER:
         port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}
-        given = {**clean, **port, **carried(plan)}
+        given = {**clean, **port, **variables_to_hand_over(plan)}
         kept = keep(job_script(plan), given, patience_s=plan.grace_s + _REPORT_S, in_pieces=_is_in_pieces(plan))
         return Outcome(kept.status, None)
     count = launcher.processes_here(plan)

@@ -13,7 +13,7 @@ from muster.act.record import state_directory
 from muster.api.events import Ended, Event, Pending, Running
 from muster.api.hints import hints_shown
 from muster.errors import HostlistError, MusterError, SchedulerSilent
-from muster.follow.cases import Case, Place, find_cases
+from muster.follow.cases import Case, JobSources, find_cases
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
 from muster.follow.last_words import last_words
@@ -99,7 +99,7 @@ class Job:
         """Its run directory; None: it is not a job of Muster's."""
         home = environment.get("HOME") or str(Path.home())
         self._slurm = Scheduler(dict(environment))
-        self._place = Place(self._slurm, state_directory(environment, home), cluster_name(environment))
+        self._place = JobSources(self._slurm, state_directory(environment, home), cluster_name(environment))
         self._clock, self._sleep = clock, sleep
         self._cases: tuple[Case, ...] = ()
         self._asked: float | None = None

@@ -15,12 +15,12 @@ from muster.job.options import parse
 from muster.job.request import options_of
 from muster.units import Memory, Walltime
 
-__all__ = ["Asked", "read_options", "words_of_command"]
+__all__ = ["ReadOptions", "read_options", "words_of_command"]
 
 Command = Union[str, Sequence[Union[str, PathLike[str]]]]
 
 
-class Asked(NamedTuple):
+class ReadOptions(NamedTuple):
     """What was asked, as the command line's reader gives it."""
 
     values: dict[str, Any]
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
 
 def read_options(
     verb: str, command: Command, options: Mapping[str, object], *, excluded: Collection[str] = ()
-) -> Asked:
+) -> ReadOptions:
     """Return what was asked; RequestError names the option that is not known, or whose value cannot be."""
     words: list[str] = []
     off: list[str] = []
@@ -51,7 +51,7 @@ def read_options(
     values, origins, _ = parse(all_words)
     for name in off:  # stands over a settings file that says true
         values[name], origins[name] = False, f"{name}=False"
-    return Asked(values, origins, rest, all_words)
+    return ReadOptions(values, origins, rest, all_words)
 
 
 def words_of_command(command: Command) -> tuple[str, ...]:

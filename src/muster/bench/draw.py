@@ -12,7 +12,7 @@ from muster.bench.table import format_rate, over_nodes
 from muster.errors import MachineLacks, RequestError
 from muster.older import zip_equal
 
-__all__ = ["FORMATS", "draw"]
+__all__ = ["FORMATS", "draw_plots"]
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -20,7 +20,7 @@ _HUES = ("#2563c9", "#c2571a", "#12836f", "#9a3fb5", "#a8790b", "#c0365e")
 _SOFT, _RULE = "#63666b", "#e2e2dd"
 
 
-def draw(series: Series, path: Path, site: str) -> None:
+def draw_plots(series: Series, path: Path, site: str) -> None:
     """Draw bandwidth over size, over nodes, and the pairs as a heat map: what there is, side by side in one file."""
     if path.suffix.lower() not in FORMATS:
         raise RequestError(

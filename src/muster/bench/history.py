@@ -12,7 +12,7 @@ import msgspec
 
 from muster.bench.results import Row, Series
 
-__all__ = ["Entry", "History", "lines_of", "read_history"]
+__all__ = ["Entry", "History", "history_lines", "read_history"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class History(msgspec.Struct, frozen=True):
         return statistics.median(rates) if rates else None
 
 
-def lines_of(series: Series, site: str) -> Sequence[str]:
+def history_lines(series: Series, site: str) -> Sequence[str]:
     """Return the lines that this series adds; rows with wrong elements teach nothing about speed."""
     start = series.start
     if start is None:

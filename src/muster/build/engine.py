@@ -14,7 +14,7 @@ import msgspec
 
 from muster.build.commands import Way, choose_way, look_for_means, without_commands
 from muster.build.draft import remove
-from muster.build.progress import lines_of
+from muster.build.progress import follow_lines
 from muster.build.proot import proot_words
 from muster.errors import CommandFailed, MachineLacks, RequestError
 from muster.runner import DEVNULL, PIPE, STDOUT, Runner, end_group, run, start
@@ -168,7 +168,7 @@ class Builder(msgspec.Struct, frozen=True):
         # Together, in their order: what the commands of a definition say is on both.
         process = start(argv, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, own_group=True)
         try:
-            for line in lines_of(process, say):
+            for line in follow_lines(process, say):
                 output_lines.append(line)
                 say(line)
             status = process.wait()

@@ -30,7 +30,7 @@ from muster.build.podman import (
     finds_podman,
     is_containerfile,
 )
-from muster.build.registry import Login, digest_of, environment_of
+from muster.build.registry import Login, image_environment, manifest_digest
 from muster.build.source import Source, parse_source
 from muster.errors import MachineLacks, RequestError
 from muster.look.image_facts import look_at_path
@@ -156,7 +156,7 @@ def _signs_of_conda(source: Source | None, login: Login | None) -> list[str]:
     if source is None:
         return []
     if source.registry is not None:
-        return signs_of_conda(environment_of(source.registry, login, platform.machine()), None)
+        return signs_of_conda(image_environment(source.registry, login, platform.machine()), None)
     return signs_of_conda((), Path(source.path) if source.path and source.archive is None else None)
 
 
@@ -237,7 +237,7 @@ def _base_of(source: Source | None, login: Login | None, say: Say) -> tuple[str 
     if source.registry is not None:
         if source.registry.is_moving:
             say(f"warning: {source.words} has no tag but latest, which can change: the pulled digest is recorded")
-        return source.registry.pinned(digest_of(source.registry, login)), source.registry.is_plain_http
+        return source.registry.pinned(manifest_digest(source.registry, login)), source.registry.is_plain_http
     path = Path(source.path or "").absolute()
     if source.archive is not None:
         check_archive(source.archive, path)

@@ -20,7 +20,7 @@ import msgspec
 
 from muster.build.draft import digest_of_path, remove
 from muster.build.engine import Builder
-from muster.build.registry import Login, digest_of
+from muster.build.registry import Login, manifest_digest
 from muster.build.source import Registry, parse_source
 from muster.runner import Runner, checked, run
 
@@ -168,7 +168,7 @@ def digests_of_bases(text: str, start: Registry | None, login: Login | None, say
         assert registry is not None  # noqa: S101  # docker:// is a registry's
         if registry.is_moving:
             say(f"warning: FROM {base} has no tag but latest, which can change: the pulled digest is recorded")
-        digests[base] = digest_of(registry, login)
+        digests[base] = manifest_digest(registry, login)
     return digests
 
 

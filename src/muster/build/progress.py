@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["lines_of"]
+__all__ = ["follow_lines"]
 
 Say = Callable[[str], None]
 
@@ -21,7 +21,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SILENCE_S = 20.0
 
 
-def lines_of(process: Process, say: Say, *, silence_s: float = _SILENCE_S) -> Iterator[str]:
+def follow_lines(process: Process, say: Say, *, silence_s: float = _SILENCE_S) -> Iterator[str]:
     """Yield every line of its output as it comes.
 
     Engines that pull or pack are silent for minutes, and are spoken for.

@@ -23,7 +23,7 @@ import msgspec
 from muster.build.source import Registry
 from muster.errors import RequestError, SiteError
 
-__all__ = ["Login", "digest_of", "environment_of", "hosts_that_ask", "login_from_file"]
+__all__ = ["Login", "hosts_that_ask", "image_environment", "login_from_file", "manifest_digest"]
 
 _PATIENCE_S = 30.0
 _MANIFESTS = (
@@ -71,7 +71,7 @@ def login_from_file(registry: Registry, environment: Mapping[str, str], home: Pa
     return Login(user, password)
 
 
-def digest_of(registry: Registry, login: Login | None) -> str:
+def manifest_digest(registry: Registry, login: Login | None) -> str:
     """Return the digest that the registry gives to this name now."""
     if registry.digest is not None:
         return registry.digest
@@ -93,7 +93,7 @@ def hosts_that_ask(registry: Registry) -> tuple[str, ...]:
     return tuple(dict.fromkeys(host.rpartition(":")[0] if re.search(r":\d+$", host) else host for host in hosts))
 
 
-def environment_of(registry: Registry, login: Login | None, machine: str) -> tuple[str, ...]:
+def image_environment(registry: Registry, login: Login | None, machine: str) -> tuple[str, ...]:
     """Return the NAME=VALUE that the image sets, from its configuration.
 
     A few kilobytes, read before anything is pulled.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from muster.follow.cases import Case, Place, find_cases, ids_with_links
+from muster.follow.cases import Case, JobSources, find_cases, ids_with_links
 from muster.follow.cases import run_of as find_run_of
 
 if TYPE_CHECKING:  # a page of help needs none of these
@@ -72,7 +72,7 @@ def state() -> Path:
 
 def cases(ids: Sequence[str], answer: Answer, *, records_do: bool = False) -> list[Case]:
     """Return what is known of each id. An unknown id is refused; so is silence, unless records are enough."""
-    return find_cases(ids, answer, Place(scheduler(), state(), cluster()), records_do=records_do)
+    return find_cases(ids, answer, JobSources(scheduler(), state(), cluster()), records_do=records_do)
 
 
 def ask(ids: Sequence[str]) -> Answer:
@@ -82,7 +82,7 @@ def ask(ids: Sequence[str]) -> Answer:
 
 def with_links(ids: Sequence[str]) -> tuple[str, ...]:
     """Return the ids, and those of the jobs that follow them."""
-    return ids_with_links(ids, Place(scheduler(), state(), cluster()))
+    return ids_with_links(ids, JobSources(scheduler(), state(), cluster()))
 
 
 def cluster() -> str:
@@ -94,7 +94,7 @@ def cluster() -> str:
 
 def run_of(asked_id: str, jobs: Sequence[Job], cluster_name: str, *, is_silent: bool = False) -> Run | None:
     """Return Muster's record of a job; not that of another cluster's job with the same number."""
-    return find_run_of(asked_id, jobs, Place(scheduler(), state(), cluster_name), is_silent=is_silent)
+    return find_run_of(asked_id, jobs, JobSources(scheduler(), state(), cluster_name), is_silent=is_silent)
 
 
 def earlier_runs(case: Case) -> list[str]:

@@ -297,7 +297,7 @@ def _cut_short(series: Series, status: int) -> None:
 def _show(
     series: Series, judgements: Sequence[Judgement], findings: Sequence[Finding], site: str, words: Words
 ) -> None:
-    from muster.bench.draw import draw
+    from muster.bench.draw import draw_plots
     from muster.bench.page import page
     from muster.bench.peaks import shares_of_peak
     from muster.bench.table import COLUMNS, NODE_COLUMNS, cells, document, node_cells, over_nodes
@@ -330,7 +330,7 @@ def _show(
     if words.html:
         Path(words.html).write_text(page(series, judgements, findings, site), encoding="utf-8")
     if words.plot:
-        draw(series, Path(words.plot), site)
+        draw_plots(series, Path(words.plot), site)
 
 
 def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, quiet: bool) -> None:
@@ -375,10 +375,10 @@ def _history(facts: Facts, words: Words) -> History:
 
 def _remember(series: Series, site: str, facts: Facts, words: Words) -> None:
     """Append, in one write; a last line that was cut short stays a line of its words."""
-    from muster.bench.history import lines_of
+    from muster.bench.history import history_lines
 
     path = _history_file(facts, words)
-    text = "".join(f"{line}\n" for line in lines_of(series, site))
+    text = "".join(f"{line}\n" for line in history_lines(series, site))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+") as file:

@@ -15,7 +15,7 @@ from muster.errors import MachineLacks, NoSlurm, RequestError
 from muster.job.option import option, parse_walltime
 
 if TYPE_CHECKING:
-    from muster.act.clean import Leftover, Question
+    from muster.act.clean import CleanRules, Leftover
 
 _DAY_S = 24 * 3600
 
@@ -44,13 +44,13 @@ def main(words: Words) -> int:
     return 0
 
 
-def _question(words: Words) -> Question:
+def _question(words: Words) -> CleanRules:
     import muster
-    from muster.act.clean import Question
+    from muster.act.clean import CleanRules
 
     data = os.environ.get("XDG_DATA_HOME") or f"{os.environ.get('HOME') or Path.home()}/.local/share"
     own_cluster, living = _living()
-    return Question(
+    return CleanRules(
         state=state(),
         libraries=Path(data) / "muster" / "rank-library",
         package=Path(muster.__file__).resolve().parent,

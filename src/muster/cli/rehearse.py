@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from muster.job.request import Request
     from muster.lab.spec import LabSpec
     from muster.model.plan import Plan
-    from muster.rehearse.cluster import Stage, Written
+    from muster.rehearse.cluster import RehearsalLab, Written
     from muster.rehearse.judge import Point
     from muster.rehearse.source import Insists
     from muster.sites.schema import Profile
@@ -34,7 +34,7 @@ def rehearse(launch: Launch, *, is_asked: bool, ranks: int | None, quiet: bool) 
     """Rehearse; 0 where everything that a lab can show was right, else the script's own status, or 1."""
     from muster.act.rank_library import make_rank_library
     from muster.rehearse.adapt import few_ranks, for_lab, not_shown
-    from muster.rehearse.cluster import Written, stage
+    from muster.rehearse.cluster import Written, rehearsal_lab
     from muster.sites.load import choose_site, overrides_from
 
     if not is_asked:
@@ -53,7 +53,7 @@ def rehearse(launch: Launch, *, is_asked: bool, ranks: int | None, quiet: bool) 
     make_rank_library(rehearsed.plan.rank_library)
     hidden = [*not_shown(queued, profile), *lost_parts, *rehearsed.taken_out]
     say(f"a rehearsal for {profile.name}: a lab with its queues and rules, {queued.shape.nodes} hosts", quiet=quiet)
-    with stage(_spec(profile, queued), os.environ, lambda text: say(text, quiet=quiet)) as place:
+    with rehearsal_lab(_spec(profile, queued), os.environ, lambda text: say(text, quiet=quiet)) as place:
         _asked_of_sbatch(place, queued)
         points = _probed(place, rehearsed.plan)
         status, written_files = 0, list[Written]()
@@ -133,14 +133,14 @@ def _spec(profile: Profile, plan: Plan) -> LabSpec:
     return replace(lab, copied_for=plan.working_directory)
 
 
-def _asked_of_sbatch(place: Stage, plan: Plan) -> None:
+def _asked_of_sbatch(place: RehearsalLab, plan: Plan) -> None:
     from muster.act.submit import accepted
     from muster.render.script import job_script
 
     accepted(place.accepts(job_script(plan)))
 
 
-def _probed(place: Stage, plan: Plan) -> list[Point]:
+def _probed(place: RehearsalLab, plan: Plan) -> list[Point]:
     """Return the launch with something else in the place of the command: once to tell of it, once to fail."""
     from muster.rehearse.adapt import with_command
     from muster.rehearse.judge import Point, judge, judge_exit

@@ -232,7 +232,7 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     from muster.act.keep import script_to_pass
     from muster.cli.launching import facts_and_request, plan_for
     from muster.look.place import scheduler_environment
-    from muster.plan.secret import carried
+    from muster.plan.secret import variables_to_hand_over
     from muster.rehearse.adapt import with_command
     from muster.rehearse.judge import Point, judge, stopped_at
     from muster.rehearse.probe import parse, probe
@@ -249,7 +249,7 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     with script_to_pass(job_script(probe_plan)) as (memory, script):
         result = run(
             hold_nodes(probe_plan.directives, *script, quiet=True),
-            env={**scheduler_environment(facts.environment), **carried(probe_plan)},
+            env={**scheduler_environment(facts.environment), **variables_to_hand_over(probe_plan)},
             cwd=plan.working_directory,
             timeout_s=540,
             pass_fds=[memory],

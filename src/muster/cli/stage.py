@@ -15,7 +15,7 @@ from muster.job.option import option, parse_count
 def main(words: Words) -> int:
     """Stage; print the place."""
     from muster.model.plan import Reason, Staged
-    from muster.stage.nodes import clean, need_allocation, stage
+    from muster.stage.nodes import clean, copy_to_nodes, need_allocation
     from muster.stage.pack import place
 
     folder = words.to or Path("/tmp")  # noqa: S108  # the nodes' own
@@ -30,7 +30,7 @@ def main(words: Words) -> int:
     cache = (words.cache or source.parent / ".muster-stage") / source.name
     thing = Staged(words.operands[0], "data", (str(source),), str(cache), (), Reason("set by you"))
     place(thing, lambda text: say(text, quiet=words.quiet))
-    result = stage(thing, folder, os.environ)
+    result = copy_to_nodes(thing, folder, os.environ)
     for text in result.news if not words.quiet else ():
         print(text, file=sys.stderr)
     for text in result.trouble:

@@ -57,7 +57,7 @@ def running_case(ids: tuple[str, ...]) -> Case:
 def _once(case: Case, watch: Watch) -> int:
     from rich.console import Console
 
-    from muster.cli.top_screen import draw
+    from muster.cli.top_screen import draw_screen
 
     while not watch.has_ended:
         watch.has_news()
@@ -65,7 +65,7 @@ def _once(case: Case, watch: Watch) -> int:
     watch.has_news()
     _check(case, watch)
     console = Console()
-    console.print(draw(_Top(case, watch).screen(), console.width, 1000))
+    console.print(draw_screen(_Top(case, watch).screen(), console.width, 1000))
     return 0
 
 
@@ -82,13 +82,13 @@ def _live(case: Case, watch: Watch) -> int:
     from rich.console import Console
     from rich.live import Live
 
-    from muster.cli.top_screen import draw
+    from muster.cli.top_screen import draw_screen
 
     console = Console()
     top = _Top(case, watch)
     with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(draw(top.screen(), console.width, console.height), refresh=True)
+            live.update(draw_screen(top.screen(), console.width, console.height), refresh=True)
             key = keys()
             if key == "q":
                 return 0

@@ -13,7 +13,7 @@ from muster.cli.asking import plain
 from muster.stacks.fold import collective_of, user_frame
 from muster.stacks.judge import Doing, Movement, standing
 
-__all__ = ["Screen", "draw", "state_of"]
+__all__ = ["Screen", "draw_screen", "state_words"]
 
 _STYLES = {
     Doing.MOVES: "green",
@@ -51,7 +51,7 @@ class Screen(NamedTuple):
     note: str = ""
 
 
-def draw(screen: Screen, width: int, height: int) -> Lines:
+def draw_screen(screen: Screen, width: int, height: int) -> Lines:
     """Return the screen."""
     title = Text(plain(screen.title), style="bold reverse", overflow="ellipsis", no_wrap=True)
     keys = "q quit  ↑↓ rank  s stack  l log" if not screen.page else "q quit  ↑↓ rank  any other key: back"
@@ -67,7 +67,7 @@ def _one(text: str, style: str) -> Text:
     return Text(plain(text), style=style, overflow="ellipsis", no_wrap=True)
 
 
-def state_of(movement: Movement) -> str:
+def state_words(movement: Movement) -> str:
     """Return what a rank does, in a few words."""
     if movement.doing is Doing.WAITS:
         return f"waits in {collective_of(movement.stack)}"
@@ -81,7 +81,7 @@ def _place(movement: Movement) -> str:
 
 def _details(movement: Movement) -> str:
     """Return the line about the rank that was chosen."""
-    return f"rank {movement.stack.rank} on {movement.stack.host}: {state_of(movement)}, {_place(movement)}"
+    return f"rank {movement.stack.rank} on {movement.stack.host}: {state_words(movement)}, {_place(movement)}"
 
 
 def _list(screen: Screen, width: int, room: int) -> Table:
@@ -100,7 +100,7 @@ def _list(screen: Screen, width: int, room: int) -> Table:
         cells = {
             "rank": str(stack.rank),
             "host": plain(stack.host),
-            "state": state_of(movement),
+            "state": state_words(movement),
             "CPU": f"{movement.cpu:.0%}",
             "memory": f"{stack.signs.memory_mib:,} MiB{gpu}",
             "line": plain(_place(movement)),

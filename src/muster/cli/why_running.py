@@ -24,7 +24,7 @@ def explain_running(case: Case) -> Iterator[str]:
     reported_texts = [plain(text) for text in _reported(case)]
     yield from (f"  {text}" for text in reported_texts)
     try:
-        verdict, words = look(case)
+        verdict, words = look_at_ranks(case)
     except MusterError as error:
         yield f"  its ranks cannot be looked at: {error}"
         return
@@ -41,7 +41,7 @@ def explain_running(case: Case) -> Iterator[str]:
         yield f"  every rank: muster stacks {case.asked}"
 
 
-def look(case: Case) -> tuple[Verdict, tuple[str, ...]]:
+def look_at_ranks(case: Case) -> tuple[Verdict, tuple[str, ...]]:
     """Return what the ranks of a running job do, from two looks at all of them, and what torch and NCCL say."""
     from muster.rank.hostlist import expand
     from muster.stacks.ask import Question, ask_job, find_spy
@@ -97,7 +97,7 @@ def _age(seconds: float) -> str:
 def as_json(case: Case) -> dict[str, Any] | None:
     """Return the verdict for --json; None where the ranks cannot be looked at."""
     try:
-        verdict, words = look(case)
+        verdict, words = look_at_ranks(case)
     except MusterError:
         return None
     place = verdict.where

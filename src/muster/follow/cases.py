@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from muster.follow.scheduler import Answer, Scheduler
     from muster.slurm.jobs import Job
 
-__all__ = ["Case", "Place", "find_cases", "ids_with_links", "run_of"]
+__all__ = ["Case", "JobSources", "find_cases", "ids_with_links", "run_of"]
 
 
 class Case(NamedTuple):
@@ -30,7 +30,7 @@ class Case(NamedTuple):
     """The ids of the links that live."""
 
 
-class Place(NamedTuple):
+class JobSources(NamedTuple):
     """Where jobs are looked for: Slurm, our own records, and the cluster that Slurm's clients reach, by its name."""
 
     slurm: Scheduler
@@ -38,7 +38,7 @@ class Place(NamedTuple):
     cluster: str
 
 
-def find_cases(ids: Sequence[str], answer: Answer, place: Place, *, records_do: bool = False) -> list[Case]:
+def find_cases(ids: Sequence[str], answer: Answer, place: JobSources, *, records_do: bool = False) -> list[Case]:
     """Return what is known of each id. An unknown id is refused; so is silence, unless records are enough."""
     found: list[Case] = []
     for asked in ids:
@@ -56,7 +56,7 @@ def find_cases(ids: Sequence[str], answer: Answer, place: Place, *, records_do: 
     return found
 
 
-def ids_with_links(ids: Sequence[str], place: Place) -> tuple[str, ...]:
+def ids_with_links(ids: Sequence[str], place: JobSources) -> tuple[str, ...]:
     """Return the ids, and those of the jobs that follow them with --until-done: Slurm is asked for all at once."""
     from muster.follow.links import chains_of
 
@@ -70,7 +70,7 @@ def ids_with_links(ids: Sequence[str], place: Place) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*ids, *more)))
 
 
-def _run_with_chain(asked: str, place: Place) -> Run | None:
+def _run_with_chain(asked: str, place: JobSources) -> Run | None:
     """Return the run of a job that goes on in the next one, by the id of any of its links."""
     from muster.act.record import find_run
     from muster.follow.links import run_with_link
@@ -106,7 +106,7 @@ def _of_chains(asked: str, run: Run, answer: Answer) -> Iterator[Case]:
             yield Case(asked, current[1], run, current[0], living)
 
 
-def run_of(asked: str, jobs: Sequence[Job], place: Place, *, is_silent: bool = False) -> Run | None:
+def run_of(asked: str, jobs: Sequence[Job], place: JobSources, *, is_silent: bool = False) -> Run | None:
     """Return Muster's record of a job; not that of another cluster's job with the same number."""
     from muster.act.record import find_run, forget, is_of, register
 

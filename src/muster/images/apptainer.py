@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from muster.images.base import ImageEngine, activated, carried
+from muster.images.base import ImageEngine, activated, names_for_engine
 from muster.model.plan import Mount, Plan
 from muster.model.words import Word
 
@@ -75,7 +75,7 @@ class Apptainer(ImageEngine):
                 self.prefix,
                 *(mount.target for mount in image.mounts if mount.source == mount.target),
             ),
-            ("muster_image_gets", f"{self.prefix}ENV_", *carried(plan)),
+            ("muster_image_gets", f"{self.prefix}ENV_", *names_for_engine(plan)),
         ]
         libraries = [mount.source for mount in image.mounts if ".so" in mount.source]
         if libraries and image.kind != "sandbox":

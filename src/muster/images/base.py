@@ -10,7 +10,7 @@ from muster.model.words import Word
 from muster.rank import contract
 from muster.rank.vendors import VISIBLE
 
-__all__ = ["ImageEngine", "activated", "carried", "lines_inside", "names_set", "parts_inside"]
+__all__ = ["ImageEngine", "activated", "lines_inside", "names_for_engine", "names_set", "parts_inside"]
 
 # What a rank has learnt before its image starts.
 _LEARNT = (
@@ -109,7 +109,7 @@ def names_set(plan: Plan) -> tuple[str, ...]:
     return tuple(variable.name for variable in plan.variables if variable.value is not None or variable.pass_on)
 
 
-def carried(plan: Plan) -> tuple[str, ...]:
+def names_for_engine(plan: Plan) -> tuple[str, ...]:
     """Return the variables that reach the command where an engine keeps the others out."""
     return tuple(dict.fromkeys([*_LEARNT, *names_set(plan)]))
 

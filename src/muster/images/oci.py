@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from muster.images.base import ImageEngine, activated, carried
+from muster.images.base import ImageEngine, activated, names_for_engine
 from muster.model.plan import Mount, Plan
 from muster.model.words import Word
 
@@ -49,7 +49,7 @@ class Podman(ImageEngine):
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         image = plan.image
         bound = (mount.target for mount in image.mounts if mount.source == mount.target)
-        names = (*carried(plan), *(("PYTHONPATH",) if image.library or image.ready else ()))
+        names = (*names_for_engine(plan), *(("PYTHONPATH",) if image.library or image.ready else ()))
         lines: list[tuple[str, ...]] = [
             ("muster_image_needs", image.program, image.image or ""),
             ("muster_image_sees", *(mount.source for mount in image.mounts)),

@@ -160,7 +160,7 @@ def wait_for_hosts(hosts: Sequence[str], controller: Process, *, timeout_s: floa
     def all_take_jobs() -> bool:
         for name in hosts:
             if not host.is_up(name):
-                raise SiteError(f"{name} ended while the lab came up", hint=daemons.last_words(name))
+                raise SiteError(f"{name} ended while the lab came up", hint=daemons.log_tail(name))
         return usable_hosts() >= set(hosts)
 
     daemons.wait_until(all_take_jobs, controller, "slurmctld", timeout_s=timeout_s)

@@ -30,13 +30,13 @@ def wait_until(ready: Callable[[], bool], daemon: Process, name: str, *, timeout
     deadline = time.monotonic() + timeout_s
     while not ready():
         if daemon.poll() is not None:
-            raise SiteError(f"{name} ended while the lab came up", hint=last_words(name))
+            raise SiteError(f"{name} ended while the lab came up", hint=log_tail(name))
         if time.monotonic() > deadline:
-            raise SiteError(f"{name} was not ready within {timeout_s:g} s", hint=last_words(name))
+            raise SiteError(f"{name} was not ready within {timeout_s:g} s", hint=log_tail(name))
         time.sleep(0.03)
 
 
-def last_words(name: str) -> str:
+def log_tail(name: str) -> str:
     """Return the end of a daemon's logs: they vanish with the lab."""
     lines: list[str] = []
     for file in sorted(paths.LOGS.glob(f"{name}*")):

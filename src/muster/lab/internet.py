@@ -97,6 +97,6 @@ def _start(name: str, first: int) -> int:
     with os.fdopen(ready, "rb") as news:
         answer = news.read(1)
     if answer != b"1":
-        hint = daemons.last_words(f"slirp4netns.{name}")
+        hint = daemons.log_tail(f"slirp4netns.{name}")
         raise SiteError(f"slirp4netns gives {name} no way out", hint=hint)
     return process.pid

@@ -16,7 +16,7 @@ from muster.lab.registry import Registry, home_of
 from muster.lab.spec import LabSpec
 from muster.lab.state import read_spec
 
-__all__ = ["down", "fault", "restore", "status", "stop_controller", "up", "written"]
+__all__ = ["down", "fault", "restore", "status", "stop_controller", "up", "written_files"]
 
 Say = Callable[[str], None]
 
@@ -83,7 +83,7 @@ def restore(name: str, environment: Mapping[str, str], target: str) -> None:
         internet.connect(pid)  # a host that was started again has none
 
 
-def written(name: str, environment: Mapping[str, str]) -> list[dict[str, Any]]:
+def written_files(name: str, environment: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the files that were written in the lab's copy of the machine's.
 
     Path and size, None where one was removed.

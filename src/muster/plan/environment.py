@@ -10,7 +10,7 @@ from muster.job.request import Request
 from muster.model.plan import ImageUse, Note, Prelude, Reason, Variable
 from muster.model.words import Hidden, quote, template
 from muster.plan.python_environment import activation, environment_of
-from muster.plan.secret import hide, shown
+from muster.plan.secret import hide, shown_assignment
 from muster.plan.site_terms import node_kind, reason_for
 from muster.plan.terms import Terms
 from muster.sites.load import Site
@@ -45,7 +45,7 @@ def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variab
         variables_by_name.setdefault(name, variable)
     for assignment in request.env:
         name, equals, value = assignment.partition("=")
-        reason = Reason("set by you", f"--env {shown(assignment)}")
+        reason = Reason("set by you", f"--env {shown_assignment(assignment)}")
         if name in _OURS:
             raise RequestError(f"--env {name}: every rank has its own {name}", hint="omit it: Muster sets it")
         if name in {"MASTER_ADDR", "MASTER_PORT"}:

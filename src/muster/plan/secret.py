@@ -13,13 +13,13 @@ from muster.model.words import Hidden, Template, template
 
 __all__ = [
     "PASSED",
-    "carried",
     "hidden_names",
     "hidden_values",
     "hide",
     "is_secret",
     "passed_by_name",
-    "shown",
+    "shown_assignment",
+    "variables_to_hand_over",
     "without",
     "without_values",
 ]
@@ -51,7 +51,7 @@ def _typed_secret(assignment: str) -> bool:
     return bool(equals) and is_secret(name, value) and not isinstance(template(value), Template)
 
 
-def shown(assignment: str) -> str:
+def shown_assignment(assignment: str) -> str:
     """Return KEY=VALUE as it may be shown."""
     return f"{assignment.partition('=')[0]}=…" if _typed_secret(assignment) else assignment
 
@@ -65,7 +65,7 @@ def without(typed_words: Iterable[str], assignments: Iterable[str]) -> tuple[str
 def _masked(word: str, secrets: Sequence[str]) -> str:
     for assignment in secrets:
         if word == assignment or (word.startswith("--env=") and word.endswith(assignment)):
-            return word.removesuffix(assignment) + shown(assignment)
+            return word.removesuffix(assignment) + shown_assignment(assignment)
     return word
 
 
@@ -98,7 +98,7 @@ def without_values(text: str, values: Iterable[str]) -> str:
     return text
 
 
-def carried(plan: Plan) -> dict[str, str]:
+def variables_to_hand_over(plan: Plan) -> dict[str, str]:
     """Return the variables by which a script that starts now is given the hidden values."""
     return {f"{PASSED}{name}": value for name, value in hidden_values(plan).items()}
 

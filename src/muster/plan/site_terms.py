@@ -11,7 +11,7 @@ from muster.launchers import launcher_named
 from muster.launchers.base import Launcher
 from muster.model.plan import Directive, Flag, Note, Prelude, Reason, Shape, Variable
 from muster.model.words import template
-from muster.plan.secret import shown
+from muster.plan.secret import shown_assignment
 from muster.plan.shape import NodeShape
 from muster.plan.terms import DEFAULT_PORTS, OWN_ENVIRONMENT, Ports, Terms
 from muster.policy.masks import bind_ranks, core_list, threads_counted
@@ -287,7 +287,10 @@ def _proxies(site: Site, request: Request) -> Iterator[Variable]:
     for assignment in request.env:
         name, equals, value = assignment.partition("=")
         if equals and name.lower() in _PROXY_NAMES:
-            proxies[name.lower()] = (value, Reason("set by you, in both spellings", f"--env {shown(assignment)}"))
+            proxies[name.lower()] = (
+                value,
+                Reason("set by you, in both spellings", f"--env {shown_assignment(assignment)}"),
+            )
     for name, (value, reason) in proxies.items():
         for spelled in (name, name.upper()):
             yield Variable(spelled, value, reason)
@@ -360,11 +363,11 @@ def _overruled(site: Site, request: Request, job: Situation) -> Iterator[Note]:
             continue
         own_value = own_values.get(variable.name)
         if variable.required and (variable.name in request.unset_env or _differs(own_value, variable)):
-            word = f"--env {shown(own_value)}" if own_value else f"--unset-env {variable.name}"
+            word = f"--env {shown_assignment(own_value)}" if own_value else f"--unset-env {variable.name}"
             yield Note(f"{word}: {site.name} needs {_said(variable)}: {variable.reason}", warning=True)
         for conflicting_name in variable.conflicts:
             if conflicting_name in own_values and not variable.unset and variable.name not in request.unset_env:
-                assignment = shown(own_values[conflicting_name])
+                assignment = shown_assignment(own_values[conflicting_name])
                 text = f"--env {assignment} goes against {_said(variable)} of {site.name}: {variable.reason}"
                 yield Note(text, warning=True)
 

@@ -37,7 +37,7 @@ class Carried(msgspec.Struct, frozen=True):
     """Why the target's plan refuses it still; None: it does not."""
 
 
-class Way(msgspec.Struct, frozen=True):
+class Route(msgspec.Struct, frozen=True):
     """From where to where."""
 
     source: Site | None
@@ -66,7 +66,7 @@ def _called(profile: Profile) -> str:
 
 def carry(draft: Draft, target: Site, source: Site | None, facts: Facts, *, account: str | None = None) -> Carried:
     """Return the job as the target wants it, and its plan."""
-    way = Way(source, target, account)
+    way = Route(source, target, account)
     if not way.is_home:
         for step in _STEPS:
             step(draft, way)
@@ -78,7 +78,7 @@ def carry(draft: Draft, target: Site, source: Site | None, facts: Facts, *, acco
 # ---------------------------------------------------------------- queues, accounts, features
 
 
-def _queue(draft: Draft, way: Way) -> None:
+def _queue(draft: Draft, way: Route) -> None:
     """Carry the queue: partition and QOS are names of one site, but what a queue is for is a request."""
     for field, word, flag in (("partition", "partition", "-p"), ("qos", "QOS", "-q")):
         name = draft.get(field)
@@ -113,7 +113,7 @@ def _purpose(profile: Profile | None, name: str) -> bool:
     return re.search(r"debug|(^|[-_])dev([-_]|$)|(^|[-_])test([-_]|$)", name) is not None
 
 
-def _account(draft: Draft, way: Way) -> None:
+def _account(draft: Draft, way: Route) -> None:
     name = draft.get("account")
     if way.account is not None:
         draft.revise("account", Verdict.CHANGED, way.account, "as you gave it")
@@ -131,7 +131,7 @@ def _account(draft: Draft, way: Way) -> None:
         )
 
 
-def _features(draft: Draft, way: Way) -> None:
+def _features(draft: Draft, way: Route) -> None:
     for field, noun in (("constraint", "a feature"), ("nodelist", "nodes"), ("exclude", "nodes")):
         value = draft.get(field)
         if value is None:
@@ -171,7 +171,7 @@ _OF_ONE_SITE = {
 }
 
 
-def _flags(draft: Draft, way: Way) -> None:
+def _flags(draft: Draft, way: Route) -> None:
     """Carry flags that are handed on: those about one site's machines stay behind."""
     forbidden = {rule.flag: rule.reason for rule in way.target.profile.request.forbidden if rule.value is None}
     for flag in list(draft.values.get("sbatch", ())):
@@ -191,7 +191,7 @@ def _flags(draft: Draft, way: Way) -> None:
 # ---------------------------------------------------------------- sizes
 
 
-def _shape(draft: Draft, way: Way) -> None:
+def _shape(draft: Draft, way: Route) -> None:
     """Give the same ranks and GPUs on nodes that have more or fewer of them."""
     node = _node(way.target.profile)
     old_gpus, nodes = draft.number("gpus_per_node") or 0, draft.number("nodes") or 1
@@ -219,7 +219,7 @@ def _shape(draft: Draft, way: Way) -> None:
     draft.revise("gpus_per_node", Verdict.CHANGED, str(new_gpus), reason)
 
 
-def _most_nodes(draft: Draft, way: Way) -> None:
+def _most_nodes(draft: Draft, way: Route) -> None:
     """Ask about more nodes than any queue of the target gives, where the plan names no queue to be held against."""
     profile, nodes = way.target.profile, draft.number("nodes") or 1
     gpus = bool(draft.number("gpus_per_node"))
@@ -238,7 +238,7 @@ def _node(profile: Profile, draft: Draft | None = None) -> Node | None:
     )
 
 
-def _cpus(draft: Draft, way: Way) -> None:
+def _cpus(draft: Draft, way: Route) -> None:
     """Give a rank its GPU's share of the target's cores, not of the source's."""
     cpus = draft.number("cpus_per_task")
     node = _node(way.target.profile, draft)
@@ -252,7 +252,7 @@ def _cpus(draft: Draft, way: Way) -> None:
         draft.revise("cpus_per_task", Verdict.CHANGED, str(share), f"a node of {way.there} has {node.cores} cores")
 
 
-def _memory(draft: Draft, way: Way) -> None:
+def _memory(draft: Draft, way: Route) -> None:
     text = draft.get("mem")
     if text is None:
         return
@@ -275,7 +275,7 @@ def _memory(draft: Draft, way: Way) -> None:
         draft.revise("mem", Verdict.CHANGED, None, f"all memory of a node: what {way.there} gives for it is not known")
 
 
-def _time(draft: Draft, way: Way) -> None:
+def _time(draft: Draft, way: Route) -> None:
     text = draft.get("time")
     if text is None:
         return
@@ -310,7 +310,7 @@ _OF_NETWORKS = re.compile(
 )
 
 
-def _variables(draft: Draft, way: Way) -> None:
+def _variables(draft: Draft, way: Route) -> None:
     """Keep the user's variables; those of the network and of the machine are the target's profile's."""
     source_names = {setting.name for setting in way.source.profile.environment} if way.source else set()
     target_settings = {setting.name: setting for setting in way.target.profile.environment}
@@ -342,7 +342,7 @@ def _variables(draft: Draft, way: Way) -> None:
     _settings(draft, way)
 
 
-def _settings(draft: Draft, way: Way) -> None:
+def _settings(draft: Draft, way: Route) -> None:
     """Take the settings of one site's machine out of the task's shell."""
     if len(draft.command) != 3 or draft.command[1] != "-c":
         return
@@ -383,7 +383,7 @@ def _plain_words(text: str) -> tuple[str, ...] | None:
         return None
 
 
-def _modules(draft: Draft, way: Way) -> None:
+def _modules(draft: Draft, way: Route) -> None:
     """Match modules by what they bring; a module's name is one site's."""
     profile = way.target.profile
     loads = {meaning_of(name.partition("|")[0])[0] for name in profile.modules.load or ()}
@@ -427,7 +427,7 @@ def _modules(draft: Draft, way: Way) -> None:
         )
 
 
-def _launcher(draft: Draft, way: Way) -> None:
+def _launcher(draft: Draft, way: Route) -> None:
     name = draft.get("launcher")
     launch = way.target.profile.launch
     if name is None or not launch.allowed or name in launch.allowed:
@@ -437,7 +437,7 @@ def _launcher(draft: Draft, way: Way) -> None:
     draft.revise("launcher", Verdict.CHANGED, better if better in launch.allowed else launch.preferred, reason)
 
 
-def _mpi(draft: Draft, way: Way) -> None:
+def _mpi(draft: Draft, way: Route) -> None:
     name, known_types = draft.get("mpi"), way.target.profile.launch.mpi_types
     if name is None:
         return
@@ -454,7 +454,7 @@ def _mpi(draft: Draft, way: Way) -> None:
     )
 
 
-def _image(draft: Draft, way: Way) -> None:
+def _image(draft: Draft, way: Route) -> None:
     """Carry the image: it is a file of one site, made for one kind of GPU."""
     image = draft.get("image")
     if image is None:
@@ -490,7 +490,7 @@ def _image(draft: Draft, way: Way) -> None:
     _binds(draft, way)
 
 
-def _binds(draft: Draft, way: Way) -> None:
+def _binds(draft: Draft, way: Route) -> None:
     site_paths = (
         [filesystem.path.partition("$")[0].rstrip("/") for filesystem in way.source.profile.filesystems.values()]
         if way.source
@@ -527,7 +527,7 @@ def _binds(draft: Draft, way: Way) -> None:
 _MADE = {"venv": " muster build venv makes one", "conda": " muster build venv makes an environment"}
 
 
-def _places(draft: Draft, way: Way) -> None:
+def _places(draft: Draft, way: Route) -> None:
     """Keep the paths of the script, and ask about them."""
     for field in ("chdir", "venv", "conda"):
         value = draft.get(field)
@@ -539,12 +539,12 @@ def _places(draft: Draft, way: Way) -> None:
             draft.revise(field, Verdict.ASKED, value, f"a path of {way.here}: is it there at {way.there}?")
 
 
-def _engine(draft: Draft, way: Way) -> None:
+def _engine(draft: Draft, way: Route) -> None:
     if draft.get("engine") is not None:
         draft.revise("engine", Verdict.CHANGED, None, f"{way.there} has its own")
 
 
-_STEPS: tuple[Callable[[Draft, Way], None], ...] = (
+_STEPS: tuple[Callable[[Draft, Route], None], ...] = (
     _queue,
     _account,
     _features,
@@ -567,7 +567,7 @@ _STEPS: tuple[Callable[[Draft, Way], None], ...] = (
 # ---------------------------------------------------------------- what the target wants besides, and its plan
 
 
-def _required(draft: Draft, way: Way) -> None:
+def _required(draft: Draft, way: Route) -> None:
     """Give what the target refuses a job without, and ask about it."""
     profile = way.target.profile
     for name in profile.request.required or ():
@@ -579,7 +579,7 @@ def _required(draft: Draft, way: Way) -> None:
             draft.revise("time", Verdict.ASKED, "01:00:00", f"{way.there} wants a time limit: an hour is a guess")
 
 
-def _choose(draft: Draft, way: Way, name: str) -> bool:
+def _choose(draft: Draft, way: Route, name: str) -> bool:
     """Take the first queue that fits where the target wants one and no rule of its profile chooses it, and ask."""
     profile = way.target.profile
     queues = profile.qos if name == "qos" else profile.partitions
@@ -605,7 +605,7 @@ def _takes(queue: Queue, draft: Draft) -> bool:
     return short and (queue.nodes_max is None or nodes <= queue.nodes_max) and (queue.nodes_min or 1) <= nodes
 
 
-def _renamed(draft: Draft, way: Way) -> None:
+def _renamed(draft: Draft, way: Route) -> None:
     """Take the new name of a module or a queue that its site has renamed."""
     profile = way.target.profile
     for name in list(draft.values.get("module", ())):
@@ -634,7 +634,7 @@ def facts_of(working_directory: str, home: str, user: str) -> Facts:
     return Facts(working_directory=working_directory, home=home, user=user, python=None, image=image)
 
 
-def _planned(draft: Draft, way: Way, facts: Facts) -> Carried:
+def _planned(draft: Draft, way: Route, facts: Facts) -> Carried:
     """Make the plan; what it refuses is repaired as its hint says, as long as that helps."""
     messages: set[str] = set()
     for _ in range(_MOST_REPAIRS):
@@ -661,7 +661,7 @@ _REPAIRS: Mapping[str, str] = {
 }
 
 
-def _repair(draft: Draft, error: MusterError, way: Way) -> bool:
+def _repair(draft: Draft, error: MusterError, way: Route) -> bool:
     """Do what the hint of a refusal says, where it names an option and its value."""
     match = re.search(r"wants --(qos|partition|mem)\b", error.message)
     if match is not None and match[1] == "mem" and draft.get("mem") is None:
@@ -694,7 +694,7 @@ def _advice(hint: str) -> Iterator[tuple[str, str]]:
             yield match[1], match[2]
 
 
-def _kept_image(draft: Draft, error: MusterError, way: Way) -> bool:
+def _kept_image(draft: Draft, error: MusterError, way: Route) -> bool:
     """Take a file in the place of an image that the nodes cannot pull."""
     image = draft.get("image")
     if image is None or "would be pulled by the nodes" not in error.message:
@@ -705,7 +705,7 @@ def _kept_image(draft: Draft, error: MusterError, way: Way) -> bool:
     return True
 
 
-def _fewer_nodes(draft: Draft, error: MusterError, way: Way) -> bool:
+def _fewer_nodes(draft: Draft, error: MusterError, way: Route) -> bool:
     """Follow a queue that takes fewer nodes."""
     match = re.search(r"(\d+) nodes, and (\S+) allows (\d+)", error.message)
     if match is None:

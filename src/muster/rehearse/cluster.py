@@ -16,7 +16,7 @@ from muster.lab.spec import LabSpec
 from muster.look.place import scheduler_environment
 from muster.model.plan import Plan
 from muster.older import zip_equal
-from muster.plan.secret import carried
+from muster.plan.secret import variables_to_hand_over
 from muster.render.script import job_script
 from muster.runner import Result, own_command, run, start
 from muster.slurm.allocation import hold_nodes
@@ -25,7 +25,7 @@ from muster.slurm.submit import ask_whether_taken
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["Stage", "Written", "stage"]
+__all__ = ["RehearsalLab", "Written", "rehearsal_lab"]
 
 _ORDINARY_USER = "alice"
 _PROBE_PATIENCE_S = 180.0
@@ -38,7 +38,7 @@ class Written(msgspec.Struct, frozen=True):
     size: int | None
 
 
-class Stage(msgspec.Struct, frozen=True):
+class RehearsalLab(msgspec.Struct, frozen=True):
     """A lab that is up."""
 
     name: str
@@ -70,7 +70,7 @@ class Stage(msgspec.Struct, frozen=True):
 
     def written(self) -> list[Written]:
         """Return what the job has written in the view of this machine's files, by path."""
-        return [Written(str(each["path"]), each["size"]) for each in labs.written(self.name, self.environment)]
+        return [Written(str(each["path"]), each["size"]) for each in labs.written_files(self.name, self.environment)]
 
     def _job(self, whole: Plan, words: Sequence[str]) -> list[str]:
         return self._inside(*hold_nodes(whole.directives, *words, quiet=True))
@@ -80,7 +80,7 @@ class Stage(msgspec.Struct, frozen=True):
         return [*own_command(), "lab", "exec", "--name", self.name, *place, "--", *argv]
 
     def _given(self, plan: Plan) -> dict[str, str]:
-        return {**scheduler_environment(self.environment), **carried(plan)}
+        return {**scheduler_environment(self.environment), **variables_to_hand_over(plan)}
 
 
 def _status(process: Process) -> int:
@@ -96,12 +96,12 @@ def _as_shell(status: int) -> int:
 
 
 @contextmanager
-def stage(spec: LabSpec, environment: Mapping[str, str], say: Callable[[str], None]) -> Iterator[Stage]:
+def rehearsal_lab(spec: LabSpec, environment: Mapping[str, str], say: Callable[[str], None]) -> Iterator[RehearsalLab]:
     """Yield the lab, for as long as the block runs: Ctrl-C, a hang-up and SIGTERM end it too."""
     with _signals_unwind():
         labs.up(spec, environment, say)
         try:
-            yield Stage(spec.name, environment)
+            yield RehearsalLab(spec.name, environment)
         finally:
             _take_down(spec.name, environment)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from muster.sites.places import Path, line_of, lines_of
+from muster.sites.places import Path, toml_line, toml_lines
 
 __all__ = ["Layer", "Merged", "merge"]
 
@@ -54,11 +54,11 @@ class Layer(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def lines(self) -> dict[Path, int]:
-        return lines_of(self.text)
+        return toml_lines(self.text)
 
     def line(self, path: Path) -> int | None:
         """Return the line of this layer's file that sets `path`."""
-        return line_of(self.lines, path)
+        return toml_line(self.lines, path)
 
 
 class Merged(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Union
 
-__all__ = ["Path", "line_of", "lines_of", "spell"]
+__all__ = ["Path", "spell", "toml_line", "toml_lines"]
 
 Path = tuple[Union[str, int], ...]
 
@@ -17,7 +17,7 @@ _ASSIGNMENT = re.compile(rf"\s*({_KEY})\s*=")
 _TOKEN = re.compile(r'''"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{}]''')
 
 
-def lines_of(text: str) -> dict[Path, int]:
+def toml_lines(text: str) -> dict[Path, int]:
     """Return the line, from 1, of every table and of every key that stands on a line of its own."""
     line_numbers: dict[Path, int] = {}
     counts: dict[Path, int] = {}
@@ -79,7 +79,7 @@ def _after(line: str, depth: int, quotes: str) -> tuple[int, str]:
     return depth, quotes
 
 
-def line_of(lines: Mapping[Path, int], path: Path) -> int | None:
+def toml_line(lines: Mapping[Path, int], path: Path) -> int | None:
     """Return the line of this key, else the first one below it, else of the nearest table or key around it."""
     if path in lines:
         return lines[path]

@@ -9,7 +9,7 @@ from typing import Any
 
 from muster.errors import ProfileError
 from muster.older import tomllib
-from muster.sites.places import line_of, lines_of
+from muster.sites.places import toml_line, toml_lines
 
 __all__ = ["SCHEMA_VERSION", "check_version", "parse_toml", "read_text"]
 
@@ -64,7 +64,7 @@ def check_version(table: Mapping[str, Any], text: str, file: str) -> None:
         raise ProfileError(
             f"is a profile of format {version}, and this Muster reads up to {SCHEMA_VERSION}",
             file,
-            line=line_of(lines_of(text), ("muster_site",)),
+            line=toml_line(toml_lines(text), ("muster_site",)),
             key="muster_site",
             hint="update Muster",
         )

@@ -8,6 +8,7 @@ from muster.errors import RequestError, nearest_hint
 from muster.units import whole_number
 
 __all__ = [
+    "SBATCH_FLAGS",
     "gpus_in_gres",
     "instead_of",
     "is_flag",
@@ -63,7 +64,7 @@ _REFUSED = {
 
 # What sbatch takes: `sbatch --help` of 22.05, 24.11 and 26.05, and what was removed between them. A site's plugins
 # add to it.
-_FLAGS = frozenset(
+SBATCH_FLAGS = frozenset(
     """
     account array batch bb bbf begin chdir cluster-constraint clusters comment constraint container container-id
     container-type contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot
@@ -81,7 +82,7 @@ _FLAGS = frozenset(
 
 def is_flag(name: str) -> bool:
     """Return whether sbatch has a flag of this name, written without its dashes."""
-    return name in _FLAGS
+    return name in SBATCH_FLAGS
 
 
 def name_of_letter(letter: str) -> str | None:
@@ -115,9 +116,9 @@ def unknown_flags(flags: Iterable[tuple[str, str | None, str]]) -> Iterator[str]
 
     Others may be those of a site's plugin.
     """
-    known_flags = sorted(_FLAGS)
+    known_flags = sorted(SBATCH_FLAGS)
     for name, _, origin in flags:
-        if name not in _FLAGS and (hint := nearest_hint(name, known_flags)).startswith("did you mean"):
+        if name not in SBATCH_FLAGS and (hint := nearest_hint(name, known_flags)).startswith("did you mean"):
             yield f"{origin}: sbatch has no --{name}: {hint}"
 
 

@@ -32,7 +32,7 @@ __all__ = [
     "is_job_unknown",
     "is_silent",
     "parse_job_id",
-    "parse_memory",
+    "parse_peak_memory",
     "parse_sacct",
     "parse_squeue",
     "tell_script_argv",
@@ -148,10 +148,10 @@ class PeakMemory(msgspec.Struct, frozen=True):
 def ask_memory(job: str) -> Question[PeakMemory | None]:
     """Ask accounting what memory the steps of a job used."""
     form = "JobID,MaxRSS,MaxRSSTask,ReqMem"
-    return Question(("sacct", f"--jobs={job}", "--noheader", "--parsable2", f"--format={form}"), parse_memory)
+    return Question(("sacct", f"--jobs={job}", "--noheader", "--parsable2", f"--format={form}"), parse_peak_memory)
 
 
-def parse_memory(stdout: str) -> PeakMemory | None:
+def parse_peak_memory(stdout: str) -> PeakMemory | None:
     """Return the step that used most; None where accounting counted nothing."""
     rows = [cells for line in stdout.splitlines() if len(cells := line.split("|")) == 4]
     limit = next((cells[3] for cells in rows if "." not in cells[0]), "")

@@ -17,13 +17,13 @@ from muster.runner import Runner, run
 from muster.slurm.allocation import ask_nodes_of
 from muster.slurm.variables import CLASHING
 
-__all__ = ["Staged", "clean", "need_allocation", "stage"]
+__all__ = ["NodeCopy", "clean", "copy_to_nodes", "need_allocation"]
 
 _PATIENCE_S = 24 * 3600
 _WARNING = re.compile(r"^muster: warning: (.*)$", re.MULTILINE)
 
 
-class Staged(msgspec.Struct, frozen=True):
+class NodeCopy(msgspec.Struct, frozen=True):
     """Where it lies, the same on every node."""
 
     path: Path
@@ -34,14 +34,14 @@ class Staged(msgspec.Struct, frozen=True):
     news: tuple[str, ...]
 
 
-def stage(thing: Thing, folder: Path, environment: Mapping[str, str], runner: Runner = run) -> Staged:
+def copy_to_nodes(thing: Thing, folder: Path, environment: Mapping[str, str], runner: Runner = run) -> NodeCopy:
     """Bring it to every node that has not got it; where one cannot take it, the shared copy is used everywhere."""
     script = "\n".join(
         [
             f"unset {' '.join(CLASHING)}",
             part("stop"),
             node_text(),
-            part("stage"),
+            part("copy_to_nodes"),
             "muster_run_dir=-",
             f"muster_stage_begin {shlex.quote(str(folder))} -",
             *thing_lines(1, thing, f'printf "%s\\n" "$muster_stage_place"{shlex.quote(thing.paths[0])}'),
@@ -54,7 +54,7 @@ def stage(thing: Thing, folder: Path, environment: Mapping[str, str], runner: Ru
     if not local and not trouble:
         raise CommandFailed(["srun"], result.status, result.stderr, hint="srun -N1 hostname shows the same")
     news = tuple(line for line in result.stderr.splitlines() if line.startswith("muster: ") and "warning" not in line)
-    return Staged(Path(local or thing.paths[0]), bool(local), trouble, news)
+    return NodeCopy(Path(local or thing.paths[0]), bool(local), trouble, news)
 
 
 def clean(folder: Path, days: int, environment: Mapping[str, str], runner: Runner = run) -> int:

@@ -9,8 +9,8 @@ from .smi import MPS, READERS, Card, Health, read_cards, read_cuda_of_driver, re
 
 __all__ = [
     "XIDS",
-    "judge_cards",
     "judge_driver",
+    "judge_gpu_cards",
     "judge_health",
     "judge_own_device",
     "judge_peers",
@@ -121,7 +121,7 @@ def judge_health(world: World) -> Iterator[Finding]:
                 yield _of_node(node, BROKEN, f"GPU {place}: Xid {number}, {XIDS[number]}", _SUPPORT)
 
 
-def judge_cards(world: World) -> Iterator[Finding]:
+def judge_gpu_cards(world: World) -> Iterator[Finding]:
     """Return how each GPU is set up: in parts, behind a narrow link, without memory correction, behind a daemon."""
     for node in world.places():
         smi = node.get("smi", {})

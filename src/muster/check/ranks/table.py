@@ -69,7 +69,7 @@ CHECKS: Tuple[Check, ...] = (
         "devices",
         ("login", "node", "ranks"),
         "MIG, PCIe lanes, ECC switched on, MPS",
-        devices.judge_cards,
+        devices.judge_gpu_cards,
     ),
     Check("GPU health", "devices", ("login", "node", "ranks"), "the driver serves torch's CUDA", devices.judge_driver),
     Check("peer access", "devices", ("node", "ranks"), "GPUs reach each other's memory", devices.judge_peers),

@@ -25,7 +25,7 @@ class Said(NamedTuple):
     remedy: str
 
 
-class Place(NamedTuple):
+class Surroundings(NamedTuple):
     """What a rule may know besides the rank's variables."""
 
     nodes: int
@@ -33,7 +33,7 @@ class Place(NamedTuple):
     node: Node
 
 
-Rule = Callable[[Environment, Place], Optional[Said]]
+Rule = Callable[[Environment, Surroundings], Optional[Said]]
 
 # torch 2.2 took the prefix TORCH_ for what is its own; the old names go with a later version.
 OLD_NAMES = (
@@ -56,7 +56,7 @@ def judge_variables(world: World) -> Iterator[Finding]:
     nodes = {rank["host"]: rank["node"] for rank in world.ranks if "node" in rank}
     hosts_by_message: Dict[Said, List[str]] = {}
     for rank in world.ranks:
-        place = Place(len(world.hosts), world.expected.get("fabric", ""), nodes.get(rank["host"], Node()))
+        place = Surroundings(len(world.hosts), world.expected.get("fabric", ""), nodes.get(rank["host"], Node()))
         for rule in RULES:
             message = rule(rank["environment"], place)
             if message is not None:
@@ -71,7 +71,7 @@ def judge_variables(world: World) -> Iterator[Finding]:
 # --- the rules ------------------------------------------------------------------------------------------------------
 
 
-def _master_port_in_address(environment: Environment, place: Place) -> Optional[Said]:
+def _master_port_in_address(environment: Environment, place: Surroundings) -> Optional[Said]:
     address = environment.get("MASTER_ADDR", "")
     if address.count(":") != 1:
         return None
@@ -82,7 +82,7 @@ def _master_port_in_address(environment: Environment, place: Place) -> Optional[
     )
 
 
-def _master_is_loopback(environment: Environment, place: Place) -> Optional[Said]:
+def _master_is_loopback(environment: Environment, place: Surroundings) -> Optional[Said]:
     address = environment.get("MASTER_ADDR", "")
     if place.nodes < 2 or not (address.startswith("127.") or address in ("localhost", "::1")):
         return None
@@ -91,7 +91,7 @@ def _master_is_loopback(environment: Environment, place: Place) -> Optional[Said
     )
 
 
-def _net_on_one_node(environment: Environment, place: Place) -> Optional[Said]:
+def _net_on_one_node(environment: Environment, place: Surroundings) -> Optional[Said]:
     net = environment.get("NCCL_NET")
     if not net or place.nodes != 1:
         return None
@@ -102,7 +102,7 @@ def _net_on_one_node(environment: Environment, place: Place) -> Optional[Said]:
     )
 
 
-def _quoted_net(environment: Environment, place: Place) -> Optional[Said]:
+def _quoted_net(environment: Environment, place: Surroundings) -> Optional[Said]:
     net = environment.get("NCCL_NET", "")
     if not (len(net) > 1 and net[0] == net[-1] and net[0] in "'\""):
         return None
@@ -113,7 +113,7 @@ def _quoted_net(environment: Environment, place: Place) -> Optional[Said]:
     )
 
 
-def _net_and_plugin(environment: Environment, place: Place) -> Optional[Said]:
+def _net_and_plugin(environment: Environment, place: Surroundings) -> Optional[Said]:
     net, plugin = environment.get("NCCL_NET"), environment.get("NCCL_NET_PLUGIN")
     if not (net and plugin) or plugin == "none":
         return None
@@ -124,7 +124,7 @@ def _net_and_plugin(environment: Environment, place: Place) -> Optional[Said]:
     )
 
 
-def _no_plugin_for_net(environment: Environment, place: Place) -> Optional[Said]:
+def _no_plugin_for_net(environment: Environment, place: Surroundings) -> Optional[Said]:
     net = environment.get("NCCL_NET", "")
     if environment.get("NCCL_NET_PLUGIN") != "none" or net.strip("'\"") in ("", "IB", "Socket"):
         return None
@@ -135,7 +135,7 @@ def _no_plugin_for_net(environment: Environment, place: Place) -> Optional[Said]
     )
 
 
-def _net_is_socket(environment: Environment, place: Place) -> Optional[Said]:
+def _net_is_socket(environment: Environment, place: Surroundings) -> Optional[Said]:
     settings = [
         f"{name}={environment[name]}"
         for name, bad in (("NCCL_NET", ("Socket",)), ("NCCL_IB_DISABLE", ("1",)))
@@ -162,7 +162,7 @@ def name_is_rdma(fabric: str) -> bool:
     return fabric in _RDMA
 
 
-def _provider_is_tcp(environment: Environment, place: Place) -> Optional[Said]:
+def _provider_is_tcp(environment: Environment, place: Surroundings) -> Optional[Said]:
     provider = environment.get("FI_PROVIDER", "")
     if provider not in _TCP_PROVIDERS or place.nodes < 2 or place.fabric in ("", "ethernet"):
         return None
@@ -176,7 +176,7 @@ def _provider_is_tcp(environment: Environment, place: Place) -> Optional[Said]:
 _PROVIDER_OF = {"slingshot": ("cxi",), "efa": ("efa",)}
 
 
-def _provider_of_another_fabric(environment: Environment, place: Place) -> Optional[Said]:
+def _provider_of_another_fabric(environment: Environment, place: Surroundings) -> Optional[Said]:
     provider, right = environment.get("FI_PROVIDER", ""), _PROVIDER_OF.get(place.fabric, ())
     if not provider or not right or provider in _TCP_PROVIDERS or provider.partition(";")[0] in right:
         return None
@@ -193,7 +193,7 @@ def _provider_of_another_fabric(environment: Environment, place: Place) -> Optio
 _NCCL_OWN = next(vendor.kind for vendor in VENDORS if vendor.library == "NCCL")
 
 
-def _ll128_on_slingshot(environment: Environment, place: Place) -> Optional[Said]:
+def _ll128_on_slingshot(environment: Environment, place: Surroundings) -> Optional[Said]:
     """Judge LL128 over Slingshot, where it gives wrong sums.
 
     On GH200 from NCCL 2.27.3 on by itself, anywhere by name.
@@ -215,7 +215,7 @@ def _numbers(version: str) -> Tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"[0-9]+", version)[:3])
 
 
-def _old_torch_names(environment: Environment, place: Place) -> Optional[Said]:
+def _old_torch_names(environment: Environment, place: Surroundings) -> Optional[Said]:
     old = [name for name in OLD_NAMES if name in environment]
     if not old:
         return None
@@ -226,7 +226,7 @@ def _old_torch_names(environment: Environment, place: Place) -> Optional[Said]:
     )
 
 
-def _old_and_new_differ(environment: Environment, place: Place) -> Optional[Said]:
+def _old_and_new_differ(environment: Environment, place: Surroundings) -> Optional[Said]:
     old_and_new = [
         name
         for name in OLD_NAMES
@@ -242,7 +242,7 @@ def _old_and_new_differ(environment: Environment, place: Place) -> Optional[Said
     )
 
 
-def _errors_not_handled(environment: Environment, place: Place) -> Optional[Said]:
+def _errors_not_handled(environment: Environment, place: Surroundings) -> Optional[Said]:
     for name in ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"):
         if environment.get(name) == "0":
             return Said(
@@ -253,7 +253,7 @@ def _errors_not_handled(environment: Environment, place: Place) -> Optional[Said
     return None
 
 
-def _ib_patience(environment: Environment, place: Place) -> Optional[Said]:
+def _ib_patience(environment: Environment, place: Surroundings) -> Optional[Said]:
     text = environment.get("NCCL_IB_TIMEOUT", "")
     exponent, retries = whole_number(text), whole_number(environment.get("NCCL_IB_RETRY_CNT", "7"))
     if exponent is None:
@@ -291,7 +291,7 @@ def patience_in_words(seconds: Optional[float]) -> str:
     return f"after {seconds:.0f} s"
 
 
-def _channels(environment: Environment, place: Place) -> Optional[Said]:
+def _channels(environment: Environment, place: Surroundings) -> Optional[Said]:
     lowest, highest = environment.get("NCCL_MIN_NCHANNELS", ""), environment.get("NCCL_MAX_NCHANNELS", "")
     low, high = whole_number(lowest), whole_number(highest)
     if low is None or high is None or low <= high:
@@ -309,7 +309,7 @@ _SLOW_SWITCHES = {
 }
 
 
-def _slow_switches(environment: Environment, place: Place) -> Optional[Said]:
+def _slow_switches(environment: Environment, place: Surroundings) -> Optional[Said]:
     names = [name for name in _SLOW_SWITCHES if environment.get(name) == "1"]
     if not names:
         return None
@@ -320,7 +320,7 @@ def _slow_switches(environment: Environment, place: Place) -> Optional[Said]:
     )
 
 
-def _no_gdr(environment: Environment, place: Place) -> Optional[Said]:
+def _no_gdr(environment: Environment, place: Surroundings) -> Optional[Said]:
     level = environment.get("NCCL_NET_GDR_LEVEL", "")
     if level not in ("0", "LOC") or place.nodes < 2:
         return None
@@ -331,7 +331,7 @@ def _no_gdr(environment: Environment, place: Place) -> Optional[Said]:
     )
 
 
-def _gpu_aware_mpi(environment: Environment, place: Place) -> Optional[Said]:
+def _gpu_aware_mpi(environment: Environment, place: Surroundings) -> Optional[Said]:
     if environment.get("MPICH_GPU_SUPPORT_ENABLED") != "1":
         return None
     return Said(
@@ -341,7 +341,7 @@ def _gpu_aware_mpi(environment: Environment, place: Place) -> Optional[Said]:
     )
 
 
-def _two_filters(environment: Environment, place: Place) -> Optional[Said]:
+def _two_filters(environment: Environment, place: Surroundings) -> Optional[Said]:
     rocr = environment.get("ROCR_VISIBLE_DEVICES")
     for name in ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"):
         inner = environment.get(name)
@@ -358,7 +358,7 @@ def _two_filters(environment: Environment, place: Place) -> Optional[Said]:
     return None
 
 
-def _preloaded(environment: Environment, place: Place) -> Optional[Said]:
+def _preloaded(environment: Environment, place: Surroundings) -> Optional[Said]:
     missing = place.node.get("shared", {}).get("LD_PRELOAD", "")
     if not missing:
         return None
@@ -369,7 +369,7 @@ def _preloaded(environment: Environment, place: Place) -> Optional[Said]:
     )
 
 
-def _python_home(environment: Environment, place: Place) -> Optional[Said]:
+def _python_home(environment: Environment, place: Surroundings) -> Optional[Said]:
     if not environment.get("PYTHONHOME"):
         return None
     return Said(
@@ -379,7 +379,7 @@ def _python_home(environment: Environment, place: Place) -> Optional[Said]:
     )
 
 
-def _interface_is_loopback(environment: Environment, place: Place) -> Optional[Said]:
+def _interface_is_loopback(environment: Environment, place: Surroundings) -> Optional[Said]:
     for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
         if place.nodes > 1 and environment.get(name, "").strip("=") == "lo":
             return Said(
@@ -388,7 +388,7 @@ def _interface_is_loopback(environment: Environment, place: Place) -> Optional[S
     return None
 
 
-def _numbers_of_ranks(environment: Environment, place: Place) -> Optional[Said]:
+def _numbers_of_ranks(environment: Environment, place: Surroundings) -> Optional[Said]:
     text = environment.get("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "")
     seconds = whole_number(text)
     if seconds is None or seconds >= 60:

@@ -10,22 +10,8 @@ from muster.lint import sources
 from muster.lint.job import Directive, Job
 from muster.lint.rule import rule
 from muster.lint.values import Edit, Hit, Place, Severity
+from muster.slurm.flags import SBATCH_FLAGS
 
-# `sbatch --help` of 22.05, 24.11 and 26.05, and what was removed between them.
-_OPTIONS = frozenset(
-    """
-    account array batch bb bbf begin chdir cluster-constraint clusters comment constraint container container-id
-    container-type contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot
-    dependency distribution error exclude exclusive export export-file extra extra-node-info get-user-env gid
-    gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint hold ignore-pbs input
-    job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus
-    network nice no-kill no-requeue nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node
-    ntasks-per-socket oom-kill-step open-mode output overcommit oversubscribe parsable partition power prefer
-    priority profile propagate qos quiet reboot requeue reservation resv-ports segment signal sockets-per-node
-    spread-job spread-segments stepmgr switches test-only thread-spec threads-per-core time time-min tmp tres-bind
-    tres-per-task uid use-min-nodes verbose wait wait-all-nodes wckey wrap
-    """.split()  # noqa: SIM905  # a page of names, not of quotes
-)
 _PLUGIN_OPTIONS = frozenset({"image", "module", "volume", "bee", "edf", "environment"})
 """Options that containers' Slurm plugins add (Shifter, the container engine): sbatch of other sites has none of them."""
 
@@ -108,15 +94,19 @@ def find_expansions(job: Job) -> Iterator[Hit]:
 def find_unknown_options(job: Job) -> Iterator[Hit]:
     """Yield options that are near to a known one; others may be a site's plugin."""
     for each in job.directives:
-        if each.written.startswith("--") and each.name not in _OPTIONS | _PLUGIN_OPTIONS and not _is_prefix(each.name):
-            hint = nearest_hint(each.name, sorted(_OPTIONS))
+        if (
+            each.written.startswith("--")
+            and each.name not in SBATCH_FLAGS | _PLUGIN_OPTIONS
+            and not _is_prefix(each.name)
+        ):
+            hint = nearest_hint(each.name, sorted(SBATCH_FLAGS))
             if hint.startswith("did you mean"):
                 yield Hit(each.place, f"sbatch has no --{each.name}: {hint}")
 
 
 def _is_prefix(name: str) -> bool:
     """Tell whether getopt takes the name as the beginning of exactly one option."""
-    return sum(option.startswith(name) for option in _OPTIONS) == 1
+    return sum(option.startswith(name) for option in SBATCH_FLAGS) == 1
 
 
 @rule(
