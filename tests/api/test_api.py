@@ -316,7 +316,7 @@ def run_python(code: str, *words: str) -> subprocess.CompletedProcess[str]:
 def test_an_older_python_gets_one_sentence(name: str) -> None:
     code = f"import sys, muster; sys.version_info = (3, 8, 10); muster.{name}"
     assert run_python(code).stderr.splitlines()[-1] == (
-        f"ImportError: muster.{name} needs Python 3.11 or newer, but this is 3.8"
+        f"ImportError: muster.{name} needs Python 3.9 or newer, but this is 3.8"
     )
 
 
