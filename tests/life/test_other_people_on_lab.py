@@ -61,6 +61,18 @@ def test_jobs_lists_those_of_all_accounts_and_names_them(people: As) -> None:
     assert theirs not in listed
 
 
+def test_the_ranks_of_somebody_elses_job_are_theirs(people: As) -> None:
+    theirs = batch(people, "bob", "sleep 600", "--output=/dev/null")
+    while "RUNNING" not in people("alice", MUSTER, "why", theirs).stdout:
+        pass
+    sentence = f"job {theirs} belongs to another user"
+    for verb in ("stacks", "top"):
+        done = people("alice", MUSTER, verb, theirs)
+        assert (done.status, sentence in done.stderr) == (2, True), done.stderr
+        assert "hint: only its owner can look into its processes" in done.stderr
+    assert sentence in people("alice", MUSTER, "why", theirs).stdout
+
+
 def test_a_job_of_somebody_elses_is_shown_as_theirs_and_not_cancelled(people: As, shared_directory: Path) -> None:
     output = shared_directory / "theirs.txt"
     theirs = batch(people, "bob", "echo spoken; sleep 600", f"--output={output}")

@@ -128,6 +128,25 @@ def test_a_hang_is_named_where_the_kernel_forbids_to_look(
 
 
 @pytest.mark.lab
+def test_without_py_spy_there_is_a_sentence_and_what_to_do(lab: Lab, shared_directory: Path, forbidden: str) -> None:
+    Path(forbidden).with_name("py-spy").unlink()
+    (shared_directory / "wait.py").write_text("import time\n\nprint('hello', flush=True)\ntime.sleep(600)\n")
+    path = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
+    muster = [forbidden, "-m", "muster"]
+    for more, said in (((), "warning: py-spy is not there"), (("--stacks-ready",), "")):
+        asked = [*muster, "submit", *more, "-N", "1", "--", sys.executable, "wait.py"]
+        job = checked(lab.exec(asked, cwd=shared_directory, env=path)).stdout.strip()
+        try:
+            while "hello" not in lab.exec([MUSTER, "logs", job]).stdout:
+                pass
+            done = checked(lab.exec([*muster, "stacks", job], env=path))
+            assert (said in done.stderr, "wait.py:4" in done.stdout) == (True, bool(more)), done.stdout + done.stderr
+            assert ("pip install 'muster-hpc[stacks]'" in done.stderr) is not bool(more)
+        finally:
+            checked(lab.exec(["scancel", job]))
+
+
+@pytest.mark.lab
 def test_a_site_that_forbids_to_look_is_a_sentence(lab: Lab, shared_directory: Path, forbidden: str) -> None:
     (shared_directory / "wait.py").write_text("import time\n\nprint('hello', flush=True)\ntime.sleep(600)\n")
     asked = ["submit", "-N", "2", "--ntasks-per-node", "1", "--", sys.executable, "wait.py"]

@@ -93,6 +93,48 @@ def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
         os.kill(_pids(job)[-1], signal.SIGCONT)
 
 
+def test_stacks_are_taken_in_turn(tmp_path: Path) -> None:
+    from muster.stacks.ask import Question, ask_here, find_spy, jobs_here
+    from muster.stacks.read import read_rounds
+
+    before = set(jobs_here())
+    with _running_here(tmp_path, 5):
+        question = Question(find_spy(os.environ), rounds=9, gap_s=0.05, at_once=2)
+
+        def looks() -> list[list[int]]:
+            jobs = set(jobs_here()) - before
+            rounds = [each for job in jobs for each in read_rounds(ask_here(job, question))]
+            return [[stack.rank for stack in each.stacks if stack.frames] for each in rounds]
+
+        while len(taken := looks()) != 9 or len(taken[0]) != 5 or len(taken[1]) != 5:
+            pass
+        assert all(len(ranks) <= 2 for ranks in taken[2:])
+        assert {rank for ranks in taken[2:] for rank in ranks} == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        # Slurm 20.02 knows no --overlap; where the job's step has all that it may give, 20.11 says the others.
+        ("srun: unrecognized option '--overlap'", "takes no further step"),
+        ("srun: error: Unable to create step for job 7: Requested nodes are busy", "takes no further step"),
+        (
+            "srun: Job 7 step creation temporarily disabled, retrying (Requested nodes are busy)",
+            "takes no further step",
+        ),
+        ("srun: error: Unable to create step for job 7: Job/step already completing or completed", "it has ended"),
+        ("srun: error: Unable to create step for job 7: Invalid job id specified", "it has ended"),
+        ("srun: error: Unable to create step for job 7: Access/permission denied", "belongs to another user"),
+    ],
+)
+def test_what_slurm_refuses_is_a_sentence_with_what_to_do(said: str, sentence: str) -> None:
+    from muster.stacks.ask import refused
+
+    error = refused(said, 1, "7")
+    assert sentence in str(error)
+    assert error.hint
+
+
 def test_nothing_runs_here(tmp_path: Path) -> None:
     done = run([MUSTER, "stacks"])
     assert done.status == 2

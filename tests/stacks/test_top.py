@@ -66,6 +66,18 @@ def test_the_screen_fits_and_shows_every_rank_or_says_what_is_not_shown(width: i
     assert "node1" in text
 
 
+def test_the_sentence_is_whole_on_a_narrow_screen() -> None:
+    sentence = "rank 3 on node1 runs at one line at train.py:12 (step); 2 ranks wait in all_reduce at train.py:20"
+    lines = _drawn(Screen("job", _ranks(1, 2), 2, 0, sentence, ""), 40, 24)
+    assert " ".join(lines).replace("  ", " ").count("runs at one line at train.py:12 (step); 2 ranks wait") == 1
+
+
+def test_a_wide_screen_gives_the_room_to_the_line() -> None:
+    (line,) = (line for line in _drawn(Screen("job", _ranks(1, 1), 1, 0, "", ""), 160, 24) if "train.py" in line)
+    assert line.split() == ["0", "node1", "moves", "50%", "2,048", "MiB", "train.py:12", "step"]
+    assert len(line) < 80
+
+
 def test_a_page_takes_the_place_of_the_ranks() -> None:
     page = [f"frame {number}" for number in range(100)]
     lines = _drawn(Screen("job", _ranks(1, 2), 2, 0, "it works", "", page), 80, 24)
@@ -87,6 +99,22 @@ def test_looks_are_taken_in_as_they_come() -> None:
     assert sum(completed) == 6
     assert [(each.stack.rank, each.cpu) for each in looks.movements()] == [(0, 1.0), (1, 1.0)]
     assert [each.at_s for each in looks.rounds()] == [2.0, 3.0]
+
+
+def test_a_stack_that_was_not_taken_this_time_is_the_one_before() -> None:
+    def look(number: int, body: str, cpu: int) -> str:
+        head = f"0: @node 0 node1 {number} {number}.0\n0: @rank 0 1 node1 9 S 0\n0: @signs {cpu} 0 0 1 - 0 \n"
+        return f"{head}0: {body}\n0: @end\n0: @done 0\n"
+
+    frames = [{"name": "count", "filename": "/home/a/train.py", "line": 12}]
+    stack = json.dumps([{"thread_name": "MainThread", "owns_gil": True, "frames": frames}])
+    looks = Looks()
+    for number, body in ((1, stack), (2, "@kept"), (3, "@kept")):
+        assert looks.feed(look(number, body, 100 * number))
+    (movement,) = looks.movements()
+    assert movement.stack.frames == (Frame("count", "/home/a/train.py", 12),)
+    # Two looks at one stack say nothing of a loop.
+    assert movement.doing is Doing.MOVES
 
 
 @contextmanager

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _EVERY_S = 10
 _FIRST_GAP_S = 1
+# Of the stacks of a node, at each look after the second: with all of them, 16 ranks cost 3 % of a core.
+_AT_ONCE = 4
 _KEY_S = 0.2
 # Keys that are typed fast come together.
 _KEY = re.compile(r"\x1b\[[A-Z]|.", re.DOTALL)
@@ -36,7 +38,7 @@ def main(words: Words) -> int:
     assert case.job is not None  # noqa: S101  # it runs
     live = sys.stdout.isatty() and sys.stdin.isatty()
     gap_s = int(words.every or _EVERY_S) if live else _FIRST_GAP_S
-    question = Question(find_spy(os.environ), rounds=1_000_000 if live else 2, gap_s=gap_s)
+    question = Question(find_spy(os.environ), rounds=1_000_000 if live else 2, gap_s=gap_s, at_once=_AT_ONCE)
     watch = Watch(case.job.id, case.job.nodes or 1, dict(os.environ), question)
     try:
         return _live(case, watch) if live else _once(case, watch)

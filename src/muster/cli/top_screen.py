@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -55,12 +56,18 @@ def draw_screen(screen: Screen, width: int, height: int) -> Lines:
     """Return the screen."""
     title = Text(plain(screen.title), style="bold reverse", overflow="ellipsis", no_wrap=True)
     keys = "q quit  ↑↓ rank  s stack  l log" if not screen.page else "q quit  ↑↓ rank  any other key: back"
-    foot = [_one(screen.sentence, "bold"), _one(screen.last_line, ""), _one(screen.note or keys, "dim")]
+    foot = [*_wrapped(screen.sentence, width), _one(screen.last_line, ""), _one(screen.note or keys, "dim")]
     room = max(height - len(foot) - 2, 1)
     if screen.page:
         return Lines(title, *(_one(line, "") for line in screen.page[:room]), *foot)
     body = _list(screen, width, room) if len(screen.ranks) <= room - 1 else _grid(screen, width, room)
     return Lines(title, body, *foot)
+
+
+def _wrapped(text: str, width: int) -> list[Text]:
+    """Return the sentence in three lines at most: on a narrow screen its end matters too."""
+    lines = textwrap.wrap(plain(text), width) or [""]
+    return [_one(line, "bold") for line in [*lines[:2], " ".join(lines[2:])] if line]
 
 
 def _one(text: str, style: str) -> Text:
@@ -93,7 +100,8 @@ def _list(screen: Screen, width: int, room: int) -> Table:
         columns = ["rank", "host", "state", "CPU"]
     for name in columns:
         right = name in {"rank", "CPU", "memory"}
-        table.add_column(name, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
+        share = 1 if name == columns[-1] else None  # the last column has the room that the others leave
+        table.add_column(name, justify="right" if right else "left", no_wrap=True, overflow="ellipsis", ratio=share)
     for movement in screen.ranks:
         stack = movement.stack
         gpu = " +GPU" if stack.signs.has_gpu else ""

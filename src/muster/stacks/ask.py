@@ -45,6 +45,9 @@ class Question(msgspec.Struct, frozen=True):
     options: tuple[str, ...] = ()
     """Of py-spy."""
 
+    at_once: int = 0
+    """From the third round on the stacks of so many ranks of a node, in turn; 0: of all."""
+
     records: bool = False
     """Whether the last round brings torch's and NCCL's own records."""
 
@@ -81,7 +84,14 @@ def gather_words(job: str, question: Question) -> list[str]:
     """Return the words of what runs on each node."""
     text = _SCRIPT.read_text(encoding="utf-8")
     rank = "-" if question.rank is None else str(question.rank)
-    spy_options = (question.spy or "-", rank, str(question.rounds), f"{question.gap_s:g}", str(int(question.records)))
+    spy_options = (
+        question.spy or "-",
+        rank,
+        str(question.rounds),
+        f"{question.gap_s:g}",
+        str(int(question.records)),
+        str(question.at_once),
+    )
     return ["/bin/sh", "-c", text, "muster", job, *spy_options, *question.options]
 
 
@@ -136,7 +146,7 @@ def refused(text: str, status: int, job: str) -> MusterError:
     lowered = text.lower()
     if "access/permission denied" in lowered or "invalid user" in lowered:
         return RequestError(f"job {job} belongs to another user", hint="only its owner can look into its processes")
-    if "invalid job id" in lowered or "already completed" in lowered or "expired" in lowered:
+    if "invalid job id" in lowered or "already compl" in lowered or "expired" in lowered:
         return SiteError(f"job {job} has no processes: it has ended", hint=f"muster why {job}")
     if "overlap" in lowered or "disabled" in lowered or "busy" in lowered:
         message = f"job {job} takes no further step: its resources are busy, and this Slurm lets no step share them"

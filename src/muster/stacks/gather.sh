@@ -1,10 +1,10 @@
 # Reports every rank of job $1 on this node, or only rank $3: its identity, what the kernel counts of it, and its stack by
 # py-spy ($2; -: this node has no py-spy), or by itself where it was started with --stacks-ready. Reports $4 times, $5
-# seconds apart. With $6 = 1 the last report holds torch's and NCCL's own records. $7 and the words after it are options
-# of py-spy. A rank is the first Python among the processes with its RANK.
+# seconds apart. With $6 = 1 the last report holds torch's and NCCL's own records. With $7 above 0 the third report and the
+# later ones hold the stacks of $7 ranks alone, in turn. $8 and the words after it are options of py-spy. A rank is the first Python among the processes with its RANK.
 export PATH="${PATH:+$PATH:}/usr/bin:/bin"
-muster_job=$1 muster_spy=$2 muster_only=$3 muster_rounds=$4 muster_gap=$5 muster_records=$6
-shift 6
+muster_job=$1 muster_spy=$2 muster_only=$3 muster_rounds=$4 muster_gap=$5 muster_records=$6 muster_at_once=$7
+shift 7
 read -r muster_host </proc/sys/kernel/hostname
 
 # Prints one line for each process of the job that has a rank: "PID PARENT RANK WORLD_SIZE 1", with 1 for Python, else
@@ -59,7 +59,7 @@ muster_ranks() {
         for (i = 1; i <= many; i++) {
             pid = order[i]
             count(pid)
-            if (!python[pid]) continue
+            if (!python[pid] || state[pid] == "") continue
             above = parent[pid]
             while (above in rank && !(python[above] && rank[above] == rank[pid])) above = parent[above]
             if (!(above in rank)) is_rank[pid] = 1
@@ -185,19 +185,33 @@ muster_ask_nccl() {
 } 2>/dev/null
 
 muster_asked=
+muster_known="" muster_many=0
 muster_round=0
 while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     [ "$muster_round" -eq 1 ] || sleep "$muster_gap"
     read -r muster_now _ </proc/uptime
     printf '@node %s %s %s %s\n' "${SLURM_NODEID:-0}" "$muster_host" "$muster_round" "$muster_now"
-    muster_processes | muster_ranks |
+    # The list of processes costs more than their numbers: where stacks are taken in turn, it is kept for some reports.
+    [ -n "$muster_known" ] && [ "$muster_at_once" -gt 0 ] && [ "$((muster_round % 6))" -ne 0 ] || muster_known=$(muster_processes)
+    muster_list=$(printf '%s\n' "$muster_known" | muster_ranks)
+    muster_before=$muster_many
+    muster_many=$(printf '%s\n' "$muster_list" | grep -c .)
+    [ "$muster_many" -ge "$muster_before" ] || muster_known=
+    muster_place=0 muster_turn=$(((muster_round - 3) * muster_at_once % (muster_many + 1)))
+    printf '%s\n' "$muster_list" |
         while read -r muster_pid muster_rank muster_size muster_state muster_counts; do
+            [ -n "$muster_pid" ] || continue
             [ "$muster_only" = - ] || [ "$muster_only" = "$muster_rank" ] || continue
             [ "$muster_state" != t ] || ! muster_is_looked_at "$muster_pid" || muster_state=S
             muster_waits=
             read -r muster_waits 2>/dev/null <"/proc/$muster_pid/wchan" || :
             printf '@rank %s %s %s %s %s %s\n' \
                 "$muster_rank" "$muster_size" "$muster_host" "$muster_pid" "${muster_state:-?}" "${muster_waits:-0}"
+            muster_place=$((muster_place + 1))
+            if [ "$muster_at_once" -gt 0 ] && [ "$muster_round" -gt 2 ] && [ "$(((muster_place - muster_turn + muster_many) % (muster_many + 1)))" -ge "$muster_at_once" ]; then
+                printf '@signs %s 0 \n@kept\n@end\n' "$muster_counts"
+                continue
+            fi
             muster_gpu=0
             # shellcheck disable=SC2010  # names of links, and none of Muster
             [ ! -e /dev/nvidiactl ] && [ ! -e /dev/kfd ] || muster_gpu=$(ls -l "/proc/$muster_pid/fd" 2>/dev/null | grep -c -e '-> /dev/nvidia[0-9]' -e '-> /dev/kfd')

@@ -192,16 +192,16 @@ def _is_compiling(stack: RankStack) -> bool:
     return not any("importlib" in file for file in files) and any(map(_COMPILING.search, files))
 
 
+def _may_run(stack: RankStack) -> bool:
+    return is_user_file(stack.frames[0].file) and stack.owns_gil is not False
+
+
 def _is_loop(seen: Sequence[RankStack]) -> bool:
     """Return whether Python itself ran in one function of the user's each time, and no library."""
     shown = [stack for stack in seen if stack.frames]
     # Where it is unknown which code runs, a line that changes is Python's own.
     runs = {stack.owns_gil for stack in shown} <= {True} or len({stack.frames[0].line for stack in shown}) > 1
-    if (
-        not shown
-        or not runs
-        or not all(is_user_file(each.frames[0].file) and each.owns_gil is not False for each in shown)
-    ):
+    if not shown or not runs or any(stack.is_kept or not _may_run(stack) for stack in shown):
         return False
     inner = {(stack.frames[0].file, stack.frames[0].function) for stack in shown}
     lines = {stack.frames[0].line for stack in shown}

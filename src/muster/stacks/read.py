@@ -75,6 +75,9 @@ class RankStack(msgspec.Struct, frozen=True):
     owns_gil: bool | None = False
     """Whether the main thread runs Python itself, and no library's code; None: unknown."""
 
+    is_kept: bool = False
+    """Whether no stack was taken this time: the one of an earlier look is shown."""
+
     record: str = ""
     """Torch's record of its collectives: its form, a space, and its text."""
 
@@ -173,6 +176,8 @@ def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
         record="".join(line[8:] for line in lines if line.startswith("@record ")),
         ras="\n".join(line[5:] for line in lines if line.startswith("@ras ")),
     )
+    if body.strip() == "@kept":
+        return msgspec.structs.replace(bare, is_kept=True, owns_gil=None)
     if _SHOWN.search(body):
         shown = tuple(_shown_threads(own))
         return msgspec.structs.replace(bare, frames=shown[0][1], threads=shown, owns_gil=None)

@@ -14,7 +14,7 @@ from muster.runner import end_group, start
 from muster.slurm.allocation import step_of_job
 from muster.stacks.ask import Question, gather_words
 from muster.stacks.judge import Movement, movements
-from muster.stacks.read import Round, read_rounds
+from muster.stacks.read import RankStack, Round, read_rounds
 
 if TYPE_CHECKING:
     from muster.runner import Process
@@ -44,7 +44,8 @@ class Looks(msgspec.Struct):
         if not rest.startswith("@done "):
             return False
         look = read_rounds("\n".join(self.lines.pop(task)))
-        self.looks[task] = (*self.looks.get(task, ())[-1:], *look[-1:])
+        before = self.looks.get(task, ())[-1:]
+        self.looks[task] = (*before, *(_with_kept(each, before) for each in look[-1:]))
         return True
 
     def movements(self) -> tuple[Movement, ...]:
@@ -56,6 +57,22 @@ class Looks(msgspec.Struct):
         """Return the last two looks of all nodes as two."""
         pairs = [(rounds[0], rounds[-1]) for rounds in self.looks.values()]
         return tuple(_merged([pair[index] for pair in pairs]) for index in (0, 1)) if pairs else ()
+
+
+def _with_kept(look: Round, before: Sequence[Round]) -> Round:
+    """Return the look with the stacks of the look before, for the ranks whose stacks were not taken this time."""
+    known = {(stack.rank, stack.host, stack.pid): stack for each in before for stack in each.stacks}
+    stacks = tuple(_kept(stack, known.get((stack.rank, stack.host, stack.pid))) for stack in look.stacks)
+    return msgspec.structs.replace(look, stacks=stacks)
+
+
+def _kept(stack: RankStack, before: RankStack | None) -> RankStack:
+    if not stack.is_kept or before is None:
+        return stack
+    signs = msgspec.structs.replace(stack.signs, has_gpu=before.signs.has_gpu, file=before.signs.file)
+    return msgspec.structs.replace(
+        stack, frames=before.frames, threads=before.threads, trouble=before.trouble, signs=signs
+    )
 
 
 def _merged(rounds: Sequence[Round]) -> Round:
