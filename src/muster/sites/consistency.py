@@ -15,6 +15,8 @@ from muster.sites.layers import Layer, Merged
 from muster.sites.places import Path, spell
 from muster.sites.read import Broken, struct_keys, to_profile
 from muster.sites.schema import Node, Profile, QueueRule, Source, Variable, When
+from muster.sites.site import Site
+from muster.sites.trust import trust_of
 from muster.units import parse_walltime_s
 
 __all__ = ["OPENABLE", "check"]
@@ -99,9 +101,6 @@ def _trust(profile: Profile, merged: Merged, layers: Sequence[Layer]) -> Iterato
         yield Broken(("complete",), "complete = true needs the site's own recent documents", hint)
     if profile.trust is None:
         return
-    from muster.sites.load import Site
-    from muster.sites.trust import trust_of
-
     allowed = trust_of(Site(profile, tuple(layers), merged))
     if profile.trust != allowed:
         yield Broken(("trust",), f"is {profile.trust!r}, and the sources make it {allowed!r}", f'trust = "{allowed}"')

@@ -1,10 +1,8 @@
-"""Find the profiles, lay them over each other, and hand out one site: a typed value that knows where it came from."""
+"""Find the profiles, lay them over each other, and hand out one site."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -15,149 +13,11 @@ from muster.facts import Facts
 from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
 from muster.sites.layers import Layer, Merged, merge
 from muster.sites.match import Sighting, decide
-from muster.sites.places import Path
-from muster.sites.schema import Fact, Profile, Source
+from muster.sites.schema import Profile
+from muster.sites.site import Origin, Site
 from muster.sites.text import check_version, parse_toml, read_text
 
 __all__ = ["Origin", "Site", "choose_site", "load", "overrides_from"]
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """Where a value came from."""
-
-    layer: str
-    file: str
-    line: int | None
-    source: Source | None = None
-    reason: str | None = None
-
-    @property
-    def checked(self) -> dt.date | None:
-        return self.source.checked if self.source else None
-
-    @property
-    def trust(self) -> str | None:
-        return self.source.trust if self.source else None
-
-    def words(self) -> str:
-        """Return words for a person: the document and its date, or the file that the user wrote."""
-        if self.source is None:
-            return f"{self.file}:{self.line}" if self.line else self.file
-        third = ", third party" if self.source.trust == "T" else ""
-        return f"{self.source.title}, checked {self.source.checked}{third}"
-
-
-class Site(msgspec.Struct, frozen=True, dict=True):
-    """One site, ready to use."""
-
-    profile: Profile
-    layers: tuple[Layer, ...]
-    merged: Merged
-    notes: tuple[str, ...] = ()
-    """How it was chosen."""
-
-    @property
-    def name(self) -> str:
-        return self.profile.name
-
-    @cached_property
-    def _facts(self) -> dict[Path, Fact]:
-        facts = self.profile.facts.items()
-        return {tuple(key.split(".")): Fact(source=fact) if isinstance(fact, str) else fact for key, fact in facts}
-
-    def get(self, key: str) -> Any:
-        """Return the value of a dotted key, as TOML gave it; None where no layer sets it."""
-        value: Any = self.merged.table
-        for part in self._path(key):
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                return None
-        return value
-
-    def origin(self, key: str) -> Origin:
-        """Return where a dotted key came from: `memory.mem`, `partitions.small.time_max`, `environment.NCCL_NET`."""
-        return self.origin_at(self._path(key))
-
-    def origin_at(self, path: Path) -> Origin:
-        """Return the source of a path in the merged tables."""
-        origin = self.merged.origin(path)
-        if origin is None:
-            return Origin("muster", "the default", None)
-        layer = self.layers[origin[0]]
-        fact = self._fact(path, layer.kind)
-        source = self._own_source(path) or (fact.source if fact else None)
-        return Origin(
-            layer=layer.kind,
-            file=layer.file,
-            line=layer.line(origin[1]),
-            source=self.profile.sources.get(source) if source else None,
-            reason=self._own(path, "reason") or (fact.reason if fact else None),
-        )
-
-    def _path(self, key: str) -> Path:
-        """Return the path of a dotted key; an entry of a list is named by its name, id, path, flag or number."""
-        path: tuple[str | int, ...] = ()
-        value: Any = self.merged.table
-        words = key.split(".")
-        while words:
-            step, used_words = _step(value, words)
-            path, words = (*path, step), words[used_words:]
-            try:
-                value = value[step]
-            except (KeyError, IndexError, TypeError):
-                value = None
-        return path
-
-    def _fact(self, path: Path, kind: str) -> Fact | None:
-        """Return the closest fact of the same kind of layer: a bundled document does not speak of what a user wrote."""
-        words = tuple(str(part) for part in path if not isinstance(part, int))
-        for length in range(len(words), 0, -1):
-            fact = self._facts.get(words[:length])
-            if fact is not None:
-                said = self.merged.origin(("facts", ".".join(words[:length])))
-                return fact if said is not None and self.layers[said[0]].kind == kind else None
-        return None
-
-    def _own_source(self, path: Path) -> str | None:
-        return self._own(path, "source")
-
-    def _own(self, path: Path, field: str) -> str | None:
-        """Return what the innermost entry on the way to this key says of its own source or reason."""
-        value: Any = self.merged.table
-        entry = None
-        for part in path:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                break
-            if isinstance(value, dict) and isinstance(value.get(field), str):
-                entry = value[field]
-        return entry
-
-
-def _step(value: Any, words: Sequence[str]) -> tuple[str | int, int]:
-    """Return the next step into `value`, and how many words name it: a name may itself hold dots."""
-    for word_count in range(1, len(words) + 1):
-        name = ".".join(words[:word_count])
-        if isinstance(value, dict) and name in value:
-            return name, word_count
-        if isinstance(value, list):
-            number = int(name) if name.isdecimal() and len(name) < 10 else _numbered(value, name)
-            if number is not None:
-                return number, word_count
-    return (len(value) if isinstance(value, list) else words[0]), 1
-
-
-def _numbered(entries: Sequence[Any], name: str) -> int | None:
-    """Return the number of the entry of this name."""
-    for number, entry in enumerate(entries):
-        if isinstance(entry, dict) and name in {entry.get(field) for field in ("name", "id", "path", "flag")}:
-            return number
-    return None
-
-
-# ---------------------------------------------------------------- one site
 
 
 def load(name: str, search: SearchPath | None = None, overrides: Mapping[str, Any] | None = None) -> Site:

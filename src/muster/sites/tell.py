@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from muster.sites.load import Origin, Site
 from muster.sites.places import Path
 from muster.sites.schema import When
+from muster.sites.site import Origin, Site
 from muster.sites.when import say_when
 
 __all__ = ["Line", "as_json", "lines", "missing_keys", "third_party_keys"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
-from muster.sites.load import Site
 from muster.sites.schema import Source, Trust
+from muster.sites.site import Site
 from muster.sites.tell import lines
 
 __all__ = ["RECENT", "trust_of"]
