@@ -1,4 +1,7 @@
-"""Write docs/reference/lint-rules.md from the rules of `muster lint`; `--check` says whether it is current."""
+"""Write docs/reference/lint-rules.md from the rules of `muster lint` and the records of their runs.
+
+`--check` says whether the page is current.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from itertools import groupby
 from pathlib import Path
 
 from muster.lint.rule import all_rules
+from muster.lint.shown import Shown, runs_table
 from muster.lint.values import Rule
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/reference/lint-rules.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/reference/lint-rules.md"
+RECORDS = ROOT / "tests/golden/lint"
 HEAD = """\
 # Rules of muster lint
 
@@ -20,7 +26,13 @@ right, but slower than it could be. *fragile*: it works until something beside i
 written otherwise.
 
 The page is made from `src/muster/lint/rules/` by `scripts/make_lint_rules.py`. To add a rule, add a function there,
-with a file that breaks the rule and the same file as it should be: the tests run both."""
+with a file that breaks the rule and the same file as it should be, and an entry in `runs.toml` there.
+
+Where a rule has *On a lab*, both examples were submitted with `sbatch` to a private cluster (`muster lab`, Slurm
+{slurm}), with the program that stands there as `train.py`. What sbatch, the job and its tasks wrote is shown: equal
+lines once, in alphabetical order, with JOB for the number of the job, node1 for its first host and PORT for the port.
+What srun writes when it ends tasks is omitted. {runs} rules have such a run, the others say why they have none.
+`tests/lint/test_runs.py` makes the runs again and compares."""
 _TITLES = {
     "header": "The header",
     "step": "srun",
@@ -38,7 +50,8 @@ _TITLES = {
 def page() -> str:
     """Return the whole text."""
     rules = all_rules()
-    return "\n".join([HEAD.format(count=len(rules)), *_rooms(rules), ""])
+    head = HEAD.format(count=len(rules), runs=len(runs_table().rules()), slurm=runs_table().slurm)
+    return "\n".join([head, *_rooms(rules), *_programs(), ""])
 
 
 def _rooms(rules: Sequence[Rule]) -> Iterator[str]:
@@ -54,7 +67,33 @@ def _entry(rule: Rule) -> Iterator[str]:
     yield f"*{rule.severity}*: {rule.title}. {rule.why}  "
     yield f"**Instead**: {rule.instead}\n"
     yield f"```{language}\n# bad\n{_shown(rule.bad)}```\n\n```{language}\n# good\n{_shown(rule.good)}```\n"
+    yield from _run(rule, runs_table().runs[rule.name])
     yield f"Source: {rule.source}\n"
+
+
+def _run(rule: Rule, shown: Shown) -> Iterator[str]:
+    if shown.not_run:
+        yield f"**No run on a lab**: {shown.not_run}\n"
+        return
+    submitted = " ".join(["sbatch", *shown.options, "job.sh"]) + (", twice" if shown.copies == 2 else "")
+    extra = f" Submitted with `{submitted}`." if shown.options or shown.copies > 1 else ""
+    yield f"**On a lab**: {shown.says}{extra}\n"
+    if rule.language == "python":
+        yield "Started by the batch script [below](#the-programs-of-the-runs).\n"
+    elif shown.train in runs_table().programs:
+        yield f"`train.py` is [{shown.train}](#the-programs-of-the-runs).\n"
+    elif shown.train:
+        yield f"```python\n# train.py\n{shown.train}```\n"
+    record = RECORDS / f"{rule.name}.txt"
+    yield f"```text\n{record.read_text(encoding='utf-8') if record.exists() else ''}```\n"
+
+
+def _programs() -> Iterator[str]:
+    yield "\n## The programs of the runs\n"
+    yield "The batch script of the Python rules, whose example is `train.py`:\n"
+    yield f"```bash\n{runs_table().python_job}```\n"
+    for name, text in runs_table().programs.items():
+        yield f"*{name}*:\n\n```python\n{text}```\n"
 
 
 def _shown(text: str) -> str:

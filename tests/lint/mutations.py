@@ -487,7 +487,10 @@ SEEDS: tuple[Seed, ...] = (
     Seed(
         "one GPU for all",
         ("visible-devices-literal",),
-        _where(r"(gpus-per-node|gres=gpu:)=?[2-9]", _before_step("export CUDA_VISIBLE_DEVICES=0", unless="VISIBLE")),
+        _where(
+            r"(gpus-per-node|gres=gpu:)=?[2-9]",
+            _sub(r"^(srun .*?)(python train.py.*)$", r"\1bash -c 'export CUDA_VISIBLE_DEVICES=0; \2'"),
+        ),
     ),
     Seed(
         "the loopback interface",

@@ -9,7 +9,7 @@ import pytest
 from muster.lint.rule import all_rules
 from muster.lint.values import Rule
 from muster.port.carry import request_of
-from muster.port.values import line_of
+from muster.port.values import Verdict, line_of
 
 from .scripts import lacking, read
 
@@ -112,3 +112,16 @@ def test_the_line_is_one_that_the_shell_and_muster_read(tmp_path: object) -> Non
     shell[-1] = shell[-1].replace("exec python a.py", "printf '%s\\n'")
     said = subprocess.run(shell, capture_output=True, text=True, check=True).stdout
     assert said == "--x=a b\nit's\n/h/x\n"
+
+
+def test_what_stands_in_a_branch_or_a_loop_is_asked() -> None:
+    text = (
+        "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --ntasks-per-node=4\n"
+        'if [ "$1" = big ]; then\n  module load nccl\n  export BATCH=512\nfi\n'
+        "for i in 1 2; do\n  srun python eval.py $i\ndone\nwhile ! test -f done; do sleep 1; done\n"
+    )
+    _, draft = read(text)
+    asked = {row.line for row in draft.rows if row.verdict is Verdict.ASKED}
+    assert asked >= {4, 5, 6, 8, 9, 11}
+    row = next(row for row in draft.rows if row.line == 5)
+    assert "the if of line 4" in row.why

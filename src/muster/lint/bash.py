@@ -115,6 +115,8 @@ class Shell(msgspec.Struct, frozen=True):
     """The first place that is not bash."""
 
     first_command_line: int | None
+    blocks: tuple[tuple[Place, str], ...] = ()
+    """The loops and branches that stand in no other, each with its first word."""
 
     def value_of(self, name: str) -> Word | None:
         """Return the value of a variable that the script assigns exactly once."""
@@ -149,6 +151,7 @@ def read_shell(text: str, *, line: int = 1, column: int = 1) -> Shell:
         first_command_line=min(
             (each.start_point[0] + line for each in root.children if each.type != "comment"), default=None
         ),
+        blocks=tuple(reader.blocks),
     )
 
 
@@ -173,6 +176,7 @@ class _Reader:
         self.assignments: list[Assignment] = []
         self.comments: list[tuple[Place, str]] = []
         self.heredocs: list[tuple[Place, str]] = []
+        self.blocks: list[tuple[Place, str]] = []
         self._order = 0
 
     def walk(self, node: Node, inside: _Inside) -> None:
@@ -181,6 +185,8 @@ class _Reader:
         if reader is not None:
             reader(self, node, inside)
             return
+        if node.type in (_LOOPS | _CONDITIONS) and not (inside.in_loop or inside.is_conditional):
+            self.blocks.append((self._place(node), self._text(node.children[0])))
         self.walk_children(node, _within(node, inside))
 
     def walk_children(self, node: Node, inside: _Inside) -> None:

@@ -13,7 +13,7 @@ from muster.lint.bash import Assignment, Command, Shell, read_shell
 from muster.lint.launch import Launch, launches_of
 from muster.lint.values import Place
 
-__all__ = ["Directive", "Job", "Task", "read_job"]
+__all__ = ["Directive", "Job", "Task", "directives_of", "read_job"]
 
 _LETTERS = {
     "A": "account", "a": "array", "b": "begin", "c": "cpus-per-task", "C": "constraint", "d": "dependency",
@@ -137,6 +137,16 @@ class Job(msgspec.Struct, frozen=True, dict=True):
                 return int(number[1]) if number else (1 if name == "gres" else None)
         return None
 
+    @cached_property
+    def has_one_task(self) -> bool:
+        """Tell whether the header fixes the job to one task; without a number of nodes it has one."""
+        if "ntasks" in self.header:
+            return self._number("ntasks") == 1
+        grows = {"ntasks-per-gpu", "gpus", "gpus-per-task"} & self.header.keys()
+        nodes = 1 if "nodes" not in self.header and not grows else self.nodes
+        tasks = self._number("ntasks-per-node") if "ntasks-per-node" in self.header else 1
+        return nodes == 1 and tasks == 1 and "ntasks-per-gpu" not in self.header
+
     @property
     def several_nodes(self) -> bool:
         """Tell whether the job has, or may have, more than one node."""
@@ -154,13 +164,16 @@ def read_job(path: str, text: str) -> Job:
     in_header = True
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#SBATCH"):
-            (early if in_header else late_directives).extend(_directives(line, number))
+            (early if in_header else late_directives).extend(directives_of(line, number))
         elif line.strip() and not line.lstrip().startswith("#"):
             in_header = False
-    return Job(path, text, read_shell(text), tuple(early), tuple(late_directives))
+    shell = read_shell(text)
+    written = {line for place, _ in shell.heredocs for line in range(place.line, place.end_line + 1)}
+    return Job(path, text, shell, tuple(early), tuple(item for item in late_directives if item.place.line not in written))
 
 
-def _directives(line: str, number: int) -> Iterator[Directive]:
+def directives_of(line: str, number: int) -> Iterator[Directive]:
+    """Yield the options of one #SBATCH line."""
     try:
         words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
     except ValueError:

@@ -11,7 +11,7 @@ import msgspec
 
 from muster.lint.bash import Command, Shell, Word, read_shell
 
-__all__ = ["AGENTS", "Launch", "Stage", "launches_of", "stages_of"]
+__all__ = ["AGENTS", "Launch", "Stage", "launches_of", "stages_of", "starts_python"]
 
 _STEP_VALUES = "-A -b -B -c -C -d -D -e -E -G -i -I -J -L -M -m -n -N -o -p -q -r -S -t -T -w -W -x -Z"
 _STEP_LONG = """
@@ -211,6 +211,20 @@ class Launch(msgspec.Struct, frozen=True):
         """Return the word that names the Python script."""
         stage = self.stage("python")
         return next((word for word in stage.words if word.value.endswith(".py")), None) if stage else None
+
+
+def starts_python(launches: Sequence[Launch]) -> bool:
+    """Tell whether one of these commands starts Python, or may do so.
+
+    A script, a shell text and a program out of a variable may.
+    """
+    return not launches or any(_may_be_python(each) for each in launches)
+
+
+def _may_be_python(launch: Launch) -> bool:
+    last = launch.stages[-1]
+    known = last.kind in {"program", "container"} and last.word.is_literal and not last.name.endswith(".sh")
+    return not known or last.kind == "container"
 
 
 def launches_of(shell: Shell) -> tuple[Launch, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from muster.errors import RequestError
@@ -66,12 +67,20 @@ def _lint_python(source: Source) -> list[Finding]:
         raise RequestError(
             f"{source.path} is nested too deeply to be read", hint="give a script that a person wrote"
         ) from None
-    return _without_ignored(source, list(_findings(source, "python", program)))
+    return _without_ignored(source, [*_header_findings(source), *_findings(source, "python", program)])
 
 
-def _findings(source: Source, language: str, value: object) -> Iterator[Finding]:
+def _header_findings(source: Source) -> Iterator[Finding]:
+    """Yield what the rules on the header find in a Python program that sbatch takes as it is."""
+    lines = source.text.splitlines(keepends=True)
+    header = "".join(takewhile(lambda line: line.startswith("#") or not line.strip(), lines))
+    if "\n#SBATCH" in header:
+        yield from _findings(source, "batch", read_job(source.path, header), room="header")
+
+
+def _findings(source: Source, language: str, value: object, room: str = "") -> Iterator[Finding]:
     for rule in all_rules():
-        if rule.language == language:
+        if rule.language == language and rule.check.__module__.endswith(room):
             yield from (_finding(source.path, rule, hit) for hit in dict.fromkeys(rule.check(value)))
 
 

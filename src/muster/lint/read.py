@@ -38,7 +38,7 @@ def read_source(path: str) -> Source:
     data = _bytes_of(path)
     if len(data) > _LARGEST_BYTES:
         raise RequestError(
-            f"{path} has {len(data) / 1e6:.0f} MB: this is not a script that a person wrote",
+            f"{path} has more than {_LARGEST_BYTES // 1_000_000} MB: this is not a script that a person wrote",
             hint="give the batch script itself",
         )
     if b"\0" in data[:8192]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from muster.errors import RequestError
 from muster.lint.job import Job, read_job
 from muster.lint.read import Kind, Source
@@ -87,7 +89,9 @@ def read_draft(job: Job) -> Draft:
     if launch is None:
         draft.command = ("COMMAND",)
         draft.ask(0, "(no command)", "the script starts no ranks: write the command behind --", "COMMAND")
+    draft.rows = [_once(job, row) for row in draft.rows]
     draft.rows += [*_oddities(job), *_left_over(job, draft.rows)]
+    draft.rows += _blocks(job, draft.rows)
     draft.rows.sort(key=lambda row: row.line or 10**6)
     return draft
 
@@ -150,13 +154,27 @@ def _left_over(job: Job, rows: list[Row]) -> Iterator[Row]:
         if not text or text.startswith("#") or text in _NOTHING or number in covered or number in read_lines:
             continue
         shown_text = text if len(text) < 100 else f"{text[:99]}…"
-        yield Row(
-            number,
-            shown_text,
-            Verdict.ASKED,
-            "",
-            "Muster's script has no branches, loops or functions of yours: is it needed?",
-        )
+        yield Row(number, shown_text, Verdict.ASKED, "", _NO_BLOCKS)
+
+
+def _once(job: Job, row: Row) -> Row:
+    """Return the row, and say so where its line stands in a branch or a loop: what it became holds once and always."""
+    for place, word in job.shell.blocks:
+        if place.line <= row.line <= place.end_line and row.verdict in {Verdict.KEPT, Verdict.CHANGED}:
+            why = f"in the script it stands in the {word} of line {place.line}, here it holds once and always"
+            return msgspec.structs.replace(row, why="; ".join(filter(None, [row.why, why])), verdict=Verdict.ASKED)
+    return row
+
+
+def _blocks(job: Job, rows: list[Row]) -> Iterator[Row]:
+    """Yield a row for each branch or loop that no row names yet: the lines inside have their own rows."""
+    asked = {row.line for row in rows if row.verdict is Verdict.ASKED}
+    for place, word in job.shell.blocks:
+        if place.line not in asked:
+            yield Row(place.line, f"{word} …", Verdict.ASKED, "", _NO_BLOCKS)
+
+
+_NO_BLOCKS = "Muster's script has no branches, loops or functions of yours: is it needed?"
 
 
 def unread(job: Job, draft: Draft) -> list[str]:

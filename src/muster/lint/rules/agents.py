@@ -150,9 +150,11 @@ def _inside_task(job: Job, place: Place) -> bool:
     source=sources.TORCHRUN,
     bad=_HEAD
     + _MEET
+    + "export head port\n"
     + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-id=$RANDOM --rdzv-backend=c10d --rdzv-endpoint=$head:$port train.py'\n",
     good=_HEAD
     + _MEET
+    + "export head port\n"
     + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-id=$SLURM_JOB_ID --rdzv-backend=c10d --rdzv-endpoint=$head:$port train.py'\n",
 )
 def find_random_ids(job: Job) -> Iterator[Hit]:
@@ -303,9 +305,11 @@ def find_missing_machine_rank(job: Job) -> Iterator[Hit]:
     source=sources.TORCHRUN,
     bad=_HEAD
     + _MEET
+    + "export head port\n"
     + "srun --kill-on-bad-exit=1 bash -c 'torchrun --node-rank=$SLURM_NODEID --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$head:$port train.py'\n",
     good=_HEAD
     + _MEET
+    + "export head port\n"
     + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$head:$port train.py'\n",
 )
 def find_inert_node_rank(job: Job) -> Iterator[Hit]:
@@ -342,8 +346,8 @@ def find_old_launcher(job: Job) -> Iterator[Hit]:
     why="Every task of the step starts a whole MPI job: N tasks × N ranks.",
     instead="Use one of them: mpirun in the batch script, or srun --mpi=pmix with the program.",
     source=sources.SRUN,
-    bad=_HEAD + "srun --kill-on-bad-exit=1 mpirun -np 8 python train.py\n",
-    good=_HEAD + "mpirun -np 8 python train.py\n",
+    bad=_HEAD + "srun --kill-on-bad-exit=1 mpirun -np 2 python train.py\n",
+    good=_HEAD + "mpirun -np 2 python train.py\n",
 )
 def find_nested_mpirun(job: Job) -> Iterator[Hit]:
     """Yield mpirun that a step of several tasks starts."""
@@ -362,8 +366,8 @@ def find_nested_mpirun(job: Job) -> Iterator[Hit]:
     why="Every MPI rank starts a step of its own.",
     instead="Use one of them.",
     source=sources.SRUN,
-    bad=_HEAD + "mpirun -np 8 srun python train.py\n",
-    good=_HEAD + "mpirun -np 8 python train.py\n",
+    bad=_HEAD + "mpirun -np 2 srun python train.py\n",
+    good=_HEAD + "mpirun -np 2 python train.py\n",
 )
 def find_nested_srun(job: Job) -> Iterator[Hit]:
     """Yield srun behind mpirun."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from muster.lint import sources
 from muster.lint.bash import Command
 from muster.lint.job import Job
+from muster.lint.launch import Launch
 from muster.lint.rule import rule
 from muster.lint.values import Hit, Severity
 
@@ -149,6 +150,7 @@ def find_blind_containers(job: Job) -> Iterator[Hit]:
         if (
             stage is not None
             and not launch.command.in_substitution
+            and not _asks_a_version(launch)
             and stage.name in {"apptainer", "singularity"}
             and stage.word.value
             and launch.stages[-1].kind != "container"
@@ -156,6 +158,12 @@ def find_blind_containers(job: Job) -> Iterator[Hit]:
             verbs = {"exec", "run", "shell"}
             if verbs & {word.value for word in launch.command.words} and not stage.has("--nv", "--rocm", "--nvccli"):
                 yield Hit(stage.word.place, f"{stage.name} starts without the GPUs")
+
+
+def _asks_a_version(launch: Launch) -> bool:
+    """Tell whether the container runs a line of Python that does not speak of a GPU."""
+    words = [word.value for word in launch.command.words]
+    return "-c" in words and "python" in " ".join(words) and "cuda" not in " ".join(words) and launch.script is None
 
 
 @rule(

@@ -7,13 +7,19 @@ from collections.abc import Iterator
 
 from muster.errors import nearest_hint
 from muster.lint import sources
-from muster.lint.job import Directive, Job
+from muster.lint.job import Directive, Job, directives_of
+from muster.lint.launch import starts_python
 from muster.lint.rule import rule
 from muster.lint.values import Edit, Hit, Place, Severity
 from muster.slurm.flags import SBATCH_FLAGS
 
 _PLUGIN_OPTIONS = frozenset({"image", "module", "volume", "bee", "edf", "environment"})
 """Options that containers' Slurm plugins add (Shifter, the container engine): sbatch of other sites has none of them."""
+
+_MISSED = frozenset(
+    "account cpus-per-task gpus gpus-per-node gres nodes ntasks ntasks-per-node partition qos time".split()  # noqa: SIM905
+)
+_GPUS = frozenset({"gpus", "gpus-per-node", "gres", "gpus-per-task"})
 
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
@@ -29,8 +35,8 @@ def _whole_line(number: int, line: str) -> Place:
     why="sbatch reads directives up to the first line that is not a comment. Later ones are comments: the job gets the default.",
     instead="Move the line above the first command.",
     source=sources.SBATCH,
-    bad=_HEAD + "module load cuda\n#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "#SBATCH --gres=gpu:4\nmodule load cuda\nsrun --kill-on-bad-exit=1 hostname\n",
+    bad=_HEAD + "module load cuda\n#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --gres=gpu:4\nmodule load cuda\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_late_directives(job: Job) -> Iterator[Hit]:
     """Yield each directive that Slurm does not read."""
@@ -46,8 +52,8 @@ def find_late_directives(job: Job) -> Iterator[Hit]:
     why="sbatch reads only lines that begin with exactly #SBATCH. A space, another case or a typing error makes a comment of it.",
     instead="Write #SBATCH at the beginning of the line.",
     source=sources.SBATCH,
-    bad=_HEAD + "# SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 hostname\n",
+    bad=_HEAD + "# SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_misspelt_directives(job: Job) -> Iterator[Hit]:
     """Yield comments that were meant as directives."""
@@ -60,8 +66,18 @@ def find_misspelt_directives(job: Job) -> Iterator[Hit]:
             continue
         if re.match(r"\s*#\s+sbatch", match[0]):
             continue  # a sentence that shows how to submit
+        if re.match(r"#\s", match[0]) and not _is_missed(job, line):
+            continue  # switched off with a blank
         place = Place(number, 1, number, match.end() + 1)
         yield Hit(place, f"{match[0].strip()!r} is a comment for sbatch", edits=(Edit(place, "#SBATCH"),))
+
+
+def _is_missed(job: Job, line: str) -> bool:
+    """Tell whether the job lacks what a line behind `# ` asks for: its place, its size, its time."""
+    names = {each.name for each in directives_of("#SBATCH" + line.partition("SBATCH")[2], 1)}
+    if names & _GPUS and _GPUS & job.header.keys():
+        return False
+    return bool(names & _MISSED) and not names & job.header.keys()
 
 
 @rule(
@@ -116,13 +132,15 @@ def _is_prefix(name: str) -> bool:
     why="sbatch reads options only. A bare word ends the reading of that line or is refused.",
     instead="Begin the option with -- and give its value with =.",
     source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH gres=gpu:4\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 hostname\n",
+    bad=_HEAD + "#SBATCH gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_bare_words(job: Job) -> Iterator[Hit]:
     """Yield words of a directive that are not options."""
+    lines: set[int] = set()
     for each in job.directives:
-        if not each.written.startswith("-"):
+        if not each.written.startswith("-") and each.place.line not in lines:
+            lines.add(each.place.line)
             yield Hit(each.place, f"{each.written!r} is not an option")
 
 
@@ -216,7 +234,7 @@ def find_gpus_in_all(job: Job) -> Iterator[Hit]:
 )
 def find_gpus_per_task(job: Job) -> Iterator[Hit]:
     """Yield --gpus-per-task in the header or on srun, where a node has or may have several tasks."""
-    if _shares_gpus(job):
+    if _shares_gpus(job) or not starts_python(job.steps):
         return
     hits: list[tuple[Place, str]] = []
     directive = job.header.get("gpus-per-task")
@@ -300,8 +318,8 @@ def find_memory_twice(job: Job) -> Iterator[Hit]:
     why="The last one counts, and the first one misleads the reader.",
     instead="Remove one of them.",
     source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --gres=gpu:2\n#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 hostname\n",
+    bad=_HEAD + "#SBATCH --gres=gpu:4\n#SBATCH --gres=gpu:2\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_repeated_options(job: Job) -> Iterator[Hit]:
     """Yield options that a later line overrides with another value."""
@@ -322,8 +340,8 @@ def find_repeated_options(job: Job) -> Iterator[Hit]:
     why="The tasks of an array run side by side; without %a or %j in its name they overwrite one another's output.",
     instead="Put %A_%a into the file's name.",
     source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --array=0-7\n#SBATCH --output=train.out\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "#SBATCH --array=0-7\n#SBATCH --output=train-%A_%a.out\nsrun --kill-on-bad-exit=1 hostname\n",
+    bad=_HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train.out\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train-%A_%a.out\nsrun --kill-on-bad-exit=1 hostname\n",
 )
 def find_shared_outputs(job: Job) -> Iterator[Hit]:
     """Yield --output and --error of an array without a pattern that differs between tasks."""
@@ -370,8 +388,8 @@ def find_late_folders(job: Job) -> Iterator[Hit]:
     why="After a requeue Slurm opens the output again and truncates it: the log of the first run is gone.",
     instead="Add #SBATCH --open-mode=append.",
     source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --requeue\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "#SBATCH --requeue\n#SBATCH --open-mode=append\nsrun --kill-on-bad-exit=1 hostname\n",
+    bad=_HEAD + "#SBATCH --requeue\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --requeue\n#SBATCH --open-mode=append\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_lost_logs(job: Job) -> Iterator[Hit]:
     """Yield --requeue without --open-mode=append."""
@@ -417,9 +435,9 @@ def _is_narrow(value: str) -> bool:
     why="sbatch sets SLURM_EXPORT_ENV=NONE for the job, and srun obeys it: what the script exports does not reach the ranks.",
     instead="Write srun --export=ALL, or unset SLURM_EXPORT_ENV before srun.",
     source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --export=NONE\nexport OMP_NUM_THREADS=8\nsrun --kill-on-bad-exit=1 python train.py\n",
+    bad=_HEAD + "#SBATCH --export=NONE\nexport OMP_NUM_THREADS=8\nsrun --kill-on-bad-exit=1 python3 train.py\n",
     good=_HEAD
-    + "#SBATCH --export=NONE\nexport OMP_NUM_THREADS=8\nsrun --export=ALL --kill-on-bad-exit=1 python train.py\n",
+    + "#SBATCH --export=NONE\nexport OMP_NUM_THREADS=8\nsrun --export=ALL --kill-on-bad-exit=1 python3 train.py\n",
 )
 def find_export_none(job: Job) -> Iterator[Hit]:
     """Yield steps that inherit --export=NONE."""
@@ -447,9 +465,10 @@ def find_export_none(job: Job) -> Iterator[Hit]:
     why="--signal=USR1@90 reaches the tasks of the steps, not the batch script: the trap never runs. B: sends it to the script.",
     instead="Write --signal=B:USR1@90 where the script traps it, or handle the signal in the program.",
     source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --signal=USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\n",
+    bad=_HEAD
+    + "#SBATCH --signal=USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
     good=_HEAD
-    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\n",
+    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
 )
 def find_unheard_traps(job: Job) -> Iterator[Hit]:
     """Yield --signal without B: where the script traps that signal."""
@@ -470,11 +489,11 @@ def find_unheard_traps(job: Job) -> Iterator[Hit]:
     Severity.BREAKS,
     "B: sends a signal that the script does not trap",
     why="A shell that does not trap the signal dies of it, and the job ends at the warning.",
-    instead="Add a trap for it before srun, and start srun in the background with wait.",
+    instead="Add a trap for it before srun, start srun in the background and wait twice: the signal ends the first wait.",
     source=sources.SBATCH,
     bad=_HEAD + "#SBATCH --signal=B:USR1@90\nsrun --kill-on-bad-exit=1 python train.py\n",
     good=_HEAD
-    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\n",
+    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
 )
 def find_deadly_signals(job: Job) -> Iterator[Hit]:
     """Yield --signal=B: without a trap."""
@@ -494,11 +513,11 @@ def find_deadly_signals(job: Job) -> Iterator[Hit]:
     Severity.BREAKS,
     "a trap that cannot run while srun does",
     why="bash runs a trap only after the command in the foreground has ended: srun holds it until the job is killed.",
-    instead="Start srun with & and wait for it.",
+    instead="Start srun with & and wait for it, twice: the signal ends the first wait.",
     source=sources.BASH,
     bad=_HEAD + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py\n",
     good=_HEAD
-    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\n",
+    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
 )
 def find_blocked_traps(job: Job) -> Iterator[Hit]:
     """Yield a step in the foreground of a script that traps the signal sent to it."""

@@ -93,7 +93,11 @@ def find_own_hosts(job: Job) -> Iterator[Hit]:
     reach.""",
     instead='Use the host\'s name: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
     source=sources.TORCHTITAN,
-    bad=_HEAD + 'export MASTER_ADDR=$(srun --nodes=1 --ntasks=1 -w "$head" hostname --ip-address)\n' + _PORT + _STEP,
+    bad=_HEAD
+    + 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
+    + 'export MASTER_ADDR=$(srun --nodes=1 --ntasks=1 -w "$head" hostname --ip-address)\n'
+    + _PORT
+    + _STEP,
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
 def find_ip_guesses(job: Job) -> Iterator[Hit]:

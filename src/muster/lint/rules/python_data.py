@@ -15,6 +15,19 @@ _HEAD = "import os\nimport torch\nimport torch.distributed as dist\nfrom torch.n
 _INIT = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\ndist.init_process_group("nccl")\nmodel = DistributedDataParallel(torch.nn.Linear(1, 1).cuda())\ndata = torch.utils.data.TensorDataset(torch.zeros(8, 1))\n'
 _SAMPLED = "sampler = DistributedSampler(data)\nloader = DataLoader(data, sampler=sampler)\n"
 _LOOP = "for epoch in range(2):\n    sampler.set_epoch(epoch)\n    for (x,) in loader:\n        model(x.cuda())\n"
+_GLOO = 'dist.init_process_group("gloo")\ndata = torch.utils.data.TensorDataset(torch.zeros(8, 1))\n'
+_ORDERS = """\
+for epoch in range(2):
+    sampler.set_epoch(epoch)
+    print("epoch", epoch, "rank", dist.get_rank(), "reads", list(sampler))
+    for (x,) in loader:
+        x.sum()
+"""
+_SAME = """\
+splits = [None, None]
+dist.all_gather_object(splits, list(valid.indices))
+print("the ranks have the same split:", splits[0] == splits[1])
+"""
 _END = "dist.destroy_process_group()\n"
 
 
@@ -38,8 +51,8 @@ def _wraps_model(program: Program) -> bool:
     why="Without set_epoch every epoch has the same order: the shuffle is one for the whole training.",
     instead="Call sampler.set_epoch(epoch) at the beginning of each epoch.",
     source=sources.TORCH_SAMPLER,
-    bad=_HEAD + _INIT + _SAMPLED + _LOOP.replace("    sampler.set_epoch(epoch)\n", "") + _END,
-    good=_HEAD + _INIT + _SAMPLED + _LOOP + _END,
+    bad=_HEAD + _GLOO + _SAMPLED + _ORDERS.replace("    sampler.set_epoch(epoch)\n", "") + _END,
+    good=_HEAD + _GLOO + _SAMPLED + _ORDERS + _END,
     language="python",
 )
 def find_missing_epochs(program: Program) -> Iterator[Hit]:
@@ -98,11 +111,11 @@ def find_undivided_data(program: Program) -> Iterator[Hit]:
     instead="Remove shuffle; DistributedSampler shuffles.",
     source="pytorch/pytorch torch/utils/data/dataloader.py",
     bad=_HEAD
-    + _INIT
+    + _GLOO
     + "sampler = DistributedSampler(data)\nloader = DataLoader(data, sampler=sampler, shuffle=True)\n"
-    + _LOOP
+    + _ORDERS
     + _END,
-    good=_HEAD + _INIT + _SAMPLED + _LOOP + _END,
+    good=_HEAD + _GLOO + _SAMPLED + _ORDERS + _END,
     language="python",
 )
 def find_two_orders(program: Program) -> Iterator[Hit]:
@@ -226,10 +239,15 @@ def find_downloads(program: Program) -> Iterator[Hit]:
     why="random_split without a generator draws from each rank's own random numbers: samples of one rank's validation set are in another's training.",
     instead="Pass generator=torch.Generator().manual_seed(0).",
     source="pytorch/pytorch torch/utils/data/dataset.py, random_split",
-    bad=_HEAD + _INIT + "train, valid = torch.utils.data.random_split(data, [6, 2])\n" + _END,
+    bad=_HEAD
+    + _GLOO.replace("8", "800")
+    + "train, valid = torch.utils.data.random_split(data, [600, 200])\n"
+    + _SAME
+    + _END,
     good=_HEAD
-    + _INIT
-    + "train, valid = torch.utils.data.random_split(data, [6, 2], generator=torch.Generator().manual_seed(0))\n"
+    + _GLOO.replace("8", "800")
+    + "train, valid = torch.utils.data.random_split(data, [600, 200], generator=torch.Generator().manual_seed(0))\n"
+    + _SAME
     + _END,
     language="python",
 )

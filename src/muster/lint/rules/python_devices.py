@@ -74,10 +74,21 @@ def _spawns(program: Program) -> bool:
 
 def _is_global_rank(program: Program, node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
-        return node.id in _RANKS
+        return node.id in _RANKS and not _is_local_name(program, node.id)
     if isinstance(node, ast.Call):
         return program.full_name(node.func) == "torch.distributed.get_rank"
     return isinstance(node, ast.JoinedStr) and _formats_rank(node)
+
+
+def _is_local_name(program: Program, name: str) -> bool:
+    """Tell whether a name is set from the local rank, whatever it is called."""
+    values = [
+        node.value
+        for node in ast.walk(program.tree)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+    ]
+    return any("LOCAL_RANK" in ast.unparse(value).upper() for value in values)
 
 
 def _formats_rank(node: ast.expr) -> bool:

@@ -13,6 +13,7 @@ from muster.lint.values import Hit, Severity
 
 _HEAD = "import os\nimport torch\nimport torch.distributed as dist\n\n"
 _INIT = 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\ndist.init_process_group("nccl")\n'
+_GLOO = 'dist.init_process_group("gloo")\n'
 _END = "dist.destroy_process_group()\n"
 _COLLECTIVES = frozenset(
     f"torch.distributed.{name}"
@@ -35,8 +36,8 @@ def _collectives(program: Program) -> tuple[Call, ...]:
     why="A collective ends when all ranks of the group have called it. In `if rank == 0:` the one rank waits for ever.",
     instead="Call it on all ranks, outside the branch.",
     source=sources.TORCH_C10D,
-    bad=_HEAD + _INIT + 'if dist.get_rank() == 0:\n    torch.save({}, "checkpoint.pt")\n    dist.barrier()\n' + _END,
-    good=_HEAD + _INIT + 'if dist.get_rank() == 0:\n    torch.save({}, "checkpoint.pt")\ndist.barrier()\n' + _END,
+    bad=_HEAD + _GLOO + 'if dist.get_rank() == 0:\n    torch.save({}, "checkpoint.pt")\n    dist.barrier()\n' + _END,
+    good=_HEAD + _GLOO + 'if dist.get_rank() == 0:\n    torch.save({}, "checkpoint.pt")\ndist.barrier()\n' + _END,
     language="python",
 )
 def find_lone_collectives(program: Program) -> Iterator[Hit]:
@@ -77,8 +78,8 @@ def _is_rank_test(test: ast.expr) -> bool:
     why="The process group is gone: the call raises, or makes a new group by itself.",
     instead="Destroy the group as the last thing.",
     source=sources.TORCH_C10D,
-    bad=_HEAD + _INIT + _END + "dist.barrier()\n",
-    good=_HEAD + _INIT + "dist.barrier()\n" + _END,
+    bad=_HEAD + _GLOO + _END + "dist.barrier()\n",
+    good=_HEAD + _GLOO + "dist.barrier()\n" + _END,
     language="python",
 )
 def find_late_collectives(program: Program) -> Iterator[Hit]:
@@ -143,8 +144,8 @@ def find_missing_timeouts(program: Program) -> Iterator[Hit]:
     why="It overrides what the launcher says; over several nodes every node means itself.",
     instead="Leave MASTER_ADDR to the launcher, or use os.environ.setdefault.",
     source=sources.TORCH_C10D,
-    bad=_HEAD + 'os.environ["MASTER_ADDR"] = "localhost"\n' + _INIT + _END,
-    good=_HEAD + _INIT + _END,
+    bad=_HEAD + 'os.environ["MASTER_ADDR"] = "localhost"\n' + _GLOO + _END,
+    good=_HEAD + _GLOO + _END,
     language="python",
 )
 def find_addresses(program: Program) -> Iterator[Hit]:
@@ -189,10 +190,8 @@ def find_ports(program: Program) -> Iterator[Hit]:
     why="With another number of ranks the group never forms, or two ranks have one number.",
     instead="Leave world_size and rank to the environment (env://).",
     source=sources.TORCH_C10D,
-    bad=_HEAD
-    + 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\ndist.init_process_group("nccl", world_size=4, rank=int(os.environ["RANK"]))\n'
-    + _END,
-    good=_HEAD + _INIT + _END,
+    bad=_HEAD + 'dist.init_process_group("gloo", world_size=4, rank=int(os.environ["RANK"]))\n' + _END,
+    good=_HEAD + _GLOO + _END,
     language="python",
 )
 def find_literal_sizes(program: Program) -> Iterator[Hit]:

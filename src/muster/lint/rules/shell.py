@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from muster.lint import sources
+from muster.lint.bash import Command
 from muster.lint.job import Job
 from muster.lint.rule import rule
 from muster.lint.values import Hit, Place, Severity
@@ -117,10 +118,17 @@ def find_unchecked_cd(job: Job) -> Iterator[Hit]:
         return
     for each in job.shell.commands:
         target = each.words[1].value if len(each.words) > 1 else ""
-        if each.program == "cd" and not each.is_conditional and target and "SLURM_SUBMIT_DIR" not in target:
+        made = {word.text for other in job.shell.commands if _makes(other, each) for word in other.words[1:]}
+        given = each.words[1].text in made if len(each.words) > 1 else False
+        of_slurm = "SLURM_SUBMIT_DIR" in target or "SLURM_TMPDIR" in target
+        if each.program == "cd" and not each.is_conditional and target and not of_slurm and not given:
             following = job.lines[each.place.end_line - 1][each.place.end_column - 1 :].lstrip()
             if not following.startswith(("||", "&&")):
                 yield Hit(each.place, f"the job goes on elsewhere if {target} is missing")
+
+
+def _makes(command: Command, before: Command) -> bool:
+    return command.program == "mkdir" and command.order < before.order
 
 
 @rule(

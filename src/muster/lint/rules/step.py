@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from muster.errors import nearest_hint
 from muster.lint import sources
+from muster.lint.bash import Command
 from muster.lint.job import Job
-from muster.lint.launch import Launch, Stage
+from muster.lint.launch import Launch, Stage, starts_python
 from muster.lint.rule import rule
 from muster.lint.values import Edit, Hit, Place, Severity
 
@@ -31,6 +32,14 @@ _OF_A_TASK = frozenset(
 _RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "GLOBAL_RANK", "PROC_ID"})
 
 
+_AT_ONCE = frozenset(
+    """
+    [ [[ : alias break cat cd chmod continue cp date declare deactivate df echo env eval exit export false free hostname
+    id let local ls mkdir module ml mv nproc nvidia-smi popd printenv printf pushd pwd read readonly return rm rmdir
+    scontrol set shift shopt sleep source squeue tee test time touch trap true type ulimit umask uname unset wait which .
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+"""Commands that are over in a moment, or that wait for nothing."""
 _STARTS_RANKS = re.compile(r"(?<![\w.-])(python[\d.]*|torchrun\w*|accelerate|deepspeed)(?![\w.-])")
 
 
@@ -97,7 +106,7 @@ def _may_hide_flags(stage: Stage) -> bool:
 )
 def find_survivors(job: Job) -> Iterator[Hit]:
     """Yield steps of several ranks without --kill-on-bad-exit."""
-    if job.shell.assigned("SLURM_KILL_BAD_EXIT") or (job.nodes == 1 and job.tasks_per_node == 1):
+    if job.shell.assigned("SLURM_KILL_BAD_EXIT"):
         return
     for _, stage in _ranks(job):
         if _has_one_task(stage) or _is_one_task(job, stage) or stage.text("--wait", "-W") not in {None, "0"}:
@@ -112,8 +121,7 @@ _TASKS = ("--ntasks", "-n", "--ntasks-per-node", "--tasks-per-node", "--ntasks-p
 
 def _is_one_task(job: Job, stage: Stage) -> bool:
     """Tell whether the job is one task on one node, and the step does not ask for more."""
-    alone = job.nodes == 1 and not {"ntasks", "ntasks-per-node", "ntasks-per-gpu"} & set(job.header)
-    return (alone or (job.nodes == 1 and job.tasks_per_node == 1)) and not stage.has(*_TASKS)
+    return job.has_one_task and not stage.has(*_TASKS)
 
 
 def _has_one_task(stage: Stage) -> bool:
@@ -240,11 +248,16 @@ def _is_for_programs(name: str) -> bool:
 def find_missing_wait(job: Job) -> Iterator[Hit]:
     """Yield a step in the background after which nothing waits."""
     waits = [each.order for each in job.shell.commands if each.program == "wait"]
-    last_foreground = max((each.command.order for each in job.steps if not each.command.in_background), default=0)
+    beside = max((each.order for each in job.shell.commands if _takes_time(each)), default=0)
     for launch in job.steps:
         order = launch.command.order
-        if launch.command.in_background and not any(wait > order for wait in waits) and last_foreground < order:
+        if launch.command.in_background and not any(wait > order for wait in waits) and beside < order:
             yield Hit(launch.command.place, "the script does not wait for this step")
+
+
+def _takes_time(command: Command) -> bool:
+    """Tell whether the script stays at a command of the foreground: a step in the background runs beside it."""
+    return not command.in_background and not command.in_substitution and command.program not in _AT_ONCE
 
 
 @rule(
@@ -255,8 +268,8 @@ def find_missing_wait(job: Job) -> Iterator[Hit]:
     temporarily disabled".""",
     instead="Give the small step --overlap, or both --exact with their sizes.",
     source=sources.SRUN,
-    bad=_TWO + "srun --ntasks-per-node=1 nvidia-smi -l 60 &\nsrun --kill-on-bad-exit=1 python train.py\n",
-    good=_TWO + "srun --overlap --ntasks-per-node=1 nvidia-smi -l 60 &\nsrun --kill-on-bad-exit=1 python train.py\n",
+    bad=_TWO + "srun --ntasks-per-node=1 vmstat 60 &\nsleep 5\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_TWO + "srun --overlap --ntasks-per-node=1 vmstat 60 &\nsleep 5\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_competing_steps(job: Job) -> Iterator[Hit]:
     """Yield a step in the background without --overlap that another step follows before a wait."""
@@ -494,6 +507,7 @@ def find_lone_python(job: Job) -> Iterator[Hit]:
             launch.stage("python")
             and not launch.stage("agent")
             and launch.script is not None
+            and "launch" not in launch.script.value
             and not launch.command.in_substitution
             and not _starts_steps(launch)
         ):
@@ -528,9 +542,9 @@ def find_ssh(job: Job) -> Iterator[Hit]:
 
 @rule(
     "srun-pty-in-batch",
-    Severity.BREAKS,
+    Severity.STYLE,
     "a terminal in a batch job",
-    why="A batch job has no terminal: --pty starts one task on one node only.",
+    why="""A batch job has no terminal: srun says so and disregards --pty. At a terminal --pty gives the terminal to the first task alone.""",
     instead="Remove --pty.",
     source=sources.SRUN,
     bad=_TWO + "srun --pty --kill-on-bad-exit=1 python train.py\n",
@@ -541,7 +555,7 @@ def find_pty(job: Job) -> Iterator[Hit]:
     for launch in job.steps if job.directives else ():
         stage = launch.stage("step")
         if stage is not None and stage.has("--pty"):
-            yield Hit(stage.word.place, "--pty starts one task alone")
+            yield Hit(stage.word.place, "there is no terminal, so srun disregards --pty")
 
 
 @rule(
@@ -552,15 +566,17 @@ def find_pty(job: Job) -> Iterator[Hit]:
     second rank, and NCCL loses direct access between GPUs.""",
     instead="Remove it; the program chooses its GPU by its local rank.",
     source=sources.SRUN,
-    bad=_TWO + "srun --gpu-bind=closest --kill-on-bad-exit=1 python train.py\n",
+    bad=_TWO + "srun --gpu-bind=single:1 --kill-on-bad-exit=1 python train.py\n",
     good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_gpu_bind(job: Job) -> Iterator[Hit]:
     """Yield --gpu-bind other than none."""
+    if 1 in {job.tasks_per_node, job.gpus_per_node}:
+        return  # nothing to hide
     directive = job.header.get("gpu-bind")
-    if directive is not None and directive.value and _hides(directive.value):
+    if directive is not None and directive.value and _hides(directive.value) and starts_python(job.steps):
         yield Hit(directive.place, f"--gpu-bind={directive.value} shows each task its own GPUs alone")
-    for launch in job.steps:
+    for launch in job.steps if starts_python(job.steps) else ():
         stage = launch.stage("step")
         value = stage.text("--gpu-bind") if stage else None
         if stage is not None and value and _hides(value):

@@ -14,6 +14,7 @@ _HEAD = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
 )
 _STEP = "srun --kill-on-bad-exit=1 python train.py\n"
+_GPU_OPTIONS = frozenset({"gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"})
 _NAMES_NOW = {
     "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
     "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
@@ -189,19 +190,31 @@ def find_unread(job: Job) -> Iterator[Hit]:
     "visible-devices-literal",
     Severity.FRAGILE,
     "CUDA_VISIBLE_DEVICES as a literal",
-    why="Slurm gives the job its GPUs and sets this variable; a literal takes other jobs' GPUs on a shared node, or hides the job's own.",
+    why="""Slurm gives the job its GPUs and sets this variable; a literal takes other jobs' GPUs on a shared node, or hides the job's own.
+    srun sets it again for its tasks: there, only a literal in the task itself counts.""",
     instead="Remove it.",
     source=sources.SBATCH,
-    bad=_HEAD + "export CUDA_VISIBLE_DEVICES=0\n" + _STEP,
+    bad=_HEAD + "srun --kill-on-bad-exit=1 bash -c 'export CUDA_VISIBLE_DEVICES=0; python train.py'\n",
     good=_HEAD + _STEP,
 )
 def find_visible_devices(job: Job) -> Iterator[Hit]:
-    """Yield literals that name fewer devices than the job has, or devices of a node that may be shared."""
+    """Yield literals that name fewer devices than the job has, where they reach a program."""
     sizes = {job.gpus_per_node, *_gpus_of_steps(job)}
-    for place, _, value in _set(job, "CUDA_VISIBLE_DEVICES"):
+    if not _GPU_OPTIONS & job.header.keys() and not any(_gpus_of_steps(job)):
+        return
+    assignments = (
+        job.assignments if _keeps_devices(job) else [each for task in job.tasks for each in task.shell.assignments]
+    )
+    for each in assignments:
+        value = each.value.value if each.name == "CUDA_VISIBLE_DEVICES" and each.value is not None else ""
         devices = [device for device in value.split(",") if device]
-        if devices and len(devices) not in sizes and job.is_slurm:
-            yield Hit(place, f"it overrides the GPUs that Slurm gave the job with {value}")
+        if devices and each.value is not None and each.value.is_literal and len(devices) not in sizes:
+            yield Hit(each.place, f"it overrides the GPUs that Slurm gave the job with {value}")
+
+
+def _keeps_devices(job: Job) -> bool:
+    """Tell whether what the script sets stays set for a program: srun of a job with GPUs sets it again for its tasks."""
+    return any(each.stage("step") is None and (each.stage("python") or each.stage("agent")) for each in job.launches)
 
 
 def _gpus_of_steps(job: Job) -> Iterator[int]:
