@@ -169,7 +169,9 @@ def read_job(path: str, text: str) -> Job:
             in_header = False
     shell = read_shell(text)
     written = {line for place, _ in shell.heredocs for line in range(place.line, place.end_line + 1)}
-    return Job(path, text, shell, tuple(early), tuple(item for item in late_directives if item.place.line not in written))
+    return Job(
+        path, text, shell, tuple(early), tuple(item for item in late_directives if item.place.line not in written)
+    )
 
 
 def directives_of(line: str, number: int) -> Iterator[Directive]:
