@@ -259,7 +259,10 @@ class World:
         """
         if self._saving is None:
             self._saving = self._begin_saving()
-        return self._saving.should_save()
+        answer = self._saving.should_save()
+        # torch's MPI brings no store: there the ranks ask each other.
+        alone = not self._saving.hears or self.size == 1 or self.joined.watch is not None
+        return answer if alone else any(self.gather(answer))
 
     def end_saving(self) -> None:
         """Give the signal of should_save() back."""

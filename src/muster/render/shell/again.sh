@@ -72,7 +72,8 @@ muster_signal_ranks() {
 muster_find_cause() {
     local end
     muster_failed_rank='' muster_failed_host='' muster_failed_words=''
-    muster_find_failed "${muster_files[@]}"
+    # What Slurm ends with the job, a daemon of mpirun's for example, has not failed, and its node has not either.
+    [ -n "${muster_interrupted:-}" ] || muster_was_to_end || muster_find_failed "${muster_files[@]}"
     muster_find_words
     if [ "$muster_status" -gt 128 ]; then
         end="ended by SIG$(kill -l "$((muster_status - 128))" 2>/dev/null)"
