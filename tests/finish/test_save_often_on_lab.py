@@ -122,7 +122,7 @@ def test_what_is_put_back_into_the_queue_goes_on_where_it_saved(
         time.sleep(0.5)
         checked(busy_lab.exec(["scontrol", "requeue", job]))
         _wait_until_over(busy_lab, [job])
-        step = _check(busy_lab, folder, job, "the job was told to end")
+        step = _check(busy_lab, folder, job, "")
         checked(busy_lab.exec(["scontrol", "update", f"JobId={job}", "StartTime=now"]))
         wait_for_files(folder, f"began.{job}.2.*", _RANKS)
         checked(_muster(busy_lab, folder)("cancel", job))
