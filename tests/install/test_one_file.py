@@ -84,12 +84,12 @@ def test_a_folder_that_others_can_write_is_not_used(one_file: Path, tmp_path: Pa
 
 
 def test_a_python_without_compiled_parts_is_told_which_there_are(one_file: Path, tmp_path: Path) -> None:
-    start = (ROOT / "packaging/one_file.py").read_text().replace("@TAGS@", "cp39-x86_64 cp310-x86_64")
+    start = (ROOT / "packaging/one_file.py").read_text().replace("@TAGS@", "cp38-vax cp37-vax")
     script = tmp_path / "start.py"
     script.write_text(start)
     done = call(script)
     assert done.returncode == 3
-    assert f"no compiled parts for {HERE}; it has cp39-x86_64, cp310-x86_64" in done.stderr
+    assert f"no compiled parts for {HERE}; it has cp38-vax, cp37-vax" in done.stderr
 
 
 def test_an_old_python_becomes_a_newer_one_on_path_or_is_told(one_file: Path, tmp_path: Path) -> None:
@@ -111,5 +111,7 @@ def test_an_old_python_becomes_a_newer_one_on_path_or_is_told(one_file: Path, tm
 def test_the_start_is_read_by_every_python() -> None:
     words = ["--no-config-file", "--target=2.7-", "--target=3.2-", "--no-tips", "--quiet", "--violations"]
     vermin = Path(sys.executable).with_name("vermin")
+    if not vermin.exists():
+        pytest.skip("vermin is in the project's own environment")
     done = subprocess.run([vermin, *words, ROOT / "packaging/one_file.py"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
