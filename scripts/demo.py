@@ -35,7 +35,8 @@ LAB = f"demo-{os.getpid()}"
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = str(ROOT / "examples" / "train_env.py")
 PYTHON = sys.executable
-MUSTER = str(Path(PYTHON).with_name("muster"))
+# Another Muster may start the ways: make demo DEMO_MUSTER="python3.9 dist/muster.pyz".
+MUSTER = shlex.split(os.environ.get("DEMO_MUSTER", "")) or [str(Path(PYTHON).with_name("muster"))]
 CLOSE_ENOUGH = 1e-5
 NARROW = 76
 NEXT = (
@@ -48,8 +49,8 @@ NEXT = (
 )
 
 # The same script in every row: what differs is who starts it.
-ON_THIS_MACHINE = [MUSTER, "run", "--quiet", "--here", "--ntasks-per-node", "4", "--", PYTHON, SCRIPT]
-ON_THE_CLUSTER = [MUSTER, "run", "--quiet", "-N", "4", "--ntasks-per-node", "1"]
+ON_THIS_MACHINE = [*MUSTER, "run", "--quiet", "--here", "--ntasks-per-node", "4", "--", PYTHON, SCRIPT]
+ON_THE_CLUSTER = [*MUSTER, "run", "--quiet", "-N", "4", "--ntasks-per-node", "1"]
 
 
 def main() -> int:
@@ -118,7 +119,7 @@ COLUMNS = ("started by", "first loss", "last loss", "seconds", "weights differ b
 
 def show(folder: Path) -> int:
     """Train in every way, and draw what came of it."""
-    lab = [MUSTER, "lab", "exec", "--name", LAB, "--"]
+    lab = [*MUSTER, "lab", "exec", "--name", LAB, "--"]
     commands = {
         "one process, the whole batch": [PYTHON, SCRIPT],
         "this machine, 4 ranks": ON_THIS_MACHINE,
