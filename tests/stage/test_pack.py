@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -166,3 +167,23 @@ def test_a_file_that_got_another_link_meanwhile_is_whole(
     else:
         with pytest.raises(CommandFailed):
             pack([tmp_path / "data"], tmp_path / "kept")
+
+
+def test_a_long_packing_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a").write_bytes(b"a")
+    thing = Staged("data", "data", (str(tmp_path / "data"),), str(tmp_path / "cache"), (), Reason("set by you"))
+    says: list[str] = []
+    heard = threading.Event()
+    monkeypatch.setattr(module, "SILENT_S", 0.001)
+    monkeypatch.setattr(
+        module, "pack", lambda *_, **__: heard.wait(60) and pack([tmp_path / "data"], tmp_path / "cache")
+    )
+
+    def say(text: str) -> None:
+        says.append(text)
+        heard.set()
+
+    place(thing, say)
+    assert says[0] == "packing data: 0 MB are written"
+    assert says[-1].startswith("packed data: ")

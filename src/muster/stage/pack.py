@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -21,6 +23,8 @@ Say = Callable[[str], None]
 _HOURS_S = 6 * 3600
 _CHUNK_BYTES = 16 << 20
 _CHUNKS_MOST = 512
+# So long a packing is silent.
+SILENT_S = 5.0
 
 
 class Packed(msgspec.Struct, frozen=True):
@@ -44,7 +48,8 @@ def place(thing: Staged, say: Say) -> Packed:
     """Pack what a plan stages, and say in its file `latest` which archive is to be used."""
     folder = Path(thing.packed)
     start_s = time.monotonic()
-    packed = pack([Path(path) for path in thing.paths], folder, leave_out=thing.leave_out)
+    with _progress(thing.name, folder, say):
+        packed = pack([Path(path) for path in thing.paths], folder, leave_out=thing.leave_out)
     time_text = time.strftime("%Y-%m-%d %H:%M:%S")
     draft = folder / f".latest.{os.getpid()}"
     draft.write_text("\t".join([packed.key, packed.kind, str(packed.count), packed.digest, time_text]) + "\n")
@@ -54,6 +59,26 @@ def place(thing: Staged, say: Say) -> Packed:
         say(f"packed {thing.name}: {size / 1e6:.0f} MB in {time.monotonic() - start_s:.1f} s")
         _remove_all_but(folder, packed.key)
     return packed
+
+
+@contextmanager
+def _progress(name: str, folder: Path, say: Say) -> Iterator[None]:
+    """Say every few seconds how much of an archive is written, until the block ends."""
+    is_over = threading.Event()
+
+    def tell() -> None:
+        while not is_over.wait(SILENT_S):
+            with suppress(OSError):  # a chunk gets its last name while we look
+                size = sum(path.stat().st_size for path in folder.glob(f".*.{os.getpid()}/*"))
+                say(f"packing {name}: {size / 1e6:,.0f} MB are written")
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def pack(sources: Sequence[Path], folder: Path, *, leave_out: Sequence[str] = ()) -> Packed:
