@@ -21,7 +21,7 @@ import pytest
 from rich.console import Console
 
 from muster.cli.top_screen import Screen, draw_screen
-from muster.runner import checked, end_group, start
+from muster.runner import checked, end_group, run, start
 from muster.stacks.judge import Doing, Movement
 from muster.stacks.read import Frame, RankStack, Signs
 from muster.stacks.stream import Looks
@@ -115,6 +115,64 @@ def test_a_stack_that_was_not_taken_this_time_is_the_one_before() -> None:
     assert movement.stack.frames == (Frame("count", "/home/a/train.py", 12),)
     # Two looks at one stack say nothing of a loop.
     assert movement.doing is Doing.MOVES
+
+
+# As nvidia-smi prints it with --format=csv,noheader,nounits: nvidia-smi --help-query-gpu and --help-query-compute-apps.
+_SMI = """\
+#!/bin/sh
+case $1 in
+--query-gpu=uuid,utilization.gpu) printf 'GPU-1f2e, 97\\nGPU-77aa, [N/A]\\n' ;;
+--query-compute-apps=gpu_uuid,pid,used_gpu_memory)
+    printf 'GPU-1f2e, %s, 40562\\nGPU-77aa, 1, 12\\n' "$(cat "$0.pid")"
+    ;;
+esac
+"""
+
+
+def test_the_gpu_of_a_rank_is_shown_where_nvidia_smi_is(tmp_path: Path) -> None:
+    from muster.stacks.ask import Question, gather_words, jobs_here
+
+    (tmp_path / "wait.py").write_text(_SLEEP)
+    smi = tmp_path / "bin/nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text(_SMI)
+    smi.chmod(0o755)
+    before = set(jobs_here())
+    words = [MUSTER, "run", "--here", "--ntasks-per-node", "2", "--", sys.executable, "wait.py"]
+    with (tmp_path / "output").open("wb") as output:
+        process = start(words, cwd=tmp_path, stdout=output, stderr=output, own_group=True)
+    try:
+        while (tmp_path / "output").read_text().count("hello") < 2:
+            assert process.poll() is None
+        (job,) = (each for each in set(jobs_here()) - before if _is_at(each, tmp_path))
+        ask = gather_words(job, Question(None, rounds=4, gap_s=0.05, at_once=4))
+        environment = {"PATH": f"{smi.parent}:/usr/bin:/bin"}
+        smi.with_name("nvidia-smi.pid").write_text("0")
+        pid = next(
+            int(line.split()[4])
+            for line in checked(run(ask, env=environment)).stdout.splitlines()
+            if "@rank 1 " in line
+        )
+        smi.with_name("nvidia-smi.pid").write_text(str(pid))
+        looks = Looks()
+        looks.feed("".join(f"0: {line}\n" for line in checked(run(ask, env=environment)).stdout.splitlines()))
+    finally:
+        end_group(process)
+    assert [(each.stack.rank, each.stack.signs.gpu_use, each.stack.signs.gpu_mib) for each in looks.movements()] == [
+        (0, None, 0),
+        (1, 97, 40562),
+    ]
+    lines = _drawn(Screen("job", looks.movements(), 2, 0, "", ""), 100, 24)
+    assert "GPU" in lines[1]
+    assert "97% 40,562 MiB" in lines[3]
+
+
+def _is_at(job: str, folder: Path) -> bool:
+    """Whether the run was started in this folder: others may run beside it."""
+    try:
+        return Path(f"/proc/{job.removeprefix('here-')}/cwd").resolve() == folder
+    except OSError:
+        return False
 
 
 @contextmanager

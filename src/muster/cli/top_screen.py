@@ -98,19 +98,22 @@ def _list(screen: Screen, width: int, room: int) -> Table:
     columns = ["rank", "host", "state", "CPU", "memory", "line"]
     if width < _NARROW:
         columns = ["rank", "host", "state", "CPU"]
+    elif any(each.stack.signs.gpu_use is not None for each in screen.ranks):
+        columns.insert(5, "GPU")
     for name in columns:
-        right = name in {"rank", "CPU", "memory"}
+        right = name in {"rank", "CPU", "memory", "GPU"}
         share = 1 if name == columns[-1] else None  # the last column has the room that the others leave
         table.add_column(name, justify="right" if right else "left", no_wrap=True, overflow="ellipsis", ratio=share)
     for movement in screen.ranks:
         stack = movement.stack
-        gpu = " +GPU" if stack.signs.has_gpu else ""
+        gpu = " +GPU" if stack.signs.has_gpu and stack.signs.gpu_use is None else ""
         cells = {
             "rank": str(stack.rank),
             "host": plain(stack.host),
             "state": state_words(movement),
             "CPU": f"{movement.cpu:.0%}",
             "memory": f"{stack.signs.memory_mib:,} MiB{gpu}",
+            "GPU": "" if stack.signs.gpu_use is None else f"{stack.signs.gpu_use}% {stack.signs.gpu_mib:,} MiB",
             "line": plain(_place(movement)),
         }
         style = _STYLES[movement.doing] + (" reverse" if stack.rank == screen.chosen else "")

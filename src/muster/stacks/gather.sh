@@ -184,6 +184,14 @@ muster_ask_nccl() {
     fi | sed 's/^/@ras /'
 } 2>/dev/null
 
+# Prints how much each NVIDIA GPU of this node is used, and how much memory of it each process holds.
+muster_gpus_of_node() {
+    command -v nvidia-smi >/dev/null || return 0
+    for muster_columns in --query-gpu=uuid,utilization.gpu --query-compute-apps=gpu_uuid,pid,used_gpu_memory; do
+        timeout 5 nvidia-smi "$muster_columns" --format=csv,noheader,nounits </dev/null | sed 's/^/@gpu /'
+    done
+} 2>/dev/null
+
 muster_asked=
 muster_known="" muster_many=0
 muster_round=0
@@ -191,6 +199,7 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     [ "$muster_round" -eq 1 ] || sleep "$muster_gap"
     read -r muster_now _ </proc/uptime
     printf '@node %s %s %s %s\n' "${SLURM_NODEID:-0}" "$muster_host" "$muster_round" "$muster_now"
+    [ "$muster_at_once" -eq 0 ] || [ "$((muster_round % 3))" -ne 1 ] || muster_gpus_of_node
     # The list of processes costs more than their numbers: where stacks are taken in turn, it is kept for some reports.
     [ -n "$muster_known" ] && [ "$muster_at_once" -gt 0 ] && [ "$((muster_round % 6))" -ne 0 ] || muster_known=$(muster_processes)
     muster_list=$(printf '%s\n' "$muster_known" | muster_ranks)

@@ -53,6 +53,12 @@ class Signs(msgspec.Struct, frozen=True):
     has_gpu: bool = False
     """Whether it holds a GPU: it then waits in a collective at full speed."""
 
+    gpu_use: int | None = None
+    """Percent of the time in which its GPU computed; None: unknown."""
+
+    gpu_mib: int = 0
+    """Memory of that GPU that it holds."""
+
 
 class RankStack(msgspec.Struct, frozen=True):
     """Where one rank stands."""
@@ -148,18 +154,35 @@ def _items(text: str) -> Iterator[RankStack | int | re.Match[str]]:
     """Yield the beginning of a look at a node, each rank in it, and the node's number at its end."""
     head: re.Match[str] | None = None
     body: list[str] = []
+    gpus: list[str] = []
     for line in text.splitlines():
         if match := _NODE.match(line):
+            gpus = []
             yield match
         elif line.startswith("@done ") and line[6:].strip().isdigit():
             yield int(line[6:])
+        elif line.startswith("@gpu "):
+            gpus.append(line[5:])
         elif match := _HEAD.match(line):
             head, body = match, []
         elif line == "@end" and head is not None:
-            yield _stack(head, body)
+            yield _with_gpu(_stack(head, body), gpus)
             head = None
         else:
             body.append(line)
+
+
+def _with_gpu(stack: RankStack, lines: Sequence[str]) -> RankStack:
+    """Return the rank with what nvidia-smi says of the GPU that it holds: "UUID, USE" and "UUID, PID, MIB"."""
+    rows = [[word.strip() for word in line.split(",")] for line in lines]
+    uses = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+    held = [row for row in rows if len(row) == 3 and row[1] == str(stack.pid)]
+    if not held:
+        return stack
+    memory_mib = sum(int(row[2]) for row in held if row[2].isdigit())
+    shares = [uses[row[0]] for row in held if row[0] in uses]
+    signs = msgspec.structs.replace(stack.signs, gpu_use=max(shares, default=None), gpu_mib=memory_mib, has_gpu=True)
+    return msgspec.structs.replace(stack, signs=signs)
 
 
 def _stack(head: re.Match[str], lines: list[str]) -> RankStack:

@@ -67,9 +67,14 @@ def _with_kept(look: Round, before: Sequence[Round]) -> Round:
 
 
 def _kept(stack: RankStack, before: RankStack | None) -> RankStack:
-    if not stack.is_kept or before is None:
+    if before is None:
         return stack
-    signs = msgspec.structs.replace(stack.signs, has_gpu=before.signs.has_gpu, file=before.signs.file)
+    old, signs = before.signs, stack.signs
+    if signs.gpu_use is None:
+        signs = msgspec.structs.replace(signs, gpu_use=old.gpu_use, gpu_mib=old.gpu_mib)
+    if not stack.is_kept:
+        return msgspec.structs.replace(stack, signs=signs)
+    signs = msgspec.structs.replace(signs, has_gpu=old.has_gpu, file=old.file)
     return msgspec.structs.replace(
         stack, frames=before.frames, threads=before.threads, trouble=before.trouble, signs=signs
     )
