@@ -40,10 +40,10 @@ class RequestError(MusterError):
 class UnknownName(RequestError):
     """`name` is none of `known`: the hint offers the nearest, else lists them."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known_names: Iterable[str]) -> None:
         self.kind = kind
         self.name = name
-        self.known = tuple(known)
+        self.known = tuple(known_names)
         super().__init__(f"there is no {kind} named {name!r}", nearest_hint(name, self.known))
 
 
@@ -64,8 +64,8 @@ class ProfileError(RequestError):
         self.file = file
         self.line = line
         self.key = key
-        where = file if line is None else f"{file}:{line}"
-        super().__init__(f"{where}: {message}" if key is None else f"{where}: {key}: {message}", hint)
+        place = file if line is None else f"{file}:{line}"
+        super().__init__(f"{place}: {message}" if key is None else f"{place}: {key}: {message}", hint)
 
 
 class SiteError(MusterError):
@@ -99,17 +99,17 @@ class CommandFailed(SiteError):
         self.argv = tuple(argv)
         self.status = status
         self.stderr = stderr
-        said = stderr.strip().splitlines()
-        words = f": {said[-1].strip()}" if said else ""
+        error_lines = stderr.strip().splitlines()
+        words = f": {error_lines[-1].strip()}" if error_lines else ""
         super().__init__(message or f"{self.argv[0]} ended with status {status}{words}", hint)
 
 
-def nearest_hint(name: str, known: Sequence[str]) -> str:
+def nearest_hint(name: str, known_names: Sequence[str]) -> str:
     """Return 'did you mean …?' when something is close, else the list of what there is."""
     from difflib import get_close_matches  # only needed once something is wrong
 
-    by_spelling = {each.casefold(): each for each in known}
+    by_spelling = {name_as_known.casefold(): name_as_known for name_as_known in known_names}
     close = get_close_matches(name.casefold(), by_spelling, n=1)
     if close:
         return f"did you mean {by_spelling[close[0]]!r}?"
-    return "known: " + ", ".join(known) if known else "there are none yet"
+    return "known: " + ", ".join(known_names) if known_names else "there are none yet"

@@ -47,20 +47,20 @@ else:
     def pairwise(values: Iterable[A]) -> Iterator[tuple[A, A]]:
         """Yield each value with the one after it."""
         whole = iter(values)
-        before = next(whole, whole)
+        earlier_value = next(whole, whole)
         for value in whole:
-            yield before, value
-            before = value
+            yield earlier_value, value
+            earlier_value = value
 
 
 def zip_equal(first: Iterable[A], second: Iterable[B]) -> Iterator[tuple[A, B]]:
     """Return the pairs of two sequences, which have to be of one length."""
     if sys.version_info >= (3, 10):
         return zip(first, second, strict=True)
-    one, other = list(first), list(second)
-    if len(one) != len(other):
-        raise ValueError(f"zip_equal: {len(one)} values and {len(other)}")
-    return zip(one, other)
+    first_list, second_list = list(first), list(second)
+    if len(first_list) != len(second_list):
+        raise ValueError(f"zip_equal: {len(first_list)} values and {len(second_list)}")
+    return zip(first_list, second_list)
 
 
 def add_note(error: BaseException, note: str) -> None:

@@ -35,20 +35,20 @@ class Trust(msgspec.Struct, frozen=True):
         if str(path.parent) in self.safe:
             return None
         places = dict.fromkeys((path, path.parent, path.resolve(), path.resolve().parent))
-        return next((why for place in places if (why := self._refusal_of(place))), None)
+        return next((refusal for place in places if (refusal := self._refusal_of(place))), None)
 
     def _refusal_of(self, place: Path) -> str | None:
         try:
-            found = place.lstat()
+            status = place.lstat()
         except OSError:
             return None  # what is not there runs nothing
-        if found.st_uid not in {self.uid, 0}:
-            return f"{place} belongs to {_name_of(found.st_uid)}"
-        if stat.S_ISLNK(found.st_mode):
+        if status.st_uid not in {self.uid, 0}:
+            return f"{place} belongs to {_name_of(status.st_uid)}"
+        if stat.S_ISLNK(status.st_mode):
             return None
-        if found.st_mode & stat.S_IWOTH:
+        if status.st_mode & stat.S_IWOTH:
             return f"{place} can be written by everybody"
-        if found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid, found.st_uid):
+        if status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid, status.st_uid):
             return f"{place} can be written by its group"
         return None
 

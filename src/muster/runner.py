@@ -268,7 +268,7 @@ def _refused_by_kernel(argv: Sequence[str], env: Mapping[str, str] | None, error
         )
     if error.errno != errno.E2BIG:
         return error
-    words = sum(len(os.fsencode(each)) + 1 for each in argv)
+    words = sum(len(os.fsencode(word)) + 1 for word in argv)
     variables = sum(len(os.fsencode(name + value)) + 2 for name, value in (env or {}).items())
     return RequestError(
         f"{argv[0]}: words of {words:,} bytes and an environment of {variables:,} are more than the kernel takes",

@@ -76,10 +76,10 @@ class Memory(msgspec.Struct, frozen=True):
 def is_own_file(path: Path) -> bool:
     """Return whether a file is this user's own, and no link."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def load(state: Path, cluster: str) -> Memory:
@@ -96,9 +96,11 @@ def remember(
 ) -> Memory:
     """Return the memory with what was seen since, and without what is too old or was cleared."""
     moment = time.time() if now is None else now
-    merged = {(each.node, each.job, each.cause): each for each in (*memory.sightings, *sightings)}
+    merged = {(sighting.node, sighting.job, sighting.cause): sighting for sighting in (*memory.sightings, *sightings)}
     living = tuple(
-        each for each in merged.values() if each.expires > moment and each.when > memory.cleared.get(each.node, 0)
+        sighting
+        for sighting in merged.values()
+        if sighting.expires > moment and sighting.when > memory.cleared.get(sighting.node, 0)
     )
     cleared = {node: when for node, when in memory.cleared.items() if when + KEPT_S > moment}
     return replace(memory, sightings=living, cleared=cleared, looked_at=dict(looked_at))
@@ -113,27 +115,31 @@ def save(state: Path, cluster: str, memory: Memory) -> None:
 
 def bad_nodes(memory: Memory) -> list[BadNode]:
     """Return the nodes against which enough was seen, each once, by name."""
-    found: dict[str, BadNode] = {}
-    for each in sorted(memory.sightings, key=lambda sighting: sighting.when):
-        if each.cause is not Cause.FIRST:
-            found[each.node] = BadNode(each.node, each.words, each.job, each.when, each.expires)
-        elif (before := _other_first(memory, each)) is not None and each.node not in found:
-            words = f"the first to fail in the jobs {before.job} and {each.job} ({each.words})"
-            found[each.node] = BadNode(each.node, words, each.job, each.when, before.expires)
-    return sorted(found.values(), key=lambda bad: bad.node)
+    nodes_by_name: dict[str, BadNode] = {}
+    for sighting in sorted(memory.sightings, key=lambda sighting: sighting.when):
+        if sighting.cause is not Cause.FIRST:
+            nodes_by_name[sighting.node] = BadNode(
+                sighting.node, sighting.words, sighting.job, sighting.when, sighting.expires
+            )
+        elif (earlier_sighting := _other_first(memory, sighting)) is not None and sighting.node not in nodes_by_name:
+            words = f"the first to fail in the jobs {earlier_sighting.job} and {sighting.job} ({sighting.words})"
+            nodes_by_name[sighting.node] = BadNode(
+                sighting.node, words, sighting.job, sighting.when, earlier_sighting.expires
+            )
+    return sorted(nodes_by_name.values(), key=lambda bad: bad.node)
 
 
 def _other_first(memory: Memory, last: Sighting) -> Sighting | None:
     """Return an earlier first failure on the node, in another job and at another place of its script."""
     return next(
         (
-            each
-            for each in memory.sightings
-            if each.cause is Cause.FIRST
-            and each.node == last.node
-            and each.job != last.job
-            and each.what != last.what
-            and each.when <= last.when
+            candidate
+            for candidate in memory.sightings
+            if candidate.cause is Cause.FIRST
+            and candidate.node == last.node
+            and candidate.job != last.job
+            and candidate.what != last.what
+            and candidate.when <= last.when
         ),
         None,
     )
@@ -142,16 +148,16 @@ def _other_first(memory: Memory, last: Sighting) -> Sighting | None:
 def forget_nodes(state: Path, cluster: str, nodes: Collection[str]) -> list[str]:
     """Forget these nodes, or all where none is named; return which were forgotten."""
     memory = load(state, cluster)
-    known = {each.node for each in bad_nodes(memory)}
+    known_names = {bad_node.node for bad_node in bad_nodes(memory)}
     for node in nodes:
-        if node not in known:
+        if node not in known_names:
             raise RequestError(f"nothing is remembered against {node}", hint="muster nodes lists the nodes")
-    going = sorted(set(nodes) or known)
+    going = sorted(set(nodes) or known_names)
     if going:
         now = int(time.time())
         cleared = {**memory.cleared, **dict.fromkeys(going, now)}
-        left = tuple(each for each in memory.sightings if each.node not in going)
-        save(state, cluster, replace(memory, sightings=left, cleared=cleared))
+        sightings_left = tuple(sighting for sighting in memory.sightings if sighting.node not in going)
+        save(state, cluster, replace(memory, sightings=sightings_left, cleared=cleared))
     return going
 
 

@@ -167,7 +167,7 @@ def record_of(
 ) -> tuple[dict[str, Any], str]:
     """Return what is kept of how a job was made, and the difference to the commit."""
     commit, changes = _git(working_directory, runner)
-    kept = {
+    record = {
         name: value
         for name, value in sorted(environment.items())
         if (name in _KEPT_NAMES or name.startswith(_KEPT_PREFIXES)) and not is_secret(name, value)
@@ -178,7 +178,7 @@ def record_of(
         "working_directory": working_directory,
         "git_commit": commit,
         **({"image": _image(image)} if image else {}),
-        "environment": kept,
+        "environment": record,
         "environment_names": sorted(environment),
     }, changes
 
@@ -191,10 +191,10 @@ def _image(path: str) -> dict[str, Any]:
     """Return which image it is: its path, and what stands in the record beside it."""
     try:
         beside = json.loads(Path(f"{path.rstrip('/')}.json").read_text())
-        found = {name: beside[name] for name in _OF_AN_IMAGE if beside.get(name)}
+        values = {name: beside[name] for name in _OF_AN_IMAGE if beside.get(name)}
     except (OSError, ValueError, TypeError, AttributeError):
-        found = {}
-    return {"path": path, **found}
+        values = {}
+    return {"path": path, **values}
 
 
 def _git(directory: str, runner: Runner) -> tuple[str | None, str]:
@@ -211,16 +211,16 @@ def state_directory(environment: Mapping[str, str], home: str) -> Path:
     return Path(environment.get("XDG_STATE_HOME") or Path(home) / ".local" / "state") / "muster"
 
 
-def register(state: Path, made: Run) -> None:
+def register(state: Path, run: Run) -> None:
     """Remember where a job's run directory lies."""
-    place = _entry(state, made.cluster, made.job)
+    place = _entry(state, run.cluster, run.job)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(place, msgspec.json.encode(made, enc_hook=str).decode() + "\n")
+    write_whole(place, msgspec.json.encode(run, enc_hook=str).decode() + "\n")
 
 
-def forget(state: Path, made: Run) -> None:
+def forget(state: Path, run: Run) -> None:
     """Remove a job's entry."""
-    _entry(state, made.cluster, made.job).unlink(missing_ok=True)
+    _entry(state, run.cluster, run.job).unlink(missing_ok=True)
 
 
 def safe_name(cluster: str) -> str:
@@ -238,7 +238,7 @@ def find_run(state: Path, job: str, cluster: str) -> Run | None:
     Where nothing tells which cluster this is, the only run of that number is meant.
     """
     if cluster == UNNAMED:
-        alike = [made for path in (state / "jobs").glob(f"*/{job}.json") if (made := _read_entry(path))]
+        alike = [run for path in (state / "jobs").glob(f"*/{job}.json") if (run := _read_entry(path))]
         return alike[0] if len(alike) == 1 else None
     return _read_entry(_entry(state, cluster, job)) or _read_entry(_entry(state, "", job))
 
@@ -254,9 +254,9 @@ def _read_entry(path: Path) -> Run | None:
 def known_runs(state: Path) -> Iterator[Run]:
     """Yield every run that is remembered."""
     for path in sorted((state / "jobs").glob("**/*.json")):
-        made = _read_entry(path)
-        if made is not None:
-            yield made
+        run = _read_entry(path)
+        if run is not None:
+            yield run
 
 
 def recent_runs(state: Path, cluster: str, *, since: float, most: int) -> Iterator[Run]:
@@ -266,25 +266,25 @@ def recent_runs(state: Path, cluster: str, *, since: float, most: int) -> Iterat
         with suppress(OSError):
             times.append((path.stat().st_mtime, path))
     for registered, path in sorted(times, reverse=True)[:most]:
-        made = _read_entry(path) if registered > since else None
-        if made is not None:
-            yield made
+        run = _read_entry(path) if registered > since else None
+        if run is not None:
+            yield run
 
 
 # How far the clocks of a login host and of the controller may differ, and how long a submission may take.
 _CLOCKS_S = 600
 
 
-def is_of(made: Run, job: Job) -> bool:
+def is_of(run: Run, job: Job) -> bool:
     """Return whether a job, as Slurm tells it, is the one of this run, and not another of the same number."""
-    folder = f"{made.directory}/"
-    if job.stdout is not None and not made.moved:
+    folder = f"{run.directory}/"
+    if job.stdout is not None and not run.moved:
         return job.stdout.startswith(folder)
-    if not made.cluster and made.digest == "":
+    if not run.cluster and run.digest == "":
         return False  # of an earlier Muster: only its output shows it
-    if job.comment is not None and job.comment != f"muster:{made.digest}":
+    if job.comment is not None and job.comment != f"muster:{run.digest}":
         return False
-    if job.submitted is not None and made.submitted is not None:
-        late = job.submitted - made.submitted
-        return late >= -_CLOCKS_S and (made.requeues or late <= _CLOCKS_S)
-    return job.is_ours or job.name == made.name
+    if job.submitted is not None and run.submitted is not None:
+        late = job.submitted - run.submitted
+        return late >= -_CLOCKS_S and (run.requeues or late <= _CLOCKS_S)
+    return job.is_ours or job.name == run.name

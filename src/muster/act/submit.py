@@ -82,8 +82,8 @@ def submit(
     }
     directory = make_run_directory(parent, plan.job_name, files, fill=partial(_fill, plan, runner))
     if hidden:
-        where = f"{directory}/{'task-N/' if _array(plan) else ''}passed"
-        say(f"{', '.join(hidden)}: the values lie in {where} for you alone, until the job has read them")
+        passed_file = f"{directory}/{'task-N/' if _array(plan) else ''}passed"
+        say(f"{', '.join(hidden)}: the values lie in {passed_file} for you alone, until the job has read them")
     script = str(directory / "job.sh")
     output = None if plan.output is Output.MOVED else str(directory / _task_folder(plan) / "logs" / "batch.log")
     try:
@@ -107,10 +107,10 @@ def submit(
     pending.unlink(missing_ok=True)
     _accepted_or_removed(answer, directory)
     queued = question.read(answer.stdout)
-    done = _remember(Submitted(queued.job, directory, adopted=False), plan, state, queued.cluster or cluster)
+    submission = _remember(Submitted(queued.job, directory, adopted=False), plan, state, queued.cluster or cluster)
     if plan.finish is not None and plan.finish.links_ahead:
-        queue_links(plan, done, lambda argv: _ask(runner, argv, clean, plan, timeout_s), say)
-    return done
+        queue_links(plan, submission, lambda argv: _ask(runner, argv, clean, plan, timeout_s), say)
+    return submission
 
 
 def _links(plan: Plan) -> int:
@@ -126,17 +126,17 @@ def queue_links(
     for index in array_indices(_array(plan) or "") or (None,):
         folder = first.directory if index is None else first.directory / f"task-{index}"
         task = "" if index is None else f"_{index}"
-        before = f"{first.job}{task}"
-        lines = [f"1\t{before}\t{int(time.time())}\n"]
+        job_before = f"{first.job}{task}"
+        lines = [f"1\t{job_before}\t{int(time.time())}\n"]
         for link in range(2, _links(plan) + 1):
             output = None if plan.output is Output.MOVED else str(folder / "logs" / "batch.log")
-            question = ask_to_queue_link(str(script), link, str(folder), after=before, task=index, output=output)
+            question = ask_to_queue_link(str(script), link, str(folder), after=job_before, task=index, output=output)
             answer = ask(question.argv)
             if not answer.ok:
                 say(f"warning: link {link} of the job is not queued: {parse_rejection(answer.stderr).sentence}")
                 break
-            before = f"{question.read(answer.stdout).job}{task}"
-            lines.append(f"{link}\t{before}\t{int(time.time())}\n")
+            job_before = f"{question.read(answer.stdout).job}{task}"
+            lines.append(f"{link}\t{job_before}\t{int(time.time())}\n")
             count += 1
         write_whole(folder / "links", "".join(lines))
     say(f"jobs cannot queue any at this site: {count} more wait, each for the end of the one before it")
@@ -180,7 +180,7 @@ def hand_over(plan: Plan, directory: Path) -> None:
 
 
 def _array(plan: Plan) -> str | None:
-    return next((each.value for each in plan.directives if each.name == "array"), None)
+    return next((directive.value for directive in plan.directives if directive.name == "array"), None)
 
 
 def _task_folder(plan: Plan) -> str:
@@ -231,7 +231,7 @@ def misfit_of(plan: Plan, runner: Runner, environment: Mapping[str, str]) -> Mis
 
 
 def _wanted(plan: Plan) -> Wanted:
-    header = {each.name: each.value or "" for each in plan.directives}
+    header = {directive.name: directive.value or "" for directive in plan.directives}
     shape = plan.shape
     return Wanted(
         nodes=int(header.get("nodes", shape.nodes)),
@@ -243,23 +243,23 @@ def _wanted(plan: Plan) -> Wanted:
     )
 
 
-def _remember(done: Submitted, plan: Plan, state: Path, cluster: str) -> Submitted:
+def _remember(submission: Submitted, plan: Plan, state: Path, cluster: str) -> Submitted:
     digest = digest_of(plan)
-    made = Run(
-        job=done.job,
-        directory=done.directory,
+    run = Run(
+        job=submission.job,
+        directory=submission.directory,
         name=plan.job_name,
         cluster=cluster,
         submitted=int(time.time()),
         digest=digest,
         moved=plan.output is Output.MOVED,
-        requeues=_links(plan) > 0 or any(each.name == "requeue" for each in plan.directives),
+        requeues=_links(plan) > 0 or any(directive.name == "requeue" for directive in plan.directives),
         links=_links(plan),
     )
-    register(state, made)
+    register(state, run)
     (state / "pending" / f"{digest}.json").unlink(missing_ok=True)
-    write_whole(done.directory / "job_id", f"{done.job}\n")
-    return done
+    write_whole(submission.directory / "job_id", f"{submission.job}\n")
+    return submission
 
 
 def _unanswered(state: Path, digest: str) -> Path | None:
@@ -281,15 +281,15 @@ def _find(digest: str, state: Path, cluster: str, environment: Mapping[str, str]
 
     question = ask_comments()
     answer = runner(question.argv, env=environment, timeout_s=20)
-    ours = [job for job, comment in question.read(answer.stdout) if comment == f"muster:{digest}"]
-    return max((job for job in ours if not _is_known(state, job, cluster, digest)), key=int, default=None)
+    own_jobs = [job for job, comment in question.read(answer.stdout) if comment == f"muster:{digest}"]
+    return max((job for job in own_jobs if not _is_known(state, job, cluster, digest)), key=int, default=None)
 
 
 def _is_known(state: Path, job: str, cluster: str, digest: str) -> bool:
     """Return whether this job is remembered, and not one of the same number on another cluster."""
-    found = find_run(state, job, cluster)
+    run = find_run(state, job, cluster)
     try:
-        return found is not None and f"muster:{digest}" in (found.directory / "job.sh").read_text(encoding="utf-8")
+        return run is not None and f"muster:{digest}" in (run.directory / "job.sh").read_text(encoding="utf-8")
     except OSError:
         return False
 

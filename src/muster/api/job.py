@@ -213,15 +213,15 @@ def _result(case: Case) -> Result:
     output = find_output(job, case.run, case.asked)
     failure = None if output is None else first_failure(output)
     lines = tuple(last_words(output, failure))
-    known = explain(lines)
+    explanation = explain(lines)
     return Result(
         name,
         state,
         status,
         failure,
         lines,
-        None if known is None else known.cause,
-        None if known is None else known.remedy,
+        None if explanation is None else explanation.cause,
+        None if explanation is None else explanation.remedy,
         directory,
     )
 

@@ -84,9 +84,9 @@ def plan(command: Command, /, **options: Any) -> Plan:
 def submit(command: Command, /, **options: Any) -> Job:
     """Queue the command as a Slurm job. What the plan warns of is one of Python's warnings, and comes before."""
     with hints_shown():
-        made, facts = _planned("submit", command, options, excluded=("here", "no_label"), avoids=True)
-        value = made.value
-        _warn([*made.notes, *check_before_start(value, facts.environment)])
+        submitted_plan, facts = _planned("submit", command, options, excluded=("here", "no_label"), avoids=True)
+        value = submitted_plan.value
+        _warn([*submitted_plan.notes, *check_before_start(value, facts.environment)])
         make_rank_library(value.rank_library)
         _place(value)
         submission = queue(
@@ -112,14 +112,14 @@ def _planned(
     verb: str, command: Command, options: dict[str, Any], *, excluded: Sequence[str], avoids: bool = False
 ) -> tuple[Plan, Facts]:
     read_request = read_options(verb, command, options, excluded=excluded)
-    seen = look()
-    facts, request = request_for(seen, read_request.values, read_request.origins, read_request.command)
+    look_facts = look()
+    facts, request = request_for(look_facts, read_request.values, read_request.origins, read_request.command)
     if avoids:
         remembered = state_directory(facts.environment, facts.home)
         request, _ = leave_out(request, remembered, cluster_name(facts.environment))
     engine = Engine.HERE if request.here else Engine.SLURM
     value = plan_for(request, facts, read_request.typed, engine=engine)
-    return Plan(value, (*settings_notes(seen), *value.notes)), facts
+    return Plan(value, (*settings_notes(look_facts), *value.notes)), facts
 
 
 def _decision(section: str, text: str, reason: Reason) -> Decision:

@@ -248,7 +248,8 @@ def _about_start(series: Series) -> tuple[Finding, ...]:
     findings = []
     for name, values in (("torch", start.torch), ("NCCL", start.nccl), ("device", start.devices)):
         kinds = {
-            value: [rank for rank, other in enumerate(values) if other == value] for value in dict.fromkeys(values)
+            value: [rank for rank, rank_value in enumerate(values) if rank_value == value]
+            for value in dict.fromkeys(values)
         }
         if len(kinds) > 1:
             shown_values = "; ".join(

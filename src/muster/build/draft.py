@@ -97,14 +97,14 @@ def digest_of_path(path: Path) -> str:
     if not path.exists():
         raise RequestError(f"{path} is not there", hint="look at its name")
     whole = hashlib.sha256()
-    for each in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
+    for member in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
         whole.update(
-            f"{each.relative_to(path)}\0{each.lstat().st_mode & 0o170111:o}\0".encode(errors="surrogateescape")
+            f"{member.relative_to(path)}\0{member.lstat().st_mode & 0o170111:o}\0".encode(errors="surrogateescape")
         )
-        if each.is_symlink():
-            whole.update(os.fsencode(each.readlink()))
-        elif each.is_file():
-            whole.update(_digest(each))
+        if member.is_symlink():
+            whole.update(os.fsencode(member.readlink()))
+        elif member.is_file():
+            whole.update(_digest(member))
     return whole.hexdigest()
 
 

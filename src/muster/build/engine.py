@@ -158,8 +158,8 @@ class Builder(msgspec.Struct, frozen=True):
         self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
         work = Path(tempfile.mkdtemp(prefix="build-", dir=self.cache))
         try:
-            own = self._environment(work) if environment is None else environment
-            self._build(argv, {**own, **(extra_environment or {})}, say)
+            own_environment = self._environment(work) if environment is None else environment
+            self._build(argv, {**own_environment, **(extra_environment or {})}, say)
         finally:
             remove(work)
 

@@ -208,8 +208,8 @@ def _mpi_of(environment: Mapping[str, str], runner: Runner) -> str:
 def _nccl_home(typed_home: Path | None, environment: Mapping[str, str]) -> Path:
     """Return where NCCL is: as asked, else where the site's module says."""
     names = ("HOROVOD_NCCL_HOME", "NCCL_HOME", "NCCL_ROOT", "EBROOTNCCL", "NCCL_PATH", "ROCM_PATH")
-    told = next((environment[name] for name in names if environment.get(name)), None)
-    home = typed_home or (Path(told) if told else None)
+    named_home = next((environment[name] for name in names if environment.get(name)), None)
+    home = typed_home or (Path(named_home) if named_home else None)
     if home is None:
         raise MachineLacks(
             "nccl",
@@ -275,9 +275,9 @@ def _build(
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        kept = kept_wheel(cache, target)
-        if kept is not None:
-            return kept
+        wheel_in_cache = kept_wheel(cache, target)
+        if wheel_in_cache is not None:
+            return wheel_in_cache
         with tempfile.TemporaryDirectory(prefix="muster-horovod-") as draft:
             _pip(python, environment, runner, "install", "--quiet", *_PACKAGES)
             source = _fetch(python, Path(draft), environment, runner)

@@ -135,7 +135,7 @@ def _of_launch(error_text: str, status: int, documents: Sequence[Any], *, in_tim
     if status in {2, 3} and len(refusals) == 1 and "srun:" not in error_text and "rank" not in error_text:
         (sentence, hint), kind = next(iter(refusals.items())), RequestError if status == 2 else SiteError
         raise kind(sentence, hint=hint)
-    findings = [Finding("start", BROKEN, what, hint or "see above") for what, hint in refusals.items()]
+    findings = [Finding("start", BROKEN, sentence, hint or "see above") for sentence, hint in refusals.items()]
     lines = [line for line in error_text.splitlines() if line.strip()]
     if not findings and any(_NOT_THERE.search(line) for line in lines):
         hosts = tuple(sorted(set(_ENDED.findall(error_text))))

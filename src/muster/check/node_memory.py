@@ -26,19 +26,19 @@ def nodes_to_avoid(state: Path, cluster: str) -> list[BadNode]:
 
 def leave_out(request: Request, state: Path, cluster: str) -> tuple[Request, list[Note]]:
     """Return the request without those nodes, and a line that says so. A node that the request names stays."""
-    named = set(expand(request.nodelist or ""))
+    named_nodes = set(expand(request.nodelist or ""))
     excluded = set(expand(request.exclude or ""))
-    avoided = [each for each in nodes_to_avoid(state, cluster) if each.node not in named | excluded]
+    avoided = [bad_node for bad_node in nodes_to_avoid(state, cluster) if bad_node.node not in named_nodes | excluded]
     if not avoided:
         return request, []
-    nodes = ",".join(filter(None, (request.exclude, *(each.node for each in avoided))))
-    causes = "; ".join(f"{each.node}: {each.cause}, job {each.job}" for each in avoided[:_SHOWN])
-    more = f"; and {len(avoided) - _SHOWN} more" if len(avoided) > _SHOWN else ""
-    note = Note(f"excluded: {causes}{more} (muster nodes --clear forgets them)")
+    nodes = ",".join(filter(None, (request.exclude, *(bad_node.node for bad_node in avoided))))
+    causes = "; ".join(f"{bad_node.node}: {bad_node.cause}, job {bad_node.job}" for bad_node in avoided[:_SHOWN])
+    rest_words = f"; and {len(avoided) - _SHOWN} more" if len(avoided) > _SHOWN else ""
+    note = Note(f"excluded: {causes}{rest_words} (muster nodes --clear forgets them)")
     return replace(request, exclude=nodes), [note]
 
 
 def _cause_of_node(lines: Sequence[str]) -> str | None:
     """Return the known cause that lines tell, where it is of the node."""
-    known = explain(lines) if lines else None
-    return known.cause if known is not None and known.signature.of_node else None
+    explanation = explain(lines) if lines else None
+    return explanation.cause if explanation is not None and explanation.signature.of_node else None

@@ -31,14 +31,14 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 def packed() -> bytes:
     """Return the file."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "__main__.py", _START)
         _add(archive, "muster/__init__.py", '"""Packed for the nodes of a job."""\n')
         for pattern in _PARTS:
             for path in sorted(_PACKAGE.glob(pattern)):
                 _add(archive, f"muster/{path.relative_to(_PACKAGE)}", path.read_text(encoding="utf-8"))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def _add(archive: zipfile.ZipFile, name: str, text: str) -> None:

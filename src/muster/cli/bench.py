@@ -241,17 +241,17 @@ def _lines(stream: IO[bytes]) -> Iterator[str]:
 def _read(path: Path) -> Series:
     from muster.bench.results import read_series
 
-    found = path / "bench.jsonl" if path.is_dir() else path
+    results_file = path / "bench.jsonl" if path.is_dir() else path
     try:
-        with found.open("rb") as file:
+        with results_file.open("rb") as file:
             series = read_series(_lines(file))
     except OSError as error:
         raise RequestError(
-            f"{found}: {error.strerror}", hint="a log of --log, or the run directory of --submit"
+            f"{results_file}: {error.strerror}", hint="a log of --log, or the run directory of --submit"
         ) from None
     if series.start is None and not series.refused:
         raise RequestError(
-            f"{found} holds no results of muster bench", hint="a log of --log, or the run directory of --submit"
+            f"{results_file} holds no results of muster bench", hint="a log of --log, or the run directory of --submit"
         )
     return series
 

@@ -26,20 +26,20 @@ def main(words: Words) -> int:
     ended_ids = [job_id for job_id in ids if job_id not in living]
     owners = {case.asked: owner for case in found_cases if case.job and (owner := other_owner(case.job))}
     quiet = words.json
-    for asked in ended_ids:
-        say(f"job {asked} is over already", quiet=quiet)
+    for shown_id in ended_ids:
+        say(f"job {shown_id} is over already", quiet=quiet)
     own_ids = [job_id for job_id in living if job_id not in owners]
     if words.save:
         _save([case for case in found_cases if case.asked in own_ids and _lives(case)], slurm, quiet=quiet)
     if own_ids:  # before what may be refused
         slurm.cancel(own_ids)
         _remove_secrets([case for case in found_cases if case.asked in own_ids])
-        for asked in own_ids:
-            say(f"job {asked} is cancelled", quiet=quiet)
-    for asked in living:
-        if asked in owners:
-            _cancel_anothers(slurm, asked, owners[asked])
-            say(f"job {asked} of {owners[asked]} is cancelled", quiet=quiet)
+        for shown_id in own_ids:
+            say(f"job {shown_id} is cancelled", quiet=quiet)
+    for shown_id in living:
+        if shown_id in owners:
+            _cancel_anothers(slurm, shown_id, owners[shown_id])
+            say(f"job {shown_id} of {owners[shown_id]} is cancelled", quiet=quiet)
     if quiet:
         print_json({"cancelled": living, "over": ended_ids})
     return 0
@@ -82,17 +82,17 @@ def _remove_secrets(found_cases: Sequence[Case]) -> None:
             remove_passed(case.run)
 
 
-def _jobs_of(asked: str, found: Sequence[Case]) -> tuple[str, ...]:
+def _jobs_of(asked_id: str, found_cases: Sequence[Case]) -> tuple[str, ...]:
     """Return the jobs to cancel: with the job itself, those that follow it."""
-    links = tuple(job for case in found if case.asked == asked for job in case.links)
-    return links or (asked,)
+    links = tuple(job for case in found_cases if case.asked == asked_id for job in case.links)
+    return links or (asked_id,)
 
 
-def _end_chains(found: Sequence[Case]) -> None:
+def _end_chains(found_cases: Sequence[Case]) -> None:
     """A link that a job queues at this moment finds that there is nothing to do."""
     from muster.follow.links import close_chain
 
-    for case in found:
+    for case in found_cases:
         if case.link and case.run is not None:
             task = case.job.shown_id.partition("_")[2] if case.job is not None else ""
             close_chain(case.run, task if task.isdigit() else "", f"job {case.asked} was cancelled")

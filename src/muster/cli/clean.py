@@ -35,11 +35,11 @@ def main(words: Words) -> int:
         return 0
     if not words.yes and not _agreed():
         return 0
-    for each in removable:
+    for removed_leftover in removable:
         try:
-            remove_leftover(each, question.state)
+            remove_leftover(removed_leftover, question.state)
         except OSError as error:
-            say(f"warning: {each.path} could not be removed: {error.strerror}")
+            say(f"warning: {removed_leftover.path} could not be removed: {error.strerror}")
     say(f"{len(removable)} removed, {_size(sum(leftover.bytes for leftover in removable))}")
     return 0
 

@@ -50,12 +50,16 @@ def _options(command: Command, width: int, *, with_all: bool) -> Iterator[str]:
         groups: dict[str, list[Option]] = {}
         for option in (*launch, *command.own.values()):
             groups.setdefault(_title(option, command), []).append(option)
-        column = _column([each for members in groups.values() for each in members])
+        column = _column([member for members in groups.values() for member in members])
         for title, members in groups.items():
             if title != "hidden":
                 yield from ("", f"{title}:", *_of_options(members, width, column))
         return
-    common_options = [each for each in (*launch, *command.own.values()) if each.often or each.group == "output"]
+    common_options = [
+        own_option
+        for own_option in (*launch, *command.own.values())
+        if own_option.often or own_option.group == "output"
+    ]
     yield from ("", "what most people need:", *_of_options(common_options, width, _column(common_options)))
     count = len(launch) + len(command.own)
     yield ""

@@ -172,8 +172,8 @@ def _look(case: Case, slurm: Scheduler) -> tuple[Case, bool]:
 
 def _look_at_chain(case: Case, answer: Answer) -> tuple[Case, bool]:
     """The link that stands for all of them: it is over when no link lives, and none is about to be queued."""
-    found = next(iter(cases([case.asked], answer, records_do=True)), case)
-    return found, not found.links
+    newest_case = next(iter(cases([case.asked], answer, records_do=True)), case)
+    return newest_case, not newest_case.links
 
 
 def _show(lines: Iterable[Line], rank: int | None, *, as_json: bool) -> int:

@@ -16,39 +16,52 @@ if TYPE_CHECKING:
 
 def main(words: Words) -> int:
     """List the nodes, or forget them."""
-    here = cluster()
+    cluster_here = cluster()
     if words.clear:
-        return _clear(words, here)
+        return _clear(words, cluster_here)
     if words.operands:
         raise RequestError("a node is named only to forget it", hint=f"muster nodes --clear {words.operands[0]}")
     from muster.check.node_memory import nodes_to_avoid
 
-    found = nodes_to_avoid(state(), here)
+    bad_nodes = nodes_to_avoid(state(), cluster_here)
     if words.json:
-        print_json([_as_json(each) for each in found])
-    elif found:
-        rows = [(each.node, plain(each.cause), each.job, when(each.when), when(each.expires)) for each in found]
-        print_table(f"nodes of {here} that submit excludes", ("node", "cause", "job", "when", "until"), rows)
+        print_json([_as_json(bad_node) for bad_node in bad_nodes])
+    elif bad_nodes:
+        rows = [
+            (bad_node.node, plain(bad_node.cause), bad_node.job, when(bad_node.when), when(bad_node.expires))
+            for bad_node in bad_nodes
+        ]
+        print_table(f"nodes of {cluster_here} that submit excludes", ("node", "cause", "job", "when", "until"), rows)
     else:
-        say(f"nothing is remembered against a node of {here}")
+        say(f"nothing is remembered against a node of {cluster_here}")
     return 0
 
 
-def _clear(words: Words, here: str) -> int:
+def _clear(words: Words, cluster_here: str) -> int:
     from muster.act.bad_nodes import forget_nodes
     from muster.check.node_memory import nodes_to_avoid
 
-    nodes_to_avoid(state(), here)  # what has not been read yet is forgotten as well
-    gone = forget_nodes(state(), here, words.operands)
+    nodes_to_avoid(state(), cluster_here)  # what has not been read yet is forgotten as well
+    forgotten = forget_nodes(state(), cluster_here, words.operands)
     if words.json:
-        print_json({"cleared": gone})
+        print_json({"cleared": forgotten})
     else:
-        say(f"forgotten: {', '.join(gone)}" if gone else f"nothing was remembered against a node of {here}")
+        say(
+            f"forgotten: {', '.join(forgotten)}"
+            if forgotten
+            else f"nothing was remembered against a node of {cluster_here}"
+        )
     return 0
 
 
-def _as_json(each: BadNode) -> dict[str, object]:
-    return {"node": each.node, "cause": each.cause, "job": each.job, "when": each.when, "expires": each.expires}
+def _as_json(bad_node: BadNode) -> dict[str, object]:
+    return {
+        "node": bad_node.node,
+        "cause": bad_node.cause,
+        "job": bad_node.job,
+        "when": bad_node.when,
+        "expires": bad_node.expires,
+    }
 
 
 COMMAND = Command(

@@ -224,10 +224,10 @@ def _tell_written(written_files: Sequence[Written], directory: str) -> None:
         return
     say("would have written, but for the copy-on-write view:")
     largest = sorted(written_files, key=lambda written_file: -(written_file.size or 0))[:_MOST_LINES]
-    for each in sorted(largest, key=lambda written_file: written_file.path):
-        path = Path(each.path)
+    for shown_file in sorted(largest, key=lambda written_file: written_file.path):
+        path = Path(shown_file.path)
         name = path.relative_to(directory) if path.is_relative_to(directory) else path
-        say(f"  {name}  {'removed' if each.size is None else f'{each.size:,} bytes'}")
+        say(f"  {name}  {'removed' if shown_file.size is None else f'{shown_file.size:,} bytes'}")
     if len(written_files) > len(largest):
         rest = sum(written_file.size or 0 for written_file in written_files) - sum(
             written_file.size or 0 for written_file in largest

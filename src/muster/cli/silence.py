@@ -27,8 +27,8 @@ _HANGS = 3
 
 def main(words: Sequence[str]) -> int:
     """Wait until the script has ended, or until its ranks hang and may start again."""
-    pid, job, nodes, directory, after, reason = (*words, "")[:6]
-    watch = Watch(Path(directory), int(after), lambda second: ranks().look(is_second=second), time.monotonic)
+    pid, job, nodes, directory, silent_s, reason = (*words, "")[:6]
+    watch = Watch(Path(directory), int(silent_s), lambda second: ranks().look(is_second=second), time.monotonic)
 
     @cache
     def ranks() -> Ranks:
@@ -36,7 +36,7 @@ def main(words: Sequence[str]) -> int:
         from muster.rank.hostlist import expand
         from muster.stacks.silence import Ranks, Watched
 
-        return Ranks(Watched(job, tuple(expand(nodes)), Path(directory), int(after), say), os.environ)
+        return Ranks(Watched(job, tuple(expand(nodes)), Path(directory), int(silent_s), say), os.environ)
 
     while _runs(int(pid)):
         time.sleep(watch.pause_s)

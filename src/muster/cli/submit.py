@@ -21,9 +21,9 @@ def main(words: Words) -> int:
 
     quiet = words.quiet
     facts, request = facts_and_request(words.launch, quiet=quiet)
-    here = cluster_name(facts.environment)
+    cluster_here = cluster_name(facts.environment)
     remembered = state_directory(facts.environment, facts.home)
-    request, left_out = leave_out(request, remembered, here)
+    request, left_out = leave_out(request, remembered, cluster_here)
     plan = plan_for(request, facts, words.launch.typed)
     warn([*left_out, *plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
     make_rank_library(plan.rank_library)
@@ -34,7 +34,7 @@ def main(words: Words) -> int:
         digest=digest_of(plan),
         parent=Path(facts.working_directory) / "muster-runs",
         state=remembered,
-        cluster=here,
+        cluster=cluster_here,
         environment=facts.environment,
         say=lambda text: say(text, quiet=quiet),
     )

@@ -69,10 +69,10 @@ def attempts_over(run: Run, task: str | None, *, waits: bool) -> list[dict[str, 
 
 def _saves(folder: Path, ends: dict[int, End]) -> Iterator[str]:
     """A sentence for each time that ranks were told to save, unless the end of their attempt says it."""
-    for told in read_saves(folder):
-        end = ends.get(told.number)
-        if end is None or (told.told and told.sentence not in end.sentence):
-            yield told.sentence
+    for told_save in read_saves(folder):
+        end = ends.get(told_save.number)
+        if end is None or (told_save.told and told_save.sentence not in end.sentence):
+            yield told_save.sentence
 
 
 def _story(run: Run, task: str | None, attempts: list[Attempt], ends: dict[int, End]) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _story(run: Run, task: str | None, attempts: list[Attempt], ends: dict[int, 
     last = max(*(attempt.number for attempt in attempts), *ends, 0)
     if last == 1 and ends[1].decision == "done":
         return
-    jobs = {each.number: f" (job {each.job})" for each in attempts if each.job}
+    jobs = {attempt.number: f" (job {attempt.job})" for attempt in attempts if attempt.job}
     for number in range(1, last + 1):
         if number in ends:
             yield f"attempt {number}{jobs.get(number, '')}: {ends[number].sentence}"

@@ -40,51 +40,51 @@ class JobSources(NamedTuple):
 
 def find_cases(ids: Sequence[str], answer: Answer, place: JobSources, *, records_do: bool = False) -> list[Case]:
     """Return what is known of each id. An unknown id is refused; so is silence, unless records are enough."""
-    found: list[Case] = []
-    for asked in ids:
-        run = _run_with_chain(asked, place)
-        if run is not None and (told := tuple(_of_chains(asked, run, answer))):
-            found.extend(told)
+    found_cases: list[Case] = []
+    for asked_id in ids:
+        run = _run_with_chain(asked_id, place)
+        if run is not None and (chain_cases := tuple(_of_chains(asked_id, run, answer))):
+            found_cases.extend(chain_cases)
             continue
-        jobs = answer.of(asked)
-        run = run_of(asked, jobs, place, is_silent=answer.silent)
+        jobs = answer.of(asked_id)
+        run = run_of(asked_id, jobs, place, is_silent=answer.silent)
         if not jobs and run is None:
-            raise _unknown(asked, answer)
+            raise _unknown(asked_id, answer)
         if not jobs and answer.silent and not records_do:
-            raise _silent(asked, run)
-        found.extend(Case(asked, job, run) for job in jobs or (None,))
-    return found
+            raise _silent(asked_id, run)
+        found_cases.extend(Case(asked_id, job, run) for job in jobs or (None,))
+    return found_cases
 
 
 def ids_with_links(ids: Sequence[str], place: JobSources) -> tuple[str, ...]:
     """Return the ids, and those of the jobs that follow them with --until-done: Slurm is asked for all at once."""
     from muster.follow.links import chains_of
 
-    more = [
+    link_ids = [
         link.job
-        for asked in ids
-        if (run := _run_with_chain(asked, place)) is not None
-        for chain in chains_of(run, _task_of(asked, run))
+        for asked_id in ids
+        if (run := _run_with_chain(asked_id, place)) is not None
+        for chain in chains_of(run, _task_of(asked_id, run))
         for link in chain
     ]
-    return tuple(dict.fromkeys((*ids, *more)))
+    return tuple(dict.fromkeys((*ids, *link_ids)))
 
 
-def _run_with_chain(asked: str, place: JobSources) -> Run | None:
+def _run_with_chain(asked_id: str, place: JobSources) -> Run | None:
     """Return the run of a job that goes on in the next one, by the id of any of its links."""
     from muster.act.record import find_run
     from muster.follow.links import run_with_link
 
-    first = asked.partition("_")[0]
+    first = asked_id.partition("_")[0]
     run = find_run(place.state, first, place.cluster) or run_with_link(place.state, place.cluster, first)
     return run if run is not None and run.links else None
 
 
-def _task_of(asked: str, run: Run) -> str:
+def _task_of(asked_id: str, run: Run) -> str:
     """Return the task of an array that an id means; a later link of it has an id of its own."""
     from muster.follow.links import links_in
 
-    array, _, task = asked.partition("_")
+    array, _, task = asked_id.partition("_")
     if task or array == run.job:
         return task
     for folder in run.directory.glob("task-*"):
@@ -93,66 +93,68 @@ def _task_of(asked: str, run: Run) -> str:
     return ""
 
 
-def _of_chains(asked: str, run: Run, answer: Answer) -> Iterator[Case]:
+def _of_chains(asked_id: str, run: Run, answer: Answer) -> Iterator[Case]:
     """Yield a case for each chain that an id means; nothing where Slurm has forgotten all links."""
     from muster.act.record import is_of
     from muster.follow.links import chains_of, current_of
 
-    for chain in chains_of(run, _task_of(asked, run)):
+    for chain in chains_of(run, _task_of(asked_id, run)):
         jobs = [job for link in chain for job in answer.of(link.job) if is_of(run, job)]
         current = current_of(chain, jobs)
         if current is not None:
             living = tuple(job.shown_id for job in jobs if not job.state.phase.is_over)
-            yield Case(asked, current[1], run, current[0], living)
+            yield Case(asked_id, current[1], run, current[0], living)
 
 
-def run_of(asked: str, jobs: Sequence[Job], place: JobSources, *, is_silent: bool = False) -> Run | None:
+def run_of(asked_id: str, jobs: Sequence[Job], place: JobSources, *, is_silent: bool = False) -> Run | None:
     """Return Muster's record of a job; not that of another cluster's job with the same number."""
     from muster.act.record import find_run, forget, is_of, register
 
-    made = find_run(place.state, asked.partition("_")[0], place.cluster)
-    if made is None:
+    run = find_run(place.state, asked_id.partition("_")[0], place.cluster)
+    if run is None:
         return None
     if jobs:
-        if not any(is_of(made, job) for job in jobs):
+        if not any(is_of(run, job) for job in jobs):
             return None
-        if not made.cluster:  # of an earlier Muster: now its cluster is known
+        if not run.cluster:  # of an earlier Muster: now its cluster is known
             from msgspec.structs import replace
 
-            forget(place.state, made)
-            made = replace(made, cluster=place.cluster)
-            register(place.state, made)
-        return made
-    never_was = not is_silent and _comes_later(made, place.slurm)
-    return None if never_was or not made.cluster else made
+            forget(place.state, run)
+            run = replace(run, cluster=place.cluster)
+            register(place.state, run)
+        return run
+    never_was = not is_silent and _comes_later(run, place.slurm)
+    return None if never_was or not run.cluster else run
 
 
-def _comes_later(made: Run, slurm: Scheduler) -> bool:
+def _comes_later(run: Run, slurm: Scheduler) -> bool:
     """Return whether this cluster has not yet come to that number.
 
     Then the job was one of a cluster that is no more.
     """
     following = slurm.next_job_id()
-    return following is not None and int(made.job) >= following
+    return following is not None and int(run.job) >= following
 
 
-def _unknown(asked: str, answer: Answer) -> Exception:
+def _unknown(asked_id: str, answer: Answer) -> Exception:
     if answer.silent:
-        return _silent(asked, None)
+        return _silent(asked_id, None)
     forgotten = "Slurm forgets a job some minutes after its end, and this cluster keeps no accounts"
     return RequestError(
-        f"there is no job {asked}, or it is not to be seen by you",
+        f"there is no job {asked_id}, or it is not to be seen by you",
         hint=forgotten if answer.has_accounting is False else "muster jobs lists yours",
     )
 
 
-def _silent(asked: str, run: Run | None) -> SchedulerSilent:
+def _silent(asked_id: str, run: Run | None) -> SchedulerSilent:
     from muster.runner import MUNGE_HINT, MUNGE_IS_DOWN, munge_is_down
 
     output = "" if run is None else f"; its output lies in {run.directory / 'logs'}"
     if munge_is_down():
-        return SchedulerSilent(f"Slurm cannot be asked for job {asked}: {MUNGE_IS_DOWN}", hint=f"{MUNGE_HINT}{output}")
+        return SchedulerSilent(
+            f"Slurm cannot be asked for job {asked_id}: {MUNGE_IS_DOWN}", hint=f"{MUNGE_HINT}{output}"
+        )
     return SchedulerSilent(
-        f"the Slurm controller does not answer, and accounting does not know job {asked}",
+        f"the Slurm controller does not answer, and accounting does not know job {asked_id}",
         hint=f"try again in a minute{output}",
     )

@@ -28,12 +28,12 @@ def links_in(folder: Path) -> tuple[Link, ...]:
         lines = (folder / "links").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ()
-    found = {}
+    links = {}
     for line in lines:
         number, job = (*line.split("\t"), "", "")[:2]
-        if (counted := whole_number(number)) is not None and job:
-            found[counted] = Link(counted, job)
-    return tuple(found[number] for number in sorted(found))
+        if (link_number := whole_number(number)) is not None and job:
+            links[link_number] = Link(link_number, job)
+    return tuple(links[number] for number in sorted(links))
 
 
 def chains_of(run: Run, task: str = "") -> tuple[tuple[Link, ...], ...]:
@@ -63,12 +63,12 @@ def current_of(chain: Sequence[Link], jobs: Sequence[Job]) -> tuple[int, Job] | 
     """Return the link that stands for all of them, and its job: the one that runs, else the one that waits for nodes
     and for no other link, else the last that had nodes.
     """
-    known = [(link.number, job) for link in chain for job in jobs if link.job in {job.id, _plain(job.shown_id)}]
-    living = [each for each in known if not each[1].state.phase.is_over]
+    known_links = [(link.number, job) for link in chain for job in jobs if link.job in {job.id, _plain(job.shown_id)}]
+    living = [row for row in known_links if not row[1].state.phase.is_over]
     if living:
         return living[0]
-    began = [each for each in known if each[1].node_list] or known
-    return began[-1] if began else None
+    started_links = [row for row in known_links if row[1].node_list] or known_links
+    return started_links[-1] if started_links else None
 
 
 def _plain(shown_id: str) -> str:
@@ -76,8 +76,8 @@ def _plain(shown_id: str) -> str:
     return shown_id.replace("[", "").replace("]", "").partition("%")[0]
 
 
-def close_chain(run: Run, task: str, why: str) -> None:
+def close_chain(run: Run, task: str, reason: str) -> None:
     """Write down that nothing is left to do: a link that is queued at this very moment ends by itself."""
     for folder in (run.directory / f"task-{task}",) if task else (run.directory, *run.directory.glob("task-*")):
         if folder.is_dir():
-            write_whole(folder / "over", f"{why}\n")
+            write_whole(folder / "over", f"{reason}\n")

@@ -32,22 +32,22 @@ OfNode = Callable[[Sequence[str]], Optional[str]]
 def look_at_nodes(state: Path, cluster: str, of_node: OfNode) -> Memory:
     """Read what happened since the last time, remember it, and return all that is remembered."""
     memory = load(state, cluster)
-    found: list[Sighting] = []
+    sightings: list[Sighting] = []
     looked_at: dict[str, int] = {}
     for run in recent_runs(state, cluster, since=time.time() - KEPT_S, most=_MOST_RUNS):
         newest = max((_changed(file) for folder in _folders(run) for file in _files(folder)), default=0)
         looked_at[run.job] = newest
         if newest and newest != memory.looked_at.get(run.job):
-            found += sightings_of(run, of_node)
-    after = remember(memory, found, looked_at)
-    if after != memory:
-        save(state, cluster, after)
-    return after
+            sightings += sightings_of(run, of_node)
+    new_memory = remember(memory, sightings, looked_at)
+    if new_memory != memory:
+        save(state, cluster, new_memory)
+    return new_memory
 
 
 def sightings_of(run: Run, of_node: OfNode) -> list[Sighting]:
     """Return what one job tells of its nodes."""
-    return [each for folder in _folders(run) for each in _of_folder(run, folder, of_node)]
+    return [sighting for folder in _folders(run) for sighting in _of_folder(run, folder, of_node)]
 
 
 def _folders(run: Run) -> Iterator[Path]:
@@ -99,9 +99,9 @@ def _of_output(run: Run, folder: Path, of_node: OfNode) -> Iterator[Sighting]:
             yield _died(run, failure.host, when)
         return
     lines = last_words(output, failure)
-    told = any(re.search(r"Error|Exception|error:", line) for line in lines)
+    has_error_line = any(re.search(r"Error|Exception|error:", line) for line in lines)
     place = (failure.host, failure.tasks[0], failure.status)
-    yield from _of_rank(run, place, when, of_node(lines), quiet=not told)
+    yield from _of_rank(run, place, when, of_node(lines), quiet=not has_error_line)
 
 
 def _of_rank(
@@ -112,8 +112,8 @@ def _of_rank(
     if known is not None:
         yield Sighting(host, run.job, when, Cause.KNOWN, known)
     elif quiet and status in _SUDDEN:
-        what = f"rank {rank} of {run.name}"
-        yield Sighting(host, run.job, when, Cause.FIRST, f"{what}: {exit_words(status)}", what)
+        subject = f"rank {rank} of {run.name}"
+        yield Sighting(host, run.job, when, Cause.FIRST, f"{subject}: {exit_words(status)}", subject)
 
 
 def _died(run: Run, node: str, when: int) -> Sighting:

@@ -65,8 +65,8 @@ class Redactor:
         `values` stand in no text.
         """
         self._names = frozenset(names)
-        known = sorted({value for value in values if len(value) >= _TOLD_BY_LENGTH}, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, known)) or r"(?!)")
+        secrets = sorted({value for value in values if len(value) >= _TOLD_BY_LENGTH}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, secrets)) or r"(?!)")
         self.count = 0
 
     def is_hidden(self, name: str, value: str = "") -> bool:
@@ -78,8 +78,8 @@ class Redactor:
         """Return the text without secrets."""
         for pattern in (self._known, _PRIVATE_KEY, _TOKEN):
             text = pattern.sub(lambda _: self._omit(), text)
-        text = _IN_ADDRESS.sub(lambda found: f"{found[1]}:{self._omit()}@", text)
-        text = _HEADER.sub(lambda found: f"{found[1]}{self._omit()}", text)
+        text = _IN_ADDRESS.sub(lambda match: f"{match[1]}:{self._omit()}@", text)
+        text = _HEADER.sub(lambda match: f"{match[1]}{self._omit()}", text)
         text = _VARIABLE.sub(self._variable, text)
         return "".join(self._pairs(text))
 
@@ -95,8 +95,8 @@ class Redactor:
         if isinstance(value, Mapping):
             return self._table(value)
         if isinstance(value, (list, tuple)):
-            flags = ["", *(each if isinstance(each, str) and each.startswith("--") else "" for each in value[:-1])]
-            return [self.value(each, flag) for flag, each in zip(flags, value)]
+            flags = ["", *(item if isinstance(item, str) and item.startswith("--") else "" for item in value[:-1])]
+            return [self.value(item, flag) for flag, item in zip(flags, value)]
         if not isinstance(value, str):
             return value
         return (
@@ -117,34 +117,34 @@ class Redactor:
     def _hidden(self, value: str) -> str:
         return self._omit() if value not in {"", OMITTED} else value
 
-    def _variable(self, found: re.Match[str]) -> str:
-        return f'{found[1]}"{self._omit()}"' if self.is_hidden(found[2]) else found[0]
+    def _variable(self, match: re.Match[str]) -> str:
+        return f'{match[1]}"{self._omit()}"' if self.is_hidden(match[2]) else match[0]
 
     def _pairs(self, text: str) -> Iterator[str]:
         """Yield the text in pieces, a secret's value replaced. A name may stand in the value of another: --env=A=B."""
-        done = 0
-        while found := _HEAD.search(text, done):
-            value = self._value_behind(found, text)
-            yield text[done : found.end()]
-            done = found.end()
+        position = 0
+        while match := _HEAD.search(text, position):
+            value = self._value_behind(match, text)
+            yield text[position : match.end()]
+            position = match.end()
             if value is not None and value[0] != OMITTED:
                 yield self._omit()
-                done = value.end()
-        yield text[done:]
+                position = value.end()
+        yield text[position:]
 
-    def _value_behind(self, found: re.Match[str], text: str) -> re.Match[str] | None:
+    def _value_behind(self, match: re.Match[str], text: str) -> re.Match[str] | None:
         """Return the value that belongs to a name and must not be shown; None where there is none."""
-        name, between = found["name"], found["between"]
+        name, between = match["name"], match["between"]
         sign = between.strip(" \t\r\n\\\"'")
         is_flag = name.startswith("--") and sign in {"", ","}
         if not (sign in {"=", ":"} or is_flag) or not self.is_hidden(name):
             return None
         if sign == ":" and name.lower() in _NOT_BEFORE_A_COLON:
             return None
-        quote = text[found.start() - 1 : found.start()]
+        quote = text[match.start() - 1 : match.start()]
         if sign == "=" and between == "=" and quote in {"'", '"'}:  # 'NAME=two words'
-            return re.compile(f"[^{quote}\\n]+").match(text, found.end())
-        return _VALUE.match(text, found.end())
+            return re.compile(f"[^{quote}\\n]+").match(text, match.end())
+        return _VALUE.match(text, match.end())
 
     def _omit(self) -> str:
         self.count += 1

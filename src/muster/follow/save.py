@@ -77,15 +77,15 @@ def wait_for_save(saving: Saving) -> str:
         if time.monotonic() > until:
             return f"warning: the script of job {saving.asked} has not answered within {_ANSWER_S:.0f} s"
         time.sleep(_LOOK_S)
-    told = saves[-1]
-    if not told.told:
-        return f"warning: job {saving.asked}: {told.sentence}"
+    last_save = saves[-1]
+    if not last_save.told:
+        return f"warning: job {saving.asked}: {last_save.sentence}"
     until = time.monotonic() + saving.before_s
     while not _has_ended(saving):
         if time.monotonic() > until:
-            return f"job {saving.asked}: {told.sentence}, and run on after {saving.before_s} s"
+            return f"job {saving.asked}: {last_save.sentence}, and run on after {saving.before_s} s"
         time.sleep(_LOOK_S)
-    return f"job {saving.asked}: {told.sentence}, and have ended"
+    return f"job {saving.asked}: {last_save.sentence}, and have ended"
 
 
 def _has_ended(saving: Saving) -> bool:

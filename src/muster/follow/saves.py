@@ -45,14 +45,14 @@ def read_saves(folder: Path) -> list[Told]:
         lines = (folder / "saves").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-    return [told for line in lines if (told := _told(line.split("\t"))) is not None]
+    return [told_save for line in lines if (told_save := _told(line.split("\t"))) is not None]
 
 
 def _told(fields: list[str]) -> Told | None:
     """One line; None where it was cut."""
     if len(fields) != _FIELDS:
         return None
-    number, at, ranks, told = (whole_number(fields[place]) for place in (0, 1, 3, 4))
-    if number is None or at is None or ranks is None or told is None:
+    number, at, ranks, told_ranks = (whole_number(fields[place]) for place in (0, 1, 3, 4))
+    if number is None or at is None or ranks is None or told_ranks is None:
         return None
-    return Told(number, at, fields[2], ranks, told, fields[5])
+    return Told(number, at, fields[2], ranks, told_ranks, fields[5])

@@ -217,7 +217,7 @@ def parse_signal(value: str) -> str:
     """Return the name of a signal that a program can handle, without SIG."""
     import signal  # hardly anybody needs it
 
-    names = {each.name.removeprefix("SIG"): int(each) for each in signal.Signals}
+    names = {signal_number.name.removeprefix("SIG"): int(signal_number) for signal_number in signal.Signals}
     name = next((name for name, number in names.items() if value == str(number)), value.upper().removeprefix("SIG"))
     if name not in names:
         raise RequestError(f"{value!r} is not a signal", hint="USR1, USR2, TERM, INT or HUP")

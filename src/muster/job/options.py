@@ -157,13 +157,13 @@ def request_from(
     from muster.job.request import Request, options_of
 
     merged: dict[str, Any] = {}
-    where: dict[str, str] = {}
+    origin_of: dict[str, str] = {}
     table = options_of()
     for name, (value, origin) in settings.items():
-        merged[name], where[name] = value, origin
+        merged[name], origin_of[name] = value, origin
     for name, value in values.items():
         if table[name].repeated and name in merged:
-            merged[name], where[name] = (*merged[name], *value), f"{where[name]}, {origins[name]}"
+            merged[name], origin_of[name] = (*merged[name], *value), f"{origin_of[name]}, {origins[name]}"
         else:
-            merged[name], where[name] = value, origins[name]
-    return Request(command=tuple(command), origins=where, **merged)
+            merged[name], origin_of[name] = value, origins[name]
+    return Request(command=tuple(command), origins=origin_of, **merged)

@@ -101,8 +101,8 @@ def execute(pid: int, command: Command) -> int:
     identity = _identity(command.user)
     environment = _environment(command, identity)
     # Entering has left the caller's directory: a path that starts there is made whole.
-    named = str(Path(command.directory, command.argv[0])) if "/" in command.argv[0] else command.argv[0]
-    program = shutil.which(named, path=environment.get("PATH", os.defpath))
+    program_path = str(Path(command.directory, command.argv[0])) if "/" in command.argv[0] else command.argv[0]
+    program = shutil.which(program_path, path=environment.get("PATH", os.defpath))
     if program is None:
         raise MachineLacks(
             command.argv[0], f"the program {command.argv[0]!r} is not on PATH in the lab", hint="give its full path"

@@ -83,13 +83,13 @@ def restore(target: str) -> None:
     """Undo all that holds on `target`: a host, "controller" or "all"; returns when Slurm uses the hosts again."""
     spec = read_spec()
     targets = ["controller", *spec.hosts] if target == "all" else [target]
-    for each in targets:
-        if each == "controller":
+    for restored_host in targets:
+        if restored_host == "controller":
             restore_controller()
-        elif each in spec.hosts:
-            restore_host(spec, each)
+        elif restored_host in spec.hosts:
+            restore_host(spec, restored_host)
         else:
-            raise UnknownName("host in this lab", each, [*spec.hosts, "controller", "all"])
+            raise UnknownName("host in this lab", restored_host, [*spec.hosts, "controller", "all"])
     hosts = set(targets) - {"controller"}
     if controller_answers():
         _wait(

@@ -201,9 +201,9 @@ def _selects(profile: Profile) -> str:
         lines.append(f"  if not given(job.partition) then job.partition = {_lua(default)} end\n")
     if profile.request.gpus == "whole-node":
         with_gpus = {f"job.partition == {_lua(name)} and ": queue.gpus for name, queue in profile.partitions.items()}
-        for where, gpus in (with_gpus or {"": next(iter(profile.nodes.values())).gpus}).items():
+        for lua_condition, gpus in (with_gpus or {"": next(iter(profile.nodes.values())).gpus}).items():
             if gpus:
-                lines.append(f'  if {where}gpus_of(job) == 0 then job.tres_per_node = "gres:gpu:{gpus}" end\n')
+                lines.append(f'  if {lua_condition}gpus_of(job) == 0 then job.tres_per_node = "gres:gpu:{gpus}" end\n')
     return "".join(lines)
 
 
@@ -218,8 +218,8 @@ def _rules(profile: Profile) -> Iterator[tuple[str, str]]:
             for condition, text in _queue_rules(queue, name):
                 yield f"job.{kind} == {_lua(name)} and {condition}", text
             if kind == "qos":
-                named = f"job.qos == {_lua(name)}" + (" or not given(job.qos)" if queue.default else "")
-                yield from ((f"({named}) and {condition}", text) for condition, text in _sizes(queue, name))
+                naming_condition = f"job.qos == {_lua(name)}" + (" or not given(job.qos)" if queue.default else "")
+                yield from ((f"({naming_condition}) and {condition}", text) for condition, text in _sizes(queue, name))
     yield from _kinds_of_qos(profile)
     for node in profile.nodes.values():
         if node.cores_per_gpu_required and node.cores_per_gpu:

@@ -106,8 +106,8 @@ class Torchrun(_OfTorchrun):
     def parts(self, plan: Plan) -> tuple[Part, ...]:
         if plan.engine is Engine.HERE:
             return ()
-        kept = plan.output is Output.STREAM
-        return (*(("report", "open_errors") if kept else ()), "watch", "torchrun_status")
+        is_streamed = plan.output is Output.STREAM
+        return (*(("report", "open_errors") if is_streamed else ()), "watch", "torchrun_status")
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         """Yield the step with torchrun's report passed through the script.
@@ -169,10 +169,10 @@ def torchrun_failure(lines: Iterable[str]) -> tuple[str, Failure] | None:
     for text in lines:
         if text.startswith(_ROOT_CAUSE):
             fields, first_line = {}, text
-        found = _FIELD.match(text) if fields is not None else None
-        if found is None or fields is None:
+        match = _FIELD.match(text) if fields is not None else None
+        if match is None or fields is None:
             continue
-        fields.setdefault(found["name"], found["value"])
+        fields.setdefault(match["name"], match["value"])
         if {"time", "host", "rank", "exitcode"} <= fields.keys():
             return fields["time"], _of_torchrun(fields, first_line)
     return None

@@ -225,7 +225,9 @@ def _glibc_of(tree: Tree) -> tuple[int, int] | None:
 
 def _glibc_needed(site: Site) -> dict[str, tuple[int, int]]:
     """Return what glibc the host's libraries need that the profile binds into images, as far as this host has them."""
-    paths = {bind.path for each in site.profile.containers.values() for bind in each.binds if ".so" in bind.path}
+    paths = {
+        bind.path for container in site.profile.containers.values() for bind in container.binds if ".so" in bind.path
+    }
     wants = {path: _GLIBC_WANTS.findall(_content(Path(path))) for path in paths}
     return {
         path: max((int(major), int(two)) for major, two in versions) for path, versions in wants.items() if versions
@@ -405,13 +407,13 @@ def _bound(request: Request, site: Site, facts: Facts, project: Path | None) -> 
 
 
 def _real_paths(paths: Iterable[str]) -> dict[str, str]:
-    found = {}
+    real_paths = {}
     for path in paths:
         try:
-            found[path] = str(Path(path).resolve(strict=True))
+            real_paths[path] = str(Path(path).resolve(strict=True))
         except (OSError, RuntimeError, ValueError):
             continue
-    return found
+    return real_paths
 
 
 def _project_of(start: Path) -> Path | None:

@@ -151,12 +151,13 @@ def _share(ranks: int, asked_total: int | None, environment: Mapping[str, str]) 
 def _possible(request: Request, environment: Mapping[str, str]) -> Request:
     """Refuse ranks that do not fit: srun would report it with other words, or fill the larger of two nodes."""
     cpus = sorted(_each(environment.get("SLURM_JOB_CPUS_PER_NODE", "")))[-(request.nodes or 1) :]
-    ranks, each = request.ntasks_per_node or request.gpus_per_node or 1, request.cpus_per_task or 1
-    cpus_needed = (request.nodes or 1) * ranks * each
+    ranks, cpus_each = request.ntasks_per_node or request.gpus_per_node or 1, request.cpus_per_task or 1
+    cpus_needed = (request.nodes or 1) * ranks * cpus_each
     if cpus and cpus_needed > sum(cpus) and not {"--overcommit", "-O"} & set(request.srun):
         nodes = f"{request.nodes} node{'s' * (request.nodes != 1)}"
         raise RequestError(
-            f"{nodes} × {ranks} ranks × {each} CPUs = {cpus_needed} CPUs, but this allocation has {sum(cpus)} there",
-            hint=f"allocate with --ntasks-per-node {ranks} -c {each}, or give --ntasks-per-node and -c that fit",
+            f"{nodes} × {ranks} ranks × {cpus_each} CPUs = {cpus_needed} CPUs, but this allocation has "
+            f"{sum(cpus)} there",
+            hint=f"allocate with --ntasks-per-node {ranks} -c {cpus_each}, or give --ntasks-per-node and -c that fit",
         )
     return request

@@ -160,16 +160,16 @@ class Packed:
                 place += 9 + length
 
     def _content(self, node: _Node, byte_count: int) -> bytes:
-        parts, place, held = [], node.start, 0
+        parts, place, held_bytes = [], node.start, 0
         for number, size in enumerate(node.blocks):
-            if held >= byte_count:
+            if held_bytes >= byte_count:
                 break
             length = size & (_BLOCK_IN_PLAIN - 1)
             whole = min(self._block_size, node.size - number * self._block_size)
             parts.append(self._unpacked(place, length, plain=bool(size & _BLOCK_IN_PLAIN)) if length else bytes(whole))
             place += length
-            held += whole
-        if held < byte_count and node.fragment != _NO_FRAGMENT:
+            held_bytes += whole
+        if held_bytes < byte_count and node.fragment != _NO_FRAGMENT:
             (table,) = struct.unpack("<Q", self._bytes(self._fragments + 8 * (node.fragment // 512), 8))
             start, size, _ = struct.unpack("<QII", self._table(table, 16 * (node.fragment % 512), 16))
             length = size & (_BLOCK_IN_PLAIN - 1)

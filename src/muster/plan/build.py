@@ -293,7 +293,7 @@ def _finish(
     request: Request, site: Site, launcher: Launcher, engine: Engine, directory: str, *, within: bool, stream: bool
 ) -> Finish | None:
     """Return how the job goes on; where jobs cannot queue any, its links are queued ahead."""
-    finish = make_finish(request, launcher, engine, directory, within=within, queued=not (within or stream))
+    finish = make_finish(request, launcher, engine, directory, is_within=within, queued=not (within or stream))
     if finish is None or not finish.links or site.profile.launch.queues_from_jobs is not False:
         return finish
     return replace(finish, links_ahead=True)

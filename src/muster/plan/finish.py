@@ -25,22 +25,22 @@ def make_finish(
     engine: Engine,
     directory: str,
     *,
-    within: bool,
+    is_within: bool,
     queued: bool = True,
 ) -> Finish | None:
     """Return how the job goes on; None: nothing of the kind was asked for."""
     links = request.links if request.until_done and queued else 0
-    asked = [*(field for field in _FIELDS if getattr(request, field)), *(["until_done"] if links else [])]
+    asked_fields = [*(field for field in _FIELDS if getattr(request, field)), *(["until_done"] if links else [])]
     if request.given("links") and not request.until_done:
         raise RequestError(f"{request.origin('links')}: it counts the jobs of --until-done", hint="--until-done")
     if request.given("save_signal") and not request.save_before:
         raise RequestError(f"{request.origin('save_signal')}: nothing says when", hint="--save-before 5m")
-    if not asked:
+    if not asked_fields:
         return None
     if engine is Engine.HERE or not launcher.starts_ranks:
-        raise RequestError(f"{request.origin(asked[0])}: it is for jobs of Slurm", hint="omit it here")
+        raise RequestError(f"{request.origin(asked_fields[0])}: it is for jobs of Slurm", hint="omit it here")
     if request.spares:
-        _check_spares(request, within=within)
+        _check_spares(request, is_within=is_within)
     checkpoint = request.checkpoint and str(PurePosixPath(directory) / request.checkpoint)
     # A node that dies is not a fault of the script's: each spare allows one start more.
     return Finish(
@@ -68,22 +68,22 @@ def check_limit(request: Request, finish: Finish | None, directives: Iterable[Di
     """Stop where something depends on the time limit of the job and the job has none."""
     if finish is None or not (finish.save or finish.links):
         return
-    limit = next((each for each in directives if each.name == "time"), None)
+    limit = next((directive for directive in directives if directive.name == "time"), None)
     unlimited = request.time is not None and not request.time.seconds
     if limit is None or unlimited:
-        asked = request.origin("save_before" if finish.save else "until_done")
-        raise RequestError(f"{asked}: the job has no time limit", hint="--time TIME")
+        asked_option = request.origin("save_before" if finish.save else "until_done")
+        raise RequestError(f"{asked_option}: the job has no time limit", hint="--time TIME")
 
 
-def _check_spares(request: Request, *, within: bool) -> None:
+def _check_spares(request: Request, *, is_within: bool) -> None:
     """Stop where there cannot be spare nodes, or nothing could make use of them."""
     spares = request.origin("spares")
-    if within:
+    if is_within:
         raise RequestError(f"{spares}: the allocation stands already", hint="omit it, or ask for a job of its own")
-    for field, why in (("stage_env", "copies"), ("stage", "copies"), ("stage_out", "copies"), ("nodelist", "names")):
+    for field, noun in (("stage_env", "copies"), ("stage", "copies"), ("stage_out", "copies"), ("nodelist", "names")):
         if getattr(request, field):
             raise RequestError(
-                f"{spares}: a spare node has none of the {why} of {request.origin(field)}", hint="omit one of them"
+                f"{spares}: a spare node has none of the {noun} of {request.origin(field)}", hint="omit one of them"
             )
 
 
@@ -99,18 +99,18 @@ def finish_variables(finish: Finish | None) -> tuple[Variable, ...]:
     if finish is None:
         return ()
     attempt = Fragment('"${muster_number:-1}"')
-    found = [
+    variables = [
         Variable(contract.ATTEMPT, attempt, Reason("which start of the ranks this is, counted from 1")),
         Variable(contract.RESTARTS, str(finish.restarts), Reason("how often they may start again in this allocation")),
     ]
     if finish.checkpoint:
-        why = Reason("the newest whole checkpoint, looked for before the ranks start; empty where there is none")
-        found.append(Variable(contract.CHECKPOINT, Fragment('"$MUSTER_CHECKPOINT"'), why))
+        reason = Reason("the newest whole checkpoint, looked for before the ranks start; empty where there is none")
+        variables.append(Variable(contract.CHECKPOINT, Fragment('"$MUSTER_CHECKPOINT"'), reason))
     if finish.save is not None:
         run = Fragment('"$muster_job.$$"')
-        found += [
+        variables += [
             Variable(contract.SAVE_SIGNAL, finish.save.signal, Reason("at this signal a rank saves")),
             Variable(contract.SAVE_RUN, run, Reason("the ranks of this run are known by it")),
             Variable(contract.END, Fragment('"$(muster_find_end)"'), Reason("when the job's time is over")),
         ]
-    return tuple(found)
+    return tuple(variables)

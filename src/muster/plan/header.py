@@ -14,37 +14,42 @@ __all__ = ["make_directives"]
 
 
 def make_directives(
-    request: Request, terms: Terms, plan: Plan, more: Sequence[tuple[str, str | None, str]]
+    request: Request, terms: Terms, plan: Plan, more_flags: Sequence[tuple[str, str | None, str]]
 ) -> tuple[Directive, ...]:
     """Return the header of the job: what was asked, then what the site adds, then the flags that are passed on."""
-    found = {each.name: each for each in _asked(request, terms, plan)}
-    for each in terms.directives:
-        found.setdefault(each.name, each)
-    for name, value, origin in more:
-        if name == "no-requeue" and "requeue" in found:
-            raise RequestError(f"{found['requeue'].reason.origin} and {origin} contradict each other", hint="give one")
-        if name in found and found[name].value != value:
-            message = f"{origin} and --{name}={found[name].value} ({found[name].reason.origin}) contradict each other"
+    directives = {directive.name: directive for directive in _asked(request, terms, plan)}
+    for directive in terms.directives:
+        directives.setdefault(directive.name, directive)
+    for name, value, origin in more_flags:
+        if name == "no-requeue" and "requeue" in directives:
+            raise RequestError(
+                f"{directives['requeue'].reason.origin} and {origin} contradict each other", hint="give one"
+            )
+        if name in directives and directives[name].value != value:
+            own_directive = directives[name]
+            message = (
+                f"{origin} and --{name}={own_directive.value} ({own_directive.reason.origin}) contradict each other"
+            )
             raise RequestError(message, hint="omit one of them")
-        found[name] = Directive(name, value, Reason("set by you", origin))
-    return tuple(found.values())
+        directives[name] = Directive(name, value, Reason("set by you", origin))
+    return tuple(directives.values())
 
 
 def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
     shape = plan.shape
-    why = dict(shape.reasons)
+    reasons = dict(shape.reasons)
     yield Directive("job-name", plan.job_name, _set(request, "job_name", "the command's name"))
     spares = plan.finish.spares if plan.finish is not None else 0
-    yield Directive("nodes", str(shape.nodes + spares), why["nodes"])
+    yield Directive("nodes", str(shape.nodes + spares), reasons["nodes"])
     if spares:
         yield Directive("no-kill", None, Reason("the job outlives a node that dies", request.origin("spares")))
     if plan.finish is not None and plan.finish.save is not None and plan.output is not Output.STREAM:
-        told = Reason("Slurm tells the script, which tells the ranks", request.origin("save_before"))
-        yield Directive("signal", f"B:USR1@{plan.finish.save.before_s}", told)
-    yield Directive("ntasks-per-node", str(shape.ntasks_per_node), why["ntasks_per_node"])
+        save_reason = Reason("Slurm tells the script, which tells the ranks", request.origin("save_before"))
+        yield Directive("signal", f"B:USR1@{plan.finish.save.before_s}", save_reason)
+    yield Directive("ntasks-per-node", str(shape.ntasks_per_node), reasons["ntasks_per_node"])
     if shape.cpus_per_task:
-        yield Directive("cpus-per-task", str(shape.cpus_per_task), why["cpus_per_task"])
-    yield from _gpus(request, terms, plan, why["gpus_per_node"])
+        yield Directive("cpus-per-task", str(shape.cpus_per_task), reasons["cpus_per_task"])
+    yield from _gpus(request, terms, plan, reasons["gpus_per_node"])
     yield from _as_written(request)
     yield _export(request, terms)
     yield from _requeue(request, terms, links=plan.finish is not None and plan.finish.links > 0)
@@ -83,7 +88,7 @@ def _as_written(request: Request) -> Iterator[Directive]:
             yield Directive(option.directive, None if value is True else str(value), _set(request, field, otherwise))
 
 
-def _gpus(request: Request, terms: Terms, plan: Plan, why: Reason) -> Iterator[Directive]:
+def _gpus(request: Request, terms: Terms, plan: Plan, reason: Reason) -> Iterator[Directive]:
     if request.gres is not None:
         yield Directive("gres", request.gres, _set(request, "gres"))
         if "gpu" in request.gres:
@@ -92,7 +97,7 @@ def _gpus(request: Request, terms: Terms, plan: Plan, why: Reason) -> Iterator[D
     if not gpus or terms.gpu_form == "none":
         return
     kind = f"{terms.gpu_type}:" if terms.gpu_type else ""
-    origin = Reason(f"{why.text}; {terms.gpu_form_reason.text}", why.origin, terms.gpu_form_reason.source)
+    origin = Reason(f"{reason.text}; {terms.gpu_form_reason.text}", reason.origin, terms.gpu_form_reason.source)
     if terms.gpu_form == "gres":
         yield Directive("gres", f"gpu:{kind}{gpus}", origin)
     else:

@@ -27,8 +27,8 @@ def absolute_paths(words: Sequence[Word]) -> Iterator[str]:
     """Yield absolute paths in words: alone, and behind an equals sign (--data=/scratch/set)."""
     for word in words:
         if isinstance(word, str):
-            for found in _PATH.finditer(word):
-                yield found[1]
+            for match in _PATH.finditer(word):
+                yield match[1]
 
 
 def check_places(use: ImageUse, working_directory: str, variables: Sequence[Variable]) -> None:
@@ -51,25 +51,25 @@ def check_places(use: ImageUse, working_directory: str, variables: Sequence[Vari
             )
 
 
-def image_notes(use: ImageUse, seen: ImageFacts | None, words: Sequence[Word], *, gpus: int) -> Iterator[Note]:
+def image_notes(use: ImageUse, image_facts: ImageFacts | None, words: Sequence[Word], *, gpus: int) -> Iterator[Note]:
     """Yield what to know before pressing return: paths that the image does not see, and what starting it costs."""
     if use.image is None:
         return
-    seen = seen or ImageFacts()
-    yield from _unseen(use, seen, words)
-    for mount in use.mounts if seen.machine else ():
-        if mount.reason.origin.startswith("--bind") and mount.source not in seen.real_paths:
+    image_facts = image_facts or ImageFacts()
+    yield from _unseen(use, image_facts, words)
+    for mount in use.mounts if image_facts.machine else ():
+        if mount.reason.origin.startswith("--bind") and mount.source not in image_facts.real_paths:
             yield Note(f"{mount.source} does not exist on this host: each node checks before it starts", warning=True)
-    if gpus and use.venv is None and seen.made_for == "cpu":
+    if gpus and use.venv is None and image_facts.made_for == "cpu":
         yield Note(f"the torch in the image {use.image} is built for CPUs, but GPUs are asked for", warning=True)
     if use.kind == "registry" and use.program:
         yield Note("every node pulls the image when its first rank starts; a .sif is pulled once", warning=True)
 
 
-def _unseen(use: ImageUse, seen: ImageFacts, words: Sequence[Word]) -> Iterator[Note]:
+def _unseen(use: ImageUse, image_facts: ImageFacts, words: Sequence[Word]) -> Iterator[Note]:
     for path in dict.fromkeys(absolute_paths(words)):
         of_system = any(PurePosixPath(path).is_relative_to(top) for top in _SYSTEM)
-        here = path in seen.real_paths and path not in seen.inside
-        if here and not of_system and not covered(path, use.mounts):
+        is_hidden = path in image_facts.real_paths and path not in image_facts.inside
+        if is_hidden and not of_system and not covered(path, use.mounts):
             folder = str(PurePosixPath(path).parent) if PurePosixPath(path).suffix else path
             yield Note(f"{path} exists on this host, but not in the image: --bind {folder}", warning=True)

@@ -53,16 +53,17 @@ def _of_several(candidates: list[Launcher], request: Request, site: Site, engine
 def pmi_of(request: Request, site: Site, stack: str | None) -> str:
     """Return what srun is told of MPI for ranks of MPI: without a PMI each rank would be a world of its own."""
     launch = site.profile.launch
-    asked = request.launcher.capitalize()
+    launcher_name = request.launcher.capitalize()
     if request.mpi == "none":
         raise RequestError(
-            f"with --mpi none each rank of {asked} would run alone",
+            f"with --mpi none each rank of {launcher_name} would run alone",
             hint="--mpi pmix or --mpi pmi2; where mpirun may be used, omit it, and mpirun starts them",
         )
     pmi = request.mpi or launch.mpi_by_stack.get(stack or "") or launch.mpi
     if pmi is None or pmi == "none":
         raise RequestError(
-            f"the profile of {site.name} does not name the PMI by which srun starts MPI ranks, but {asked} needs one",
+            f"the profile of {site.name} does not name the PMI by which srun starts MPI ranks, but "
+            f"{launcher_name} needs one",
             hint="--mpi pmix or --mpi pmi2, whichever your MPI was built with; srun --mpi=list shows what is there",
         )
     return pmi

@@ -187,11 +187,11 @@ def refuse_launcher(nested: Nested, place: str = "the command", *, nodes: int | 
             option_text = _as_ours(nested.name, name, value)
             (words if option_text else rest).append(option_text or text)
     if nested.name in _OWN_COMMANDS:
-        how = (
+        size_words = (
             f"{nested.name} starts its own ranks: give it the nodes one rank each, --ntasks-per-node 1, if it has to be"
         )
         return RequestError(
-            _sentence(nested, place), hint=f"start the training script it calls with --launcher torchrun; {how}"
+            _sentence(nested, place), hint=f"start the training script it calls with --launcher torchrun; {size_words}"
         )
     muster_words = " ".join(
         [*sizes.words(), *words, "--launcher", nested.ours, "--", shlex.join((*nested.before, *command)) or "COMMAND"]

@@ -117,9 +117,9 @@ def _stack(site: Site, request: Request) -> str | None:
 
 def _stack_of_image(site: Site, image: ImageReference, engine: str | None) -> str | None:
     profile = site.profile
-    for name, kept in profile.images.items():
-        if image.of_site == name or (image.of_site is None and image.name == kept.path):
-            return kept.stack
+    for name, site_image in profile.images.items():
+        if image.of_site == name or (image.of_site is None and image.name == site_image.path):
+            return site_image.stack
     containers = profile.containers
     container = containers.get(engine or "") or next(
         (candidate for candidate in containers.values() if candidate.engine == engine), None
@@ -282,8 +282,8 @@ _OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 def _proxies(site: Site, request: Request) -> Iterator[Variable]:
     """Yield the proxies in both spellings, for programs read one or the other; the cluster's own names stay outside."""
     network = site.profile.network
-    why = reason_for(site, "network.proxies", "the way out of the compute nodes")
-    proxies = {name.lower(): (value, why) for name, value in network.proxies.items()}
+    proxy_reason = reason_for(site, "network.proxies", "the way out of the compute nodes")
+    proxies = {name.lower(): (value, proxy_reason) for name, value in network.proxies.items()}
     for assignment in request.env:
         name, equals, value = assignment.partition("=")
         if equals and name.lower() in _PROXY_NAMES:

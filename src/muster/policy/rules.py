@@ -71,12 +71,16 @@ def _queues(profile: Profile, ask: Ask) -> Iterator[tuple[str, str, Queue]]:
     A constraint or an account that selects another kind of node selects another queue with it.
     """
     selected = kind_of_constraint(profile, ask.constraint) or kind_of_account(profile, ask.account)
-    for kind, named in (("partitions", ask.partition), ("qos", ask.qos)):
-        known: Mapping[str, Queue] = getattr(profile, kind)
-        defaults = (each for each, queue in known.items() if queue.default and selected in {None, queue.node})
-        name = named or next(defaults, "")
-        if name in known:
-            yield kind, name, known[name]
+    for kind, queue_name in (("partitions", ask.partition), ("qos", ask.qos)):
+        known_queues: Mapping[str, Queue] = getattr(profile, kind)
+        defaults = (
+            default_name
+            for default_name, queue in known_queues.items()
+            if queue.default and selected in {None, queue.node}
+        )
+        name = queue_name or next(defaults, "")
+        if name in known_queues:
+            yield kind, name, known_queues[name]
 
 
 def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -192,14 +196,14 @@ def _time_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    found = node_of(profile, ask)
+    kind_and_node = node_of(profile, ask)
     for kind, name, queue in _queues(profile, ask):
         if queue.gpus == 0 and ask.gpus_per_node:
             yield Refusal("no-gpus", f"{name} has no GPUs", "choose a queue that has", f"{kind}.{name}.gpus")
             return
-    if found is None or found[1].gpus is None:
+    if kind_and_node is None or kind_and_node[1].gpus is None:
         return
-    kind_name, node = found
+    kind_name, node = kind_and_node
     if ask.gpus_per_node > (node.gpus or 0):
         message = f"{ask.gpus_per_node} GPUs per node, but a node has {node.gpus}"
         hint = f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "omit --gpus-per-node"
@@ -223,10 +227,10 @@ def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    found = node_of(profile, ask)
-    if found is None or found[1].cores is None or ask.cpus_per_task is None:
+    kind_and_node = node_of(profile, ask)
+    if kind_and_node is None or kind_and_node[1].cores is None or ask.cpus_per_task is None:
         return
-    kind_name, node = found
+    kind_name, node = kind_and_node
     unit = threads_counted(profile, node)
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
     usable = ((node.cores or 0) - reserved) * unit

@@ -229,25 +229,33 @@ def read_assignments(
     words = " ".join(used_in)
     settings: list[str] = []
     job_assignments = [assignment for assignment in assignments if not assignment.of_command]
-    for index, each in enumerate(job_assignments):
+    for index, own_assignment in enumerate(job_assignments):
         later = {
             later_assignment.name: later_assignment.place.line
             for later_assignment in job_assignments[index + 1 :]
             if later_assignment.exported
         }
-        subject = f"{'export ' if each.exported else ''}{each.name}={each.value.text if each.value else ''}"
+        value = own_assignment.value.text if own_assignment.value else ""
+        subject = f"{'export ' if own_assignment.exported else ''}{own_assignment.name}={value}"
         subject = re.sub(r"\s*\\?\n\s*", " ", subject)
         subject = subject if len(subject) < 100 else f"{subject[:99]}…"
-        if each.name in WIRED:
-            draft.drop(each.place.line, subject, "every rank has it, right for its own place", f"variable {each.name}")
-        elif each.exported and each.name in later:
-            draft.ask(each.place.line, subject, f"line {later[each.name]} sets it again: which holds?")
-        elif each.exported:
-            settings += _exported(each, subject, values, draft)
-        elif each.name in values.used or each.name in names_in(words):
-            draft.note(each.place.line, subject, "", "its value stands where it is used")
+        if own_assignment.name in WIRED:
+            draft.drop(
+                own_assignment.place.line,
+                subject,
+                "every rank has it, right for its own place",
+                f"variable {own_assignment.name}",
+            )
+        elif own_assignment.exported and own_assignment.name in later:
+            draft.ask(
+                own_assignment.place.line, subject, f"line {later[own_assignment.name]} sets it again: which holds?"
+            )
+        elif own_assignment.exported:
+            settings += _exported(own_assignment, subject, values, draft)
+        elif own_assignment.name in values.used or own_assignment.name in names_in(words):
+            draft.note(own_assignment.place.line, subject, "", "its value stands where it is used")
         else:
-            draft.drop(each.place.line, subject, "a variable of the script alone: no rank sees it")
+            draft.drop(own_assignment.place.line, subject, "a variable of the script alone: no rank sees it")
     return settings
 
 

@@ -143,8 +143,10 @@ class _Reader:
         letters = [f"-{letter}" for letter in flag[1:]]
         if flag.startswith("--") or len(letters) < 2 or not all(letter in _STEP_DROPPED for letter in letters):
             return False
-        for each in letters:
-            self.draft.drop(self.line, f"srun {flag}", f"{each}: {_STEP_DROPPED[each]}", f"step {each}")
+        for one_letter in letters:
+            self.draft.drop(
+                self.line, f"srun {flag}", f"{one_letter}: {_STEP_DROPPED[one_letter]}", f"step {one_letter}"
+            )
         return True
 
     def _step_flag(self, subject: str, flag: str, value: str | None) -> None:

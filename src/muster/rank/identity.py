@@ -202,24 +202,26 @@ def _refuse_alone_in_a_job(environment: Mapping[str, str]) -> None:
 # --- the whole ------------------------------------------------------------------------------------------------------
 
 
-def _complete(chosen: _Claim, claims: List[_Claim], environment: Mapping[str, str]) -> Identity:
+def _complete(chosen_claim: _Claim, claims: List[_Claim], environment: Mapping[str, str]) -> Identity:
     """Return the chosen family's values, and what the others that number the same ranks add to them."""
     values: Dict[str, int] = {}
     sources: Dict[str, str] = {}
-    agreeing = [chosen] + [claim for claim in claims if claim is not chosen and _same_ranks(chosen, claim)]
+    agreeing = [chosen_claim] + [
+        claim for claim in claims if claim is not chosen_claim and _same_ranks(chosen_claim, claim)
+    ]
     for claim in reversed(agreeing):
         values.update(claim.values)
         sources.update(claim.sources)
     if "size" not in values:
         raise WireupError(
-            f"{chosen.family.title} gives a rank ({sources['rank']}={chosen.rank}) but no number of ranks",
+            f"{chosen_claim.family.title} gives a rank ({sources['rank']}={chosen_claim.rank}) but no number of ranks",
             "start with srun --mpi=pmix, which has Slurm's variables beside it, or with mpirun",
         )
     _refuse_outside("rank", "size", values, sources)
     _refuse_outside("local_rank", "local_size", values, sources)
     hosts, sources["hosts"] = _hosts(agreeing, environment)
     tasks = next((claim.tasks for claim in agreeing if claim.tasks), ())
-    return Identity(chosen.family.name, hosts=hosts, tasks_per_node=tasks, sources=sources, **values)
+    return Identity(chosen_claim.family.name, hosts=hosts, tasks_per_node=tasks, sources=sources, **values)
 
 
 def _refuse_outside(member: str, whole: str, values: Mapping[str, int], sources: Mapping[str, str]) -> None:

@@ -70,7 +70,7 @@ class RehearsalLab(msgspec.Struct, frozen=True):
 
     def written(self) -> list[Written]:
         """Return what the job has written in the view of this machine's files, by path."""
-        return [Written(str(each["path"]), each["size"]) for each in labs.written_files(self.name, self.environment)]
+        return [Written(str(entry["path"]), entry["size"]) for entry in labs.written_files(self.name, self.environment)]
 
     def _job(self, whole: Plan, words: Sequence[str]) -> list[str]:
         return self._inside(*hold_nodes(whole.directives, *words, quiet=True))
@@ -108,11 +108,11 @@ def rehearsal_lab(spec: LabSpec, environment: Mapping[str, str], say: Callable[[
 
 def _take_down(name: str, environment: Mapping[str, str]) -> None:
     """Take the lab down; a second Ctrl-C does not leave half of it."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    old_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         labs.down(name, environment)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, old_handler)
 
 
 @contextmanager
@@ -122,9 +122,9 @@ def _signals_unwind() -> Iterator[None]:
         raise SystemExit(128 + number)
 
     numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, interrupt) for number in numbers]
+    old_handlers = [signal.signal(number, interrupt) for number in numbers]
     try:
         yield
     finally:
-        for number, handler in zip_equal(numbers, before):
+        for number, handler in zip_equal(numbers, old_handlers):
             signal.signal(number, handler)

@@ -30,5 +30,5 @@ def _value(thing: Any) -> Any:
     if isinstance(thing, msgspec.Struct):
         return {name: _value(getattr(thing, name)) for name in thing.__struct_fields__}
     if isinstance(thing, (tuple, list)):
-        return [_value(each) for each in thing]
+        return [_value(item) for item in thing]
     return thing

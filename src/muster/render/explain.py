@@ -33,9 +33,9 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     for prelude in plan.prelude:
         yield "prelude", " ".join(quote(word) for word in prelude.shown), prelude.reason
     for variable in plan.variables:
-        shown = "" if variable.value is None else f"={_shown(variable.value)}"
+        assignment = "" if variable.value is None else f"={_shown(variable.value)}"
         verb = "pass on" if variable.pass_on else ("unset" if variable.value is None else "export")
-        yield "environment", f"{verb} {variable.name}{shown}", variable.reason
+        yield "environment", f"{verb} {variable.name}{assignment}", variable.reason
     if plan.rank_library is not None:
         why = Reason("import muster works in every rank; last, so that the environment's own packages win")
         yield "environment", f"PYTHONPATH += {plan.rank_library}", why
@@ -62,10 +62,10 @@ def _job(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     """
     functions = dict(functions_in(own_text(with_step_flags(plan))))
     for section, text in lines_of_job(plan):
-        own = next((functions[name] for name in _CALLED.findall(text) if name in functions), None)
-        if own is None or section in {"environment", "condition"}:
-            own = f"the reasons stand under {section}"
-        yield "job, line by line", text.splitlines()[0].strip(" \\"), Reason(own)
+        description = next((functions[name] for name in _CALLED.findall(text) if name in functions), None)
+        if description is None or section in {"environment", "condition"}:
+            description = f"the reasons stand under {section}"
+        yield "job, line by line", text.splitlines()[0].strip(" \\"), Reason(description)
 
 
 _CALLED = re.compile(r"muster_[a-z_0-9]+")
@@ -98,8 +98,8 @@ def _image(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     if image.venv is not None:
         yield "image", f"virtual environment {image.venv}", Reason("its bin comes first on the image's PATH", "--venv")
     if image.activation:
-        why = Reason("the image's environment is made ready first; the site or the image says so")
-        yield "image", " ".join(image.activation), why
+        reason = Reason("the image's environment is made ready first; the site or the image says so")
+        yield "image", " ".join(image.activation), reason
     for flag in image.flags if image.program else ():
         yield "image", quote(flag.word), flag.reason
     for mount in image.mounts:
@@ -138,9 +138,9 @@ def plan_as_text(plan: Plan) -> str:
             section = name
             lines.append(f"{name}:")
         lines.append(f"  {text}")
-        where = reason.origin if reason.source is None else f"{reason.origin}; {reason.source}"
+        place = reason.origin if reason.source is None else f"{reason.origin}; {reason.source}"
         checked = f", checked {reason.checked}" if reason.checked else ""
-        lines.append(f"      {reason.text} [{where}{checked}]")
+        lines.append(f"      {reason.text} [{place}{checked}]")
     if plan.notes:
         lines += ["", "notes:", *(f"  {note.text}" for note in plan.notes)]
     return "\n".join(lines) + "\n"

@@ -80,8 +80,8 @@ def checkpoint_lines(plan: Plan) -> Iterator[str]:
 def attempt_lines(plan: Plan, finish: Finish, lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of the step as a function, and the call that runs it until the job is done."""
     yield "muster_ranks() {"
-    for each in lines:
-        yield f"    {each}"
+    for line in lines:
+        yield f"    {line}"
     yield "}"
     by_program = launcher_named(plan.launcher).starter(Engine.SLURM) is Starter.PROGRAM
     starter, lines_are = "program" if by_program else "step", "labelled" if plan.label else "plain"

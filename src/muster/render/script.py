@@ -61,31 +61,30 @@ RULE = "# " + "-" * 117
 """The line between the job and Muster's own text."""
 
 
-def job_script(asked: Plan) -> str:
+def job_script(requested_plan: Plan) -> str:
     """Return the whole script: the job, a line of dashes, and Muster's own text, which does not depend on the job."""
-    plan = with_step_flags(asked)
-    job, own = job_part(plan), own_text(plan)
-    sentence = (
-        f"Below is Muster's own text ({plan.version}, sha256 {_digest(own)}), explained in docs/explanation/script.md."
-    )
-    return f"{job}\n{RULE}\n# {sentence}\n\n{own}\njob\n"
+    plan = with_step_flags(requested_plan)
+    job, own_part = job_part(plan), own_text(plan)
+    digest = _digest(own_part)
+    sentence = f"Below is Muster's own text ({plan.version}, sha256 {digest}), explained in docs/explanation/script.md."
+    return f"{job}\n{RULE}\n# {sentence}\n\n{own_part}\njob\n"
 
 
-def job_shown(asked: Plan) -> str:
+def job_shown(requested_plan: Plan) -> str:
     """Return what a person reads of the script on a terminal: the job, and how much stands below it."""
-    plan = with_step_flags(asked)
+    plan = with_step_flags(requested_plan)
     count = len(own_text(plan).splitlines()) + 3
     rest = f"{count} lines of Muster's own text; into a file or a pipe, the whole script is written"
     return f"{job_part(plan)}\n{RULE}\n# … {rest}.\n"
 
 
-def lines_of_job(asked: Plan) -> list[tuple[str, str]]:
+def lines_of_job(requested_plan: Plan) -> list[tuple[str, str]]:
     """Return the commands of the job, each with the section that holds its reasons."""
-    plan = with_step_flags(asked)
+    plan = with_step_flags(requested_plan)
     launcher = launcher_named(plan.launcher)
-    before = [*_begin(plan), *_environment(plan, launcher)]
-    told = [(_SECTIONS.get(each.split(maxsplit=1)[0], "prelude"), each) for each in before]
-    return [*told, *(("step", each) for each in _step(plan, launcher))]
+    opening_lines = [*_begin(plan), *_environment(plan, launcher)]
+    labelled_lines = [(_SECTIONS.get(line.split(maxsplit=1)[0], "prelude"), line) for line in opening_lines]
+    return [*labelled_lines, *(("step", line) for line in _step(plan, launcher))]
 
 
 _SECTIONS = {"export": "environment", "unset": "environment", "[": "condition"}
@@ -101,16 +100,16 @@ def job_part(plan: Plan) -> str:
     """Return what the user wrote and decided: title, header, and the lines of the job."""
     launcher = launcher_named(plan.launcher)
     runs_with, verb = ("bash", "run") if plan.engine is Engine.HERE or plan.within else ("sbatch", "submit")
-    typed = _one_line(shlex.join(plan.typed))
+    typed_line = _one_line(shlex.join(plan.typed))
     lines = [
         "#!/bin/bash",
         f"# Written by muster {plan.version} for the site '{plan.site}'. It runs with {runs_with} alone.",
-        *wrap(f"muster {verb} {typed}", WIDTH, initial_indent="#   ", subsequent_indent="#     ", **_UNBROKEN),
-        *format_header((each.name, each.value) for each in plan.directives),
+        *wrap(f"muster {verb} {typed_line}", WIDTH, initial_indent="#   ", subsequent_indent="#     ", **_UNBROKEN),
+        *format_header((directive.name, directive.value) for directive in plan.directives),
         "# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged",
         "",
         "job() {",
-        *(f"    {each}" if each else "" for each in _main(plan, launcher)),
+        *(f"    {line}" if line else "" for line in _main(plan, launcher)),
         "}",
     ]
     return "\n".join(lines) + "\n"
@@ -121,7 +120,7 @@ _UNBROKEN: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": Fals
 
 def _one_line(text: str) -> str:
     """Return a command as a comment shows it: a line break in it would end the comment."""
-    return "".join(each if each.isprintable() else _bytes_of(each) for each in text)
+    return "".join(letter if letter.isprintable() else _bytes_of(letter) for letter in text)
 
 
 def _bytes_of(character: str) -> str:
@@ -167,17 +166,17 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
 
 def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
     """Yield the parts of the script itself, those of the beginning first."""
-    here = plan.engine is Engine.HERE
-    yield "begin_here" if here else "begin"
-    if not here:
+    is_here = plan.engine is Engine.HERE
+    yield "begin_here" if is_here else "begin"
+    if not is_here:
         if plan.output is Output.STREAM:
             yield "run_directory_of_stream"
         else:
             yield "run_directory"
         yield "size_asked" if plan.within else "size_granted"
     yield "go_to_snapshot" if plan.snapshot else "go_to"
-    for name, why in _parts_of_some_jobs(plan, launcher):
-        if why:
+    for name, is_needed in _parts_of_some_jobs(plan, launcher):
+        if is_needed:
             yield name
     yield from launcher.parts(plan)
     yield from finish_parts(plan)
@@ -190,10 +189,10 @@ def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
 def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, bool], ...]:
     return (
         ("run_moved", plan.output is Output.MOVED),
-        ("other_size", any(each.hint == OTHER_SIZE for each in plan.conditions)),
-        ("modules", any(each.of_modules for each in plan.prelude)),
-        ("not_there", any(each.hint == NOT_THERE for each in plan.prelude)),
-        ("conda", any(each.words[0] == "muster_conda" for each in plan.prelude)),
+        ("other_size", any(condition.hint == OTHER_SIZE for condition in plan.conditions)),
+        ("modules", any(prelude.of_modules for prelude in plan.prelude)),
+        ("not_there", any(prelude.hint == NOT_THERE for prelude in plan.prelude)),
+        ("conda", any(prelude.words[0] == "muster_conda" for prelude in plan.prelude)),
         ("passed", bool(hidden_names(plan))),
         ("attempt", may_run_again(plan) or keeps_attempts(plan)),
         ("expect", launcher.starts_ranks),
@@ -219,14 +218,14 @@ def _forget(plan: Plan) -> str:
 
 def prologue_text(plan: Plan, prologue: Prologue) -> str:
     """Return the text that the script keeps for a started process; what runs once on a node follows its identity."""
-    known = (*prologue.common, *prologue.identity)
+    known_parts = (*prologue.common, *prologue.identity)
     if prologue.variable != RANK:
-        return compose((*known, *prologue.start, *_again(plan, prologue), *prologue.last))
+        return compose((*known_parts, *prologue.start, *_again(plan, prologue), *prologue.last))
     once = f"{part('cpu_flags')}muster_cpu_has {shlex.join(plan.cpu_flags)}\n" if plan.cpu_flags else ""
     if plan.node_prologue:
         once += f"{once and chr(10)}{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n"
     texts = (
-        compose(known),
+        compose(known_parts),
         once,
         compose((*prologue.start, *_again(plan, prologue))),
         *_before_the_command(plan, prologue),
@@ -253,9 +252,9 @@ def _before_the_command(plan: Plan, prologue: Prologue) -> Iterator[str]:
 def _chooses_port(plan: Plan, launcher: Launcher) -> bool:
     """Return whether the script looks for a port: none was asked for, Slurm reserves none, and nobody has looked."""
     meeting = plan.rendezvous
-    asked = meeting.port is not None or meeting.reserved_ports
+    is_asked = meeting.port is not None or meeting.reserved_ports
     # If the step uses only some nodes of its allocation, it is not known yet which ones.
-    standing = asked or narrows(plan.step_flags)
+    standing = is_asked or narrows(plan.step_flags)
     return not standing and plan.engine is Engine.SLURM and launcher.starts_ranks
 
 
@@ -266,15 +265,15 @@ def _chooses_address(plan: Plan, launcher: Launcher) -> bool:
 
 def may_run_again(plan: Plan) -> bool:
     """Return whether Slurm may put the job back into the queue."""
-    return plan.output is not Output.STREAM and any(each.name == "requeue" for each in plan.directives)
+    return plan.output is not Output.STREAM and any(directive.name == "requeue" for directive in plan.directives)
 
 
 def _begin(plan: Plan) -> Iterator[str]:
     """Return where the job lives and how large it is; and what holds for that size only."""
     shape = plan.shape
-    asked = plan.within or plan.engine is Engine.HERE
+    is_short = plan.within or plan.engine is Engine.HERE
     place = SNAPSHOT_HERE if plan.snapshot else plan.working_directory
-    sizes = (shape.ntasks_per_node, shape.cpus_per_task or 0, *((shape.nodes,) if asked else ()))
+    sizes = (shape.ntasks_per_node, shape.cpus_per_task or 0, *((shape.nodes,) if is_short else ()))
     if plan.output is Output.MOVED:
         yield "muster_find_moved_run"
     yield fold(("muster_begin", place, *map(str, sizes)))
@@ -304,7 +303,7 @@ def _of_all(conditions: Sequence[Condition]) -> str:
 def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from _prelude(plan)
     yield from checkpoint_lines(plan)
-    yield from _variables(each for each in plan.variables if not isinstance(each.value, Hidden))
+    yield from _variables(variable for variable in plan.variables if not isinstance(variable.value, Hidden))
     if hidden_names(plan):
         yield fold(("muster_pass", *hidden_names(plan)))
     if plan.rank_library is not None:
@@ -313,9 +312,11 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield f'export PYTHONPATH={quote(plan.ready)}"${{PYTHONPATH:+:$PYTHONPATH}}"'
     if not launcher.starts_ranks:
         return
-    made = {contract.JOB, contract.RUN_DIRECTORY, contract.EXPECTED_TASKS, contract.TASKS_PER_NODE}
-    told = {name.removeprefix("MUSTER_"): value for name, value in told_to_tasks(plan).items() if name not in made}
-    yield fold(("muster_expect", *(Fragment(f"{name}={quote(value)}") for name, value in told.items())))
+    written_names = {contract.JOB, contract.RUN_DIRECTORY, contract.EXPECTED_TASKS, contract.TASKS_PER_NODE}
+    task_values = {
+        name.removeprefix("MUSTER_"): value for name, value in told_to_tasks(plan).items() if name not in written_names
+    }
+    yield fold(("muster_expect", *(Fragment(f"{name}={quote(value)}") for name, value in task_values.items())))
     if plan.staging is not None:
         from muster.render.staging import stage_lines
 
@@ -324,14 +325,14 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield "muster_choose_port"
     if _chooses_address(plan, launcher):
         yield f"muster_choose_address {line(plan.rendezvous.rule)}"
-    yield from launcher.prepare(plan, tuple(each.name for each in plan.variables if each.value is not None))
+    yield from launcher.prepare(plan, tuple(variable.name for variable in plan.variables if variable.value is not None))
 
 
 def _prelude(plan: Plan) -> Iterator[str]:
     """Yield the commands before the ranks; modules that follow each other are loaded in one line."""
-    for name, group in groupby(plan.prelude, key=lambda each: str(each.words[0])):
+    for name, group in groupby(plan.prelude, key=lambda prelude: str(prelude.words[0])):
         if name == "muster_load":
-            yield fold((name, *(word for each in group for word in each.words[1:])))
+            yield fold((name, *(word for prelude in group for word in prelude.words[1:])))
             continue
         for prelude in group:
             stop: tuple[Word, ...] = ("muster_stop", prelude.failure, prelude.hint)
@@ -362,19 +363,23 @@ def _variables(variables: Iterable[Variable]) -> Iterator[str]:
 def _unset_first(variables: tuple[Variable, ...]) -> list[Variable]:
     """Return the variables with those in front that are unset, where nothing before them speaks of them."""
     first: list[Variable] = []
-    others: list[Variable] = []
+    other_variables: list[Variable] = []
     for variable in variables:
-        alone = variable.value is None and not variable.pass_on and not any(_meets(each, variable) for each in others)
-        (first if alone else others).append(variable)
-    return [*first, *others]
+        alone = (
+            variable.value is None
+            and not variable.pass_on
+            and not any(_meets(other_variable, variable) for other_variable in other_variables)
+        )
+        (first if alone else other_variables).append(variable)
+    return [*first, *other_variables]
 
 
-def _meets(other: Variable, unset: Variable) -> bool:
+def _meets(other_variable: Variable, unset: Variable) -> bool:
     """Return whether `other` sets what `unset` removes, or has a value that the shell makes of it."""
     name = unset.name.rstrip("*")
-    if other.name.startswith(name) if unset.name.endswith("*") else other.name == name:
+    if other_variable.name.startswith(name) if unset.name.endswith("*") else other_variable.name == name:
         return True
-    return isinstance(other.value, (Fragment, Template)) and name in other.value.text
+    return isinstance(other_variable.value, (Fragment, Template)) and name in other_variable.value.text
 
 
 def _word_of(variable: Variable) -> Word:
@@ -388,7 +393,7 @@ def _word_of(variable: Variable) -> Word:
 def told_to_tasks(plan: Plan) -> dict[str, Word]:
     """Return Muster's own variables, by which every rank checks its start."""
     meeting, shape = plan.rendezvous, plan.shape
-    told: dict[str, Word] = {
+    values: dict[str, Word] = {
         contract.JOB: Fragment('"$muster_job"'),
         contract.RUN_DIRECTORY: Fragment('"$muster_run_dir"'),
         contract.LAUNCHER: plan.launcher,
@@ -403,18 +408,18 @@ def told_to_tasks(plan: Plan) -> dict[str, Word]:
         contract.PORT_COUNT: str(meeting.port_high - meeting.port_low + 1),
     }
     if meeting.host_suffix:
-        told[contract.HOST_SUFFIX] = meeting.host_suffix
+        values[contract.HOST_SUFFIX] = meeting.host_suffix
     if meeting.address is not None:
-        told[contract.ADDRESS] = meeting.address
+        values[contract.ADDRESS] = meeting.address
     if meeting.port is not None:
-        told[contract.PORT] = str(meeting.port)
+        values[contract.PORT] = str(meeting.port)
     elif meeting.range_asked:
-        told[contract.RANGE_ASKED] = "1"
+        values[contract.RANGE_ASKED] = "1"
     if plan.wireup is not None:
-        told[contract.METHOD] = plan.wireup
+        values[contract.METHOD] = plan.wireup
     if (python := python_of_ranks(plan)) is not None:
-        told[contract.PYTHON] = python
-    return told
+        values[contract.PYTHON] = python
+    return values
 
 
 def _watched(plan: Plan, lines: Iterable[str]) -> Iterator[str]:
@@ -440,5 +445,5 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
         ("muster_stage_end", plan.staging is not None),
         ("muster_passed_on", (may_run_again(plan) or keeps_attempts(plan)) and bool(hidden_names(plan))),
     )
-    yield from (name for name, why in last if why)
+    yield from (name for name, is_needed in last if is_needed)
     yield "muster_finish"

@@ -62,8 +62,8 @@ def decide(
             "site profiles",
             hint=f"choose with --site {next(iter(certain))}, or correct the [detect] of one of them",
         )
-    for name, said in certain.items():
-        return Sighting(name, said, hints)
+    for name, matching_signs in certain.items():
+        return Sighting(name, matching_signs, hints)
     return Sighting(None, (), hints)
 
 

@@ -39,9 +39,9 @@ def read_ras(text: str) -> Iterator[str]:
 
 
 def _of_block(lines: Sequence[str]) -> Iterator[str]:
-    counted = next((found["name"] for line in lines if (found := _COUNTS.match(line))), None)
-    if counted is not None:
-        yield from _counts(lines, "collective" if counted == "collective" else counted)
+    operation = next((match["name"] for line in lines if (match := _COUNTS.match(line))), None)
+    if operation is not None:
+        yield from _counts(lines, "collective" if operation == "collective" else operation)
     elif any(_DEAD.search(line) for line in lines):
         yield f"NCCL says: {_who(lines)} {'is' if _one(lines) else 'are'} dead"
     elif any(map(_SILENT.match, lines)):
@@ -54,21 +54,21 @@ def _counts(lines: Sequence[str], name: str) -> Iterator[str]:
     sizes: dict[int, int] = {}
     number = 0
     for line in lines:
-        if found := (_MANY.match(line) or _ONE.match(line)):
-            number = int(found["number"] or 0)
-            sizes[number] = sizes.get(number, 0) + int(found.groupdict().get("many") or 1)
+        if match := (_MANY.match(line) or _ONE.match(line)):
+            number = int(match["number"] or 0)
+            sizes[number] = sizes.get(number, 0) + int(match.groupdict().get("many") or 1)
         if _RANK.match(line):
             parts.setdefault(number, []).append(line)
     behind = min(sizes, default=0)
     listed = behind if behind in parts else max(parts, default=behind)
-    other = max((each for each in sizes if each != listed), key=lambda each: sizes[each], default=listed)
-    who = _who(parts[listed]) if listed in parts else f"{sizes.get(listed, 0)} ranks"
+    other_count = max((count for count in sizes if count != listed), key=lambda count: sizes[count], default=listed)
+    subject = _who(parts[listed]) if listed in parts else f"{sizes.get(listed, 0)} ranks"
     verb = "is" if sizes.get(listed) == 1 else "are"
-    yield f"NCCL says: {who} {verb} at {name} {listed}, {sizes.get(other, 0)} others at {other}"
+    yield f"NCCL says: {subject} {verb} at {name} {listed}, {sizes.get(other_count, 0)} others at {other_count}"
 
 
 def _places(lines: Sequence[str]) -> list[re.Match[str]]:
-    return [found for line in lines if (found := _NODE.search(line))]
+    return [match for line in lines if (match := _NODE.search(line))]
 
 
 def _one(lines: Sequence[str]) -> bool:
@@ -78,9 +78,9 @@ def _one(lines: Sequence[str]) -> bool:
 def _who(lines: Sequence[str]) -> str:
     """Return the ranks and their nodes; the processes, where NCCL names no ranks."""
     places = _places(lines)
-    nodes = ", ".join(sorted({found["node"] for found in places}))
-    ranks = [int(found["rank"]) for line in lines if (found := _RANK.match(line))]
+    nodes = ", ".join(sorted({match["node"] for match in places}))
+    ranks = [int(match["rank"]) for line in lines if (match := _RANK.match(line))]
     if ranks:
         return f"{ranks_in_words(ranks)} on {nodes}"
-    pids = ", ".join(found["pid"] for found in places)
+    pids = ", ".join(match["pid"] for match in places)
     return f"process{'es' if len(places) > 1 else ''} {pids} on {nodes}"

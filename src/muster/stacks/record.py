@@ -49,7 +49,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def read_record(text: str) -> dict[tuple[str, ...], dict[int, Call]] | None:
-    """Return the newest collectives of one rank by group and number; None where this is no record."""
+    """Return the newest collectives of one rank by group and number; None where this is not a record."""
     form, _, content = text.partition(" ")
     try:
         documents = json.loads(content) if form == "json" else [_unpickled(base64.b64decode(content))]
@@ -89,52 +89,53 @@ def _calls(entries: Sequence[Any]) -> Iterator[Call]:
 
 
 def _sizes(sizes: Sequence[Any]) -> str:
-    shown = ["×".join(map(str, size)) or "1" for size in sizes if isinstance(size, (list, tuple))]
-    return ", ".join(shown[:_LONGEST_LIST]) + (" …" if len(shown) > _LONGEST_LIST else "")
+    shown_sizes = ["×".join(map(str, size)) or "1" for size in sizes if isinstance(size, (list, tuple))]
+    return ", ".join(shown_sizes[:_LONGEST_LIST]) + (" …" if len(shown_sizes) > _LONGEST_LIST else "")
 
 
 def what_records_say(stacks: Sequence[RankStack]) -> str | None:
     """Return one sentence on the first collective at which the ranks part; None where the records show none."""
     records = {stack.rank: calls for stack in stacks if (calls := read_record(stack.record)) is not None}
     groups = {group for calls in records.values() for group in calls}
-    found = (_parting(group, records) for group in sorted(groups))
-    return next((sentence for sentence in found if sentence is not None), None)
+    partings = (_parting(group, records) for group in sorted(groups))
+    return next((sentence for sentence in partings if sentence is not None), None)
 
 
 def _parting(group: tuple[str, ...], records: Mapping[int, Mapping[tuple[str, ...], Mapping[int, Call]]]) -> str | None:
     """Return how the ranks part in one group."""
     whole = group[-1:] == ("default_pg",)
     calls = {rank: calls.get(group, {}) for rank, calls in records.items() if whole or group in calls}
-    last = {rank: max(each, default=0) for rank, each in calls.items()}
+    last = {rank: max(rank_calls, default=0) for rank, rank_calls in calls.items()}
     if len(calls) < 2:
         return None
-    for number in sorted({number for each in calls.values() for number in each}):
-        here = {rank: each[number] for rank, each in calls.items() if number in each}
+    for number in sorted({number for rank_calls in calls.values() for number in rank_calls}):
+        calls_here = {rank: rank_calls[number] for rank, rank_calls in calls.items() if number in rank_calls}
         late = sorted(rank for rank in calls if last[rank] < number)
-        sentence = _unlike(number, here) or (_late(number, late, here) if late else None)
+        sentence = _unlike(number, calls_here) or (_late(number, late, calls_here) if late else None)
         if sentence is not None:
             return sentence
     return None
 
 
-def _unlike(number: int, here: Mapping[int, Call]) -> str | None:
+def _unlike(number: int, calls_here: Mapping[int, Call]) -> str | None:
     kinds: list[list[int]] = []
-    for rank in sorted(here):
-        same = next((kind for kind in kinds if here[kind[0]].agrees(here[rank])), None)
-        (same.append(rank) if same is not None else kinds.append([rank]))
+    for rank in sorted(calls_here):
+        same_kind = next((kind for kind in kinds if calls_here[kind[0]].agrees(calls_here[rank])), None)
+        (same_kind.append(rank) if same_kind is not None else kinds.append([rank]))
     if len(kinds) < 2:
         return None
-    few, *_ = sorted(kinds, key=lambda kind: (len(kind), [-rank for rank in kind]))
-    other = next(kind for kind in kinds if kind is not few)
-    calls = "calls" if len(few) == 1 else "call"
-    theirs = f"{ranks_in_words(other)} {here[other[0]].words}"
-    return f"torch's record: collective {number}: {ranks_in_words(few)} {calls} {here[few[0]].words}, {theirs}"
+    smallest_kind, *_ = sorted(kinds, key=lambda kind: (len(kind), [-rank for rank in kind]))
+    other_kind = next(kind for kind in kinds if kind is not smallest_kind)
+    calls = "calls" if len(smallest_kind) == 1 else "call"
+    other_words = f"{ranks_in_words(other_kind)} {calls_here[other_kind[0]].words}"
+    words = f"{ranks_in_words(smallest_kind)} {calls} {calls_here[smallest_kind[0]].words}"
+    return f"torch's record: collective {number}: {words}, {other_words}"
 
 
-def _late(number: int, late: Sequence[int], here: Mapping[int, Call]) -> str:
-    call = next(iter(here.values()))
-    has, there = ("has" if len(ranks) == 1 else "have" for ranks in (late, here))
+def _late(number: int, late: Sequence[int], calls_here: Mapping[int, Call]) -> str:
+    call = next(iter(calls_here.values()))
+    has, there = ("has" if len(ranks) == 1 else "have" for ranks in (late, calls_here))
     return (
         f"torch's record: {ranks_in_words(late)} {has} not come to collective {number}, {call.words}, "
-        f"which {ranks_in_words(sorted(here))} {there} begun"
+        f"which {ranks_in_words(sorted(calls_here))} {there} begun"
     )

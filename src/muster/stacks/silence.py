@@ -82,7 +82,7 @@ def _goes_on_here(watched: Watched, spy: str | None) -> bool:
     """Tell whether a rank of this node goes on: Slurm is not asked then."""
     gap = min(_LONGEST_GAP_S, max(watched.after_s / 10, 0.5))
     rounds = read_rounds(ask_here(watched.job, Question(spy, rounds=3, gap_s=gap / 2)))
-    return bool(rounds) and any(each.goes_on for each in movements(rounds))
+    return bool(rounds) and any(movement.goes_on for movement in movements(rounds))
 
 
 def _sentence(watched: Watched, text: str) -> str:

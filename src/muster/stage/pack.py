@@ -100,9 +100,9 @@ def pack(sources: Sequence[Path], folder: Path, *, leave_out: Sequence[str] = ()
         raise RequestError(
             f"{sources[0]} changed while it was packed", hint="again, when nothing writes to it any more"
         )
-    made = _found(folder, key)
-    assert made is not None  # noqa: S101  # it has just been renamed to this name
-    return msgspec.structs.replace(made, made_now=True)
+    made_archive = _found(folder, key)
+    assert made_archive is not None  # noqa: S101  # it has just been renamed to this name
+    return msgspec.structs.replace(made_archive, made_now=True)
 
 
 def _kind(sources: Sequence[Path]) -> str:

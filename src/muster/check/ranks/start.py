@@ -36,11 +36,11 @@ def judge_space(world: World) -> Iterator[Finding]:
             elif space["free_files"] is not None and space["free_files"] < _LEAST_FILES:
                 free_words = f"{space['free_files']} files"
                 hosts_by_space.setdefault((WARNING, space["path"], free_words), []).append(node["host"])
-    for (status, path, left), hosts in hosts_by_space.items():
+    for (status, path, free_space), hosts in hosts_by_space.items():
         yield Finding(
             "space",
             status,
-            f"{path} on {hosts_in_words(hosts)} has room for {left}",
+            f"{path} on {hosts_in_words(hosts)} has room for {free_space}",
             "remove what earlier jobs left there; another TMPDIR (--env) where the site has one"
             if path != "/dev/shm"
             else "remove what earlier jobs left there (nccl-*, torch_*); a larger /dev/shm for the image",
