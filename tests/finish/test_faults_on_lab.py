@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.lab
 _STEPS = 30
 _SEED = 16
 _COUNT = int(os.environ.get("MUSTER_TEST_FAULTS", "200"))
+_HEALTHY = int(os.environ.get("MUSTER_TEST_HEALTHY", "500"))
 
 _TRAINING = """\
 import json, os, sys, time, zipfile
@@ -94,14 +96,60 @@ def test_a_few_random_faults(lab: Lab, shared_directory: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+@pytest.mark.parametrize("launcher", ["srun", "mpirun", pytest.param("torchrun", marks=pytest.mark.torch)])
 def test_many_random_faults(lab: Lab, shared_directory: Path, launcher: str) -> None:
     faults = random_faults(_COUNT, ranks=4, steps=_STEPS - 1, seed=_SEED + 1)
     _suffer_all(lab, shared_directory, faults, launcher)
 
 
 @pytest.mark.long
-def test_a_node_that_dies_is_replaced_by_the_spare(new_lab: Callable[..., Lab], shared_directory: Path) -> None:
+def test_a_host_whose_tmp_is_full_ends_no_job(new_lab: Callable[..., Lab], shared_directory: Path) -> None:
+    lab = new_lab("-N", "4")
+    for host in ("node1", "node3"):
+        checked(lab.muster("fault", "fill-tmp", host))
+
+    _suffer_all(lab, shared_directory, random_faults(4, ranks=4, steps=_STEPS - 1, seed=_SEED + 2), "srun")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_healthy_runs_are_never_started_again(lab: Lab, shared_directory: Path, launcher: str) -> None:
+    (shared_directory / "rank.sh").write_text('echo "$MUSTER_ATTEMPT" >>"began.$RANK"\n')
+    size = ("-N", "4", "--ntasks-per-node", "1", "--launcher", launcher)
+    for number in range(_HEALTHY):
+        words = (MUSTER, "run", "--quiet", "--restart", "3", *size, "--", "sh", "rank.sh")
+        result = lab.exec(words, cwd=shared_directory, env={"PATH": path_with()})
+        assert (result.status, "attempt" in result.stderr) == (0, False), (number, result.stderr)
+    for rank in range(4):
+        assert _read(shared_directory / f"began.{rank}").split() == ["1"] * _HEALTHY
+
+
+@pytest.mark.long
+def test_a_controller_that_is_away_for_a_minute_ends_nothing(
+    new_lab: Callable[..., Lab], shared_directory: Path
+) -> None:
+    lab = new_lab("-N", "2")
+    (shared_directory / "rank.sh").write_text(
+        'echo "$MUSTER_ATTEMPT" >>"began.$RANK"\nsleep 90\necho done >>"began.$RANK"\n'
+    )
+    words = ("run", "--quiet", "--restart", "3", "-N", "2", "--ntasks-per-node", "1", "--", "sh", "rank.sh")
+    with ThreadPoolExecutor() as pool:
+        ends = pool.submit(lab.exec, (MUSTER, *words), cwd=shared_directory, env={"PATH": path_with()}, timeout_s=300)
+        _wait_for(lambda: all(_read(shared_directory / f"began.{rank}") for rank in range(2)))
+        checked(lab.muster("fault", "stop-controller"))
+        time.sleep(60)
+        checked(lab.muster("fault", "restore", "controller"))
+        result = ends.result()
+
+    assert result.status == 0, result.stderr
+    assert [_read(shared_directory / f"began.{rank}") for rank in range(2)] == ["1\ndone\n"] * 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", ["kill-node", "pause-node", "cut-link"])
+def test_a_node_that_slurm_calls_dead_is_replaced_by_the_spare(
+    new_lab: Callable[..., Lab], shared_directory: Path, fault: str
+) -> None:
     lab = new_lab("-N", "4")
     (shared_directory / "rank.py").write_text(
         'import os, time\nprint("begins %.3f" % time.time(), flush=True)\n'
@@ -117,7 +165,7 @@ def test_a_node_that_dies_is_replaced_by_the_spare(new_lab: Callable[..., Lab], 
     job = muster("submit", "--quiet", *size, "--", "python3", "rank.py").strip()
     (run,) = (shared_directory / "muster-runs").iterdir()
     _wait_for(lambda: "begins" in _read(run / "logs/node2.log"))
-    checked(lab.muster("fault", "kill-node", "node2"))
+    checked(lab.muster("fault", fault, "node2"))
     _wait_for(lambda: "node2" in lab.exec(["sinfo", "-h", "-N", "-o", "%N", "-t", "down"]).stdout)
     down = time.time()
     muster("logs", "-f", job)

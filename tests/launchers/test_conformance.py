@@ -57,8 +57,9 @@ _LINES = {
     "flux": 256,
     "mpirun": 395,
     "mpirun+horovod": 403,
-    "torchrun": 680,
-    "mpirun+torchrun": 710,
+    "torchrun": 697,
+    "ft": 697,
+    "mpirun+torchrun": 727,
 }
 _LINES_OF_ENGINE = {"none": 0, "shifter": 22, "pyxis": 75, "cscs": 75, "docker": 120, "podman": 119, "podman-hpc": 119}
 

@@ -62,6 +62,7 @@ VALUES = {
     "spares": "1",
     "checkpoint": "saved",
     "save_before": "5m",
+    "torchrun": "--max-restarts=3",
     "until_done": None,
     "links": "3",
     "save_signal": "USR2",

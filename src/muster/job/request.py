@@ -228,6 +228,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ()
 
+    torchrun: Annotated[
+        tuple[str, ...],
+        option(
+            "--torchrun",
+            metavar="FLAG",
+            repeated=True,
+            whole_flags=True,
+            group="how ranks start",
+            help="one more flag of torchrun, or of ft_launcher with --launcher ft: --torchrun=--max-restarts=3",
+        ),
+    ] = ()
     launcher: Annotated[
         str,
         option(

@@ -41,6 +41,7 @@ class _Row(NamedTuple):
 _REGISTRY: dict[str, _Row] = {
     "srun": _Row("muster.launchers.srun:Srun", "srun"),
     "torchrun": _Row("muster.launchers.torchrun:Torchrun", "torchrun"),
+    "ft": _Row("muster.launchers.ft:Ft", "ft", in_profiles=False),
     "mpirun": _Row("muster.launchers.mpirun:Mpirun", "mpirun"),
     "ibrun": _Row("muster.launchers.ibrun:Ibrun", "ibrun"),
     "mpirun+torchrun": _Row("muster.launchers.torchrun:MpirunTorchrun", "mpirun+torchrun"),

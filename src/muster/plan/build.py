@@ -44,6 +44,7 @@ from muster.plan.secret import without
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_terms import node_shape, site_notes, situation_of, terms_of
 from muster.plan.terms import Terms
+from muster.rank import contract
 from muster.sites.load import Site
 from muster.sites.when import Situation
 from muster.slurm.flags import gpus_in_gres, unknown_flags, whole_step_flags
@@ -88,7 +89,7 @@ def make_plan(
     own = as_variables(environment_of(request, facts), facts) if here else ()
     directory = _working_directory(request, facts)
     finish = _finish(request, site, launcher, engine, directory, within=within, stream=stream)
-    own = (*jax_variables(facts.script, engine), *finish_variables(finish), *own)
+    own = (*jax_variables(facts.script, engine), *agent_variables(request, launcher), *finish_variables(finish), *own)
     variables = (*_kept_outside(image), *launcher.variables(), *own, *make_variables(request, terms, facts))
     name = request.job_name or _name_of(command)
     _check_places(image, directory, variables)
@@ -287,6 +288,32 @@ def _name_of(command: Sequence[str]) -> str:
         if word.endswith((".py", ".sh")):
             return PurePosixPath(word).stem
     return PurePosixPath(command[0]).name
+
+
+# Flags of the agents that Muster gives itself: another value would be another job.
+_OWN_AGENT_FLAGS = frozenset(
+    (
+        *("nnodes", "nproc-per-node", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "standalone"),
+        *("node-rank", "master-addr", "master-port", "local-addr", "log-dir", "redirects", "tee", "no-python"),
+        *("module", "run-path"),
+    )
+)
+
+
+def agent_variables(request: Request, launcher: Launcher) -> tuple[Variable, ...]:
+    """Return the user's flags for the agents, which stand behind Muster's own."""
+    flags = request.torchrun if launcher.agent else ()
+    for flag in flags:
+        name = flag.lstrip("-").partition("=")[0].replace("_", "-")
+        if not flag.startswith("--") or name in _OWN_AGENT_FLAGS:
+            raise RequestError(
+                f"--torchrun={flag}: Muster sets it, or it is not a flag", hint="--torchrun=--max-restarts=3"
+            )
+    if not flags:
+        return ()
+    # Each ends in a line break: the shell takes them apart there.
+    value = "".join(f"{flag}\n" for flag in flags)
+    return (Variable(contract.AGENT_FLAGS, value, Reason("set by you", request.origin("torchrun"))),)
 
 
 def _finish(

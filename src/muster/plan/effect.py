@@ -94,6 +94,8 @@ def _of_launcher(request: Request, launcher: Launcher) -> Iterator[tuple[str, st
     if launcher.leaves_daemons and not blocks:
         why = f"{launcher.name} can only fill one node after the other"
         yield request.origin("distribution"), why, "use --launcher srun, or omit it"
+    if _typed(request, "torchrun") and not launcher.agent:
+        yield request.origin("torchrun"), f"{launcher.name} starts no agents", "--launcher torchrun, or omit it"
     if _is_program(launcher):
         for field in ("mpi", "srun"):
             if _typed(request, field):

@@ -132,6 +132,8 @@ class Keeper:
         self._closing_since: Optional[float] = None
         self._tell_at: Optional[float] = None
         self._killed = False
+        # What the agent starts again itself is not the end.
+        self._ends_once = _restarts(words) == 0
         self._outs = [_Out(1), _Out(2)]
         self._pipes: Dict[int, _Pipe] = {}
         self._poll = select.poll()
@@ -171,7 +173,7 @@ class Keeper:
 
     def note_closing(self) -> None:
         """Note that the agent has begun to end its ranks: one has failed, or it was told to."""
-        if self._closing_since is None:
+        if self._closing_since is None and self._ends_once:
             self._closing_since = time.monotonic()
             self._tell_at = self._closing_since + _TELL_S if self._ending_since is None else None
 
@@ -270,6 +272,16 @@ class Keeper:
         signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
         os.kill(os.getpid(), number)
         return 128 + number
+
+
+def _restarts(words: Sequence[str]) -> int:
+    """How often the agent may start its ranks again: its last word on that counts."""
+    found = 0
+    for word in words:
+        name, _, value = word.partition("=")
+        if name in ("--max-restarts", "--max_restarts") and value.isdigit():
+            found = int(value)
+    return found
 
 
 def _move(pipe: _Pipe, number: int) -> None:

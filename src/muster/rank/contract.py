@@ -64,6 +64,9 @@ LOCAL_NNODES = "MUSTER_LOCAL_NNODES"  # of how many,
 LOCAL_NTASKS = "MUSTER_LOCAL_NTASKS"  # and how many ranks a node has
 METHOD = "MUSTER_WIREUP"  # the wire-up method asked for with --wireup, or the one of the site's profile
 PYTHON = "MUSTER_PYTHON"  # of the environment that the script activates: a node that does not have it is named
+AGENT_MODULE = "MUSTER_AGENT_MODULE"  # the Python module that is the agent; missing: torchrun's
+AGENT_NEEDS = "MUSTER_AGENT_NEEDS"  # the word without which that agent does not start
+AGENT_FLAGS = "MUSTER_AGENT_FLAGS"  # the user's flags for the agent, one a line: --max-restarts=3
 ATTEMPT = "MUSTER_ATTEMPT"  # which start of the ranks this is, counted from 1 over restarts and requeues
 RESTARTS = "MUSTER_RESTARTS"  # how often they may start again in this allocation
 CHECKPOINT = "MUSTER_CHECKPOINT"  # the newest whole checkpoint where the script saves; empty: there is none
