@@ -285,6 +285,8 @@ muster_doubled() {
     muster_word=$muster_word$muster_tail
 }
 
+muster_line_end='
+'
 # Builds the command of torchrun under its keeper. The first $1 words start Python, in the image if there is one.
 muster_words=$1
 shift
@@ -294,11 +296,18 @@ while [ "$muster_words" -gt 0 ]; do
     shift
     muster_words=$((muster_words - 1))
 done
-set -- "$@" "$MUSTER_NTASKS_PER_NODE" "${MUSTER_GRACE:-10}" -m torch.distributed.run \
+set -- "$@" "$MUSTER_NTASKS_PER_NODE" "${MUSTER_GRACE:-10}" -m "${MUSTER_AGENT_MODULE:-torch.distributed.run}" \
     --nnodes="$muster_nodes" --nproc-per-node="$MUSTER_NTASKS_PER_NODE" \
     --rdzv-backend=c10d --rdzv-endpoint="$muster_address:$muster_port" --rdzv-id="$muster_id" \
     --rdzv-conf="is_host=$muster_host" --local-addr="${SLURMD_NODENAME:-$muster_here}${MUSTER_HOST_SUFFIX:-}" \
-    --max-restarts=0 --no-python
+    --max-restarts=0
+[ -z "${MUSTER_AGENT_NEEDS:-}" ] || set -- "$@" "$MUSTER_AGENT_NEEDS"
+muster_tail=${MUSTER_AGENT_FLAGS:-}
+while [ -n "$muster_tail" ]; do
+    set -- "$@" "${muster_tail%%"$muster_line_end"*}"
+    muster_tail=${muster_tail#*"$muster_line_end"}
+done
+set -- "$@" --no-python
 while [ "$muster_rest" -gt 0 ]; do
     muster_doubled "$1"
     set -- "$@" "$muster_word"
@@ -405,6 +414,7 @@ class Keeper:
         self._closing_since: Optional[float] = None
         self._tell_at: Optional[float] = None
         self._killed = False
+        self._ends_once = _restarts(words) == 0
         self._outs = [_Out(1), _Out(2)]
         self._pipes: Dict[int, _Pipe] = {}
         self._poll = select.poll()
@@ -437,7 +447,7 @@ class Keeper:
     def note_rank(self, pid: int) -> None:
         self._ranks[pid] = _born(pid)
     def note_closing(self) -> None:
-        if self._closing_since is None:
+        if self._closing_since is None and self._ends_once:
             self._closing_since = time.monotonic()
             self._tell_at = self._closing_since + _TELL_S if self._ending_since is None else None
     def run(self) -> int:
@@ -520,6 +530,13 @@ class Keeper:
         signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
         os.kill(os.getpid(), number)
         return 128 + number
+def _restarts(words: Sequence[str]) -> int:
+    found = 0
+    for word in words:
+        name, _, value = word.partition("=")
+        if name in ("--max-restarts", "--max_restarts") and value.isdigit():
+            found = int(value)
+    return found
 def _move(pipe: _Pipe, number: int) -> None:
     os.dup2(pipe.writer, number, inheritable=False)
     os.close(pipe.writer)
@@ -668,9 +685,13 @@ if [ "${MUSTER_OMP:-}" = own ]; then
 fi
 export NODE_RANK="$GROUP_RANK"
 [ "$RANK" -eq 0 ] || exec </dev/null
-# The output goes into the keeper's pipes, after a line that names the rank. If the pipes cannot be opened, it goes to
+# The output goes into the keeper's pipes, after a line that names the rank, unless the agent starts the rank once more. If the pipes cannot be opened, it goes to
 # the agent's own streams.
 muster_pipe=$((LOCAL_RANK * 2 + 400))
+[ "${muster_restarted:=${TORCHELASTIC_RESTART_COUNT:-0}}" -eq 0 ] || [ -z "${MUSTER_PIPES:-}" ] || {
+    exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
+    unset MUSTER_PIPES
+}
 if [ -n "${MUSTER_PIPES:-}" ] && { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
     exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
     printf '%s %s\n' "$RANK" "$$" >&2
