@@ -138,6 +138,8 @@ muster_end_link() {
     [ "$muster_decision" != saved ] || muster_outside=1
     if [ -f "$muster_run_dir/over" ]; then
         : # muster cancel has said so
+    elif [ "${muster_saved:-}" = cancel ]; then # muster cancel --save
+        muster_close "job $muster_own was cancelled"
     elif [ "$muster_decision" = "done" ]; then
         muster_close 'the script is done'
     elif [ -z "${muster_outside:-}" ]; then
