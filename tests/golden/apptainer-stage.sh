@@ -1145,8 +1145,8 @@ if [ "${MUSTER_OMP:-}" = own ]; then
 fi
 export NODE_RANK="$GROUP_RANK"
 [ "$RANK" -eq 0 ] || exec </dev/null
-# The output goes into the keeper's pipes, after a line that names the rank, unless the agent starts the rank once more. If the pipes cannot be opened, it goes to
-# the agent's own streams.
+# The output goes into the keeper's pipes, after a line that names the rank, unless the agent starts the rank once more.
+# If the pipes cannot be opened, it goes to the agent's own streams.
 muster_pipe=$((LOCAL_RANK * 2 + 400))
 [ "${muster_restarted:=${TORCHELASTIC_RESTART_COUNT:-0}}" -eq 0 ] || [ -z "${MUSTER_PIPES:-}" ] || {
     exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"

@@ -76,9 +76,10 @@ def read_attempts(folder: Path) -> list[Attempt]:
         return []
     attempts = []
     for line in lines:
-        number, start_text, nodes, lost_text = (*line.split("\t"), "", "", "", "")[:4]
+        number, start_text, nodes, lost_text, job = (*line.split("\t"), "", "", "", "", "")[:5]
         if (attempt_number := whole_number(number)) is not None:
-            attempts.append(Attempt(attempt_number, nodes, tuple(lost_text.split()), whole_number(start_text)))
+            lost = tuple(lost_text.split())
+            attempts.append(Attempt(attempt_number, nodes, lost, whole_number(start_text), job))
     return attempts
 
 
