@@ -9,8 +9,8 @@
 job() {
     muster_begin '/scratch/it'"'"'s' 4 0
     [ -O '/scratch/it'"'"'s/muster-runs/check-ada.pyz' ] || muster_stop \
-        '/scratch/it'"'"'s/muster-runs/check-ada.pyz, which checks the nodes before the run, is not there, or is not yours' \
-        'muster run --check and muster submit --check put it there; without --check the script needs no file'
+        '/scratch/it'"'"'s/muster-runs/check-ada.pyz, which checks the nodes before the run, is not there, or is not '\
+'yours' 'muster run --check and muster submit --check put it there; without --check the script needs no file'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port

@@ -9,8 +9,8 @@
 job() {
     muster_begin /home/ada/project 4 0
     [ -O /home/ada/project/muster-runs/check-ada.pyz ] || muster_stop \
-        '/home/ada/project/muster-runs/check-ada.pyz, which checks the nodes before the run, is not there, or is not yours' \
-        'muster run --check and muster submit --check put it there; without --check the script needs no file'
+        '/home/ada/project/muster-runs/check-ada.pyz, which checks the nodes before the run, is not there, or is not '\
+'yours' 'muster run --check and muster submit --check put it there; without --check the script needs no file'
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port

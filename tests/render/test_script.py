@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.facts import ImageFacts, StagingFacts
 from muster.model.plan import Plan
+from muster.model.words import fold
 from muster.render.document import plan_as_json
 from muster.render.explain import explain, plan_as_text
 from muster.render.functions import functions_in
@@ -189,6 +190,11 @@ def test_a_long_list_of_mounts_stands_on_several_lines_and_is_one_word(tmp_path:
     found = next(word for word in argv if word.startswith("--container-mounts="))
     assert all(mount in found.split(",") for mount in mounts)
     assert max(len(line) for line in job_script(made).partition(RULE)[0].splitlines()) <= 120
+
+
+@pytest.mark.parametrize("text", ["a  b " * 60, f" {'x' * 300} ", "no,spaces" * 30, "it's " * 50, "tab\t" * 60])
+def test_a_long_word_on_several_lines_is_one_word_for_the_shell(text: str) -> None:
+    assert run(["bash", "-c", fold(("printf", "%s", text))]).stdout == text
 
 
 @each_script

@@ -98,18 +98,30 @@ def fold(words: Iterable[Word], *, indent: int = 4) -> str:
 
 
 def _broken(piece: str, room: int) -> str:
-    """Return a long list (masks of CPUs, mounts) over several lines, which the shell joins again."""
-    if len(piece) <= room or not _LIST.fullmatch(piece):
+    """Return a long list (masks of CPUs, mounts), or a sentence, over several lines, which the shell joins again."""
+    if len(piece) <= room:
+        return piece
+    if _SENTENCE.fullmatch(piece):
+        items = [item for part in re.findall(_QUOTED, piece) for item in _quoted_words(part)]
+    elif _LIST.fullmatch(piece):
+        items = _ITEM.findall(piece)
+    else:
         return piece
     lines = [""]
-    for item in _ITEM.findall(piece):
+    for item in items:
         if lines[-1] and len(lines[-1]) + len(item) > room:
             lines.append("")
-        lines[-1] += item
+        lines[-1] = lines[-1][:-1] + item[1:] if lines[-1].endswith("'") and item.startswith("'") else lines[-1] + item
     return "\\\n".join(lines)
+
+
+def _quoted_words(part: str) -> list[str]:
+    """Return the words of a text in quotes, each in quotes of its own."""
+    return [f"'{word}'" for word in re.findall(r"\S*\s+|\S+", part[1:-1])] if part.startswith("'") else [part]
 
 
 # Outside of quotes a backslash at the end of a line joins two lines.
 _QUOTED = r"""'[^'\n]*'|"[^"\n`()]*\""""
 _ITEM = re.compile(rf"(?:{_QUOTED}|[\w@%+=:./$-])+,?|,")
+_SENTENCE = re.compile(rf"(?:{_QUOTED})+")
 _LIST = re.compile(rf"(?:{_QUOTED}|[\w@%+=:./$,-])+")
