@@ -40,15 +40,15 @@ def test_what_left_the_group_is_not_waited_for() -> None:
         assert result.stdout.endswith("done\n"), result.stderr
 
 
-def test_an_agent_that_cannot_write_ends_with_another_status_than_0(tmp_path: Path) -> None:
+def test_an_agent_that_cannot_write_ends_as_its_ranks_did_and_says_so(tmp_path: Path) -> None:
     """The agent's place is taken by what says that it ended well."""
     (tmp_path / "agent.py").write_text("print('a word')\n")
     words = [sys.executable, str(Path(agent_keeper.__file__)), "plain", "1", "1", "-m", "agent"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
     result = run(["sh", "-c", '"$@" >/dev/full', "sh", *words], env=environment)
 
-    assert result.status == 2
-    assert "the output cannot be written: No space left on device" in result.stderr
+    assert result.status == 0
+    assert "warning: the output could not be written: No space left on device" in result.stderr
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("muster-agent")] == []
 
 

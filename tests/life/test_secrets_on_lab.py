@@ -120,7 +120,7 @@ def test_a_rehearsal_and_a_look_at_a_site_hand_their_script_over_unseen(lab: Lab
     within = subprocess.Popen(lab.argv(["sh", "start.sh"]), env=env, cwd=shared_directory, stdout=-1, stderr=-1)
     seen: set[bytes] = set()
     while outside.poll() is None or within.poll() is None:
-        seen.update(_argv_with(b"muster_begin"))
+        seen.update(_argv_with(f"muster_begin {shared_directory}".encode()))
         seen.update(each for each in _argv_with_secret() if b"API_KEY=" not in each)
     out, err = outside.communicate()
     within.communicate()
