@@ -1,3 +1,4 @@
+# shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
 # Gives the ranks of mpirun their grace time. Open MPI itself sends SIGKILL one second after SIGTERM, and Hydra at once.
 # So neither is told of a rank that failed: the shell of that rank reports it, and this script ends the others.
 
@@ -40,7 +41,12 @@ muster_watch_ranks() {
     [ "$muster_label" -eq 0 ] || failed+='|^srun: error: [^: ]+: tasks? [0-9,-]+: '
     (
         trap - INT HUP
-        exec {report}< <(exec tail -s 0.2 -n +1 -F "$1" 2>/dev/null)
+        # Who reads what the ranks say waits for the end of every process that holds its pipe.
+        for open in /proc/"$BASHPID"/fd/*; do
+            open=${open##*/}
+            [ "$open" -le 2 ] || [ "$open" -eq 255 ] || eval "exec $open>&-"
+        done
+        exec {pipe}<> <(:) {report}< <(exec tail -s 0.2 -n +1 -F "$1" 2>/dev/null)
         tail=$!
         # Muster's keeper sends SIGTERM to this process, and not to mpirun, where the job is to end.
         trap 'kill "$tail" "$reader" 2>/dev/null; exit' USR1
@@ -51,7 +57,7 @@ muster_watch_ranks() {
         kill "$tail"
         trap '' TERM
         muster_end_ranks_of_nodes
-        sleep 2
+        read -rt 2 -u "$pipe"
         muster_end_mpirun "$starter"
     ) </dev/null >/dev/null 2>&1 &
     muster_rank_watch=$!
@@ -78,6 +84,7 @@ muster_end_ranks_of_nodes() {
 # Ends the mpirun that the process $1 has started, where it outlives its ranks.
 muster_end_mpirun() {
     local pid name
+    # shellcheck disable=SC2013  # numbers on one line
     for pid in $(cat "/proc/$1/task/$1/children"); do
         read -r name <"/proc/$pid/comm"
         case $name in mpi* | orterun | prterun) kill -TERM "$pid" ;; esac
