@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 c426eacf), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 c18fea5b), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -251,7 +251,6 @@ MUSTER_TEXT
 )
 
 export MUSTER_ENDS_RANKS=1 OMPI_MCA_orte_abort_on_non_zero_status=0
-muster_end_watch=muster_end_rank_watch
 
 # Starts a process that waits in the file $1 for the report of a rank that failed, and then ends the others.
 muster_watch_ranks() {
@@ -282,12 +281,6 @@ muster_watch_ranks() {
     muster_rank_watch=$!
 }
 
-# Ends the process of muster_watch_ranks.
-muster_end_rank_watch() {
-    [ -z "${muster_rank_watch:-}" ] || kill -USR1 "$muster_rank_watch" 2>/dev/null
-    muster_rank_watch=
-}
-
 # Ends the ranks on every node of the job, in a step beside that of mpirun's daemons; without Slurm, on this host.
 muster_end_ranks_of_nodes() {
     local words=(/bin/sh -c "$muster_ender" muster "$MUSTER_STEP" "$MUSTER_JOB" "$MUSTER_GRACE")
@@ -314,8 +307,8 @@ muster_end_mpirun() {
 # where the script ends the ranks. Result in $muster_status.
 muster_hydra_status() {
     local found=
-    "${muster_end_watch:-:}"
-    if [ "$muster_status" -ne 0 ] || [ -n "${muster_end_watch:-}" ]; then
+    [ -z "${muster_rank_watch:-}" ] || kill -USR1 "$muster_rank_watch" 2>/dev/null
+    if [ "$muster_status" -ne 0 ] || [ -n "${muster_rank_watch:-}" ]; then
         found=$(LC_ALL=C grep -hm 1 '^\(\[[0-9,]*\]\(<std[a-z]*>:\| \)\)\{0,1\}muster: rank [0-9]* on [^ ]* ended with status ' "$@")
         found=${found##* }
     fi

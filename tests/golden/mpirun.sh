@@ -208,6 +208,7 @@ muster_hydra() {
     [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(-prepend-rank)
 }
 
+# shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
 # Gives the ranks of mpirun their grace time. Open MPI itself sends SIGKILL one second after SIGTERM, and Hydra at once.
 # So neither is told of a rank that failed: the shell of that rank reports it, and this script ends the others.
 
@@ -241,7 +242,6 @@ MUSTER_TEXT
 )
 
 export MUSTER_ENDS_RANKS=1 OMPI_MCA_orte_abort_on_non_zero_status=0
-muster_end_watch=muster_end_rank_watch
 
 # Starts a process that waits in the file $1 for the report of a rank that failed, and then ends the others.
 muster_watch_ranks() {
@@ -250,7 +250,12 @@ muster_watch_ranks() {
     [ "$muster_label" -eq 0 ] || failed+='|^srun: error: [^: ]+: tasks? [0-9,-]+: '
     (
         trap - INT HUP
-        exec {report}< <(exec tail -s 0.2 -n +1 -F "$1" 2>/dev/null)
+        # Who reads what the ranks say waits for the end of every process that holds its pipe.
+        for open in /proc/"$BASHPID"/fd/*; do
+            open=${open##*/}
+            [ "$open" -le 2 ] || [ "$open" -eq 255 ] || eval "exec $open>&-"
+        done
+        exec {pipe}<> <(:) {report}< <(exec tail -s 0.2 -n +1 -F "$1" 2>/dev/null)
         tail=$!
         # Muster's keeper sends SIGTERM to this process, and not to mpirun, where the job is to end.
         trap 'kill "$tail" "$reader" 2>/dev/null; exit' USR1
@@ -261,16 +266,10 @@ muster_watch_ranks() {
         kill "$tail"
         trap '' TERM
         muster_end_ranks_of_nodes
-        sleep 2
+        read -rt 2 -u "$pipe"
         muster_end_mpirun "$starter"
     ) </dev/null >/dev/null 2>&1 &
     muster_rank_watch=$!
-}
-
-# Ends the process of muster_watch_ranks.
-muster_end_rank_watch() {
-    [ -z "${muster_rank_watch:-}" ] || kill -USR1 "$muster_rank_watch" 2>/dev/null
-    muster_rank_watch=
 }
 
 # Ends the ranks on every node of the job, in a step beside that of mpirun's daemons; without Slurm, on this host.
@@ -288,6 +287,7 @@ muster_end_ranks_of_nodes() {
 # Ends the mpirun that the process $1 has started, where it outlives its ranks.
 muster_end_mpirun() {
     local pid name
+    # shellcheck disable=SC2013  # numbers on one line
     for pid in $(cat "/proc/$1/task/$1/children"); do
         read -r name <"/proc/$pid/comm"
         case $name in mpi* | orterun | prterun) kill -TERM "$pid" ;; esac
@@ -298,8 +298,8 @@ muster_end_mpirun() {
 # where the script ends the ranks. Result in $muster_status.
 muster_hydra_status() {
     local found=
-    "${muster_end_watch:-:}"
-    if [ "$muster_status" -ne 0 ] || [ -n "${muster_end_watch:-}" ]; then
+    [ -z "${muster_rank_watch:-}" ] || kill -USR1 "$muster_rank_watch" 2>/dev/null
+    if [ "$muster_status" -ne 0 ] || [ -n "${muster_rank_watch:-}" ]; then
         found=$(LC_ALL=C grep -hm 1 '^\(\[[0-9,]*\]\(<std[a-z]*>:\| \)\)\{0,1\}muster: rank [0-9]* on [^ ]* ended with status ' "$@")
         found=${found##* }
     fi

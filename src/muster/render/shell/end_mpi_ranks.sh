@@ -32,7 +32,6 @@ MUSTER_TEXT
 )
 
 export MUSTER_ENDS_RANKS=1 OMPI_MCA_orte_abort_on_non_zero_status=0
-muster_end_watch=muster_end_rank_watch
 
 # Starts a process that waits in the file $1 for the report of a rank that failed, and then ends the others.
 muster_watch_ranks() {
@@ -61,12 +60,6 @@ muster_watch_ranks() {
         muster_end_mpirun "$starter"
     ) </dev/null >/dev/null 2>&1 &
     muster_rank_watch=$!
-}
-
-# Ends the process of muster_watch_ranks.
-muster_end_rank_watch() {
-    [ -z "${muster_rank_watch:-}" ] || kill -USR1 "$muster_rank_watch" 2>/dev/null
-    muster_rank_watch=
 }
 
 # Ends the ranks on every node of the job, in a step beside that of mpirun's daemons; without Slurm, on this host.
