@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def test_the_agent_starts_its_ranks_again(launcher: str, tmp_path: Path) -> None
         pytest.skip("by design: nvidia-resiliency-ext is not installed")
     (tmp_path / "rank.sh").write_text(_RANK)
     words = ("run", "--here", "--quiet", "-N", "1", "--ntasks-per-node", "2", "--launcher", launcher)
-    result = run([MUSTER, *words, "--torchrun=--max-restarts=1", "--", "sh", "rank.sh"], env=os.environ, cwd=tmp_path)
+    own_first = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    result = run([MUSTER, *words, "--torchrun=--max-restarts=1", "--", "sh", "rank.sh"], env=own_first, cwd=tmp_path)
 
     assert result.status == 0, result.stderr
     lines = sorted(line for line in result.stdout.splitlines() if "start" in line)
