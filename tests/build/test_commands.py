@@ -97,6 +97,7 @@ def wheel(folder: Path) -> None:
             archive.writestr(name, text)
 
 
+@pytest.mark.wide
 def test_pip_installs_into_an_image_from_a_wheelhouse(place: Place) -> None:
     python_system(place.folder / "system")
     wheel(place.folder / "wheels")

@@ -73,6 +73,7 @@ def test_without_cotainr_the_way_to_it_is_said(file: Path, tmp_path: Path) -> No
         add_conda(builder, tmp_path / "x.sif", CondaOrder(file), BASE, lambda _: None)
 
 
+@pytest.mark.wide
 def test_the_real_cotainr_unpacks_the_base_and_what_it_cannot_fetch_is_one_sentence(
     place: Place, open_registry: SmallRegistry
 ) -> None:

@@ -116,6 +116,7 @@ def test_a_hash_in_an_address_is_no_comment() -> None:
     assert (pin.name, pin.level) == ("a", "build")
 
 
+@pytest.mark.wide
 def test_a_build_says_what_is_loose_and_refuses_what_is_for_others(tmp_path: Path) -> None:
     (tmp_path / "loose.txt").write_text("nobody-has-this\n")
     (tmp_path / "other.txt").write_text("torch==2.7.1+cu126\n")

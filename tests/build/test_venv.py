@@ -49,6 +49,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.wide
 def test_a_lock_a_wheelhouse_and_an_environment_without_a_way_out(folder: Path) -> None:
     words = ("--requirements", "wanted.txt", "--offline", "--find-links", "wheels", "-o", "lock.txt")
     locked = muster(folder, "lock", *words, "--wheelhouse", "house", "--arch", "aarch64", "--python-version", "3.12")
@@ -104,6 +105,7 @@ def test_a_wrong_order_is_one_sentence_and_builds_nothing(
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.wide
 def test_an_environment_that_was_left_half_built_is_built_anew(tmp_path: Path) -> None:
     (tmp_path / "v").mkdir()
     (tmp_path / "v/muster-is-building").touch()
@@ -140,6 +142,7 @@ def test_any_text_has_pins_or_none(text: str) -> None:
         assert pin.level in {"unpinned", "version", "build"}
 
 
+@pytest.mark.wide
 def test_an_environment_is_built_under_the_modules_that_its_jobs_will_load(tmp_path: Path) -> None:
     (tmp_path / ".bash_profile").write_text('module() { echo "module $*" >>"$HOME/seen"; }\n')
     (tmp_path / "site.toml").write_text(

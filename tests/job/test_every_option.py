@@ -13,6 +13,7 @@ from muster.plan.build import make_plan
 from muster.plan.python_environment import chosen
 from muster.render.script import job_script
 from muster.sites.load import choose_site, overrides_from
+from muster.units import Walltime
 
 FACTS = Facts(
     working_directory="/home/ada/project",
@@ -88,6 +89,15 @@ def unheard(kind: type[Request]) -> set[str]:
             command=("python", "train.py"),
             image=ImageReference.parse("docker://registry.example.org/a:1"),
             engine="pyxis",
+        )
+    )
+    planned(
+        kind(
+            command=("python", "train.py"),
+            launcher="torchrun",
+            time=Walltime(3600),
+            save_before=300,
+            until_done=True,
         )
     )
     return set(options_of(kind)) - reads - BEFORE_THE_PLAN
