@@ -45,7 +45,7 @@ def test_a_rank_in_an_image_shows_its_stack(images: Images, shared_directory: Pa
         jobs = set(jobs_here()) - before
         stacks = [each for job in jobs for each in read_answers(ask_here(job, Question(None)))]
     finally:
-        end_group(process)
+        end_group(process, grace_s=20)
     assert [(each.rank, each.frames[0].function, each.frames[0].line) for each in stacks] == [
         (0, "load", 9),
         (1, "load", 9),

@@ -201,7 +201,7 @@ def test_torch_s_own_record_of_a_world_that_waits(tmp_path: Path) -> None:
             jobs = set(jobs_here()) - before
             said = own_words([each for job in jobs for each in read_answers(ask_here(job, Question(records=True)))])
     finally:
-        end_group(process)
+        end_group(process, grace_s=20)
     assert said == ("torch's record: rank 1 has not come to collective 3, all_reduce of 3, which rank 0 has begun",)
 
 
@@ -216,7 +216,7 @@ def test_torch_s_analyser_finds_the_same(tmp_path: Path) -> None:
         while not all(file.is_file() and file.stat().st_size for file in files):
             assert process.poll() is None
     finally:
-        end_group(process)
+        end_group(process, grace_s=20)
     stacks = [
         RankStack(rank, 2, "node1", 1, "S", record=f"pickle {base64.b64encode(file.read_bytes()).decode()}")
         for rank, file in enumerate(files)

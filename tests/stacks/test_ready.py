@@ -72,7 +72,7 @@ def _running(folder: Path, *words: str) -> Iterator[list[str]]:
             assert process.poll() is None, (folder / "output").read_text()
         yield sorted(set(jobs_here()) - before)
     finally:
-        end_group(process)
+        end_group(process, grace_s=20)  # muster ends its ranks; nobody else would
 
 
 def _ask(jobs: list[str], question: Question) -> tuple[RankStack, ...]:

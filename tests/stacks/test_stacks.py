@@ -55,7 +55,7 @@ def _running_here(folder: Path, ranks: int) -> Iterator[None]:
     try:
         yield
     finally:
-        end_group(process)
+        end_group(process, grace_s=20)
 
 
 def _pids(job: str) -> list[int]:
