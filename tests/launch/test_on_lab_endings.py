@@ -90,53 +90,6 @@ def test_ranks_that_ignore_the_request_to_end_are_ended_after_the_grace_time(lab
     assert max(ticks) < 100
 
 
-_SAVES = """\
-import os, signal, sys, time
-rank = os.environ["RANK"]
-
-def save(*_):
-    time.sleep(2.5)
-    print("saved", flush=True)
-    sys.exit(0)
-
-signal.signal(signal.SIGTERM, save)
-open(f"up.{rank}", "w").close()
-if rank == "1" and sys.argv[1] == "fails":
-    while not all(os.path.exists(f"up.{each}") for each in range(4)):
-        time.sleep(0.1)
-    sys.exit(5)
-while True:
-    time.sleep(1)
-"""
-
-
-@pytest.mark.parametrize("launcher", ["mpirun", "mpirun.mpich"])
-def test_mpiruns_ranks_have_the_whole_grace_time_to_save(
-    lab: Lab, shared_directory: Path, mpich: Path, launcher: str
-) -> None:
-    """Open MPI would send SIGKILL a second after SIGTERM, and Hydra at once."""
-    path = {"PATH": path_with(mpich)} if launcher.endswith(".mpich") else None
-    (shared_directory / "saves.py").write_text(_SAVES)
-    size = ("--launcher", "mpirun", "-N", "2", "--ntasks-per-node", "2", "--grace", "60")
-    result = muster_run(lab, shared_directory, *size, "--", "python3", "saves.py", "fails", env=path, timeout_s=50)
-
-    assert result.status == 5, result.stderr
-    assert result.stdout.count("saved") == 3
-    assert "muster: rank 1 on node1 ended with status 5" in result.stderr
-
-
-def test_sigterm_gives_mpiruns_ranks_the_whole_grace_time(lab: Lab, shared_directory: Path) -> None:
-    (shared_directory / "saves.py").write_text(_SAVES)
-    words = [MUSTER, "run", "--quiet", "--launcher", "mpirun", "-N", "2", "--ntasks-per-node", "2", "--grace", "60"]
-    ranks = shlex.join([*words, "--", "python3", "saves.py", "waits"])
-    up = "until [ -e up.0 ] && [ -e up.1 ] && [ -e up.2 ] && [ -e up.3 ]; do sleep 0.1; done"
-    script = f"{ranks} & {up}; kill -TERM $!; wait $!"
-    result = lab.exec(["bash", "-c", script], cwd=shared_directory, env={"PATH": path_with()}, timeout_s=50)
-
-    assert result.status == 143, result.stderr
-    assert result.stdout.count("saved") == 4
-
-
 @pytest.mark.parametrize(
     "launcher",
     ["srun", "mpirun", pytest.param("torchrun", marks=torch), pytest.param("mpirun+torchrun", marks=torch)],

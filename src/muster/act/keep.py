@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -114,8 +113,6 @@ class KeepSettings(msgspec.Struct, frozen=True):
     """Whether the ranks are Slurm's own steps, which it asks to end: srun would kill them at once."""
 
     in_pieces: bool = False
-    ends_ranks: bool = False
-    """Whether the script ends the ranks when it gets SIGTERM: the program that started them is not told."""
     """Whether the launcher labels pieces of lines."""
 
 
@@ -201,8 +198,7 @@ class _Lines(_Pump):
 class _Keeper:
     """One script while it runs."""
 
-    def __init__(self, patience_s: float, *, in_pieces: bool, ends_ranks: bool) -> None:
-        self._ends_ranks = ends_ranks
+    def __init__(self, patience_s: float, *, in_pieces: bool) -> None:
         self.out = _Pump(1, kept_bytes=_REPORT_BYTES, pieces=Pieces() if in_pieces else None)
         self.errors = _Pump(2, kept_bytes=_REPORT_BYTES, pieces=Pieces() if in_pieces else None)
         self.pumps: list[_Pump] = [self.out, self.errors]
@@ -286,10 +282,7 @@ class _Keeper:
 
     def _send(self, number: int) -> None:
         with suppress(ProcessLookupError):
-            if self.group is not None and number == signal.SIGTERM and self._ends_ranks:
-                for pid in _shells_in(self.group):
-                    os.kill(pid, number)
-            elif self.group is not None:
+            if self.group is not None:
                 os.killpg(self.group, number)
             elif self.child_status is None:
                 os.kill(self.child, number)
@@ -318,25 +311,13 @@ class _Keeper:
         )
 
 
-def _shells_in(group: int) -> Iterator[int]:
-    """Yield the bash processes of a process group: the script, and what it has started beside the ranks."""
-    for entry in os.scandir("/proc"):
-        with suppress(OSError, ValueError, IndexError):
-            stat = Path(entry.path, "stat").read_text() if entry.name.isdigit() else ""
-            name, _, rest = stat.partition(" (")[2].rpartition(") ")
-            if name == "bash" and int(rest.split()[2]) == group:
-                yield int(entry.name)
-
-
 def _as_shell(status: int) -> int:
     return 128 - status if status < 0 else status
 
 
-def keep(
-    script: str, environment: Mapping[str, str], *, patience_s: float, in_pieces: bool = False, ends_ranks: bool = False
-) -> Kept:
+def keep(script: str, environment: Mapping[str, str], *, patience_s: float, in_pieces: bool = False) -> Kept:
     """Run the script in a shell of its own, here, and wait for it; what is told to end has `patience_s` to do so."""
-    keeper = _Keeper(patience_s, in_pieces=in_pieces, ends_ranks=ends_ranks)
+    keeper = _Keeper(patience_s, in_pieces=in_pieces)
     with _listening(keeper) as wake, _handed_over(script) as memory:
         files = {1: keeper.out.writer, 2: keeper.errors.writer, _SCRIPT: memory}
         keeper.child = keeper.group = spawn(["bash", f"/dev/fd/{_SCRIPT}"], environment, files=files, own_group=True)
@@ -350,7 +331,7 @@ class _Allocated(_Keeper):
     """One script inside an allocation that salloc holds."""
 
     def __init__(self, request: KeepSettings, environment: Mapping[str, str]) -> None:
-        super().__init__(request.patience_s, in_pieces=request.in_pieces, ends_ranks=request.ends_ranks)
+        super().__init__(request.patience_s, in_pieces=request.in_pieces)
         self._asked = request
         self._environment = environment
         self.salloc = _Lines(self._hear_salloc)

@@ -39,17 +39,7 @@ def run_within(plan: Plan, environment: Mapping[str, str]) -> Kept:
     from muster.act.keep import keep
 
     given = {**environment, **variables_to_hand_over(plan)}
-    return keep(
-        job_script(plan),
-        given,
-        patience_s=plan.grace_s + _REPORT_S,
-        in_pieces=_is_in_pieces(plan),
-        ends_ranks=_ends_ranks(plan),
-    )
-
-
-def _ends_ranks(plan: Plan) -> bool:
-    return launcher_named(plan.launcher).ends_ranks
+    return keep(job_script(plan), given, patience_s=plan.grace_s + _REPORT_S, in_pieces=_is_in_pieces(plan))
 
 
 def _is_in_pieces(plan: Plan) -> bool:
@@ -82,7 +72,6 @@ def run_allocated(
             wait_words,
             steps_of_slurm=launcher_named(plan.launcher).starter(plan.engine) is Starter.STEP,
             in_pieces=_is_in_pieces(plan),
-            ends_ranks=_ends_ranks(plan),
         ),
     )
     if not kept.started and kept.signal is None:
@@ -149,13 +138,7 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     if launcher.starter(plan.engine) is not Starter.MUSTER:
         port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}
         given = {**clean, **port, **variables_to_hand_over(plan)}
-        kept = keep(
-            job_script(plan),
-            given,
-            patience_s=plan.grace_s + _REPORT_S,
-            in_pieces=_is_in_pieces(plan),
-            ends_ranks=_ends_ranks(plan),
-        )
+        kept = keep(job_script(plan), given, patience_s=plan.grace_s + _REPORT_S, in_pieces=_is_in_pieces(plan))
         return Outcome(kept.status, None)
     count = launcher.processes_here(plan)
     shared = _shared_environment(plan, clean)

@@ -186,9 +186,6 @@ class Launcher(ABC):
     reaches_by_ssh: tuple[tuple[str, str], ...] = ()
     """Variables with which it reaches the other hosts by ssh, at sites where Slurm's own way is closed."""
 
-    ends_ranks: bool = False
-    """Whether the script ends the ranks (render/shell/end_mpi_ranks.sh): the program gives them too little time."""
-
     keeps_signals: str = ""
     """Who gets the signal of sbatch's --signal in the place of the ranks; empty: the ranks do."""
 

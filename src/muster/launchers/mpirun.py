@@ -82,9 +82,6 @@ class ByMpirun(Launcher):
         report = '"$muster_report"' if keeps_report(plan) else '"$muster_logs/ranks.log"'
         if keeps_report(plan):
             yield "muster_keep_report"
-        if self.ends_ranks:
-            yield f"muster_watch_ranks {report}"
-        if keeps_report(plan):
             yield fold((*words, KEEP_REPORT))
         else:
             yield fold((*words, Fragment(f">{report} 2>&1")))
@@ -100,7 +97,6 @@ class Mpirun(ByMpirun):
     name = "mpirun"
     labels_pieces = True
     sets_mpi_variables = True
-    ends_ranks = True
     keeps_signals = "mpirun's daemons, which pass nothing on"
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
@@ -114,7 +110,7 @@ class Mpirun(ByMpirun):
         return ("mpirun", *(flag.word for flag in _LINE), *command)
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
-        return (*report_parts(plan), "mpirun", "end_mpi_ranks", "hydra_status")
+        return (*report_parts(plan), "mpirun", "hydra_status")
 
     def first_failure(self, outputs: Iterable[Iterable[str]]) -> Failure | None:
         return next((failure for lines in outputs if (failure := mpirun_failure(lines))), None)

@@ -41,7 +41,6 @@ JOB = "MUSTER_JOB"  # the job's id, or the local run's
 RUN_DIRECTORY = "MUSTER_RUN_DIR"  # logs, plan and record of this run, seen from every node
 LAUNCHER = "MUSTER_LAUNCHER"  # the name of what started the ranks, for people
 AGENTS = "MUSTER_AGENTS"  # 1: that launcher keeps a process of its own on each node, which Slurm may have numbered
-ENDS_RANKS = "MUSTER_ENDS_RANKS"  # 1: after a failure the script ends the other ranks, and not mpirun
 STEP = "MUSTER_STEP"  # which start this is of those in one job, where Slurm's own number is the daemons'
 DIRECTORY = "MUSTER_DIRECTORY"  # where the ranks run: a node that does not have it is named
 NODES = "MUSTER_NODES"  # node names in rank order, blank-separated

@@ -27,8 +27,6 @@ eval "$muster_common"
 
 # (the part mpirun)
 
-# (the part end_mpi_ranks)
-
 # (the part hydra_status)
 
 # Unsets variables of outer jobs, launchers and the header that would change the step.

@@ -27,8 +27,6 @@ eval "$muster_common"
 
 # (the part mpirun)
 
-# (the part end_mpi_ranks)
-
 # (the part hydra_status)
 
 # (the part unpacked)
