@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ def _launchers() -> list[Any]:
         if launcher.starts_ranks and Engine.SLURM in launcher.engines and not (launcher.needs_pmi or launcher.stand_in):
             chosen.append(pytest.param(name, marks=pytest.mark.torch) if launcher.agent else name)
     return chosen
+
+
+@pytest.fixture(autouse=True)
+def needs_the_agents_package(request: pytest.FixtureRequest) -> None:
+    """NVIDIA's agent is a package of its own, which only long tests install."""
+    name = request.node.callspec.params["name"]
+    if name == "ft" and find_spec("nvidia_resiliency_ext") is None:
+        pytest.skip("by design: nvidia-resiliency-ext is not installed")
 
 
 def _typed(name: str) -> str:
