@@ -157,7 +157,7 @@ def test_the_gpu_of_a_rank_is_shown_where_nvidia_smi_is(tmp_path: Path) -> None:
         looks = Looks()
         looks.feed("".join(f"0: {line}\n" for line in checked(run(ask, env=environment)).stdout.splitlines()))
     finally:
-        end_group(process)
+        end_group(process, grace_s=20)
     assert [(each.stack.rank, each.stack.signs.gpu_use, each.stack.signs.gpu_mib) for each in looks.movements()] == [
         (0, None, 0),
         (1, 97, 40562),
@@ -186,7 +186,7 @@ def _terminal(words: list[str], env: dict[str, str], columns: int) -> Iterator[i
         yield ours
         assert process.wait(30) == 0
     finally:
-        end_group(process)
+        end_group(process, grace_s=20)
         os.close(ours)
 
 

@@ -61,12 +61,13 @@ muster_ranks() {
             count(pid)
             if (!python[pid] || state[pid] == "") continue
             above = parent[pid]
-            while (above in rank && !(python[above] && rank[above] == rank[pid])) above = parent[above]
+            # Numbers are used again: a parent that was read later may be a child by then, and the way up a circle.
+            for (up = 0; up < many && above in rank && !(python[above] && rank[above] == rank[pid]); up++) above = parent[above]
             if (!(above in rank)) is_rank[pid] = 1
         }
         for (i = 1; i <= many; i++) {
             owner = pid = order[i]
-            while (!(owner in is_rank) && (owner in parent)) owner = parent[owner]
+            for (up = 0; up < many && !(owner in is_rank) && (owner in parent); up++) owner = parent[owner]
             if (!(owner in is_rank)) continue
             all_cpu[owner] += cpu[pid]
             all_io[owner] += io[pid]
