@@ -24,16 +24,17 @@ from typing import NamedTuple
 from muster.cli.output import print_table
 from muster.facts import Facts
 from muster.job.options import parse, request_from
+from muster.launchers import launcher_named
+from muster.model.plan import Plan
 from muster.plan.build import make_plan
 from muster.render.parts import compose
-from muster.render.script import job_script
+from muster.render.script import job_script, prologue_text
 from muster.runner import DEVNULL, checked, end_group, run, start
 from muster.sites.load import load
 
 PYTHON = sys.executable
 MUSTER = str(Path(PYTHON).with_name("muster"))
 ROOT = Path(__file__).resolve().parent.parent
-RANK = ("stop", "meeting", "rank_slurm", "cpus", "start", "publish", "go_rank")
 STEP = {
     "SLURM_JOB_ID": "4711",
     "SLURM_STEP_ID": "0",
@@ -163,6 +164,20 @@ def added_row(what: str, limit_ms: float, pairs: int, ours: Callable[[], float],
     return Row(what, f"{added_ms:+.1f} ms", f"≤ {limit_ms:g} ms", added_ms <= limit_ms, spread)
 
 
+def rank_text() -> str:
+    """What a rank of a step runs before its command, in a script of today."""
+    plan = planner("-N", "1", "--ntasks-per-node", "2")()
+    (prologue,) = launcher_named("srun").prologues(plan)
+    return prologue_text(plan, prologue)
+
+
+def planner(*words: str) -> Callable[[], Plan]:
+    """What makes the plan of a job of an unchanged script, at a site that nothing is known of."""
+    values, origins, command = parse([*words, "-t", "60", "--", "python", "train.py"])
+    request, site, facts = request_from({}, values, origins, command), load("generic"), Facts()
+    return lambda: make_plan(request, site, facts, typed=command)
+
+
 def task_rows(pairs: int) -> list[Row]:
     """The prologue with its check, beyond a shell that starts the same command."""
     path = {"PATH": "/usr/bin:/bin"}
@@ -176,7 +191,7 @@ def task_rows(pairs: int) -> list[Row]:
 
         return measure
 
-    text, bare = compose(RANK), ["sh", "-c", 'exec "$@"', "x", "true"]
+    text, bare = rank_text(), ["sh", "-c", 'exec "$@"', "x", "true"]
     rows = []
     for rank, what, limit_ms in (
         (1, "a task: identity, threads, check", 10),
@@ -189,12 +204,10 @@ def task_rows(pairs: int) -> list[Row]:
 
 def pure_rows() -> list[Row]:
     """Plan and script for ten thousand nodes."""
-    values, origins, command = parse(["-N", "10000", "-g", "8", "-t", "60", "--", "python", "train.py"])
-    request, site, facts = request_from({}, values, origins, command), load("generic"), Facts()
-    spent = []
+    plan, spent = planner("-N", "10000", "-g", "8"), []
     for _ in range(20):
         begun = time.perf_counter()
-        job_script(make_plan(request, site, facts, typed=command))
+        job_script(plan())
         spent.append(time.perf_counter() - begun)
     worst = max(spent) * 1000
     return [
@@ -211,7 +224,7 @@ def pure_rows() -> list[Row]:
 def port_row(jobs: int) -> Row:
     """Jobs with random ids, eight on a node, among squatters: a port announced although taken is a silent clash."""
     chooses = compose(("stop", "meeting", "port")) + '\nSLURM_JOB_NODELIST=$1\nmuster_choose_port\necho "$MUSTER_PORT"'
-    name = socket.gethostname()
+    text, name = rank_text(), socket.gethostname()
     silent = refused = 0
     for node in range(jobs // 8):
         with ExitStack() as held:
@@ -227,7 +240,7 @@ def port_row(jobs: int) -> Row:
                     low = {"MUSTER_PORT_LOW": "20000", "MUSTER_PORT_COUNT": "12000"}
                     port = int(checked(run(["bash", "-c", chooses, "x", name], env={**ids, **low})).stdout)
                 else:
-                    answer = run(["sh", "-c", compose(RANK), "m", "sh", "-c", "echo $MASTER_PORT"], env={**STEP, **ids})
+                    answer = run(["sh", "-c", text, "m", "sh", "-c", "echo $MASTER_PORT"], env={**STEP, **ids})
                     refused += not answer.ok
                     if not answer.ok:
                         continue

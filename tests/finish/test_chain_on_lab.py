@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,10 @@ class _Chain:
     def muster(self, *words: str) -> Result:
         environment = ("env", f"XDG_STATE_HOME={self.folder / 'state'}")
         return self.lab.exec((*environment, MUSTER, *words), cwd=self.folder, env={"PATH": path_with()})
+
+    def python(self, code: str) -> str:
+        words = ("env", f"XDG_STATE_HOME={self.folder / 'state'}", sys.executable, "-c", f"import muster; {code}")
+        return checked(self.lab.exec(words, cwd=self.folder)).stdout
 
     def submit(self, *words: str, rank: str = _RANK, size: tuple[str, ...] = _SIZE) -> str:
         (self.folder / "rank.sh").write_text(rank)
@@ -157,6 +162,20 @@ def test_cancel_ends_all_of_it(chain: _Chain) -> None:
     chain.wait(lambda: set(chain.states()) == {"CANCELLED"})
     assert len(chain.began()) == 1
     assert "is CANCELLED" in chain.muster("status", job).stdout
+
+
+def test_the_first_id_stands_for_all_links(chain: _Chain) -> None:
+    first = chain.submit()
+    chain.wait_for_start(1)
+    chain.tell_to_end(first)
+    chain.wait_for_start(2)
+    chain.wait(lambda: chain.states().count("RUNNING") == 1)
+    assert "has ended" not in chain.muster("stacks", first).stderr
+    assert chain.python(f"print(muster.job({first!r}).state().name)") == "RUNNING\n"
+
+    assert f"job {first} is cancelled" in chain.muster("cancel", first).stderr
+    chain.wait(lambda: not any(state in {"PENDING", "RUNNING", "COMPLETING"} for state in chain.states()))
+    assert len(chain.began()) == 2
 
 
 def test_scancel_of_one_link_ends_all_of_it(chain: _Chain) -> None:

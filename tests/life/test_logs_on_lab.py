@@ -12,6 +12,7 @@ import pytest
 
 from muster.runner import PIPE, Result, checked, end_group, start
 from plugins.labs import MUSTER, Lab
+from plugins.patience import patient
 
 pytestmark = pytest.mark.lab
 
@@ -23,7 +24,9 @@ def submit(lab: Lab, folder: Path, *words: str, lines: int = 20, then: str = "tr
     """Queue ranks that talk; the job id."""
     command = ["sh", "-c", _TALK.format(lines=lines, then=then)]
     argv = [MUSTER, "submit", "--quiet", *words, "--", *command]
-    return checked(lab.exec(argv, cwd=folder)).stdout.strip()
+    result = lab.exec(argv, cwd=folder)
+    assert result.ok, (result.stderr, lab.exec(["scontrol", "show", "nodes"]).stdout)
+    return result.stdout.strip()
 
 
 def logs(lab: Lab, *words: str, timeout_s: float = 120) -> Result:
@@ -140,7 +143,8 @@ def test_a_silent_controller_hides_no_output_and_loses_none(
         assert set(by_rank(shown.stdout)) == {0, 1}
         time.sleep(8)
         checked(lab.muster("fault", "restore", "controller"))
-        out, err = process.communicate(timeout=60)
+        # A node that had no answer reports the end of its job again only some time later.
+        out, err = process.communicate(timeout=patient(300))
     finally:
         end_group(process)
     assert process.returncode == 0, err.decode()

@@ -76,7 +76,7 @@ VALUES = {
     "no_label": None,
     "per_rank_files": None,
 }
-ELSEWHERE = {"launcher", "stack", "workload", "environment", "image", "engine", "bind", "facts", "here", "site"}
+ELSEWHERE = {"launcher", "stack", "workload", "environment", "image", "engine", "bind", "here", "site"}
 ELSEWHERE |= {"site_set", "stage_env", "stage", "stage_out"}
 # What a run does unasked.
 ALREADY = {("export", "run"), ("export", "within"), ("export", "here")}

@@ -167,6 +167,14 @@ def test_the_gpu_of_a_rank_is_shown_where_nvidia_smi_is(tmp_path: Path) -> None:
     assert "97% 40,562 MiB" in lines[3]
 
 
+def test_a_node_without_ranks_is_reported_and_the_report_ends() -> None:
+    from muster.stacks.ask import Question, gather_words
+
+    ask = gather_words("no-such-job", Question(None, rounds=2, gap_s=0.05, at_once=4))
+    answer = checked(run(ask, timeout_s=60)).stdout
+    assert [line.split()[0] for line in answer.splitlines() if line] == ["@node", "@done"] * 2
+
+
 def _is_at(job: str, folder: Path) -> bool:
     """Whether the run was started in this folder: others may run beside it."""
     try:

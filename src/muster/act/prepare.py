@@ -23,13 +23,11 @@ def request_for(
     """Return what was asked, over what the settings files say, and the facts that it names."""
     from muster.job.options import request_from
     from muster.job.settings import merge_settings
-    from muster.look.probe import load_facts, settings_files
+    from muster.look.probe import settings_files
     from muster.plan.python_environment import chosen
 
     settings = merge_settings(settings_files(facts), facts.environment)
     request = chosen(request_from(settings, values, origins, command))
-    if request.facts:
-        facts = load_facts(request.facts, facts)
     if request.conda:
         from muster.look.conda import find_conda
 

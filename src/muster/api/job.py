@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.clean import remove_passed
 from muster.act.record import state_directory
 from muster.api.events import Ended, Event, Pending, Running
 from muster.api.hints import hints_shown
 from muster.errors import HostlistError, MusterError, SchedulerSilent
-from muster.follow.cases import Case, JobSources, find_cases
+from muster.follow.cancel import cancel_cases
+from muster.follow.cases import Case, JobSources, find_cases, ids_with_links
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
 from muster.follow.last_words import last_words
@@ -141,9 +141,7 @@ class Job:
         """End it, waiting or running; one that is over already is left as it is."""
         with hints_shown():
             if self._look() and not _are_over(self._cases):
-                self._slurm.cancel([self.id])
-                if "_" not in self.id and (run := self._chosen().run) is not None:
-                    remove_passed(run)
+                cancel_cases(self._cases, self._slurm)
 
     def _chosen(self) -> Case:
         return _most_telling(self._look())
@@ -156,7 +154,8 @@ class Job:
         if is_fresh:  # it was asked a moment ago, and did not answer
             self._sleep(self._pause())
         self._asked = self._clock()
-        self._cases = tuple(find_cases([self.id], self._slurm.jobs([self.id]), self._place))
+        answer = self._slurm.jobs(ids_with_links([self.id], self._place))
+        self._cases = tuple(find_cases([self.id], answer, self._place))
         self._answered = self._clock()
         if self.directory is None and self._cases[0].run is not None:
             self.directory = self._cases[0].run.directory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, cases, job_ids, other_owner, scheduler
+from muster.cli.asking import Case, ask, cases, job_ids, other_owner, scheduler
 from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json, say
 from muster.errors import CommandFailed, SiteError
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 def main(words: Words) -> int:
     """Cancel jobs: nothing is cancelled unless every id is a job."""
+    from muster.follow.cancel import cancel_cases
+
     ids = job_ids(words)
     slurm = scheduler()
     # scancel says nothing of an id that is none: ask first.
-    found_cases = cases(ids, slurm.jobs(ids))
+    found_cases = cases(ids, ask(ids))
     # Of an array, some may be over while others live.
     living = [job_id for job_id in ids if any(case.asked == job_id and _lives(case) for case in found_cases)]
     ended_ids = [job_id for job_id in ids if job_id not in living]
@@ -32,8 +34,7 @@ def main(words: Words) -> int:
     if words.save:
         _save([case for case in found_cases if case.asked in own_ids and _lives(case)], slurm, quiet=quiet)
     if own_ids:  # before what may be refused
-        slurm.cancel(own_ids)
-        _remove_secrets([case for case in found_cases if case.asked in own_ids])
+        cancel_cases([case for case in found_cases if case.asked in own_ids], slurm)
         for shown_id in own_ids:
             say(f"job {shown_id} is cancelled", quiet=quiet)
     for shown_id in living:
@@ -71,31 +72,6 @@ def _cancel_anothers(slurm: Scheduler, job_id: str, owner: str) -> None:
             f"job {job_id} is {owner}'s, and Slurm does not let you cancel it",
             hint="its owner can, and the cluster's operators; muster jobs lists yours",
         ) from failure
-
-
-def _remove_secrets(found_cases: Sequence[Case]) -> None:
-    """Remove the secrets of a job that has not begun: it will never read them."""
-    from muster.act.clean import remove_passed
-
-    for case in found_cases:
-        if case.run is not None and "_" not in case.asked:
-            remove_passed(case.run)
-
-
-def _jobs_of(asked_id: str, found_cases: Sequence[Case]) -> tuple[str, ...]:
-    """Return the jobs to cancel: with the job itself, those that follow it."""
-    links = tuple(job for case in found_cases if case.asked == asked_id for job in case.links)
-    return links or (asked_id,)
-
-
-def _end_chains(found_cases: Sequence[Case]) -> None:
-    """A link that a job queues at this moment finds that there is nothing to do."""
-    from muster.follow.links import close_chain
-
-    for case in found_cases:
-        if case.link and case.run is not None:
-            task = case.job.shown_id.partition("_")[2] if case.job is not None else ""
-            close_chain(case.run, task if task.isdigit() else "", f"job {case.asked} was cancelled")
 
 
 def _lives(case: Case) -> bool:

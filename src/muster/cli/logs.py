@@ -65,7 +65,9 @@ def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> Case:
     from muster.act.record import find_run
 
     has_record = find_run(state(), asked_id.partition("_")[0], cluster()) is not None
-    answer = _asked(replace(slurm, timeout_s=_PATIENCE_S), asked_id) if has_record else slurm.jobs([asked_id])
+    answer = (
+        _asked(replace(slurm, timeout_s=_PATIENCE_S), asked_id) if has_record else slurm.jobs(with_links([asked_id]))
+    )
     found_cases = cases([asked_id], answer, records_do=True)
     if found_cases[0].run is not None and not follow and "_" not in asked_id:
         return Case(
@@ -91,7 +93,7 @@ def _asked(slurm: Scheduler, asked_id: str) -> Answer:
     from muster.follow.scheduler import Answer
 
     try:
-        return slurm.jobs([asked_id])
+        return slurm.jobs(with_links([asked_id]))
     except (SchedulerSilent, MachineLacks, NoSlurm):
         return Answer((), (asked_id,), silent=True)
 

@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import Case, attempts_as_json, cases, cluster, earlier_runs, job_ids, plain, scheduler, state
+from muster.cli.asking import (
+    Case,
+    attempts_as_json,
+    cases,
+    cluster,
+    earlier_runs,
+    job_ids,
+    plain,
+    scheduler,
+    state,
+    with_links,
+)
 from muster.cli.command_line import Command, Words
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent
 from muster.job.option import option
@@ -64,7 +75,7 @@ def _case(job_id: str, slurm: Scheduler) -> tuple[Case, bool]:
     from muster.follow.scheduler import Answer
 
     try:
-        answer = slurm.jobs([job_id])
+        answer = slurm.jobs(with_links([job_id]))
     except (SchedulerSilent, MachineLacks, NoSlurm):
         if find_run(state(), job_id.partition("_")[0], cluster()) is None:
             raise

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import cases, job_ids, scheduler
+from muster.cli.asking import ask, cases, job_ids
 from muster.cli.command_line import JSON, Command, Words
 from muster.cli.output import print_json, say
 from muster.errors import RequestError, SiteError
@@ -67,7 +67,7 @@ def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> st
         raise RequestError("muster stacks needs a job id, or --here", hint="muster jobs lists yours")
     from muster.stacks.ask import Question, ask_job, find_spy
 
-    (case,) = cases(ids, scheduler().jobs(ids))
+    (case,) = cases(ids, ask(ids))
     if case.job is None or case.job.state.phase.is_over:
         raise SiteError(f"job {ids[0]} has ended", hint=f"muster why {ids[0]}")
     if case.job.state.name != "RUNNING":

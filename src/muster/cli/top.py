@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, cases, earlier_runs, job_ids, plain, scheduler
+from muster.cli.asking import Case, ask, cases, earlier_runs, job_ids, plain
 from muster.cli.command_line import Command, Words
 from muster.errors import RequestError, SiteError
 from muster.job.option import option, parse_count
@@ -48,7 +48,7 @@ def main(words: Words) -> int:
 
 def running_case(ids: tuple[str, ...]) -> Case:
     """Return the one job that was asked for; refused where it does not run."""
-    (case,) = cases(ids, scheduler().jobs(ids))
+    (case,) = cases(ids, ask(ids))
     if case.job is None or case.job.state.phase.is_over:
         raise SiteError(f"job {ids[0]} has ended", hint=f"muster why {ids[0]}")
     if case.job.state.name != "RUNNING":

@@ -99,11 +99,11 @@ def _of_chains(asked_id: str, run: Run, answer: Answer) -> Iterator[Case]:
     from muster.follow.links import chains_of, current_of
 
     for chain in chains_of(run, _task_of(asked_id, run)):
-        jobs = [job for link in chain for job in answer.of(link.job) if is_of(run, job)]
-        current = current_of(chain, jobs)
+        jobs = {link.job: [job for job in answer.of(link.job) if is_of(run, job)] for link in chain}
+        current = current_of(chain, [job for link_jobs in jobs.values() for job in link_jobs])
         if current is not None:
-            living = tuple(job.shown_id for job in jobs if not job.state.phase.is_over)
-            yield Case(asked_id, current[1], run, current[0], living)
+            living = (link for link, link_jobs in jobs.items() if any(not job.state.phase.is_over for job in link_jobs))
+            yield Case(asked_id, current[1], run, current[0], tuple(living))
 
 
 def run_of(asked_id: str, jobs: Sequence[Job], place: JobSources, *, is_silent: bool = False) -> Run | None:

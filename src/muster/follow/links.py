@@ -60,8 +60,9 @@ def _is_link(chain: Iterable[Link], job: str) -> bool:
 
 
 def current_of(chain: Sequence[Link], jobs: Sequence[Job]) -> tuple[int, Job] | None:
-    """Return the link that stands for all of them, and its job: the one that runs, else the one that waits for nodes
-    and for no other link, else the last that had nodes.
+    """Return the number and the job of the link that stands for all of them.
+
+    It is the one that runs, else the one that waits for nodes and for no other link, else the last that had nodes.
     """
     known_links = [(link.number, job) for link in chain for job in jobs if link.job in {job.id, _plain(job.shown_id)}]
     living = [row for row in known_links if not row[1].state.phase.is_over]

@@ -569,15 +569,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             help="another value for a key of the site's profile, in this command only: memory.mem=400G",
         ),
     ] = ()
-    facts: Annotated[
-        Optional[str],
-        option(
-            "--facts",
-            metavar="FILE",
-            group="where",
-            help="plan for the cluster that this file describes, not for this one",
-        ),
-    ] = None
     here: Annotated[
         bool, option("--here", group="where", is_common=True, help="run on this machine, without Slurm")
     ] = False

@@ -16,7 +16,7 @@ from muster.rank import contract
 
 __all__ = ["merge_settings"]
 
-_NOT_IN_FILES = frozenset({"facts", "here"})
+_NOT_IN_FILES = frozenset({"here"})
 
 
 def merge_settings(files: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:

@@ -147,11 +147,6 @@ class Job(msgspec.Struct, frozen=True, dict=True):
         tasks = self._number("ntasks-per-node") if "ntasks-per-node" in self.header else 1
         return nodes == 1 and tasks == 1 and "ntasks-per-gpu" not in self.header
 
-    @property
-    def several_nodes(self) -> bool:
-        """Tell whether the job has, or may have, more than one node."""
-        return self.nodes is None or self.nodes > 1 if "nodes" in self.header else False
-
     def _number(self, name: str) -> int | None:
         value = self.header[name].value if name in self.header else None
         return int(value) if value is not None and value.isascii() and value.isdigit() and len(value) < 10 else None

@@ -14,9 +14,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-from msgspec.structs import replace
-
 from muster.errors import RequestError, SchedulerSilent
 from muster.facts import Facts
 from muster.look.programs import on_path
@@ -25,7 +22,7 @@ from muster.ownership import SAFE, Trust, nearest
 from muster.runner import Runner, munge_is_down, run
 from muster.sites.heads import SearchPath
 
-__all__ = ["controller_answers", "load_facts", "look", "save_facts", "settings_files", "settings_notes"]
+__all__ = ["controller_answers", "look", "settings_files", "settings_notes"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -167,24 +164,3 @@ def controller_answers(runner: Runner = run) -> bool:
         if munge_is_down():
             raise
         return False
-
-
-def save_facts(facts: Facts) -> str:
-    """Return facts as JSON, without the environment's values."""
-    encoded = msgspec.json.encode(replace(facts, environment={}), order="deterministic")
-    return msgspec.json.format(encoded.decode(), indent=2) + "\n"
-
-
-def load_facts(path: str, facts_here: Facts) -> Facts:
-    """Return facts that a probe saved, over this process's own environment and directory."""
-    try:
-        saved = msgspec.json.decode(Path(path).read_bytes(), type=Facts)
-    except OSError as error:
-        raise RequestError(f"--facts {path}: {error.strerror}", hint="give a file that a probe has saved") from None
-    except (UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise RequestError(
-            f"--facts {path}: these are not facts: {error}", hint="give a file that a probe has saved"
-        ) from None
-    return replace(
-        saved, environment=facts_here.environment, working_directory=facts_here.working_directory, home=facts_here.home
-    )

@@ -8,7 +8,7 @@ from muster.sites.schema import Profile, Queue
 from muster.sites.when import Situation, holds, say_when
 from muster.units import parse_walltime_s
 
-__all__ = ["Choice", "choose_queue", "kind_of", "kind_of_account", "kind_of_constraint", "longest_s", "queue_of"]
+__all__ = ["Choice", "choose_queue", "kind_of", "kind_of_account", "kind_of_constraint", "longest_s"]
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -61,11 +61,6 @@ def kind_of_account(profile: Profile, account: str | None) -> str | None:
     """Return the kind of node that an account pays for by its suffix; None where it has none."""
     suffixes = (profile.request.account_suffix or {}).items()
     return next((kind for kind, suffix in suffixes if (account or "").endswith(suffix)), None)
-
-
-def queue_of(profile: Profile, partition: str | None, qos: str | None) -> Queue | None:
-    """Return the narrower of what is known of this partition and this QOS; None where nothing is."""
-    return profile.qos.get(qos or "") or profile.partitions.get(partition or "")
 
 
 def longest_s(queue: Queue, nodes: int) -> int | None:

@@ -1,7 +1,8 @@
 # Reports every rank of job $1 on this node, or only rank $3: its identity, what the kernel counts of it, and its stack by
 # py-spy ($2; -: this node has no py-spy), or by itself where it was started with --stacks-ready. Reports $4 times, $5
 # seconds apart. With $6 = 1 the last report holds torch's and NCCL's own records. With $7 above 0 the third report and the
-# later ones hold the stacks of $7 ranks alone, in turn. $8 and the words after it are options of py-spy. A rank is the first Python among the processes with its RANK.
+# later ones hold the stacks of $7 ranks alone, in turn. $8 and the words after it are options of py-spy. A rank is the
+# first Python among the processes with its RANK.
 export PATH="${PATH:+$PATH:}/usr/bin:/bin"
 muster_job=$1 muster_spy=$2 muster_only=$3 muster_rounds=$4 muster_gap=$5 muster_records=$6 muster_at_once=$7
 shift 7
@@ -54,15 +55,17 @@ muster_ranks() {
             if (text ~ /^(rchar|wchar|read_bytes):/) { split(text, fields, " "); io[pid] += fields[2] }
         close(file)
     }
-    { parent[$1] = $2; rank[$1] = $3; size[$1] = $4; python[$1] = $5; order[++many] = $1 }
+    # A node without ranks gives an empty line, which names no process.
+    NF { parent[$1] = $2; rank[$1] = $3; size[$1] = $4; python[$1] = $5; order[++many] = $1 }
     END {
         for (i = 1; i <= many; i++) {
             pid = order[i]
             count(pid)
             if (!python[pid] || state[pid] == "") continue
             above = parent[pid]
-            # Numbers are used again: a parent that was read later may be a child by then, and the way up a circle.
-            for (up = 0; up < many && above in rank && !(python[above] && rank[above] == rank[pid]); up++) above = parent[above]
+            # Each way up is bounded: a number may be used again while the processes are read.
+            for (up = 0; up < many && above in rank && !(python[above] && rank[above] == rank[pid]); up++)
+                above = parent[above]
             if (!(above in rank)) is_rank[pid] = 1
         }
         for (i = 1; i <= many; i++) {

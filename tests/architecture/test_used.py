@@ -1,0 +1,57 @@
+"""Guards that nothing stands in the package that only tests call, or nobody: what is not used is removed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from .paths import PACKAGE, ROOT
+
+# What people call from their own scripts and notebooks.
+FOR_PEOPLE = ("api", "rank/__init__.py", "rank/world.py", "rank/checkpoint.py", "older.py")
+# What a test suite asks of a registry, to go through all of it.
+FOR_TESTS = {"launcher_names"}
+
+
+def defined_functions(file: Path) -> Iterator[str]:
+    """The functions and classes of a file that nothing else registers: a decorator, or a visitor's name."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if (
+            isinstance(node, (ast.FunctionDef, ast.ClassDef))
+            and not node.name.startswith(("__", "visit_"))
+            and (node.name.startswith("_") or not any(isinstance(mark, ast.Call) for mark in node.decorator_list))
+        ):
+            yield node.name
+
+
+def uses(file: Path) -> Counter[str]:
+    """How often each word stands in a file; the list of public names is no use."""
+    return Counter(re.findall(r"\w+", re.sub(r"__all__ = [\[(].*?[\])]", "", file.read_text(), flags=re.DOTALL)))
+
+
+def test_every_function_is_used_by_the_package_itself() -> None:
+    texts = [file for kind in ("*.py", "*.sh") for file in PACKAGE.rglob(kind)]
+    texts += [*(ROOT / "scripts").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    words = sum((uses(file) for file in texts), Counter())
+    unused = [
+        f"{file.relative_to(PACKAGE)}: {name}"
+        for file in PACKAGE.rglob("*.py")
+        if not str(file.relative_to(PACKAGE)).startswith(FOR_PEOPLE)
+        for name in defined_functions(file)
+        if words[name] < 2 and name not in FOR_TESTS
+    ]
+    assert unused == []
+
+
+def test_every_shell_function_is_called() -> None:
+    files = [*PACKAGE.rglob("*.sh"), *PACKAGE.rglob("*.py")]
+    words = sum((uses(file) for file in files), Counter())
+    defined = {
+        name
+        for file in PACKAGE.rglob("*.sh")
+        for name in re.findall(r"^(\w+)\(\)", file.read_text(), flags=re.MULTILINE)
+    }
+    assert {name for name in defined if words[name] < 2} == set()
