@@ -15,18 +15,18 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Whole scripts; the fragments that are rendered into one are checked by their own tests.
 SHELL_FILES = $(shell git grep --untracked -lE '^#! ?/bin/sh' -- .ci scripts '*.sh')
 
-.PHONY: help demo dist docs test test-fast test-slurm test-long test-gpu lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
+.PHONY: help bytecode demo dist docs test test-fast test-slurm test-long test-gpu lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
 
 help: ## show this page
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: packages-demo $(DEMO_READY) ## a private Slurm cluster of four hosts, a job on all of them, and away with it
+demo: packages-demo $(DEMO_READY) bytecode ## a private Slurm cluster of four hosts, a job on all of them, and away with it
 	@$(BIN)/python scripts/demo.py
 
-test: packages-test $(TESTS_READY) $(TORCH_READY) ## everything that CI runs: six shards and lint beside each other
+test: packages-test $(TESTS_READY) $(TORCH_READY) bytecode ## everything that CI runs: six shards and lint beside each other
 	@$(BIN)/python scripts/run_tests.py
 
-test-fast: packages-fast $(TESTS_READY) ## lint, types, arrows and the tests that need no cluster and no torch
+test-fast: packages-fast $(TESTS_READY) bytecode ## lint, types, arrows and the tests that need no cluster and no torch
 	@$(BIN)/python scripts/run_tests.py --fast --quiet
 
 test-slurm: packages-test $(TORCH_READY) ## the lab's tests over every Slurm version; says what ran and what was skipped
@@ -52,7 +52,7 @@ lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks and 3.9
 
 bench: bench-lab bench-launch ## every figure that we promise, as ratios to a baseline of the same run
 
-bench-lab: packages-test $(TESTS_READY) ## the figures of the lab and of the command's start
+bench-lab: packages-test $(TESTS_READY) bytecode ## the figures of the lab and of the command's start
 	@$(BIN)/python benchmarks/startup.py
 	@if [ -f benchmarks/lab.py ]; then $(BIN)/python benchmarks/lab.py; fi
 	@$(BIN)/python benchmarks/life.py
@@ -61,10 +61,13 @@ bench-lab: packages-test $(TESTS_READY) ## the figures of the lab and of the com
 	@$(BIN)/python benchmarks/check.py
 	@$(BIN)/python benchmarks/stage.py
 
-bench-launch: packages-test $(TORCH_READY) ## what a launch and joining cost, beyond a shell, srun and torchrun; what gloo gives beside a plain loop
+bench-launch: packages-test $(TORCH_READY) bytecode ## what a launch and joining cost, beyond a shell, srun and torchrun; what gloo gives beside a plain loop
 	@$(BIN)/python benchmarks/launch.py
 	@$(BIN)/python benchmarks/collectives.py
 	@$(BIN)/python benchmarks/library.py
+
+bytecode: $(MADE) # pip compiles what it installs; a checkout has no bytecode where PYTHONDONTWRITEBYTECODE is set
+	@$(BIN)/python -m compileall -q src/muster
 
 docs: $(TESTS_READY) ## the documents as pages for a browser, in dist/docs; every link checked, searched without a network
 	@$(BIN)/python scripts/make_docs.py

@@ -178,16 +178,16 @@ def planner(*words: str) -> Callable[[], Plan]:
     return lambda: make_plan(request, site, facts, typed=command)
 
 
-def task_rows(pairs: int) -> list[Row]:
+def task_rows(pairs: int, starts: int = 20) -> list[Row]:
     """The prologue with its check, beyond a shell that starts the same command."""
     path = {"PATH": "/usr/bin:/bin"}
 
     def many(argv: list[str], environment: Mapping[str, str]) -> Callable[[], float]:
         def measure() -> float:
             begun = time.perf_counter()
-            for _ in range(20):
+            for _ in range(starts):
                 checked(run(argv, env=environment))
-            return (time.perf_counter() - begun) / 20
+            return (time.perf_counter() - begun) / starts
 
         return measure
 

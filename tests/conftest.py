@@ -7,7 +7,13 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("counted", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("counted")
 
-pytest_plugins = ["plugins.horovod", "plugins.labs", "plugins.required_parts", "plugins.slurm_versions"]
+pytest_plugins = [
+    "plugins.bytecode",
+    "plugins.horovod",
+    "plugins.labs",
+    "plugins.required_parts",
+    "plugins.slurm_versions",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
