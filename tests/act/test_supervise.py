@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -112,6 +113,34 @@ def test_a_signal_ends_every_rank_and_its_children(tmp_path: Path, number: signa
 
     assert process.wait(30) == status
     assert [child for child in tmp_path.iterdir() if _is_alive(child.read_text().strip())] == []
+
+
+OPEN_MPI = pytest.param("mpirun", marks=pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun here"))
+
+
+@pytest.mark.parametrize("launcher", ["local", OPEN_MPI])
+def test_where_muster_itself_is_killed_its_ranks_end_too_also_those_that_ignore_sigterm(
+    tmp_path: Path, launcher: str
+) -> None:
+    size = ("--launcher", launcher, "--grace", "1", "--ntasks-per-node", "2")
+    rank = 'trap "" TERM; echo $$ >"$0/$RANK"; while :; do sleep 0.1; done'
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    process = start(
+        [*MUSTER, "run", "--here", *size, "--", "sh", "-c", rank, str(tmp_path)],
+        env={**os.environ, **as_root},
+        own_group=True,
+    )
+    _wait_for(tmp_path, 2)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    ranks = [path.read_text().strip() for path in tmp_path.iterdir()]
+    for _ in range(300):
+        if not any(map(_is_alive, ranks)):
+            return
+        time.sleep(0.1)
+    for pid in ranks:
+        os.kill(int(pid), signal.SIGKILL)
+    raise AssertionError("the ranks outlived Muster")
 
 
 def test_one_ctrl_c_on_a_real_terminal_ends_every_rank(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 from msgspec.structs import replace
 
+from muster.act.guard import Guard, guarded
 from muster.act.left_over import end_left_over_steps
 from muster.errors import MachineLacks
 from muster.model.pieces import Pieces
@@ -56,19 +57,6 @@ bash -c 'printf "script %s\\n" "$$" >&{_TOLD}; exec bash /dev/fd/{_SCRIPT} {_TOL
 muster_status=$?
 printf 'ended %s\\n' "$muster_status" >&{_TOLD}
 exit "$muster_status"
-"""
-
-# Lives as long as we do: at our end it gives the allocation back, unless we said that this is done.
-_GUARD = """\
-job=
-while read -r word number; do
-    case $word in
-    job) job=$number ;;
-    done) exit ;;
-    esac
-done
-kill -TERM "$1"
-[ -z "$job" ] || scancel "$job"
 """
 
 
@@ -318,20 +306,23 @@ def _as_shell(status: int) -> int:
 def keep(script: str, environment: Mapping[str, str], *, patience_s: float, in_pieces: bool = False) -> Kept:
     """Run the script in a shell of its own, here, and wait for it; what is told to end has `patience_s` to do so."""
     keeper = _Keeper(patience_s, in_pieces=in_pieces)
-    with _listening(keeper) as wake, _handed_over(script) as memory:
+    with guarded(environment, patience_s) as guard, _listening(keeper) as wake, _handed_over(script) as memory:
         files = {1: keeper.out.writer, 2: keeper.errors.writer, _SCRIPT: memory}
         keeper.child = keeper.group = spawn(["bash", f"/dev/fd/{_SCRIPT}"], environment, files=files, own_group=True)
+        guard.watch_group(keeper.group)
         _close(keeper.out.writer, keeper.errors.writer)
         with _foreground(keeper.group):
             keeper.run(wake)
+        guard.finish()
     return keeper.kept(has_started=True)
 
 
 class _Allocated(_Keeper):
     """One script inside an allocation that salloc holds."""
 
-    def __init__(self, request: KeepSettings, environment: Mapping[str, str]) -> None:
+    def __init__(self, request: KeepSettings, environment: Mapping[str, str], guard: Guard) -> None:
         super().__init__(request.patience_s, in_pieces=request.in_pieces)
+        self._guard = guard
         self._asked = request
         self._environment = environment
         self.salloc = _Lines(self._hear_salloc)
@@ -341,7 +332,6 @@ class _Allocated(_Keeper):
         self.started = False
         self.revoked = False
         self.script: int | None = None
-        self.guard = -1
         self.refusal: list[str] = []
         self._waits_since = time.monotonic()
         self._ask_at = self._waits_since + 1.0
@@ -351,7 +341,7 @@ class _Allocated(_Keeper):
         match = _JOB.match(line)
         if match:
             self.job = match[1]
-            os.write(self.guard, f"job {self.job}\n".encode())
+            self._guard.watch_job(self.job)
         elif _REVOKED.match(line) and self.started and self.ended is None:
             # The script ends with its ranks; where a launcher waits for a lost node, it is ended.
             self.revoked = True
@@ -376,9 +366,19 @@ class _Allocated(_Keeper):
         elif word == "ended":
             self.ended = int(rest)
 
-    def kill_script(self) -> None:
+    def start(self, words: Sequence[str], environment: Mapping[str, str], files: Mapping[int, int]) -> None:
+        self.child = spawn(words, environment, files=files)
+        _close(*(pump.writer for pump in self.pumps))
+        self._guard.watch_process(self.child)
+
+    def finish(self) -> None:
+        """End what a launcher leaves on this host (mpirun its srun, where a node has failed): it has no job any more."""
         if self.group is not None:
             super()._send(signal.SIGKILL)
+        if self.job is not None and not self._asked.steps_of_slurm:
+            end_left_over_steps(self.job)
+        if (self.child_status or 0) >= 0:  # else salloc was killed: the guard gives back what it held
+            self._guard.finish()
 
     def _send(self, number: int) -> None:
         if number == signal.SIGTERM and self.started and self.job is not None and self._asked.steps_of_slurm:
@@ -410,9 +410,18 @@ def keep_allocated(
     request: KeepSettings,
 ) -> tuple[Kept, list[str]]:
     """Run the script in an allocation that `salloc` (its words) asks for; how it ended, and what else salloc said."""
-    keeper = _Allocated(request, environment)
     start_time = time.time()
-    reader, guard = os.pipe()
+    with guarded(environment, request.patience_s) as guard:
+        keeper = _Allocated(request, environment, guard)
+        _run_allocated(keeper, salloc, script, environment)
+    was_killed = keeper.started and keeper.ended is None and keeper.told is None
+    kept_job = keeper.kept(has_started=keeper.started, job=keeper.job, was_killed=was_killed)
+    report = "\n".join([kept_job.report, *keeper.refusal])  # salloc names a node that failed
+    return replace(kept_job, killed=was_killed and not keeper.revoked, began=start_time, report=report), keeper.refusal
+
+
+def _run_allocated(keeper: _Allocated, salloc: Sequence[str], script: str, environment: Mapping[str, str]) -> None:
+    """Start salloc, and the script in it; return when both have ended."""
     with _listening(keeper) as wake, _handed_over(script) as memory, _open_input() as (input_descriptor, terminal):
         files = {
             0: input_descriptor,
@@ -424,31 +433,10 @@ def keep_allocated(
             **({_INPUT: 0} if terminal else {}),
         }
         words = [*salloc, "sh", "-c", _WITHIN_SALLOC, "muster", str(int(terminal))]
-        keeper.child = spawn(words, environment, files=files)
-        _close(*(pump.writer for pump in keeper.pumps))
-        keeper.guard = guard
-        watcher = _start_guard(reader, keeper.child, environment)
-        os.close(reader)
+        keeper.start(words, environment, files)
         with _foreground(None):
             keeper.run(wake, keeper.look)
-        # What a launcher leaves on this host (mpirun its srun, where a node has failed) has no job any more.
-        keeper.kill_script()
-        if keeper.job is not None and not request.steps_of_slurm:
-            end_left_over_steps(keeper.job)
-        if (keeper.child_status or 0) >= 0:  # else salloc was killed: the guard gives back what it held
-            os.write(guard, b"done\n")
-        os.close(guard)
-        os.waitpid(watcher, 0)
-    was_killed = keeper.started and keeper.ended is None and keeper.told is None
-    kept_job = keeper.kept(has_started=keeper.started, job=keeper.job, was_killed=was_killed)
-    report = "\n".join([kept_job.report, *keeper.refusal])  # salloc names a node that failed
-    return replace(kept_job, killed=was_killed and not keeper.revoked, began=start_time, report=report), keeper.refusal
-
-
-def _start_guard(reader: int, child: int, environment: Mapping[str, str]) -> int:
-    with _nothing() as null_descriptor:
-        files = {0: reader, 1: null_descriptor, 2: null_descriptor}
-        return spawn(["sh", "-c", _GUARD, "muster", str(child)], environment, files=files, own_group=True)
+        keeper.finish()
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 from msgspec.structs import replace
 
+from muster.act.guard import Guard, guarded
 from muster.runner import DEVNULL, PIPE, start
 
 if TYPE_CHECKING:
@@ -56,7 +57,23 @@ class _Running(msgspec.Struct):
     member: Member
     process: Process
     own_group: bool
+    guard: Guard
     status: int | None = None
+
+    def watch(self) -> None:
+        if self.own_group:
+            self.guard.watch_group(self.process.pid)
+        else:
+            self.guard.watch_process(self.process.pid)
+
+    def reap(self) -> None:
+        """Take the status; the guard forgets the number unless it is that of a group that still has processes."""
+        status = self.process.wait()
+        self.status = 128 - status if status < 0 else status
+        try:
+            os.killpg(self.process.pid, 0)
+        except ProcessLookupError:
+            self.guard.forget(self.process.pid)
 
     def send(self, number: int) -> None:
         try:
@@ -111,6 +128,16 @@ class _Signals(msgspec.Struct):
         self.numbers.append(number)
 
 
+class _Settings(msgspec.Struct, frozen=True):
+    """How the members are started and ended."""
+
+    label: bool
+    working_directory: str
+    grace_s: float
+    reports: list[_Report] | None
+    guard: Guard
+
+
 def supervise(
     members: Sequence[Member], *, label: bool, grace_s: float, working_directory: str, report: bool = False
 ) -> Outcome:
@@ -124,42 +151,50 @@ def supervise(
     handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     old_wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     old = {number: signal.signal(number, signals.note) for number in handled}
-    running: list[_Running] = []
-    reports: list[_Report] | None = [] if report else None
     try:
-        with selectors.DefaultSelector() as selector:
-            selector.register(reader, selectors.EVENT_READ, "signal")
-            for member in members:
-                running.append(_start(member, selector, reports, label=label, directory=working_directory))  # noqa: PERF401  # `finally` ends those that started
-            outcome = _wait(running, selector, signals, reader, grace_s)
-            return replace(outcome, reports=tuple(report.end.decode(errors="replace") for report in reports or ()))
+        with guarded(members[0].environment, grace_s) as guard:
+            settings = _Settings(label, working_directory, grace_s, [] if report else None, guard)
+            outcome = _run(members, settings, signals, reader)
     finally:
-        for child in running:
-            child.send(signal.SIGKILL)
-            child.process.wait()
         signal.set_wakeup_fd(old_wakeup)
         for number, handler in old.items():
             signal.signal(number, handler)
         os.close(reader)
         os.close(writer)
+    return replace(outcome, reports=tuple(report.end.decode(errors="replace") for report in settings.reports or ()))
 
 
-def _start(
-    member: Member, selector: selectors.BaseSelector, reports: list[_Report] | None, *, label: bool, directory: str
-) -> _Running:
+def _run(members: Sequence[Member], settings: _Settings, signals: _Signals, reader: int) -> Outcome:
+    running: list[_Running] = []
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(reader, selectors.EVENT_READ, "signal")
+            for member in members:
+                running.append(_start(member, selector, settings))  # noqa: PERF401  # `finally` ends those that started
+            return _wait(running, selector, signals, reader, settings.grace_s)
+    finally:
+        for child in running:
+            child.send(signal.SIGKILL)
+            child.process.wait()
+        settings.guard.finish()
+
+
+def _start(member: Member, selector: selectors.BaseSelector, settings: _Settings) -> _Running:
     # Rank 0 may read the terminal, which only the foreground group is allowed to do.
     own_group = member.rank != 0 or not sys.stdin.isatty()
-    pipe = PIPE if label else None
+    pipe = PIPE if settings.label else None
+    reports = settings.reports
     process = start(
         member.argv,
         env=member.environment,
-        cwd=directory,
+        cwd=settings.working_directory,
         stdin=None if member.rank == 0 else DEVNULL,
         stdout=pipe,
         stderr=pipe if reports is None else PIPE,
         own_group=own_group,
     )
-    running = _Running(member, process, own_group)
+    running = _Running(member, process, own_group, settings.guard)
+    running.watch()
     selector.register(os.pidfd_open(process.pid), selectors.EVENT_READ, running)
     prefix = f"{member.rank}: ".encode()
     for source, target in ((process.stdout, sys.stdout.buffer), (process.stderr, sys.stderr.buffer)):
@@ -231,8 +266,7 @@ def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> bool
 
 
 def _reap(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
-    status = key.data.process.wait()
-    key.data.status = 128 - status if status < 0 else status
+    key.data.reap()
     selector.unregister(key.fileobj)
     os.close(key.fd)
 
