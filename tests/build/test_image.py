@@ -162,6 +162,15 @@ def test_what_cannot_be_built_is_one_sentence_and_leaves_nothing(
     assert place.left() == before
 
 
+def test_what_the_engine_says_of_its_failure_is_printed_once(place: Place) -> None:
+    (place.folder / "gone.def").write_text("Bootstrap: localimage\nFrom: /nonexistent.sif\n%post\n  true\n")
+    result = place.muster("image", "--def", "gone.def", "-o", "x.sif")
+
+    assert result.status == 3
+    assert result.stderr.count("/nonexistent.sif") == 2, result.stderr  # one message of the engine names it twice
+    assert "muster: error: apptainer built nothing: " in result.stderr
+
+
 def test_a_directory_that_is_no_build_is_never_replaced(place: Place, open_registry: SmallRegistry) -> None:
     (place.folder / "project").mkdir()
     (place.folder / "project/train.py").write_text("precious")

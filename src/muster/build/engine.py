@@ -81,6 +81,7 @@ _STEP_FAILED = (
     "a step of the definition failed",
     "its own message is above; --job tries it on a compute node, which may allow more",
 )
+_LAST_WORD = "FATAL:"
 _FAKEROOT_DOES_NOT_FIT = re.compile(r"faked|libfakeroot|fakeroot: error|fakeroot bindpoints")
 
 # In a user namespace of its own whoever makes it has all capabilities there.
@@ -165,17 +166,25 @@ class Builder(msgspec.Struct, frozen=True):
 
     def _build(self, argv: Sequence[str], environment: Mapping[str, str], say: Say) -> None:
         output_lines: list[str] = []
+        last_words: list[str] = []
         # Together, in their order: what the commands of a definition say is on both.
         process = start(argv, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, own_group=True)
         try:
             for line in follow_lines(process, say):
                 output_lines.append(line)
-                say(line)
+                if _LAST_WORD in line:  # the sentence of the failure may be the same words
+                    last_words.append(line)
+                else:
+                    say(line)
             status = process.wait()
         finally:
             end_group(process, grace_s=5.0)
+        failure = _failure(self.program if argv[0] == _NAMESPACE[0] else argv[0], status, output_lines)
+        for line in last_words:
+            if status == 0 or line.partition(_LAST_WORD)[2].strip() not in failure.message:
+                say(line)
         if status != 0:
-            raise _failure(self.program if argv[0] == _NAMESPACE[0] else argv[0], status, output_lines)
+            raise failure
 
     def _environment(self, work: Path) -> dict[str, str]:
         """Cache and scratch off the home directory, under the programs' names for them."""
@@ -299,8 +308,7 @@ def _failure(program: str, status: int, output_lines: Sequence[str]) -> CommandF
     for pattern, sentence, hint in _COMPLAINTS:
         if re.search(pattern, text, re.IGNORECASE):
             return CommandFailed([program], status, whole, sentence, hint)
-    fatal = [line.partition("FATAL:")[2].strip() for line in output_lines if "FATAL:" in line]
+    fatal = [line.partition(_LAST_WORD)[2].strip() for line in output_lines if _LAST_WORD in line]
     words = fatal[-1] if fatal else (output_lines[-1] if output_lines else "it said nothing")
-    return CommandFailed(
-        [program], status, whole, f"{Path(program).name} built nothing: {words}", "its own message is above"
-    )
+    hint = "the lines above are all that it said; --job tries it on a compute node, which may allow more"
+    return CommandFailed([program], status, whole, f"{Path(program).name} built nothing: {words}", hint)
