@@ -158,7 +158,7 @@ def test_what_cannot_be_built_is_one_sentence_and_leaves_nothing(
     before = place.left()
     refused = place.muster("image", *words, "-o", "x.sif")
     assert (refused.status, sentence in refused.stderr) == (2, True), refused.stderr
-    assert "bug of ours" not in refused.stderr
+    assert "bug in Muster" not in refused.stderr
     assert place.left() == before
 
 

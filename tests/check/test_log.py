@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.check.log import read_log
+from muster.check.log import explain, read_log
+from muster.follow.first_failure import failure_in
 
 MUSTER = [sys.executable, "-m", "muster", "check", "--log"]
 ECC = b"torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered"
@@ -192,6 +193,26 @@ Remote daemon: [[11377,0],1] on node i39030a4a38d4a3abcb17e488a3141ef-mpijob-0-w
     assert report.failure is not None
     assert report.failure.host == "i39030a4a38d4a3abcb17e488a3141ef-mpijob-0-worker-0"
     assert "mpirun lost its daemon on i39030a4a38d4a3abcb17e488a3141ef-mpijob-0-worker-0" in report.causes[0].cause
+
+
+def test_a_daemon_on_another_node_is_no_cause_where_slurm_names_the_node_that_failed() -> None:
+    """With its link cut, node2's daemon and that of node1 lose each other: Open MPI 4.1 names node1."""
+    told = """\
+ORTE has lost communication with a remote daemon.
+  HNP daemon   : [[5175,0],0] on node login
+  Remote daemon: [[5175,0],1] on node node1
+salloc: error: Node failure on node2""".splitlines()
+    failure = failure_in("\n".join(told), "mpirun")
+    report = read_log([line.encode() for line in told])
+
+    assert failure is not None
+    assert failure.host == "node2"
+    assert report.failure == failure
+    assert [cause for cause in report.causes if "node1" in cause.cause] == []
+    for lines, blamed, known in ((told, failure, "a node of the job failed"), (told[:3], None, "its daemon on node1")):
+        cause = explain(lines, blamed)
+        assert cause is not None
+        assert known in cause.cause
 
 
 def test_of_sigkill_memory_is_the_first_guess() -> None:

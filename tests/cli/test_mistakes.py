@@ -65,4 +65,4 @@ def test_a_mistake_is_answered_with_what_to_type(
     assert "muster: error: " in what
     assert where in what
     assert do in hint
-    assert "bug of ours" not in said
+    assert "bug in Muster" not in said

@@ -212,7 +212,7 @@ def _result(case: Case) -> Result:
     output = find_output(job, case.run, case.asked)
     failure = None if output is None else first_failure(output)
     lines = tuple(last_words(output, failure))
-    explanation = explain(lines)
+    explanation = explain(lines, failure)
     return Result(
         name,
         state,

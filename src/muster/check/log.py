@@ -48,6 +48,15 @@ class Cause(msgspec.Struct, frozen=True):
     hint: str = ""
     """What the program that wrote the line advises itself."""
 
+    host: str | None = None
+    """The host that the line blames."""
+
+    def blames_another(self, failure: Failure | None) -> bool:
+        """Return whether Slurm names a failed node and the line another: mpirun's daemons lose each other."""
+        if failure is None or failure.tasks or failure.host is None:
+            return False
+        return self.host not in {None, failure.host}
+
     @property
     def evidence(self) -> str:
         rank_words = "" if self.rank is None else f", rank {self.rank}"
@@ -159,12 +168,12 @@ def _in_words(transport: Transport, hosts: Sequence[str]) -> str:
     return "; ".join(parts) + (f" (on {', '.join(names[:4])}{' …' if len(names) > 4 else ''})" if names else "")
 
 
-def explain(lines: Iterable[str]) -> Cause | None:
-    """Return the one signature that explains these few lines best; None: none is known."""
+def explain(lines: Iterable[str], failure: Failure | None = None) -> Cause | None:
+    """Return the one signature that explains these few lines of this failure best; None: none is known."""
     causes = _Search()
     for number, line in enumerate(lines, start=1):
         causes.look(number, line.encode(errors="replace"))
-    return next(iter(causes.ordered()), None)
+    return next((cause for cause in causes.ordered() if not cause.blames_another(failure)), None)
 
 
 def read_log(source: IO[bytes] | Iterable[bytes]) -> Report:
@@ -189,21 +198,24 @@ def read_log(source: IO[bytes] | Iterable[bytes]) -> Report:
                 reports.take(line)
     transports = nccl.transports()
     findings = tuple(judge_transports(transports))
+    failure = reports.first()
     causes = [
-        cause for cause in search.ordered() if not (cause.signature.about_network and transports and not findings)
+        cause
+        for cause in search.ordered()
+        if not (cause.signature.about_network and transports and not findings) and not cause.blames_another(failure)
     ]
-    return Report(tuple(causes), transports, findings, lines_read, reports.first())
+    return Report(tuple(causes), transports, findings, lines_read, failure)
 
 
 class _Reports:
     """What the launchers themselves report of their ranks: few lines, which are read once all are there."""
 
     _WORDS = (
-        *(b"srun: ", b"slurmstepd: ", b"Root Cause (first ", b"exitcode  : ", b"noticed that process rank "),
+        *(b"srun: ", b"salloc: ", b"slurmstepd: ", b"Root Cause (first ", b"exitcode  : ", b"noticed that process rank "),
         *(b"Process name: [[", b" RUNNING AT ", b"WITH THE EXIT STRING: ", b"Remote daemon: [["),
     )
     _LINE = re.compile(
-        rb"srun: |slurmstepd: |Root Cause \(first |\s+(?:time|host|rank|exitcode)\s+: |\S+ noticed that process rank |"
+        rb"srun: |salloc: |slurmstepd: |Root Cause \(first |\s+(?:time|host|rank|exitcode)\s+: |\S+ noticed that process rank |"
         rb"\s*Process name: \[\[|\s*Exit code: |=\s+(?:RANK |PID )|YOUR APPLICATION TERMINATED |\s*Remote daemon: \[\["
     )
 
@@ -222,11 +234,11 @@ class _Reports:
     def first(self) -> Failure | None:
         """Return the first failure; a rank that somebody names counts more than the end of a step."""
         of_srun = read_step(self._lines).first
-        failures = [
-            *(launcher.first_failure([self._lines]) for launcher in by_agents_first()),
-            of_agent(of_srun, "torchrun") if self._of_torchrun else of_srun,
-        ]
+        of_slurm = of_agent(of_srun, "torchrun") if self._of_torchrun else of_srun
+        failures = [*(launcher.first_failure([self._lines]) for launcher in by_agents_first()), of_slurm]
         known_failures = [failure for failure in failures if failure is not None]
+        if of_slurm is not None and of_slurm.host and not any(failure.tasks for failure in known_failures):
+            return of_slurm  # the node that Slurm names, before a daemon that mpirun lost
         return next(
             (failure for failure in known_failures if failure.tasks or failure.host), next(iter(known_failures), None)
         )
@@ -266,7 +278,8 @@ class _Search:
                 name: _clean(value.encode(errors="replace"))[:_SHOWN] for name, value in match.groupdict("").items()
             }
             cause = signature.cause.format_map(fields) if fields else signature.cause
-            self._found[signature.id] = Cause(signature, number, line.rank, _clean(line.text)[:_SHOWN], cause)
+            text = _clean(line.text)[:_SHOWN]
+            self._found[signature.id] = Cause(signature, number, line.rank, text, cause, host=fields.get("host"))
 
     def _take_hint(self, number: int, raw: bytes) -> None:
         """Take the hint of one of Muster's own errors, two lines below it; other ranks may write between them."""

@@ -133,7 +133,7 @@ def _say_known(kept_job: Kept, failure: Failure | None, *, quiet: bool) -> None:
 
     rank = f"{failure.tasks[0]}: " if failure is not None and failure.tasks else ""
     lines = [line.removeprefix(rank) for line in kept_job.report.splitlines() if line.startswith(rank)]
-    explanation = explain(lines[-_LINES:])
+    explanation = explain(lines[-_LINES:], failure)
     if explanation is not None:
         say(f"known: {explanation.cause}")
         say(f"hint: {explanation.remedy}")

@@ -113,7 +113,7 @@ def _ended(case: Case) -> Iterator[str]:
         owner_words = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
         yield f"  last lines {owner_words}:"
         yield from (f"    {plain(_shortened(line))}" for line in lines)
-        explanation = _known(lines)
+        explanation = _known(lines, failure)
         if explanation is not None:
             yield f"  known: {explanation['cause']}"
             yield f"    hint: {explanation['remedy']}"
@@ -178,11 +178,11 @@ def _shortened(line: str) -> str:
     return line if left_out <= 0 else f"{line[:_SHOWN]} … {left_out:,} characters … {line[-_SHOWN:]}"
 
 
-def _known(lines: Sequence[str]) -> dict[str, str] | None:
+def _known(lines: Sequence[str], failure: Failure | None) -> dict[str, str] | None:
     """Return the known error that explains these lines best."""
     from muster.check.log import explain
 
-    explanation = explain(lines)
+    explanation = explain(lines, failure)
     if explanation is None:
         return None
     return {"id": explanation.signature.id, "cause": explanation.cause, "remedy": explanation.remedy}
@@ -222,7 +222,7 @@ def case_as_json(case: Case) -> dict[str, Any]:
         output, failure = _failure(case)
         document["first_failure"] = failure and failure.as_json()
         document["last_lines"] = last_words(output, failure)
-        document["known_error"] = _known(document["last_lines"])
+        document["known_error"] = _known(document["last_lines"], failure)
         document["warnings"] = _warnings(output)
     elif job.state.phase is Phase.ENDED_WELL:
         document["warnings"] = _warnings(_output(case))
