@@ -372,7 +372,7 @@ class _Allocated(_Keeper):
         self._guard.watch_process(self.child)
 
     def finish(self) -> None:
-        """End what a launcher leaves on this host (mpirun its srun, where a node has failed): it has no job any more."""
+        """End what a launcher leaves on this host: where a node has failed, mpirun leaves its srun."""
         if self.group is not None:
             super()._send(signal.SIGKILL)
         if self.job is not None and not self._asked.steps_of_slurm:

@@ -211,11 +211,19 @@ class _Reports:
     """What the launchers themselves report of their ranks: few lines, which are read once all are there."""
 
     _WORDS = (
-        *(b"srun: ", b"salloc: ", b"slurmstepd: ", b"Root Cause (first ", b"exitcode  : ", b"noticed that process rank "),
+        *(
+            b"srun: ",
+            b"salloc: ",
+            b"slurmstepd: ",
+            b"Root Cause (first ",
+            b"exitcode  : ",
+            b"noticed that process rank ",
+        ),
         *(b"Process name: [[", b" RUNNING AT ", b"WITH THE EXIT STRING: ", b"Remote daemon: [["),
     )
     _LINE = re.compile(
-        rb"srun: |salloc: |slurmstepd: |Root Cause \(first |\s+(?:time|host|rank|exitcode)\s+: |\S+ noticed that process rank |"
+        rb"(?:srun|salloc|slurmstepd): |Root Cause \(first |\s+(?:time|host|rank|exitcode)\s+: |"
+        rb"\S+ noticed that process rank |"
         rb"\s*Process name: \[\[|\s*Exit code: |=\s+(?:RANK |PID )|YOUR APPLICATION TERMINATED |\s*Remote daemon: \[\["
     )
 
