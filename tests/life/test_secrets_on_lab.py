@@ -115,20 +115,25 @@ def test_a_rehearsal_and_a_look_at_a_site_hand_their_script_over_unseen(lab: Lab
     rehearsal = ("run", "--rehearse", "--site", "generic", "-t", "5", *_TWO, "--ranks", "2", *_GIVEN, *_RANKS)
     env = lab.person.environment({"HF_TOKEN": VALUE, "PATH": path_with()})
     words = [MUSTER, *(word.replace("TYPED", VALUE) for word in rehearsal)]
-    outside = subprocess.Popen(words, env=env, cwd=shared_directory, stdout=-1, stderr=-1, text=True)
     (shared_directory / "start.sh").write_text(f"exec '{MUSTER}' site check generic --job\n")
-    within = subprocess.Popen(lab.argv(["sh", "start.sh"]), env=env, cwd=shared_directory, stdout=-1, stderr=-1)
-    seen: set[bytes] = set()
-    while outside.poll() is None or within.poll() is None:
-        seen.update(_argv_with(f"muster_begin {shared_directory}".encode()))
-        seen.update(each for each in _argv_with_secret() if b"API_KEY=" not in each)
-    out, err = outside.communicate()
-    within.communicate()
+    for argv, sentence in (
+        (words, "ran to its end with 2 ranks"),
+        (lab.argv(["sh", "start.sh"]), "Muster's launch over two nodes"),
+    ):
+        process = subprocess.Popen(argv, env=env, cwd=shared_directory, stdout=-1, stderr=-1, text=True)
+        seen: set[bytes] = set()
+        jobs: set[bytes] = set()
+        while process.poll() is None:
+            seen.update(_argv_with(f"muster_begin {shared_directory}".encode()))
+            seen.update(each for each in _argv_with_secret() if b"API_KEY=" not in each)
+            jobs.update(each for each in _argv_with(b"bash\0/dev/fd/") if each.startswith(b"salloc "))
+        out, err = process.communicate()
 
-    assert seen == set()
-    assert outside.returncode == 0, err
-    assert "ran to its end with 2 ranks" in err
-    assert VALUE not in out + err
+        assert seen == set()
+        assert jobs, out + err  # a script was handed over at all
+        assert process.returncode == 0, err
+        assert sentence in out + err
+        assert VALUE not in out + err
 
 
 def test_a_build_as_a_job_passes_names_alone(lab: Lab, shared_directory: Path) -> None:
