@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["Facts", "ImageFacts", "ScriptFacts", "StagingFacts", "VenvFacts"]
+__all__ = ["Facts", "ImageFacts", "ScriptFacts", "StagingFacts", "Table", "VenvFacts"]
 
 
 class VenvFacts(msgspec.Struct, frozen=True):
@@ -151,6 +151,20 @@ class ScriptFacts(msgspec.Struct, frozen=True):
     """It learns its device by --local_rank, and by nothing else."""
 
 
+class Table(msgspec.Struct, frozen=True):
+    """The table of a sweep: one run for each row."""
+
+    path: str
+    """As it was typed."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def row(self, number: int) -> dict[str, str]:
+        """Return the values of a row by their columns; the first row is number 1."""
+        return dict(zip(self.columns, self.rows[number - 1]))
+
+
 class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One look at the place where a command was typed."""
 
@@ -193,3 +207,6 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     staging: StagingFacts | None = None
     """None: nothing is to be staged, or nobody has looked."""
+
+    table: Table | None = None
+    """None: no sweep was asked for."""

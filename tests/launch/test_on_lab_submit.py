@@ -70,6 +70,45 @@ def test_the_tasks_of_an_array_keep_their_output_apart(lab: Lab, shared_director
     assert len(together.splitlines()) == 6
 
 
+def test_each_row_of_a_sweep_is_a_task_whose_parameters_are_named(lab: Lab, shared_directory: Path) -> None:
+    """Values reach the ranks byte for byte; the row that fails is named by its values."""
+    (shared_directory / "grid.csv").write_text('lr,name\n0.1,"a ""b"", $(id)\nü"\n0.2,\n7,bad\n', encoding="utf-8")
+    show = '[ "$1" != 7 ] || exit 7; printf "<%s>" "$@"; echo " $SEED $RANK of $WORLD_SIZE"'
+    words = ("--sweep", "grid.csv", "--sweep-at-once", "2", "--ntasks-per-node", "2", "--env", "SEED=s{lr}", "--")
+    job = checked(submit(lab, shared_directory, *words, "sh", "-c", show, "sh", "{lr}", "{name}")).stdout.strip()
+    path = {"PATH": path_with()}
+
+    def muster(*verb: str) -> Result:
+        return checked(lab.exec([MUSTER, *verb], env=path))
+
+    wanted = {1: ['<0.1><a "b", $(id)', "ü> s0.1"], 2: ["<0.2><> s0.2"]}
+    for task, lines in wanted.items():
+        assert wait_until_ended(lab, f"{job}_{task}") == "COMPLETED"
+        shown = muster("logs", f"{job}_{task}").stdout.splitlines()
+        assert sorted(shown) == sorted(
+            f"{rank}: {line}" + (f" {rank} of 2" if line == lines[-1] else "") for rank in range(2) for line in lines
+        )
+    assert wait_until_ended(lab, f"{job}_3") == "FAILED"
+    for verb in ("status", "why"):
+        assert "  row 3: lr=7 name=bad\n" in muster(verb, f"{job}_3").stdout
+    assert "muster: row 3: lr=7 name=bad\n" in muster("logs", f"{job}_3").stderr
+    assert [entry["row"] for entry in json.loads(muster("status", "--json", f"{job}_3").stdout)] == [
+        {"lr": "7", "name": "bad"}
+    ]
+    (folder,) = shared_directory.glob("muster-runs/*/task-2")
+    assert json.loads((folder / "row.json").read_text()) == {"lr": "0.2", "name": ""}
+
+
+def test_more_rows_than_the_cluster_takes_are_refused_with_the_number(lab: Lab, shared_directory: Path) -> None:
+    (shared_directory / "grid.csv").write_text("n\n" + "".join(f"{number}\n" for number in range(2000)))
+
+    refused = submit(lab, shared_directory, "--sweep", "grid.csv", "--", "echo", "{n}")
+
+    assert refused.status == 3
+    assert "MaxArraySize" in refused.stderr
+    assert not (shared_directory / "muster-runs").exists() or not list((shared_directory / "muster-runs").iterdir())
+
+
 def test_a_submitted_job_ends_with_the_status_of_its_first_failed_rank(lab: Lab, shared_directory: Path) -> None:
     command = '[ "$RANK" != 1 ] || exit 7; exec sleep 100'
     said = checked(submit(lab, shared_directory, "-N", "2", "--ntasks-per-node", "1", "--", "sh", "-c", command))

@@ -66,6 +66,7 @@ VALUES = {
     "until_done": None,
     "links": "3",
     "save_signal": "USR2",
+    "sweep_at_once": "3",
     "env": "A=1",
     "unset_env": "B",
     "export": "ALL",
@@ -77,7 +78,7 @@ VALUES = {
     "per_rank_files": None,
 }
 ELSEWHERE = {"launcher", "stack", "workload", "environment", "image", "engine", "bind", "here", "site"}
-ELSEWHERE |= {"site_set", "stage_env", "stage", "stage_out"}
+ELSEWHERE |= {"site_set", "stage_env", "stage", "stage_out", "sweep"}
 # What a run does unasked.
 ALREADY = {("export", "run"), ("export", "within"), ("export", "here")}
 

@@ -13,6 +13,7 @@ from muster.launchers.base import Starter
 from muster.look.first_word import notes_on_command
 from muster.look.programs import on_path
 from muster.model.plan import Engine, Note, Plan
+from muster.plan.sweep import command_of_row
 from muster.runner import Runner, run
 from muster.slurm.cluster import MPI_TYPES, mpi_offered
 
@@ -34,8 +35,9 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
         )
     notes: list[Note] = []
     if plan.image.image is None:
-        words = [str(word) for word in plan.command]
-        _check_command(words, directory, plan, environment)
+        for number in range(len(plan.sweep.rows) if plan.sweep is not None else 1, 0, -1):
+            words = list(command_of_row(plan, number))
+            _check_command(words, directory, plan, environment)
         notes = [Note(text, warning=True) for text in notes_on_command(words, directory, environment)]
     if plan.finish is not None and plan.finish.checkpoint:
         _check_checkpoints(Path(plan.finish.checkpoint))
@@ -118,7 +120,7 @@ def _private_paths(plan: Plan, shared_paths: Sequence[str]) -> list[Note]:
         *([plan.python.removesuffix("/bin/python")] if plan.staging is None else []),
         *([image] if image.startswith("/") else []),
         *([plan.finish.checkpoint] if plan.finish is not None and plan.finish.checkpoint else []),
-        *(str(word) for word in plan.command if str(word).startswith("/")),
+        *(word for word in command_of_row(plan, 1) if word.startswith("/")),
     ]
     private_paths = [path for path in suspects if _lies_below(path, _PRIVATE) and not _lies_below(path, shared_paths)]
     return [

@@ -77,6 +77,12 @@ def _seen(request: Request, site: Site, facts: Facts) -> Facts:
         from muster.look.stage_facts import look_at_staging
 
         facts = look_at_staging(request, facts)
+    if request.sweep:
+        from msgspec.structs import replace
+
+        from muster.look.table import read_table
+
+        facts = replace(facts, table=read_table(request.sweep, facts.working_directory))
     if request.command and not request.image:
         from msgspec.structs import replace
 

@@ -9,6 +9,7 @@
     RUN/logs/batch.log the batch script's own output and srun's messages
     RUN/logs/NODE.log  the ranks of that node, each line "RANK: …"    (NODE.RANK.log with --per-rank-files)
     RUN/task-N/logs/   of an array: each task's own
+    RUN/task-N/row.json of --sweep: the values of the task's row
     RUN/logs/ranks.log all ranks, under mpirun: "[1,RANK]<stdout>:…" (logs shows "RANK: …"), "[RANK] …" (MPICH)
 
 The registry holds one file per job, `$XDG_STATE_HOME/muster/jobs/CLUSTER/JOBID.json`: clusters number their jobs

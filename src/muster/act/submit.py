@@ -167,6 +167,8 @@ def _fill(plan: Plan, runner: Runner, directory: Path) -> None:
     for index in array_indices(_array(plan) or ""):
         task = directory / f"task-{index}"
         (task / "logs").mkdir(mode=0o700, parents=True)
+        if plan.sweep is not None:
+            write_whole(task / "row.json", json.dumps(plan.sweep.row(index), ensure_ascii=False) + "\n")
         hand_over(plan, task)
         if plan.snapshot:
             (task / SNAPSHOT_HERE).symlink_to(f"../{SNAPSHOT_HERE}")

@@ -31,6 +31,8 @@ __all__ = [
     "job_ids",
     "other_owner",
     "plain",
+    "row_line",
+    "row_of",
     "run_of",
     "scheduler",
     "state",
@@ -43,7 +45,7 @@ __all__ = [
 JSON_KEYS = (
     *("job", "shown_id", "name", "state", "phase", "reason", "exit_code", "signal", "user", "partition", "account"),
     *("qos", "nodes", "cpus", "node_list", "time_limit_s", "submitted", "started", "expected_start", "ended"),
-    *("ours", "directory"),
+    *("ours", "directory", "row"),
 )
 
 
@@ -97,6 +99,26 @@ def run_of(asked_id: str, jobs: Sequence[Job], cluster_name: str, *, is_silent: 
     return find_run_of(asked_id, jobs, JobSources(scheduler(), state(), cluster_name), is_silent=is_silent)
 
 
+def _task_of(case: Case) -> str:
+    """Return the task of an array that a case is about; empty: there is none."""
+    return (case.job.shown_id if case.job else case.asked).partition("_")[2]
+
+
+def row_of(case: Case) -> dict[str, str] | None:
+    """Return the row of the sweep that a task has."""
+    from muster.follow.row import row_of_task
+
+    return row_of_task(case.run, _task_of(case)) if case.run is not None else None
+
+
+def row_line(case: Case) -> list[str]:
+    """Return the line that says which row of the sweep a task has, if there is one."""
+    from muster.follow.row import row_in_words
+
+    row = row_of(case)
+    return [] if row is None else [f"row {_task_of(case)}: {row_in_words(row)}"]
+
+
 def earlier_runs(case: Case) -> list[str]:
     """Return which run of a requeued job this is, and how those before it ended: a sentence each."""
     from muster.follow.attempts import ends_of_earlier
@@ -104,7 +126,7 @@ def earlier_runs(case: Case) -> list[str]:
 
     if case.run is None:
         return []
-    task = (case.job.shown_id if case.job else case.asked).partition("_")[2]
+    task = _task_of(case)
     waits = case.job is not None and case.job.state.phase is Phase.WAITING
     if case.link:
         return [
@@ -134,6 +156,7 @@ def as_json(case: Case) -> dict[str, Any]:
     own_fields = {
         "ours": case.run is not None or bool(job and job.is_ours),
         "directory": None if case.run is None else str(case.run.directory),
+        "row": row_of(case),
     }
     if job is None:
         name = case.run.name if case.run else None

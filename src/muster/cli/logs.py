@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, cases, cluster, job_ids, scheduler, state, with_links
+from muster.cli.asking import Case, cases, cluster, job_ids, row_line, scheduler, state, with_links
 from muster.cli.command_line import Command, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SchedulerSilent
@@ -31,6 +31,8 @@ def main(words: Words) -> int:
     rank, as_json = words.rank, words.json
     slurm = scheduler()
     case = _case(ids[0], slurm, follow=words.follow)
+    for text in () if as_json else row_line(case):
+        say(text)
     if words.follow:
         return _follow(case, slurm, rank, as_json=as_json)
     output = _output(case, words.attempt)

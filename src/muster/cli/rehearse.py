@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from muster.cli.launching import facts_and_request, need_command, plan_for, warn
 from muster.cli.output import say
 from muster.errors import RequestError
+from muster.plan.sweep import command_of_row
 
 if TYPE_CHECKING:
     from muster.cli.command_line import Launch
@@ -45,6 +47,11 @@ def rehearse(launch: Launch, *, is_asked: bool, ranks: int | None, quiet: bool) 
         raise RequestError("--rehearse needs a cluster, but --here has none", hint="omit one of them")
     profile = choose_site(request.site, facts, overrides_from(request.site_set)).profile
     queued = plan_for(request, facts, launch.typed)
+    if queued.sweep is not None:
+        raise RequestError(
+            f"{request.origin('sweep')}: a rehearsal is one launch, but the table has {len(queued.sweep.rows)} rows",
+            hint=f"rehearse the first row: -- {shlex.join(command_of_row(queued, 1))}",
+        )
     warn(queued.notes, quiet=quiet)
     _check_size(queued)
     _check_place(queued)

@@ -17,6 +17,7 @@ from muster.cli.asking import (
     job_ids,
     other_owner,
     plain,
+    row_line,
     when,
 )
 from muster.cli.command_line import JSON, Command, Words
@@ -42,7 +43,7 @@ def main(words: Words) -> int:
 def describe(case: Case) -> Iterator[str]:
     """Yield a job in a few lines."""
     yield headline(case)
-    yield from (f"  {text}" for text in earlier_runs(case))
+    yield from (f"  {text}" for text in (*row_line(case), *earlier_runs(case)))
     if case.job is not None:
         yield from (f"  {name:<10} {text}" for name, text in _details(case.job) if text)
     if case.run is not None:

@@ -15,6 +15,7 @@ from muster.cli.asking import (
     expected_start,
     job_ids,
     plain,
+    row_line,
     scheduler,
     when,
 )
@@ -49,7 +50,7 @@ def explain_case(case: Case) -> Iterator[str]:
     from muster.slurm.states import Phase
 
     yield headline(case)
-    yield from (f"  {text}" for text in earlier_runs(case))
+    yield from (f"  {text}" for text in (*row_line(case), *earlier_runs(case)))
     if case.job is not None and case.job.state.phase is Phase.WAITING:
         yield from _waiting(case.job)
         yield from _neighbours(case)

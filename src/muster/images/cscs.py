@@ -68,7 +68,7 @@ def _bind(mount: Mount) -> str:
 def _variables(variables: Iterable[Variable]) -> Iterator[Word]:
     for variable in variables:
         if isinstance(variable.value, Template):
-            yield Template(f"{variable.name} = {_text(variable.value.text)}")
+            yield Template(f"{variable.name} = {_text(variable.value.text)}", variable.value.columns)
         elif variable.value is not None and not isinstance(variable.value, Hidden):  # the environment carries those
             yield f"{variable.name} = {_text(str(variable.value))}"
 

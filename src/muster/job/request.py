@@ -205,6 +205,26 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "look into a process; the script stays as it is (default: off): --stacks-ready --hang 10m",
         ),
     ] = False
+    sweep: Annotated[
+        Optional[str],
+        option(
+            "--sweep",
+            metavar="FILE",
+            group="the job",
+            help="one task of an array for each row of a table (CSV); {COLUMN} in the command is the row's value "
+            "(default: one run): --sweep grid.csv -- python train.py --lr {lr}",
+        ),
+    ] = None
+    sweep_at_once: Annotated[
+        Optional[int],
+        option(
+            "--sweep-at-once",
+            metavar="N",
+            parse=parse_count(1, 1_000_000),
+            group="the job",
+            help="how many rows of --sweep may run at the same time (default: as many as fit): --sweep-at-once 4",
+        ),
+    ] = None
     sbatch: Annotated[
         tuple[str, ...],
         option(

@@ -13,7 +13,19 @@ from typing import Union
 
 import msgspec
 
-__all__ = ["PLACEHOLDERS", "WIDTH", "Fragment", "Hidden", "Template", "Word", "fold", "line", "quote", "template"]
+__all__ = [
+    "COLUMN_PREFIX",
+    "PLACEHOLDERS",
+    "WIDTH",
+    "Fragment",
+    "Hidden",
+    "Template",
+    "Word",
+    "fold",
+    "line",
+    "quote",
+    "template",
+]
 
 # What a value may leave open until the job runs, and the shell expression that stands for it in a script.
 PLACEHOLDERS = {
@@ -21,6 +33,8 @@ PLACEHOLDERS = {
     "run_dir": '"$muster_run_dir"',
     "node_tmp": '"${TMPDIR:-/tmp}"',
 }
+# Of a table's columns, in the script: $row_lr.
+COLUMN_PREFIX = "row_"
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
@@ -30,14 +44,16 @@ class Fragment(msgspec.Struct, frozen=True):
     text: str
 
 
-class Template(msgspec.Struct, frozen=True):
+class Template(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """A user's text in which {job_id}, {run_dir} and {node_tmp} stand for what only the job knows; `$` stays `$`."""
 
     text: str
+    columns: tuple[str, ...] = ()
+    """Of a table: {lr} stands for the value in the row of this task."""
 
     def filled(self, values: Mapping[str, str]) -> str:
-        """Return the text with every gap filled."""
-        return _PLACEHOLDER.sub(lambda match: values[match[1]], self.text)
+        """Return the text with every gap filled whose value is given."""
+        return _gap(self.columns).sub(lambda match: values.get(match[1], match[0]), self.text)
 
 
 class Hidden(msgspec.Struct, frozen=True):
@@ -64,10 +80,22 @@ def quote(word: Word) -> str:
     if isinstance(word, Hidden):
         raise TypeError("a hidden value stands in no script")
     if isinstance(word, Template):
-        pieces = _PLACEHOLDER.split(word.text)
-        words = [shlex.quote(piece) if index % 2 == 0 else PLACEHOLDERS[piece] for index, piece in enumerate(pieces)]
+        pieces = _gap(word.columns).split(word.text)
+        words = [shlex.quote(piece) if index % 2 == 0 else _expression(piece) for index, piece in enumerate(pieces)]
         return "".join(piece for piece in words if piece != "''")
     return shlex.quote(word)
+
+
+def _gap(columns: Iterable[str]) -> re.Pattern[str]:
+    """Return the pattern of what a text leaves open."""
+    names = tuple(columns)
+    # ${lr} is the shell's, or Hydra's.
+    return re.compile(r"(?<!\$)\{(" + "|".join((*PLACEHOLDERS, *names)) + r")\}") if names else _PLACEHOLDER
+
+
+def _expression(name: str) -> str:
+    """Return the shell expression that fills a gap."""
+    return PLACEHOLDERS.get(name) or f'"${COLUMN_PREFIX}{name}"'
 
 
 def line(words: Iterable[Word]) -> str:

@@ -43,6 +43,7 @@ from muster.plan.script_fit import jax_variables, script_notes, wants_mpi
 from muster.plan.secret import without
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_terms import node_shape, site_notes, situation_of, terms_of
+from muster.plan.sweep import sweep_command, sweep_notes, sweep_variables, table_of
 from muster.plan.terms import Terms
 from muster.rank import contract
 from muster.sites.load import Site
@@ -66,6 +67,8 @@ def make_plan(
 
     `within`: over an allocation that stands; `stream`: output to the terminal.
     """
+    queued = engine is Engine.SLURM and not (within or stream)
+    table = table_of(asked, facts.table, queued=queued)
     request, more_flags = absorb_flags(replace(asked, image=None) if asked.image == NO_IMAGE else asked)
     python = _python(request, facts)
     command, news = resolve_command(request.command, python, nodes=request.nodes)
@@ -93,11 +96,9 @@ def make_plan(
     variables = (*_kept_outside(image), *launcher.variables(), *own, *make_variables(request, terms, facts))
     name = request.job_name or _name_of(command)
     _check_places(image, directory, variables)
-    queued = engine is Engine.SLURM and not (within or stream)
     notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
     notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
-    notes += left_over(request, facts)
-    notes += stays_behind(request, facts, variables) if queued else ()
+    notes += [*left_over(request, facts), *(stays_behind(request, facts, variables) if queued else ())]
     notes += script_notes(facts.script, request, shape, launcher, mpi)
     if request.snapshot and not queued:
         notes.append(Note("--snapshot is for jobs that wait: this one starts now, from the files as they are"))
@@ -111,7 +112,7 @@ def make_plan(
         version=__version__,
         site=terms.site,
         engine=engine,
-        command=command,
+        command=command if table is None else sweep_command(command, request, table),
         typed=without(typed, request.env),
         working_directory=directory,
         snapshot=request.snapshot and queued,
@@ -129,7 +130,7 @@ def make_plan(
         ),
         mpirun_flags=terms.mpirun_flags,
         prelude=make_prelude(request, site, terms, facts, image),
-        variables=_last_of_each(variables),
+        variables=sweep_variables(_last_of_each(variables), table),
         conditions=(
             *(make_conditions(site, request, shape, terms, job) if engine is Engine.SLURM else ()),
             *((gate_condition(check_file),) if request.check and engine is Engine.SLURM else ()),
@@ -152,6 +153,7 @@ def make_plan(
         hang=make_hang(request, terms, facts, queued=queued) if _may_hang(launcher, engine) else None,
         may_be_alone=_may_be_alone(request, facts, shape, launcher),
         finish=finish,
+        sweep=table,
         notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, site, shape, launcher, node, engine)),
     )
     _refuse_unknown_address(plan)
@@ -164,7 +166,7 @@ def make_plan(
         held = shape if finish is None else replace(shape, nodes=shape.nodes + finish.spares)
         check_limits(site, request, held, launcher.site_name, plan.directives)
         comment = replace(plan.directives[0], name="comment", value=f"muster:{digest_of(plan)}", reason=_COMMENT)
-        plan = replace(plan, directives=(*plan.directives, comment))
+        plan = replace(plan, directives=(*plan.directives, comment), notes=(*plan.notes, *sweep_notes(plan)))
     return plan
 
 
@@ -192,7 +194,7 @@ def digest_of(plan: Plan) -> str:
     bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
     # Without it the digest stays what it was before the option existed.
     text = repr(bare)
-    for unused in (", finish=None", ", hang=None", ", ready=None"):
+    for unused in (", finish=None", ", hang=None", ", ready=None", ", sweep=None"):
         text = text.replace(unused, "")
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

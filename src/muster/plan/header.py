@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from muster.errors import RequestError
 from muster.job.request import Request, options_of
 from muster.model.plan import Directive, Output, Plan, Reason
+from muster.plan.sweep import array_directive
 from muster.plan.terms import Terms
 
 __all__ = ["make_directives"]
@@ -39,6 +40,8 @@ def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
     shape = plan.shape
     reasons = dict(shape.reasons)
     yield Directive("job-name", plan.job_name, _set(request, "job_name", "the command's name"))
+    if plan.sweep is not None:
+        yield array_directive(request, plan.sweep)
     spares = plan.finish.spares if plan.finish is not None else 0
     yield Directive("nodes", str(shape.nodes + spares), reasons["nodes"])
     if spares:

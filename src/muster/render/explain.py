@@ -24,6 +24,9 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     for directive in plan.directives:
         text = f"--{directive.name}" + (f"={directive.value}" if directive.value is not None else "")
         yield "header", f"#SBATCH {text}", directive.reason
+    if plan.sweep is not None:
+        why = Reason("each row is one task of the array; {COLUMN} in the command is its value", "--sweep")
+        yield "sweep", f"{plan.sweep.path}: {len(plan.sweep.rows)} rows of {', '.join(plan.sweep.columns)}", why
     yield "launcher", plan.launcher, plan.launcher_reason
     for flag in launcher_named(plan.launcher).flags(with_step_flags(plan)):
         yield "step", quote(flag.word), flag.reason

@@ -30,6 +30,7 @@ from muster.render.finish import (
 )
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, kept, part
+from muster.render.sweep import choose_row, row_lines
 from muster.slurm.directives import format_header
 from muster.slurm.variables import CLASHING, CLASHING_WITHIN
 
@@ -75,7 +76,10 @@ def job_shown(requested_plan: Plan) -> str:
     plan = with_step_flags(requested_plan)
     count = len(own_text(plan).splitlines()) + 3
     rest = f"{count} lines of Muster's own text; into a file or a pipe, the whole script is written"
-    return f"{job_part(plan)}\n{RULE}\n# … {rest}.\n"
+    return f"{job_part(plan, _SHOWN_ROWS)}\n{RULE}\n# … {rest}.\n"
+
+
+_SHOWN_ROWS = 5
 
 
 def lines_of_job(requested_plan: Plan) -> list[tuple[str, str]]:
@@ -96,8 +100,11 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:8]
 
 
-def job_part(plan: Plan) -> str:
-    """Return what the user wrote and decided: title, header, and the lines of the job."""
+def job_part(plan: Plan, shown_rows: int | None = None) -> str:
+    """Return what the user wrote and decided: title, header, the lines of the job, the table that it sweeps over.
+
+    Of the table `shown_rows` are enough for a person; None: all.
+    """
     launcher = launcher_named(plan.launcher)
     runs_with, verb = ("bash", "run") if plan.engine is Engine.HERE or plan.within else ("sbatch", "submit")
     typed_line = _one_line(shlex.join(plan.typed))
@@ -111,6 +118,7 @@ def job_part(plan: Plan) -> str:
         "job() {",
         *(f"    {line}" if line else "" for line in _main(plan, launcher)),
         "}",
+        *row_lines(plan, shown_rows),
     ]
     return "\n".join(lines) + "\n"
 
@@ -277,6 +285,7 @@ def _begin(plan: Plan) -> Iterator[str]:
     if plan.output is Output.MOVED:
         yield "muster_find_moved_run"
     yield fold(("muster_begin", place, *map(str, sizes)))
+    yield from choose_row(plan)
     yield from link_lines(plan)
     yield from save_lines(plan)
     yield from spare_lines(plan)

@@ -102,6 +102,11 @@ _REJECTIONS = (
         "the account, or the account in this partition, is not yours",
         "-A NAME; sacctmgr show associations user=$USER lists yours",
     ),
+    (
+        r"invalid job array specification",
+        "the array has more tasks, or higher numbers, than this cluster takes",
+        "scontrol show config | grep MaxArraySize: the highest number is one less; split the table of a --sweep",
+    ),
     (r"invalid partition name specified", "there is no such partition", "muster queues, or sinfo -s, lists them"),
     (
         r"user's group not permitted to use this partition|access/permission denied",

@@ -1,0 +1,30 @@
+"""Which row of its sweep a task has: read from its own folder in the run directory."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from muster.act.record import Run
+
+__all__ = ["row_in_words", "row_of_task"]
+
+
+def row_of_task(run: Run, task: str) -> dict[str, str] | None:
+    """Return the values of a task's row by their columns; None: the job is no sweep, or it is not about one task."""
+    if not (task.isascii() and task.isdigit()):
+        return None
+    try:
+        row = json.loads((run.directory / f"task-{task}" / "row.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return {str(name): str(value) for name, value in row.items()} if isinstance(row, dict) else None
+
+
+def row_in_words(row: Mapping[str, str]) -> str:
+    """Return a row on one line: lr=0.1 seed=1."""
+    text = " ".join(f"{name}={shlex.quote(value)}" for name, value in row.items())
+    return "".join(letter if letter.isprintable() else " " for letter in text)

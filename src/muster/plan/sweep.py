@@ -1,0 +1,96 @@
+"""A sweep: one task of an array for each row of a table, whose values stand in the words of the command. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from muster.errors import RequestError, UnknownName
+from muster.facts import Table
+from muster.job.request import Request
+from muster.model.plan import Directive, Note, Plan, Reason, Variable
+from muster.model.words import PLACEHOLDERS, Template, Word
+
+__all__ = ["array_directive", "command_of_row", "sweep_command", "sweep_notes", "sweep_variables", "table_of"]
+
+# {lr}; not ${lr}, which is the shell's or Hydra's.
+_GAP = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def table_of(request: Request, table: Table | None, *, queued: bool) -> Table | None:
+    """Return the table that the job sweeps over; None: it is one run."""
+    if request.sweep is None or table is None:
+        if request.sweep_at_once is not None:
+            raise RequestError(f"{request.origin('sweep_at_once')}: there is no table", hint="--sweep FILE.csv")
+        return None
+    if not queued:
+        one_run = shlex.join(_filled(request.command, table, 1))
+        raise RequestError(
+            f"{request.origin('sweep')}: the {_count(table)} become tasks of an array, which waits in the queue",
+            hint=f"muster submit --sweep {request.sweep} …; its first row alone, now: muster run … -- {one_run}",
+        )
+    return table
+
+
+def sweep_command(words: Sequence[str], request: Request, table: Table) -> tuple[Word, ...]:
+    """Return the command with a gap wherever the row of the task has its value."""
+    names = [name for word in (*words, *request.env) for name in _GAP.findall(word) if name not in PLACEHOLDERS]
+    unknown_name = next((name for name in names if name not in table.columns), None)
+    if unknown_name is not None:
+        raise UnknownName(f"column of {table.path}", unknown_name, table.columns)
+    if not names:
+        raise RequestError(
+            f"no word of the command holds a column of {table.path}: all {_count(table)} would run the same command",
+            hint=f"-- python train.py --{table.columns[0]} {{{table.columns[0]}}}; columns: {', '.join(table.columns)}",
+        )
+    return tuple(Template(word, table.columns) if _GAP.search(word) else word for word in words)
+
+
+def sweep_variables(variables: Sequence[Variable], table: Table | None) -> tuple[Variable, ...]:
+    """Return the variables; a value with a gap is that of the row."""
+    return tuple(variables) if table is None else tuple(_of_row(variable, table) for variable in variables)
+
+
+def _of_row(variable: Variable, table: Table) -> Variable:
+    text = variable.value.text if isinstance(variable.value, Template) else variable.value
+    is_open = isinstance(text, str) and any(name in table.columns for name in _GAP.findall(text))
+    return replace(variable, value=Template(text, table.columns)) if is_open and isinstance(text, str) else variable
+
+
+def array_directive(request: Request, table: Table) -> Directive:
+    """Return the flag by which Slurm starts a task for each row."""
+    at_once = f"%{request.sweep_at_once}" if request.sweep_at_once else ""
+    return Directive("array", f"1-{len(table.rows)}{at_once}", Reason("a task for each row", request.origin("sweep")))
+
+
+def sweep_notes(plan: Plan) -> Iterator[Note]:
+    """Yield how many rows there are and how the first one runs, and the columns that change nothing."""
+    if plan.sweep is None:
+        return
+    first_command = shlex.join(command_of_row(plan, 1))
+    yield Note(f"{plan.sweep.path}: {_count(plan.sweep)}, a task of the array for each; the first: {first_command}")
+    values = (*plan.command, *(variable.value for variable in plan.variables))
+    texts = [value.text for value in values if isinstance(value, Template)]
+    for name in plan.sweep.columns:
+        if not any(f"{{{name}}}" in text for text in texts):
+            yield Note(f"the column {name} of {plan.sweep.path} is in no word of the command", warning=True)
+    output = next((directive.value or "" for directive in plan.directives if directive.name == "output"), "")
+    if output and not re.search("%[0-9]*[aj]", output):
+        yield Note(f"all tasks write the same file, {output}: put %a into its name", warning=True)
+
+
+def command_of_row(plan: Plan, number: int) -> tuple[str, ...]:
+    """Return the command of a row, as it will be; of a plan without a table, the command."""
+    values = plan.sweep.row(number) if plan.sweep is not None else {}
+    return tuple(word.filled(values) if isinstance(word, Template) else str(word) for word in plan.command)
+
+
+def _filled(words: Sequence[str], table: Table, number: int) -> list[str]:
+    return [Template(word, table.columns).filled(table.row(number)) for word in words]
+
+
+def _count(table: Table) -> str:
+    return f"{len(table.rows)} row{'s' * (len(table.rows) != 1)}"
