@@ -14,7 +14,7 @@ __all__ = ["row_in_words", "row_of_task"]
 
 
 def row_of_task(run: Run, task: str) -> dict[str, str] | None:
-    """Return the values of a task's row by their columns; None: the job is no sweep, or it is not about one task."""
+    """Return the values of a task's row by their columns; None: the job has no table, or one task is not meant."""
     if not (task.isascii() and task.isdigit()):
         return None
     try:

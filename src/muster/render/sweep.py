@@ -16,7 +16,7 @@ def choose_row(plan: Plan) -> Iterator[str]:
     """Yield the line of the job that takes the row of its task."""
     if plan.sweep is not None:
         count = len(plan.sweep.rows)
-        stop = line(("muster_stop", "this is no task of the array", f"queue it with --array=1-{count}"))
+        stop = line(("muster_stop", "the job is not a task of the array", f"queue it with --array=1-{count}"))
         yield f'row "${{SLURM_ARRAY_TASK_ID:-}}" || {stop}'
 
 
