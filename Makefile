@@ -65,6 +65,7 @@ bench-launch: packages-test $(TORCH_READY) bytecode ## what a launch and joining
 	@$(BIN)/python benchmarks/launch.py
 	@$(BIN)/python benchmarks/collectives.py
 	@$(BIN)/python benchmarks/library.py
+	@$(BIN)/python benchmarks/hang.py
 
 bytecode: $(MADE) # pip compiles what it installs; a checkout has no bytecode where PYTHONDONTWRITEBYTECODE is set
 	@$(BIN)/python -m compileall -q src/muster
