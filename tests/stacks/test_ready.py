@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,11 @@ import pytest
 
 from muster.runner import checked, end_group, start
 from muster.stacks.ask import Question, ask_here, jobs_here
+from muster.stacks.fold import user_frame
+from muster.stacks.own_words import own_words
 from muster.stacks.read import FORBIDDEN, RankStack, read_answers
 from plugins.labs import Lab
+from plugins.patience import patient
 from stacks.hanging_jobs import CASES, misses, reports
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
@@ -56,12 +60,32 @@ def _spy(folder: Path) -> Path:
     return spy
 
 
+_SERVES = """\
+import time
+
+import torch
+import torch.distributed as dist
+from torch.distributed.debug import start_debug_server
+
+dist.init_process_group("gloo")
+start_debug_server(port=0)
+one = torch.ones(4)
+for _ in range(50):
+    dist.all_reduce(one)
+if dist.get_rank() == 1:
+    print("begins", flush=True)
+    time.sleep(600)
+print("begins", flush=True)
+dist.all_reduce(one)
+"""
+
+
 @contextmanager
-def _running(folder: Path, *words: str) -> Iterator[list[str]]:
+def _running(folder: Path, *words: str, script: str = _SCRIPT) -> Iterator[list[str]]:
     """Two ranks on this machine, and the names of their runs as they come."""
     (folder / "own").mkdir()
     (folder / "own/sitecustomize.py").write_text("import sys\n\nsys.marked = 'by the environment'\n")
-    (folder / "wait.py").write_text(_SCRIPT)
+    (folder / "wait.py").write_text(script)
     before = set(jobs_here())
     command = [MUSTER, "run", "--here", "--ntasks-per-node", "2", *words, "--", sys.executable, "wait.py"]
     environment = {**os.environ, "PYTHONPATH": str(folder / "own")}
@@ -95,6 +119,24 @@ def test_a_rank_that_was_not_made_ready_is_left_alone(tmp_path: Path) -> None:
     with _running(tmp_path) as jobs:
         for _ in range(2):
             assert [stack.trouble for stack in _ask(jobs, Question(str(_spy(tmp_path))))] == [FORBIDDEN] * 2
+
+
+@pytest.mark.torch
+def test_the_server_of_torch_is_asked_where_the_script_has_started_one(tmp_path: Path) -> None:
+    pytest.importorskip("torch.distributed.debug", reason="by design: an older torch has no such server")
+    with _running(tmp_path, script=_SERVES) as jobs:
+        deadline = time.monotonic() + patient(30)
+        records: tuple[str, ...] = ()
+        while not records and time.monotonic() < deadline:  # rank 0 says that it begins, and then it begins
+            stacks = _ask(jobs, Question(None, records=True))
+            records = own_words(stacks)
+        assert records == (
+            "torch's record: rank 1 has not come to collective 51, all_reduce of 4, which rank 0 has begun",
+        )
+        assert [stack.trouble for stack in stacks] == [None, None]
+        places = [frame for frame in (user_frame(stack) for stack in stacks) if frame is not None]
+        assert [(frame.name, frame.line) for frame in places] == [("wait.py", 16), ("wait.py", 14)]
+        assert max(len(stack.record) for stack in stacks) < 41 * 700
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fcntl import ioctl
 from pathlib import Path
@@ -22,6 +22,7 @@ from rich.console import Console
 
 from muster.cli.top_screen import Screen, draw_screen
 from muster.runner import checked, end_group, run, start
+from muster.stacks.ask import Question, gather_words, jobs_here
 from muster.stacks.judge import Doing, Movement
 from muster.stacks.read import Frame, RankStack, Signs
 from muster.stacks.stream import Looks
@@ -129,42 +130,93 @@ esac
 """
 
 
-def test_the_gpu_of_a_rank_is_shown_where_nvidia_smi_is(tmp_path: Path) -> None:
-    from muster.stacks.ask import Question, gather_words, jobs_here
+@contextmanager
+def _two_ranks(folder: Path) -> Iterator[str]:
+    """Two ranks on this machine that sleep, and the name of their run."""
+    (folder / "wait.py").write_text(_SLEEP)
+    before = set(jobs_here())
+    words = [MUSTER, "run", "--here", "--ntasks-per-node", "2", "--", sys.executable, "wait.py"]
+    with (folder / "output").open("wb") as output:
+        process = start(words, cwd=folder, stdout=output, stderr=output, own_group=True)
+    try:
+        while (folder / "output").read_text().count("hello") < 2:
+            assert process.poll() is None
+        (job,) = (each for each in set(jobs_here()) - before if _is_at(each, folder))
+        yield job
+    finally:
+        end_group(process, grace_s=20)
 
-    (tmp_path / "wait.py").write_text(_SLEEP)
+
+def _pid_of_rank_1(job: str) -> int:
+    text = checked(run(gather_words(job, Question(None)))).stdout
+    return next(int(line.split()[4]) for line in text.splitlines() if "@rank 1 " in line)
+
+
+def _looks(words: Sequence[str], path: str = "/usr/bin:/bin") -> Looks:
+    looks = Looks()
+    answer = checked(run(words, env={"PATH": path})).stdout
+    looks.feed("".join(f"0: {line}\n" for line in answer.splitlines()))
+    return looks
+
+
+def _check_gpu(looks: Looks, use: int, mib: int) -> None:
+    """Check that rank 1 alone holds a GPU, and that the screen shows it."""
+    assert [(each.stack.rank, each.stack.signs.gpu_use, each.stack.signs.gpu_mib) for each in looks.movements()] == [
+        (0, None, 0),
+        (1, use, mib),
+    ]
+    lines = _drawn(Screen("job", looks.movements(), 2, 0, "", ""), 100, 24)
+    assert "GPU" in lines[1]
+    assert f"{use}% {mib:,} MiB" in lines[3]
+
+
+def test_the_gpu_of_a_rank_is_shown_where_nvidia_smi_is(tmp_path: Path) -> None:
     smi = tmp_path / "bin/nvidia-smi"
     smi.parent.mkdir()
     smi.write_text(_SMI)
     smi.chmod(0o755)
-    before = set(jobs_here())
-    words = [MUSTER, "run", "--here", "--ntasks-per-node", "2", "--", sys.executable, "wait.py"]
-    with (tmp_path / "output").open("wb") as output:
-        process = start(words, cwd=tmp_path, stdout=output, stderr=output, own_group=True)
-    try:
-        while (tmp_path / "output").read_text().count("hello") < 2:
-            assert process.poll() is None
-        (job,) = (each for each in set(jobs_here()) - before if _is_at(each, tmp_path))
-        ask = gather_words(job, Question(None, rounds=4, gap_s=0.05, at_once=4))
-        environment = {"PATH": f"{smi.parent}:/usr/bin:/bin"}
-        smi.with_name("nvidia-smi.pid").write_text("0")
-        pid = next(
-            int(line.split()[4])
-            for line in checked(run(ask, env=environment)).stdout.splitlines()
-            if "@rank 1 " in line
+    with _two_ranks(tmp_path) as job:
+        smi.with_name("nvidia-smi.pid").write_text(str(_pid_of_rank_1(job)))
+        looks = _looks(
+            gather_words(job, Question(None, rounds=4, gap_s=0.05, at_once=4)), f"{smi.parent}:/usr/bin:/bin"
         )
-        smi.with_name("nvidia-smi.pid").write_text(str(pid))
-        looks = Looks()
-        looks.feed("".join(f"0: {line}\n" for line in checked(run(ask, env=environment)).stdout.splitlines()))
-    finally:
-        end_group(process, grace_s=20)
-    assert [(each.stack.rank, each.stack.signs.gpu_use, each.stack.signs.gpu_mib) for each in looks.movements()] == [
-        (0, None, 0),
-        (1, 97, 40562),
-    ]
-    lines = _drawn(Screen("job", looks.movements(), 2, 0, "", ""), 100, 24)
-    assert "GPU" in lines[1]
-    assert "97% 40,562 MiB" in lines[3]
+    _check_gpu(looks, 97, 40562)
+
+
+def _amd_files(folder: Path, pid: int) -> None:
+    """Write what the driver amdgpu shows in /sys/class of a node with two MI100.
+
+    The names and the forms are those of the driver, drivers/gpu/drm/amd of ROCm/ROCK-Kernel-Driver at 001b9ac393ff:
+    amdkfd/kfd_process.c (kfd/proc/PID/vram_GPU, in bytes), amdkfd/kfd_topology.c (kfd/topology/nodes),
+    pm/amdgpu_pm.c (gpu_busy_percent, in percent).
+    """
+    files = {
+        "kfd/kfd/topology/nodes/0/gpu_id": "0",
+        "kfd/kfd/topology/nodes/0/properties": "cpu_cores_count 64\nsimd_count 0\ndrm_render_minor 0",
+        f"kfd/kfd/proc/{pid}/pasid": "32769",
+    }
+    for node, (gpu, minor, busy, vram) in enumerate(((42700, 128, 93, 3 << 30), (1027, 129, 4, 0)), 1):
+        files[f"kfd/kfd/topology/nodes/{node}/gpu_id"] = str(gpu)
+        files[f"kfd/kfd/topology/nodes/{node}/properties"] = f"simd_count 480\ndomain 0\ndrm_render_minor {minor}"
+        files[f"drm/renderD{minor}/device/gpu_busy_percent"] = str(busy)
+        files[f"kfd/kfd/proc/{pid}/vram_{gpu}"] = str(vram)
+        files[f"kfd/kfd/proc/{pid}/sdma_{gpu}"] = "0"
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+
+
+def test_the_gpu_of_a_rank_is_shown_where_amd_s_driver_is(tmp_path: Path) -> None:
+    inside = ["unshare", "--mount", "sh", "-c"]
+    if not run([*inside, "mount --bind /tmp /sys/class"]).ok:
+        pytest.skip("by design: only root can put other files in the place of the driver's")
+    with _two_ranks(tmp_path) as job:
+        _amd_files(tmp_path / "class", _pid_of_rank_1(job))
+        ask = gather_words(job, Question(None, rounds=4, gap_s=0.05, at_once=4))
+        mounted = [*inside, 'mount --bind "$0" /sys/class && exec "$@"', str(tmp_path / "class")]
+        looks = _looks([*mounted, *ask])
+    _check_gpu(looks, 93, 3072)
 
 
 def test_a_node_without_ranks_is_reported_and_the_report_ends() -> None:

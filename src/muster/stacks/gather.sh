@@ -131,15 +131,40 @@ muster_wait_for_file() {
 # Prints the stacks that process $1 shows by itself on signal 57. A process that does not catch the signal would be
 # ended by it: that is looked at first. A process that is stopped, state $2, does not run its handler.
 muster_shows_itself() {
-    case $2 in [TtD]) return ;; esac
+    case $2 in [TtD]) return 1 ;; esac
     muster_caught=$(awk '$1 == "SigCgt:" { print $2 }' "/proc/$1/status" 2>/dev/null)
-    case $muster_caught in ?[13579bdf]??????????????) ;; *) return ;; esac
+    case $muster_caught in ?[13579bdf]??????????????) ;; *) return 1 ;; esac
     muster_stacks=$(muster_memory_file "$1" muster-stacks)
-    [ -n "$muster_stacks" ] || return
+    [ -n "$muster_stacks" ] || return 1
     muster_stacks=/proc/$1/fd/${muster_stacks%% *}
-    muster_begin=$(wc -c <"$muster_stacks") || return
+    muster_begin=$(wc -c <"$muster_stacks") || return 1
     [ "$muster_begin" -lt 1000000 ] || { : >"$muster_stacks" && muster_begin=0; }
     kill -57 "$1" && muster_wait_for_file "$muster_stacks" "$muster_begin" && tail -c "+$((muster_begin + 1))" "$muster_stacks"
+} 2>/dev/null
+
+# Prints the ports at which process $1 takes connections at every address, but MASTER_PORT.
+muster_ports_of() {
+    muster_port=$(tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^MASTER_PORT=//p')
+    # shellcheck disable=SC2012  # the names of descriptors are numbers
+    ls -l "/proc/$1/fd" | sed -n 's/^.* -> socket:\[\([0-9]*\)\]$/\1/p' |
+        awk -v all=00000000000000000000000000000000 -v master="$(printf %04X "${muster_port:-0}")" '
+            FNR == NR { own[$1]; next }
+            $4 == "0A" && ($10 in own) { split($2, place, ":"); if (place[1] == all && place[2] != master) print "0x" place[2] }
+        ' - "/proc/$1/net/tcp6"
+} 2>/dev/null
+
+# Prints what the server of torch.distributed.debug in process $1, state $2, answers to the question $3. A script starts
+# such a server itself; its threads have a name of their own.
+muster_ask_torch() {
+    case $2 in [TtD]) return 1 ;; esac
+    grep -qsx pt_workerserver "/proc/$1/task/"*/comm || return 1
+    for muster_port in $(muster_ports_of "$1"); do
+        # shellcheck disable=SC2016  # bash expands it
+        muster_answer=$(timeout 5 bash -c 'exec 3<>"/dev/tcp/localhost/$0" && printf "POST /handler/%s HTTP/1.0\r\nConnection: close\r\nContent-Length: 0\r\n\r\n" "$1" >&3 && cat <&3' \
+            "$((muster_port))" "$3" </dev/null)
+        case $muster_answer in "HTTP/1.1 200 "*) printf '%s\n' "$muster_answer" | sed '1,/^\r*$/d' && return ;; esac
+    done
+    return 1
 } 2>/dev/null
 
 # Prints a record as short lines: srun breaks a long one.
@@ -148,8 +173,17 @@ muster_record_lines() {
     echo
 }
 
-# Prints torch's record of process $1, rank $2: from the rank itself where it was started with --stacks-ready, else from
-# the file that torch wrote when a collective timed out.
+# Prints the record $1 with its newest 40 collectives: a record may hold thousands.
+muster_newest() {
+    printf '%s\n' "$1" | awk -v key='{"collective_seq_id":' '{
+        many = split($0, entries, /[{]"collective_seq_id":/)
+        printf "%s", entries[1]
+        for (i = many > 41 ? many - 39 : 2; i <= many; i++) printf "%s%s", key, entries[i]
+    }'
+}
+
+# Prints torch's record of process $1, rank $2, state $3: from the rank itself where it was started with --stacks-ready, or
+# serves it (torch.distributed.debug), else from the file that torch wrote when a collective timed out.
 muster_record_of() {
     muster_file=$(muster_memory_file "$1" muster-record)
     if [ -n "$muster_file" ]; then
@@ -159,6 +193,11 @@ muster_record_of() {
         printf . >"$muster_pipe" && muster_wait_for_file "$muster_file" 0 && { printf 'json ' && cat "$muster_file"; } | muster_record_lines
         return
     fi
+    # The record of all backends, and the one of NCCL.
+    for muster_question in fr_trace_json dump_nccl_trace_json; do
+        muster_answer=$(muster_ask_torch "$1" "$3" "$muster_question?includestacktraces=false") || continue
+        case $muster_answer in *'"entries":[{'*) printf 'json [%s]' "$(muster_newest "$muster_answer")" | muster_record_lines && return ;; esac
+    done
     muster_names=$(tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^TORCH_FR_DUMP_TEMP_FILE=//p; s/^TORCH_NCCL_DEBUG_INFO_TEMP_FILE=//p
         s,^XDG_CACHE_HOME=\(.*\),\1/torch/comm_lib_trace_rank_,p; s,^HOME=\(.*\),\1/.cache/torch/comm_lib_trace_rank_,p')
     muster_age=$(awk 'FNR == NR { up = $1; next } { sub(/^.*\) /, ""); print int(up - $20 / 100) }' /proc/uptime "/proc/$1/stat")
@@ -188,11 +227,33 @@ muster_ask_nccl() {
     fi | sed 's/^/@ras /'
 } 2>/dev/null
 
-# Prints how much each NVIDIA GPU of this node is used, and how much memory of it each process holds.
+# Prints how much each GPU of this node is used, "GPU, PERCENT", and how much memory of it each process holds, "GPU, PID,
+# MIB": as nvidia-smi prints it.
 muster_gpus_of_node() {
+    [ ! -e /sys/class/kfd/kfd/topology ] || muster_amd_gpus_of_node
     command -v nvidia-smi >/dev/null || return 0
     for muster_columns in --query-gpu=uuid,utilization.gpu --query-compute-apps=gpu_uuid,pid,used_gpu_memory; do
         timeout 5 nvidia-smi "$muster_columns" --format=csv,noheader,nounits </dev/null | sed 's/^/@gpu /'
+    done
+} 2>/dev/null
+
+# The same of AMD's GPUs, from the files of their driver: rocm-smi reads these files too, but it is a Python program.
+muster_amd_gpus_of_node() {
+    for muster_file in /sys/class/kfd/kfd/topology/nodes/*/gpu_id; do
+        muster_id=0
+        read -r muster_id <"$muster_file"
+        [ "$muster_id" -gt 0 ] || continue
+        muster_minor=$(awk '$1 == "drm_render_minor" { print $2 }' "${muster_file%gpu_id}properties")
+        read -r muster_use <"/sys/class/drm/renderD$muster_minor/device/gpu_busy_percent" || continue
+        printf '@gpu %s, %s\n' "$muster_id" "$muster_use"
+    done
+    # A process has a file for each GPU, also for those of which it holds nothing.
+    for muster_file in /sys/class/kfd/kfd/proc/*/vram_*; do
+        muster_bytes=0
+        read -r muster_bytes <"$muster_file"
+        [ "$muster_bytes" -gt 0 ] || continue
+        muster_holder=${muster_file%/vram_*}
+        printf '@gpu %s, %s, %s\n' "${muster_file##*_}" "${muster_holder##*/}" "$((muster_bytes / 1048576))"
     done
 } 2>/dev/null
 
@@ -237,9 +298,12 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
                 case $muster_told in '['* | *'ermission denied'* | *'not permitted'*) ;; *) muster_told=$(muster_spied "$muster_pid" R "$@") ;; esac
             fi
             printf '%s\n' "$muster_told"
-            case $muster_told in '['?*) ;; *) muster_shows_itself "$muster_pid" "$muster_state" ;; esac
+            case $muster_told in
+                '['?*) ;;
+                *) muster_shows_itself "$muster_pid" "$muster_state" || muster_ask_torch "$muster_pid" "$muster_state" dump_traceback ;;
+            esac
             if [ "$muster_records" = 1 ] && [ "$muster_round" -eq "$muster_rounds" ]; then
-                muster_record_of "$muster_pid" "$muster_rank"
+                muster_record_of "$muster_pid" "$muster_rank" "$muster_state"
                 [ -n "$muster_asked" ] || muster_ask_nccl "$muster_pid" "$muster_gpu"
             fi
             printf '\n@end\n'

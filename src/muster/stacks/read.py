@@ -173,7 +173,7 @@ def _items(text: str) -> Iterator[RankStack | int | re.Match[str]]:
 
 
 def _with_gpu(stack: RankStack, lines: Sequence[str]) -> RankStack:
-    """Return the rank with what nvidia-smi says of the GPU that it holds: "UUID, USE" and "UUID, PID, MIB"."""
+    """Return the rank with what its node says of the GPU that it holds: "GPU, USE" and "GPU, PID, MIB"."""
     rows = [[word.strip() for word in line.split(",")] for line in lines]
     uses = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
     held = [row for row in rows if len(row) == 3 and row[1] == str(stack.pid)]
