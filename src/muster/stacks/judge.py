@@ -199,9 +199,9 @@ def _may_run(stack: RankStack) -> bool:
 def _is_loop(seen: Sequence[RankStack]) -> bool:
     """Return whether Python itself ran in one function of the user's each time, and no library."""
     shown = [stack for stack in seen if stack.frames]
-    # Where it is unknown which code runs, a line that changes is Python's own.
-    runs = {stack.owns_gil for stack in shown} <= {True} or len({stack.frames[0].line for stack in shown}) > 1
-    if not shown or not runs or any(stack.is_kept or not _may_run(stack) for stack in shown):
+    # A rank that shows itself says only at the last look whether Python runs; a line that changes says the same.
+    runs = shown and (shown[-1].owns_gil or len({stack.frames[0].line for stack in shown}) > 1)
+    if not runs or any(stack.is_kept or not _may_run(stack) for stack in shown):
         return False
     inner = {(stack.frames[0].file, stack.frames[0].function) for stack in shown}
     lines = {stack.frames[0].line for stack in shown}

@@ -203,7 +203,8 @@ def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
         return msgspec.structs.replace(bare, is_kept=True, owns_gil=None)
     if _SHOWN.search(body):
         shown = tuple(_shown_threads(own))
-        return msgspec.structs.replace(bare, frames=shown[0][1], threads=shown, owns_gil=None)
+        owns_gil = True if '{"main":"JUMP_' in bare.record else None
+        return msgspec.structs.replace(bare, frames=shown[0][1], threads=shown, owns_gil=owns_gil)
     begin = body.find("[")
     try:
         document = json.loads(body[begin:]) if begin >= 0 else None

@@ -15,7 +15,7 @@ import msgspec
 from muster.errors import MusterError
 from muster.stacks.ask import Question, ask_here, ask_job, find_spy
 from muster.stacks.fold import fold, lines_of
-from muster.stacks.judge import judge_job, movements
+from muster.stacks.judge import Kind, judge_job, movements
 from muster.stacks.own_words import own_words
 from muster.stacks.quiet import REPORT
 from muster.stacks.read import Round, read_rounds
@@ -59,7 +59,7 @@ class Ranks:
         if _goes_on_here(self._watched, spy):
             return None
         self._first = ()
-        self._first = self._ask(Question(spy, late_s=_LATE_S))[:1]
+        self._first = self._ask(Question(spy))[:1]
         return ""
 
     def _judge(self) -> str | None:
@@ -70,7 +70,8 @@ class Ranks:
         if not verdict.is_hang:
             return None
         groups = fold(rounds[-1].stacks)
-        size = max((stack.size for stack in rounds[-1].stacks), default=0)
+        # Of a node that does not answer it is unknown which processes there are.
+        size = 0 if verdict.kind is Kind.NODE else max((stack.size for stack in rounds[-1].stacks), default=0)
         text = "; ".join((verdict.sentence, *own_words(rounds[-1].stacks)))
         return _report(self._watched, _sentence(self._watched, text), tuple(lines_of(groups, size, linecache.getline)))
 

@@ -12,7 +12,7 @@ import faulthandler
 import fcntl
 import os
 import sys
-from _thread import start_new_thread
+from _thread import get_ident, start_new_thread
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 
@@ -39,15 +39,15 @@ def show_stacks() -> None:
 def show_records() -> None:
     """Let a byte in a pipe write torch's record into a file in memory, which has the number of the pipe in its name."""
     asked, asker = os.pipe()
-    start_new_thread(_serve, (asked, os.memfd_create("muster-record-{}-".format(asker))))
+    start_new_thread(_serve, (asked, os.memfd_create("muster-record-{}-".format(asker)), get_ident()))
 
 
-def _serve(asked: int, answer: int) -> None:
+def _serve(asked: int, answer: int, main: int) -> None:
     import json
 
     while os.read(asked, 1):
         try:
-            text = json.dumps(list(_records(json.loads)), separators=(",", ":"))
+            text = json.dumps([*_records(json.loads), {"main": _instruction(main)}], separators=(",", ":"))
         except Exception as error:  # noqa: BLE001  # the thread lives on
             text = json.dumps(["{}: {}".format(type(error).__name__, error)])
         os.ftruncate(answer, 0)
@@ -63,6 +63,14 @@ def _records(read: Callable[[str], Any]) -> Iterator[Any]:
             newest = (record.get("entries") or [])[-_NEWEST:]
             record["entries"] = [{key: entry[key] for key in entry if key not in _OMITTED} for entry in newest]
             yield record
+
+
+def _instruction(thread: int) -> str:
+    """Return the instruction at which a thread stands: a jump only if Python itself runs a loop, and no C code."""
+    from opcode import opname
+
+    frame = sys._current_frames()[thread]
+    return opname[frame.f_code.co_code[frame.f_lasti]]
 
 
 def import_next() -> None:
