@@ -19,8 +19,9 @@ import pytest
 from muster.runner import checked, end_group, start
 from muster.stacks.ask import Question, ask_here, jobs_here
 from muster.stacks.fold import user_frame
+from muster.stacks.judge import Doing, movements
 from muster.stacks.own_words import own_words
-from muster.stacks.read import FORBIDDEN, RankStack, read_answers
+from muster.stacks.read import FORBIDDEN, RankStack, read_answers, read_rounds
 from plugins.labs import Lab
 from plugins.patience import patient
 from stacks.hanging_jobs import CASES, misses, reports
@@ -137,6 +138,26 @@ def test_the_server_of_torch_is_asked_where_the_script_has_started_one(tmp_path:
         places = [frame for frame in (user_frame(stack) for stack in stacks) if frame is not None]
         assert [(frame.name, frame.line) for frame in places] == [("wait.py", 16), ("wait.py", 14)]
         assert max(len(stack.record) for stack in stacks) < 41 * 700
+
+
+_AT_ONE_LINE = """\
+import hashlib
+import os
+
+print("begins", flush=True)
+if os.environ["RANK"] == "1":
+    while True: pass
+hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+"""
+
+
+def test_a_loop_of_one_line_is_told_from_a_long_call_of_c(tmp_path: Path) -> None:
+    with _running(tmp_path, "--stacks-ready", script=_AT_ONE_LINE) as (job,):
+        rounds = read_rounds(ask_here(job, Question(None, rounds=3, gap_s=0.5, records=True)))
+        assert [(each.doing, each.stack.frames[0].line) for each in movements(rounds)] == [
+            (Doing.MOVES, 7),
+            (Doing.SPINS, 6),
+        ]
 
 
 @pytest.fixture
