@@ -46,17 +46,17 @@ def patient_lab(tester: Person) -> Iterator[Lab]:
         yield lab
 
 
-def _text_of(folder: Path) -> str:
-    return "".join(path.read_text(errors="replace") for path in folder.glob("*") if path.is_file())
+def _text_of(folder: Path, name: str) -> str:
+    return "".join(path.read_text(errors="replace") for path in folder.glob(name))
 
 
-def _wait_until(folder: Path, words: str, count: int, seconds: float) -> str:
-    """Return what the files of a folder say, once they say the words so often, or after so many seconds."""
+def _wait_until(folder: Path, name: str, words: str, count: int, seconds: float) -> str:
+    """Return what files of a folder say, once they say the words so often, or after so many seconds."""
     deadline = time.monotonic() + patient(seconds)
     text = ""
     while text.count(words) < count and time.monotonic() < deadline:
         time.sleep(0.3)
-        text = _text_of(folder)
+        text = _text_of(folder, name)
     return text
 
 
@@ -88,18 +88,18 @@ def test_a_host_that_does_not_answer_is_named(
     script.write_text(_TRAINS)
     job, directory = submit(lab, shared_directory, script, launcher, _AFTER_S)
     try:
-        logs = _wait_until(directory / "logs", "begins", 2, 60)
+        logs = _wait_until(directory, "logs/node*.log", "begins", 2, 60)
         assert logs.count("begins") == 2, logs
         host = _last_host(lab, job)
         with _broken(lab, fault, host):
             began = time.time()
-            text = _wait_until(directory, "does not answer", 1, _AFTER_S + _LATE_S)
+            text = _wait_until(directory, "hang", "does not answer", 1, _AFTER_S + _LATE_S)
             report = directory / "hang"
-            assert f"{host} (rank 1) does not answer" in text, text + _text_of(directory / "logs")
+            assert f"{host} (rank 1) does not answer" in text, text + _text_of(directory, "logs/batch.log")
             late_s = report.stat().st_mtime - began - _AFTER_S
             print(f"{fault} under {launcher}: {late_s:.0f} s after the time set: {report.read_text()}")
             assert "1 rank waits in all_reduce at trains.py:" in text
-            assert "there is no process" not in _text_of(directory / "logs")
+            assert "there is no process" not in _text_of(directory, "logs/batch.log")
             assert late_s <= _LATE_S
             done = lab.exec([MUSTER, "why", job])
             assert f"{host} (rank 1) does not answer" in done.stdout, done.stdout + done.stderr
