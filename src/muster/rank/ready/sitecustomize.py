@@ -69,7 +69,7 @@ def _instruction(thread: int) -> str:
     """Return the instruction at which a thread stands: a jump only if Python itself runs a loop, and no C code."""
     from opcode import opname
 
-    frame = sys._current_frames()[thread]
+    frame = sys._current_frames()[thread]  # noqa: SLF001  # the documented name
     return opname[frame.f_code.co_code[frame.f_lasti]]
 
 
