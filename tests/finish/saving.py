@@ -7,9 +7,10 @@ from pathlib import Path
 __all__ = ["TRAINING", "saved_steps"]
 
 # Each step rank 0 hears from every rank whether it was told, and tells all: what scripts do with all_reduce. It begins
-# at MUSTER_CHECKPOINT. A save takes a second, in which the other ranks get the signal too.
+# at MUSTER_CHECKPOINT. A save takes a second, in which the other ranks get the signal too. With arguments a step takes
+# the first, in seconds, every tenth step is saved too, and a later attempt makes as many steps as the second says.
 TRAINING = """\
-import json, os, signal, socket, sys, time, zipfile
+import glob, json, os, signal, socket, sys, time, zipfile
 rank, size, job = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), os.environ["SLURM_JOB_ID"]
 attempt = os.environ["MUSTER_ATTEMPT"]
 told = []
@@ -37,23 +38,32 @@ def any_told():
         other.sendall(anyone)
     return anyone != bytes([0])
 
+def save():
+    if rank == 0:
+        with zipfile.ZipFile(f"saved/step{step}.pt", "w") as file:
+            file.writestr("state", json.dumps({"step": step}))
+
+pause, more = (float(sys.argv[1]), int(sys.argv[2])) if len(sys.argv) > 2 else (0.05, 0)
 step = 0
 checkpoint = os.environ.get("MUSTER_CHECKPOINT")
+if checkpoint is None and int(attempt) > 1:
+    checkpoint = max(glob.glob("saved/*.pt"), key=os.path.getmtime)
 if checkpoint:
     with zipfile.ZipFile(checkpoint) as file:
         step = json.loads(file.read("state"))["step"]
 print("begins at", step, flush=True)
 open(f"began.{job}.{attempt}.{rank}", "w").close()
-while step < 4000:
-    time.sleep(0.05)
+last = step + more if more and step else 4000
+while step < last:
+    time.sleep(pause)
     step += 1
     if any_told():
         open(f"saved.{job}.{attempt}.{rank}.{step}", "w").close()
-        if rank == 0:
-            with zipfile.ZipFile(f"saved/step{step}.pt", "w") as file:
-                file.writestr("state", json.dumps({"step": step}))
+        save()
         time.sleep(1)
         break
+    if more and step % 10 == 0:
+        save()
 """
 
 

@@ -199,7 +199,10 @@ def test_the_last_link_says_that_it_is_the_last(chain: _Chain) -> None:
 
 
 def test_each_task_of_an_array_has_its_own(chain: _Chain) -> None:
-    job = chain.submit("--sbatch=--array=3-4", size=("-N", "1", "--ntasks-per-node", "2", "-c", "1", "-t", "10"))
+    array = 'echo "$SLURM_ARRAY_TASK_COUNT $SLURM_ARRAY_TASK_MIN $SLURM_ARRAY_TASK_MAX" >>"array.$RANK"\n'
+    job = chain.submit(
+        "--sbatch=--array=3-4", rank=array + _RANK, size=("-N", "1", "--ntasks-per-node", "2", "-c", "1", "-t", "10")
+    )
     folders = {task: chain.run() / f"task-{task}" for task in ("3", "4")}
     for task, folder in folders.items():
         chain.wait_for_start(1, task, folder)
@@ -211,6 +214,8 @@ def test_each_task_of_an_array_has_its_own(chain: _Chain) -> None:
     assert [attempt for attempt, _ in chain.began("3")] == [1, 2, 3]
     assert [attempt for attempt, _ in chain.began("4")] == [1]
     links = chain.links(folders["3"])
+    # A later link is an array of one task, and the ranks see that of the first.
+    assert (chain.folder / "array.1").read_text() == "2 3 4\n" * 4
     assert links[0] == f"{job}_3"
     assert all(each.endswith("_3") for each in links)
     assert "is COMPLETED" in chain.muster("status", f"{job}_3").stdout

@@ -5,123 +5,149 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from finish.faults import Fault, random_faults
+from finish.faults import HOST_FAULTS, RANK_FAULTS, TRAINING, Fault, final_of, random_faults
 from launch.lab_runs import path_with
-from muster.runner import checked
-from plugins.labs import MUSTER, Lab
+from muster.runner import Result, checked
+from plugins.labs import MUSTER, Lab, Person, lab_up
 
 pytestmark = pytest.mark.lab
 
-_STEPS = 30
-_SEED = 16
-_COUNT = int(os.environ.get("MUSTER_TEST_FAULTS", "200"))
-_HEALTHY = int(os.environ.get("MUSTER_TEST_HEALTHY", "500"))
-
-_TRAINING = """\
-import json, os, sys, time, zipfile
-rank, attempt = int(os.environ["RANK"]), int(os.environ["MUSTER_ATTEMPT"])
-print("begins %d %.3f" % (attempt, time.time()), flush=True)
-state, step = 1, 0
-if os.environ["MUSTER_CHECKPOINT"]:
-    with zipfile.ZipFile(os.environ["MUSTER_CHECKPOINT"]) as file:
-        step, state = json.loads(file.read("state"))
-def fail():
-    print("fails %.3f" % time.time(), flush=True)
-    STATEMENT
-while step < STEPS:
-    time.sleep(0.01)
-    step += 1
-    state = (state * 6364136223846793005 + step) % 2**64
-    if rank == 0 and step % 5 == 0:
-        with zipfile.ZipFile("saved/step%d.pt" % step, "w") as file:
-            file.writestr("state", json.dumps([step, state]))
-    if attempt == 1 and rank == RANK and step == STEP:
-        fail()
-    if attempt == 1 and rank != RANK and step == STEPS - 1:
-        time.sleep(60)
-print("final", state)
-"""
+_RANKS = 4
+_SEED = int(os.environ.get("MUSTER_TEST_SEED", "16"))
+_COUNT = int(os.environ.get("MUSTER_TEST_FAULTS", "70"))
+_AT_ONCE = int(os.environ.get("MUSTER_TEST_AT_ONCE", "3"))
+_HEALTHY = int(os.environ.get("MUSTER_TEST_HEALTHY", "250"))
 
 
-def _final() -> int:
-    state = 1
-    for step in range(1, _STEPS + 1):
-        state = (state * 6364136223846793005 + step) % 2**64
-    return state
-
-
-def _suffer(lab: Lab, folder: Path, fault: Fault, launcher: str) -> float:
-    """One run with one fault; how long the ranks were away."""
-    words = {"STATEMENT": fault.statement, "STEPS": str(_STEPS), "STEP": str(fault.step), "RANK": str(fault.rank)}
-    text = _TRAINING
-    for name in ("STATEMENT", "STEPS", "STEP"):
-        text = re.sub(rf"\b{name}\b", words[name], text)
-    text = re.sub(r"(?<!\")\bRANK\b(?!\")", words["RANK"], text)
-    (folder / "train.py").write_text(text)
-    (folder / "saved").mkdir()
-    asked = ("--restart", "2", "--checkpoint", "saved", "-N", "4", "--ntasks-per-node", "1", "--launcher", launcher)
-    result = lab.exec(
-        (MUSTER, "run", "--quiet", *asked, "--", "python3", "train.py"), cwd=folder, env={"PATH": path_with()}
+def _run(lab: Lab, folder: Path, fault: Fault, launcher: str, *words: str) -> Result:
+    (folder / "saved").mkdir(parents=True)
+    (folder / "train.py").write_text(TRAINING)
+    size = ("-N", str(_RANKS), "--ntasks-per-node", "1", "--exclusive", "--launcher", launcher)
+    command = (MUSTER, "run", "--quiet", "--restart", "2", "--checkpoint", "saved", *size, *words)
+    return lab.exec(
+        (*command, "--", "python3", "train.py", *fault.arguments), cwd=folder, env={"PATH": path_with()}, timeout_s=300
     )
 
-    told = f"{fault}\n{result.stdout}\n{result.stderr}"
-    assert result.status == 0, told
-    assert f"muster: attempt 1 ended: rank {fault.rank} on node{fault.rank + 1}: {fault.words}" in result.stderr, told
-    assert result.stderr.count("muster: attempt") == 1, told
-    finals = re.findall(r"(?:^|>|\] |: )final ([0-9]+)", result.stdout, re.MULTILINE)
-    assert finals.count(str(_final())) == 4, told
-    assert set(finals) == {str(_final())}, told
-    failed = float(re.findall(r"fails ([0-9.]+)", result.stdout)[0])
-    return max(float(when) for when in re.findall(r"begins 2 ([0-9.]+)", result.stdout)) - failed
+
+def _strike(lab: Lab, folder: Path, fault: Fault, ends: Future[Result]) -> str:
+    """Do the fault to the host of its rank when the rank is there; the host."""
+    while not _read(folder / "failed").count(" "):
+        if ends.done():
+            return ""
+        time.sleep(0.02)
+    struck = _read(folder / "failed").split()[0]
+    checked(lab.muster("fault", fault.kind, struck))
+    return struck
 
 
-def _suffer_all(lab: Lab, folder: Path, faults: list[Fault], launcher: str) -> None:
-    away = []
-    for number, fault in enumerate(faults):
-        own = folder / str(number)
-        own.mkdir()
-        away.append(_suffer(lab, own, fault, launcher))
-    away.sort()
-    print(f"{launcher}: {len(away)} faults, away {away[0]:.2f} to {away[-1]:.2f} s, median {away[len(away) // 2]:.2f}")
+def _suffer(lab: Lab, folder: Path, fault: Fault, launcher: str, *words: str) -> tuple[str, float]:
+    """One run with one fault: what is wrong with its end, and how long the ranks were away."""
+    struck = ""
+    with ThreadPoolExecutor() as pool:
+        ends = pool.submit(_run, lab, folder, fault, launcher, *words)
+        if fault.is_of_host:
+            struck = _strike(lab, folder, fault, ends)
+        result = ends.result()
+    if struck:
+        checked(lab.muster("fault", "restore", struck, timeout_s=300))
+    complaints = list(_complaints(folder, fault, struck, result))
+    begun = [float(when) for when in re.findall(r"begins 2 [0-9]+ [0-9]+ [a-z0-9]+ ([0-9.]+)", result.stdout)]
+    away = max(begun) - float(_read(folder / "failed").split()[1]) if begun else 0.0
+    return (f"{complaints}\n{result.stdout}\n{result.stderr}" if complaints else ""), away
+
+
+def _complaints(folder: Path, fault: Fault, struck: str, result: Result) -> Iterator[str]:
+    """Yield what is wrong with the end of a run."""
+    ends = {f"muster: attempt 1 ended: rank {fault.rank} on {_host(folder)}: {fault.words}"}
+    if fault.is_of_host:
+        ends = {f"{struck} failed; {struck} is lost; the same ranks start again on "}
+    if result.status != 0:
+        yield f"status {result.status}"
+    finals = re.findall(r"\bfinal ([0-9]+) ([0-9]+)", result.stdout)
+    if sorted(finals) != [(str(rank), str(final_of())) for rank in range(_RANKS)]:
+        yield f"weights {finals}"
+    begun = re.findall(r"begins 2 ([0-9]+) ([0-9]+) ", result.stdout)
+    if fault.kind == "fill-tmp":
+        if begun or "attempt" in result.stderr:
+            yield "a full /tmp ended an attempt"
+        return
+    if not any(end in result.stderr for end in ends) or result.stderr.count("muster: attempt") != 1:
+        yield f"none of {ends} is told once"
+    # What rank 0 wrote before the others were ended is what they have to begin with: no checkpoint is lost.
+    newest = {"0", *(path.stem.removeprefix("step") for path in (folder / "saved").iterdir())}
+    if {rank for rank, _ in begun} != {str(rank) for rank in range(_RANKS)} or not {
+        step for _, step in begun
+    } <= newest:
+        yield f"attempt 2 began at {begun}"
+    if len({step for _, step in begun}) == 1 and int(begun[0][1]) < fault.step - fault.step % 5 and fault.rank == 0:
+        yield f"a checkpoint was lost: {begun[0][1]} after step {fault.step}"
+
+
+def _host(folder: Path) -> str:
+    return _read(folder / "failed").partition(" ")[0]
+
+
+def _suffer_all(lab: Lab, folder: Path, faults: list[Fault], launcher: str, *words: str, at_once: int = 1) -> None:
+    """All faults, some at once; what went wrong is told at the end, all of it."""
+    began = time.monotonic()
+    with ThreadPoolExecutor(at_once) as pool:
+        runs = [pool.submit(_suffer, lab, folder / str(n), fault, launcher, *words) for n, fault in enumerate(faults)]
+        ended = [run.result() for run in runs]
+    for kind in sorted({fault.kind for fault in faults}):
+        away = sorted(ended[n][1] for n, fault in enumerate(faults) if fault.kind == kind and ended[n][1])
+        told = f"away {away[0]:.1f} to {away[-1]:.1f} s, median {away[len(away) // 2]:.1f}" if away else "never away"
+        wrong = sum(bool(ended[n][0]) for n, fault in enumerate(faults) if fault.kind == kind)
+        print(f"{launcher} {kind}: {sum(fault.kind == kind for fault in faults)} faults, {wrong} wrong, {told}")
+    print(f"{launcher}: {len(faults)} faults with seed {_SEED} in {time.monotonic() - began:.0f} s")
+    wrong_ends = [f"{faults[n]}: {end[0]}" for n, end in enumerate(ended) if end[0]]
+    assert not wrong_ends, "\n".join(wrong_ends)
 
 
 def test_a_few_random_faults(lab: Lab, shared_directory: Path) -> None:
-    _suffer_all(lab, shared_directory, random_faults(4, ranks=4, steps=_STEPS - 1, seed=_SEED), "srun")
+    _suffer_all(lab, shared_directory, random_faults(4, seed=_SEED), "srun")
+
+
+@pytest.fixture(scope="module")
+def wide_lab(tester: Person, slurm_version: str) -> Iterator[Lab]:
+    """Hosts for some jobs of 4 + 1 at once, where some of the hosts are down."""
+    with lab_up(tester, "wide", "-N", str(5 * _AT_ONCE + 1), "--slurm", slurm_version) as made:
+        yield made
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("launcher", ["srun", "mpirun", pytest.param("torchrun", marks=pytest.mark.torch)])
-def test_many_random_faults(lab: Lab, shared_directory: Path, launcher: str) -> None:
-    faults = random_faults(_COUNT, ranks=4, steps=_STEPS - 1, seed=_SEED + 1)
-    _suffer_all(lab, shared_directory, faults, launcher)
-
-
-@pytest.mark.long
-def test_a_host_whose_tmp_is_full_ends_no_job(new_lab: Callable[..., Lab], shared_directory: Path) -> None:
-    lab = new_lab("-N", "4")
-    for host in ("node1", "node3"):
-        checked(lab.muster("fault", "fill-tmp", host))
-
-    _suffer_all(lab, shared_directory, random_faults(4, ranks=4, steps=_STEPS - 1, seed=_SEED + 2), "srun")
+def test_many_random_faults(wide_lab: Lab, shared_directory: Path, launcher: str) -> None:
+    """Of ranks and of hosts, rank 0's as often as any, on 4 + 1 hosts; several jobs at once."""
+    faults = random_faults(_COUNT, seed=_SEED + len(launcher), kinds=(*RANK_FAULTS, *HOST_FAULTS))
+    _suffer_all(wide_lab, shared_directory, faults, launcher, "--spares", "1", at_once=_AT_ONCE)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
-def test_healthy_runs_are_never_started_again(lab: Lab, shared_directory: Path, launcher: str) -> None:
-    (shared_directory / "rank.sh").write_text('echo "$MUSTER_ATTEMPT" >>"began.$RANK"\n')
-    size = ("-N", "4", "--ntasks-per-node", "1", "--launcher", launcher)
-    for number in range(_HEALTHY):
-        words = (MUSTER, "run", "--quiet", "--restart", "3", *size, "--", "sh", "rank.sh")
-        result = lab.exec(words, cwd=shared_directory, env={"PATH": path_with()})
-        assert (result.status, "attempt" in result.stderr) == (0, False), (number, result.stderr)
-    for rank in range(4):
-        assert _read(shared_directory / f"began.{rank}").split() == ["1"] * _HEALTHY
+@pytest.mark.parametrize(("words", "nodes"), [((), 1), (("--spares", "1", "--requeue"), 2)], ids=["watched", "spares"])
+def test_healthy_runs_are_never_started_again(
+    wide_lab: Lab, shared_directory: Path, launcher: str, words: tuple[str, ...], nodes: int
+) -> None:
+    """Tasks of one array, as many at once as the lab takes; each writes down how often its ranks began."""
+    (shared_directory / "rank.sh").write_text('echo "$MUSTER_ATTEMPT" >>"began.$SLURM_ARRAY_TASK_ID.$RANK"\n')
+    size = ("-N", str(nodes), "--ntasks-per-node", "2", "-t", "10", "--launcher", launcher)
+    goes_on = ("--restart", "3", "--hang", "60s", *words, f"--sbatch=--array=1-{_HEALTHY}")
+    command = (MUSTER, "submit", "--quiet", *goes_on, *size, "--", "sh", "rank.sh")
+    job = checked(wide_lab.exec(command, cwd=shared_directory, env={"PATH": path_with()})).stdout.strip()
+    (run,) = (shared_directory / "muster-runs").iterdir()
+    _wait_for(lambda: not checked(wide_lab.exec(["squeue", "--noheader", "--jobs", job])).stdout, timeout_s=1800)
+
+    tasks = [run / f"task-{task}" for task in range(1, _HEALTHY + 1)]
+    assert [task.name for task in tasks if len(_read(task / "attempts").splitlines()) != 1] == []
+    assert [task.name for task in tasks if "\tdone\t" not in _read(task / "ends")] == []
+    began = [_read(shared_directory / f"began.{task}.{rank}") for task in range(1, _HEALTHY + 1) for rank in range(2)]
+    assert began == ["1\n"] * 2 * _HEALTHY
 
 
 @pytest.mark.long
@@ -174,6 +200,37 @@ def test_a_node_that_slurm_calls_dead_is_replaced_by_the_spare(
     assert "attempt 1: node2 failed; node2 is lost; the same ranks start again on node1,node3,node4" in story
     began = [float(_read(run / f"logs/attempt-2/{name}.log").split()[-1]) for name in ("node1", "node3", "node4")]
     print(f"spare in use {max(began) - down:.2f} s after Slurm said that the host is down")
+
+
+@pytest.mark.long
+def test_the_host_of_the_script_dies_and_the_job_goes_back_into_the_queue(
+    new_lab: Callable[..., Lab], shared_directory: Path
+) -> None:
+    """With spare nodes Slurm lets the job stand without its script: a guard on another node puts it back."""
+    lab = new_lab("-N", "4")
+    fault = Fault("kill-node", 0, 17, 0)
+    (shared_directory / "saved").mkdir()
+    (shared_directory / "train.py").write_text(TRAINING)
+
+    def muster(*words: str) -> str:
+        words = ("env", f"XDG_STATE_HOME={shared_directory / 'state'}", MUSTER, *words)
+        return checked(lab.exec(words, cwd=shared_directory, env={"PATH": path_with()}, timeout_s=300)).stdout
+
+    goes_on = ("--spares", "1", "--requeue", "--checkpoint", "saved", "-t", "20")
+    size = ("-N", "2", "--ntasks-per-node", "1")
+    job = muster("submit", "--quiet", *goes_on, *size, "--", "python3", "train.py", *fault.arguments).strip()
+    _wait_for(lambda: _read(shared_directory / "failed").count(" ") == 1)
+    checked(lab.muster("fault", "kill-node", "node1"))
+    _wait_for(lambda: "PENDING" in lab.exec(["squeue", "--noheader", "--format=%T"]).stdout, timeout_s=300)
+    checked(lab.exec(["scontrol", "update", f"JobId={job}", "StartTime=now"]))
+    output = muster("logs", "-f", job)
+
+    assert "muster: node1, the host of the script, is lost: the job goes back into the queue" in output
+    assert re.findall(r"begins 2 ([0-9]+) 15 (node[0-9])", output) == [("0", "node2"), ("1", "node3")]
+    assert re.findall(r"final [0-9]+ ([0-9]+)", output) == [str(final_of())] * 2
+    story = muster("why", job)
+    print(story)
+    assert "is COMPLETED" in story
 
 
 def _read(file: Path) -> str:

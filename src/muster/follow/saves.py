@@ -1,7 +1,7 @@
 """When the ranks of a job were told to save, as its script wrote it down.
 
 RUN/saves   one line each time: attempt, when, why (limit, preemption, cancel, asked), how many ranks there were, how
-            many handle the signal, and which signal it was (render/shell/save.sh)
+            many handle the signal, which signal it was, and the sentence that says so (render/shell/save.sh)
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from muster.units import whole_number
 
 __all__ = ["Told", "read_saves"]
 
-_FIELDS = 6
-_WHEN = {"limit": "before the time limit", "preemption": "on preemption", "cancel": "before it was cancelled"}
+_FIELDS = 7
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -29,14 +28,8 @@ class Told(msgspec.Struct, frozen=True):
     ranks: int
     told: int
     signal: str
-
-    @property
-    def sentence(self) -> str:
-        """What came of it, in words."""
-        when = _WHEN.get(self.reason, "when asked to")
-        if self.told:
-            return f"{self.told} of {self.ranks} ranks got SIG{self.signal} {when}"
-        return f"no rank handles SIG{self.signal}: none was told to save {when}"
+    sentence: str
+    """What came of it, in words."""
 
 
 def read_saves(folder: Path) -> list[Told]:
@@ -55,4 +48,4 @@ def _told(fields: list[str]) -> Told | None:
     number, at, ranks, told_ranks = (whole_number(fields[place]) for place in (0, 1, 3, 4))
     if number is None or at is None or ranks is None or told_ranks is None:
         return None
-    return Told(number, at, fields[2], ranks, told_ranks, fields[5])
+    return Told(number, at, fields[2], ranks, told_ranks, fields[5], fields[6])

@@ -9,7 +9,7 @@ from muster.launchers.base import Part, Starter
 from muster.model.finish import Finish
 from muster.model.plan import Engine, Output, Plan
 from muster.model.words import fold
-from muster.render.parts import kept, part
+from muster.render.parts import compose, kept, part
 
 __all__ = [
     "attempt_lines",
@@ -35,6 +35,8 @@ def finish_parts(plan: Plan) -> Iterator[Part]:
         yield launcher_named(plan.launcher).tells_failure
         if plan.finish.spares:
             yield "spares"
+            if _is_guarded(plan):
+                yield "guard"
         if plan.finish.checkpoint:
             yield "checkpoint"
         if plan.finish.save is not None:
@@ -48,13 +50,21 @@ def finish_texts(plan: Plan) -> Iterator[str]:
     if plan.finish is not None and plan.finish.checkpoint:
         yield kept("muster_search", part("checkpoint.py"))
     if plan.finish is not None and plan.finish.save is not None:
-        yield kept("muster_signals", part(launcher_named(plan.launcher).signals_ranks))
+        yield kept("muster_signals", compose(("processes", launcher_named(plan.launcher).signals_ranks)))
+    if _is_guarded(plan):
+        yield kept("muster_guard", part("guard_node"))
+
+
+def _is_guarded(plan: Plan) -> bool:
+    """Return whether a guard looks after the host of the script: with spare nodes Slurm does not."""
+    has_spares = plan.finish is not None and plan.finish.spares > 0
+    return has_spares and keeps_attempts(plan) and any(directive.name == "requeue" for directive in plan.directives)
 
 
 def spare_lines(plan: Plan) -> Iterator[str]:
     """Yield the line that holds the spare nodes back."""
     if plan.finish is not None and plan.finish.spares:
-        yield fold(("muster_keep_spares", str(plan.finish.spares)))
+        yield fold(("muster_keep_spares", str(plan.finish.spares), *(("guarded",) if _is_guarded(plan) else ())))
 
 
 def link_lines(plan: Plan) -> Iterator[str]:

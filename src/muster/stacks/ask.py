@@ -27,6 +27,8 @@ __all__ = ["Question", "ask_here", "ask_job", "find_spy", "gather_words", "jobs_
 _PATIENCE_S = 60
 _LOOK_S = 0.03
 _SCRIPT = Path(__file__).with_name("gather.sh")
+# Which processes are ranks: the scripts of jobs ask it too.
+_PROCESSES = _SCRIPT.parents[1] / "render/shell/processes.sh"
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -82,7 +84,7 @@ def ask_here(job: str, question: Question, runner: Runner = run) -> str:
 
 def gather_words(job: str, question: Question) -> list[str]:
     """Return the words of what runs on each node."""
-    text = _SCRIPT.read_text(encoding="utf-8")
+    text = "\n".join(file.read_text(encoding="utf-8") for file in (_PROCESSES, _SCRIPT))
     rank = "-" if question.rank is None else str(question.rank)
     spy_options = (
         question.spy or "-",

@@ -8,29 +8,6 @@ muster_job=$1 muster_spy=$2 muster_only=$3 muster_rounds=$4 muster_gap=$5 muster
 shift 7
 read -r muster_host </proc/sys/kernel/hostname
 
-# Prints one line for each process of the job that has a rank: "PID PARENT RANK WORLD_SIZE 1", with 1 for Python, else
-# 0.
-muster_processes() {
-    # shellcheck disable=SC2046  # names without a space
-    grep -ls "RANK=" $(grep -ls -e "SLURM_JOB_ID=$muster_job" -e "MUSTER_JOB=$muster_job" /proc/[0-9]*/environ) /dev/null |
-        while IFS=/ read -r _ _ muster_pid _; do
-            [ -O "/proc/$muster_pid" ] || continue
-            muster_program=$(readlink "/proc/$muster_pid/exe" 2>/dev/null)
-            case ${muster_program##*/} in python* | pypy*) muster_python=1 ;; *) muster_python=0 ;; esac
-            tr '\0' '\n' <"/proc/$muster_pid/environ" 2>/dev/null |
-                awk -F= -v job="$muster_job" -v pid="$muster_pid" -v python="$muster_python" '
-                $1 == "SLURM_JOB_ID" || $1 == "MUSTER_JOB" { if ($2 == job) ours = 1 }
-                $1 == "RANK" { rank = $2 }
-                $1 == "WORLD_SIZE" { size = $2 }
-                END {
-                    if (!ours || rank == "") exit
-                    while ((getline text < ("/proc/" pid "/status")) > 0)
-                        if (text ~ /^PPid:/) { sub(/^PPid:[ \t]*/, "", text); parent = text }
-                    print pid, parent + 0, rank, size + 0, python
-                }'
-        done
-}
-
 # Prints one line for each rank: "PID RANK WORLD_SIZE STATE CPU_TICKS IO_BYTES RSS_KIB THREADS CHILDREN". The numbers are
 # of the rank and of the processes it has started.
 muster_ranks() {
@@ -266,7 +243,7 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     printf '@node %s %s %s %s\n' "${SLURM_NODEID:-0}" "$muster_host" "$muster_round" "$muster_now"
     [ "$muster_at_once" -eq 0 ] || [ "$((muster_round % 3))" -ne 1 ] || muster_gpus_of_node
     # The list of processes costs more than their numbers: where stacks are taken in turn, it is kept for some reports.
-    [ -n "$muster_known" ] && [ "$muster_at_once" -gt 0 ] && [ "$((muster_round % 6))" -ne 0 ] || muster_known=$(muster_processes)
+    [ -n "$muster_known" ] && [ "$muster_at_once" -gt 0 ] && [ "$((muster_round % 6))" -ne 0 ] || muster_known=$(muster_processes "SLURM_JOB_ID=$muster_job" "MUSTER_JOB=$muster_job")
     muster_list=$(printf '%s\n' "$muster_known" | muster_ranks)
     muster_before=$muster_many
     muster_many=$(printf '%s\n' "$muster_list" | grep -c .)

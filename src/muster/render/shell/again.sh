@@ -70,16 +70,15 @@ muster_signal_ranks() {
 
 # The first cause: the rank, its host, what it said last, and in words.
 muster_find_cause() {
-    local end
+    local end=''
     muster_failed_rank='' muster_failed_host='' muster_failed_words=''
     # What Slurm ends with the job, a daemon of mpirun's for example, has not failed, and its node has not either.
     [ -n "${muster_interrupted:-}" ] || muster_was_to_end || muster_find_failed "${muster_files[@]}"
     muster_find_words
-    if [ "$muster_status" -gt 128 ]; then
-        end="ended by SIG$(kill -l "$((muster_status - 128))" 2>/dev/null)"
-    else
-        end="exit status $muster_status"
-    fi
+    # A status above 128 that is of no signal is one that the program chose.
+    [ "$muster_status" -le 128 ] || end=$(kill -l "$((muster_status - 128))" 2>/dev/null)
+    end=${end:+ended by SIG$end}
+    end=${end:-exit status $muster_status}
     muster_cause="${muster_failed_rank:+rank $muster_failed_rank${muster_failed_host:+ on $muster_failed_host}: }$end"
     [ -n "$muster_failed_rank" ] || [ -z "$muster_failed_host" ] || muster_cause="$muster_failed_host failed"
     muster_cause=$muster_cause${muster_failed_words:+ ($muster_failed_words)}

@@ -17,12 +17,27 @@ muster_chain() {
         muster_end_idle "link $muster_link is job $(cat "$muster_run_dir/link-$muster_link")"
     [ "$muster_link" -eq 1 ] || muster_look_back
     muster_note_link "$muster_link" "$muster_own"
+    muster_keep_array
     [ -z "${2:-}" ] || return 0
     [ -f "${muster_run_dir%/task-*}/job.sh" ] || cp "$0" "$muster_run_dir/job.sh"
     [ "$muster_link" -ge "$muster_links" ] || [ -n "$(muster_job_of_link $((muster_link + 1)))" ] || {
         (muster_queue_link new 10 20 40 80 160) </dev/null >/dev/null &
         muster_queueing=$!
     }
+}
+
+# Keeps what the first link says of the whole array: a later link is an array of one task.
+muster_keep_array() {
+    local name
+    [ -n "${SLURM_ARRAY_TASK_ID:-}" ] || return 0
+    if [ "$muster_link" -eq 1 ]; then
+        for name in COUNT MIN MAX STEP; do
+            name=SLURM_ARRAY_TASK_$name
+            printf '%s=%s\n' "$name" "${!name:-}"
+        done >"$muster_run_dir/array"
+    elif [ -f "$muster_run_dir/array" ]; then
+        while read -r name; do export "${name?}"; done <"$muster_run_dir/array"
+    fi
 }
 
 # Ends a link that has nothing to do, for the reason $1.

@@ -55,7 +55,8 @@ muster_hear() {
     [ ! -s "$muster_ended" ] || read -r muster_status <"$muster_ended"
 }
 
-# Tells the ranks to save. How many were told stands in the log and in RUN/saves: attempt, time, reason, ranks, told.
+# Tells the ranks to save. How many were told stands in the log and in RUN/saves: attempt, time, reason, ranks, told,
+# signal, and the sentence.
 # The reason stands in $muster_saved where a rank handles the signal.
 muster_save() {
     local ranks told here got now reason words pause
@@ -76,18 +77,19 @@ muster_save() {
     preemption) words="on preemption" ;;
     *) words="when asked to" ;;
     esac
-    muster_save_words="$told of $ranks ranks got SIG$muster_save_signal $words"
     if [ "$told" -gt 0 ]; then
         muster_saved=$reason
+        muster_save_words="$told of $ranks ranks got SIG$muster_save_signal $words"
         printf 'muster: %s\n' "$muster_save_words" >&2
     else
-        printf 'muster: warning: no rank handles SIG%s: none was told to save %s\n\nhint: %s\n' "$muster_save_signal" "$words" \
+        muster_save_words="no rank handles SIG$muster_save_signal: none was told to save $words"
+        printf 'muster: warning: %s\n\nhint: %s\n' "$muster_save_words" \
             "the script has to set a handler for SIG$muster_save_signal, or --save-signal names another signal" >&2
     fi
     [ -n "${muster_logs:-}" ] || return 0
     printf -v now '%(%s)T' -1
-    (umask 077 && printf '%s\t%s\t%s\t%s\t%s\t%s\n' "${muster_number:-1}" "$now" "$reason" "$ranks" "$told" "$muster_save_signal" \
-        >>"$muster_run_dir/saves")
+    (umask 077 && printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "${muster_number:-1}" "$now" "$reason" "$ranks" "$told" \
+        "$muster_save_signal" "$muster_save_words" >>"$muster_run_dir/saves")
 }
 
 # Finds out, at the end of an attempt, whether the ranks were told by Slurm itself: it sends SIGTERM to all processes of a

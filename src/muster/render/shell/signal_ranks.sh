@@ -3,26 +3,6 @@
 export PATH="${PATH:+$PATH:}/usr/bin:/bin"
 muster_run=$1 muster_signal=$2
 
-# Prints one line for each process of the run that has a rank: "PID PARENT RANK CAUGHT", the mask of signals it handles.
-muster_processes() {
-    # shellcheck disable=SC2046  # names without a space
-    grep -ls "RANK=" /dev/null $(grep -ls "MUSTER_SAVE_RUN=$muster_run" /proc/[0-9]*/environ) |
-        while IFS=/ read -r _ _ muster_pid _; do
-            tr '\0' '\n' <"/proc/$muster_pid/environ" 2>/dev/null | awk -F= -v run="$muster_run" -v pid="$muster_pid" '
-                $1 == "MUSTER_SAVE_RUN" && $2 == run { ours = 1 }
-                $1 == "RANK" { rank = $2 }
-                END {
-                    if (!ours || rank == "") exit
-                    while ((getline text < ("/proc/" pid "/status")) > 0) {
-                        split(text, fields, /[ \t]+/)
-                        if (fields[1] == "PPid:") parent = fields[2]
-                        if (fields[1] == "SigCgt:") caught = fields[2]
-                    }
-                    if (caught != "") print pid, parent + 0, rank, caught
-                }'
-        done
-}
-
 # Prints one line for each rank: "PID" of the process that gets the signal, or 0 where none handles it.
 muster_receivers() {
     awk -v signal="$muster_signal" '
@@ -31,18 +11,20 @@ muster_receivers() {
         for (i = (number - 1) % 4; i > 0; i--) digit = int(digit / 2)
         return digit % 2
     }
-    {
+    $6 != "" {
+        many++
         parent[$1] = $2
         rank[$1] = $3
         ranks[$3]
         # What handles every signal there is, as programs in Go do, is the engine of an image and not a rank.
-        catches[$1] = handles($4, signal) && !(handles($4, 50) && handles($4, 51))
+        catches[$1] = handles($6, signal) && !(handles($6, 50) && handles($6, 51))
     }
     END {
         for (pid in rank) {
             if (!catches[pid]) continue
             above = parent[pid]
-            while (above in rank && rank[above] == rank[pid] && !catches[above]) above = parent[above]
+            # Numbers are used again: a parent that was read later may be a child by then, and the way up a circle.
+            for (up = 0; up < many && above in rank && rank[above] == rank[pid] && !catches[above]; up++) above = parent[above]
             if (above in rank && rank[above] == rank[pid]) continue
             receiver[rank[pid]] = pid
         }
@@ -59,7 +41,7 @@ muster_handles() {
     [ $((0x${muster_caught:-0} >> (muster_signal - 1) & 1)) -eq 1 ]
 } 2>/dev/null
 
-muster_processes | muster_receivers | {
+muster_processes "MUSTER_SAVE_RUN=$muster_run" "MUSTER_SAVE_RUN=$muster_run" | muster_receivers | {
     muster_ranks=0 muster_count=0
     while read -r muster_pid; do
         muster_ranks=$((muster_ranks + 1))

@@ -1,0 +1,16 @@
+# A job with spare nodes outlives the host of its script, and then stands without a script until its time is over. A guard
+# on another node prevents that: it hears from the script every ten seconds.
+# shellcheck disable=SC2154  # another part of the script sets the text of the guard
+
+# Starts the guard on node $1, if there is none, or the one there was has ended.
+muster_start_guard() {
+    [ "$1" != "$SLURMD_NODENAME" ] || return 0
+    [ -z "${muster_guarding:-}" ] || ! kill -0 "$muster_guarding" 2>/dev/null || return 0
+    {
+        trap - TERM INT HUP USR1
+        while sleep 10 && echo; do :; done | srun --overlap --nodes=1 --nodelist="$1" --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 \
+            --mem=0 --gres=none --mpi=none --quiet --export=NONE --chdir=/ \
+            bash -c "$muster_guard" muster "$SLURMD_NODENAME" "$muster_output"
+    } </dev/null >/dev/null 2>&1 &
+    muster_guarding=$!
+}
