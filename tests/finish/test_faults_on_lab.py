@@ -206,7 +206,7 @@ def test_a_node_that_slurm_calls_dead_is_replaced_by_the_spare(
 def test_the_host_of_the_script_dies_and_the_job_goes_back_into_the_queue(
     new_lab: Callable[..., Lab], shared_directory: Path
 ) -> None:
-    """With spare nodes Slurm lets the job stand without its script: a guard on another node puts it back."""
+    """With spare nodes Slurm lets the job stand without its script: a deputy on another node puts it back."""
     lab = new_lab("-N", "4")
     fault = Fault("kill-node", 0, 17, 0)
     (shared_directory / "saved").mkdir()

@@ -38,6 +38,41 @@ def test_spare_nodes_are_asked_for_and_have_no_ranks(launcher: str) -> None:
     assert "muster_again 3 " in job_script(made)
 
 
+def test_a_deputy_stands_in_for_the_script_only_where_slurm_may_run_the_job_again() -> None:
+    with_spares = ("--spares", "1", "--restart", "2", "-t", "30")
+    for words, has_one in (((), False), (("--requeue",), True), (("--until-done",), True)):
+        script = job_script(plan(*with_spares, *words, *_COMMAND))
+        assert ("muster_keep_spares 1 deputy\n" in script, "muster_start_deputy() {" in script) == (has_one, has_one)
+    assert "deputy" not in job_script(plan("--restart", "2", "--requeue", *_COMMAND))
+
+
+@pytest.mark.parametrize(
+    ("array", "folder", "line"),
+    [
+        ("0-9", "saved/%a", 'muster_find_checkpoint /home/ada/project/saved/"$SLURM_ARRAY_TASK_ID"\n'),
+        ("0-9", "my saved/%a/x", "muster_find_checkpoint '/home/ada/project/my saved/'\"$SLURM_ARRAY_TASK_ID\"/x\n"),
+        ("1-9%1", "saved", "muster_find_checkpoint /home/ada/project/saved\n"),
+    ],
+)
+def test_each_task_of_an_array_has_checkpoints_of_its_own(array: str, folder: str, line: str) -> None:
+    made = plan("--checkpoint", folder, "--restart", "1", f"--sbatch=--array={array}", *_COMMAND)
+
+    assert line in job_script(made)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--checkpoint", "saved", "--sbatch=--array=0-9"), "the tasks of the array would go on from each other's"),
+        (("--checkpoint", "saved", "--sbatch=--array=0-9%4"), "the tasks of the array would go on from each other's"),
+        (("--checkpoint", "saved/%a"), "%a is the task of an array, and the job is none"),
+    ],
+)
+def test_tasks_that_would_share_their_checkpoints_are_refused(words: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(RequestError, match=sentence):
+        plan("--restart", "1", *words, *_COMMAND)
+
+
 @pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])
 def test_slurm_signals_the_script_and_the_script_the_ranks(launcher: str) -> None:
     made = plan("--save-before", "5m", "--save-signal", "sigterm", "-t", "30", *_COMMAND, launcher=launcher)

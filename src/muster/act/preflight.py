@@ -12,6 +12,7 @@ from muster.launchers import launcher_named
 from muster.launchers.base import Starter
 from muster.look.first_word import notes_on_command
 from muster.look.programs import on_path
+from muster.model.finish import TASK
 from muster.model.plan import Engine, Note, Plan
 from muster.plan.sweep import command_of_row
 from muster.runner import Runner, run
@@ -40,7 +41,7 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
             _check_command(words, directory, plan, environment)
         notes = [Note(text, warning=True) for text in notes_on_command(words, directory, environment)]
     if plan.finish is not None and plan.finish.checkpoint:
-        _check_checkpoints(Path(plan.finish.checkpoint))
+        _check_checkpoints(Path(plan.finish.checkpoint.partition(TASK)[0]))
     if plan.engine is Engine.SLURM:
         launcher = launcher_named(plan.launcher)
         if plan.mpi and launcher.starts_ranks and launcher.starter(plan.engine) is Starter.STEP:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Finish", "Save"]
+__all__ = ["TASK", "Finish", "Save"]
+
+TASK = "%a"
+"""In the folder of the checkpoints: the task of an array, as Slurm writes it in names of files."""
 
 
 class Save(msgspec.Struct, frozen=True):
@@ -27,7 +30,7 @@ class Finish(msgspec.Struct, frozen=True):
     """Nodes that the job holds besides those of its ranks."""
 
     checkpoint: str | None = None
-    """Where the script saves, as an absolute path."""
+    """Where the script saves, as an absolute path; `%a` in it is the task of an array."""
 
     save: Save | None = None
     """When the ranks are told to save; None: never."""

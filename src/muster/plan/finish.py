@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from muster.errors import RequestError
 from muster.job.request import Request
 from muster.launchers.base import Launcher, Starter
-from muster.model.finish import Finish, Save
+from muster.model.finish import TASK, Finish, Save
 from muster.model.plan import Directive, Engine, Flag, Reason, Variable
 from muster.model.words import Fragment
 from muster.rank import contract
@@ -65,14 +65,34 @@ def _make_save(request: Request) -> Save | None:
 
 
 def check_limit(request: Request, finish: Finish | None, directives: Iterable[Directive]) -> None:
-    """Stop where something depends on the time limit of the job and the job has none."""
-    if finish is None or not (finish.save or finish.links):
+    """Stop where something depends on the time limit of the job, or on its array, and the job has none."""
+    if finish is None:
         return
-    limit = next((directive for directive in directives if directive.name == "time"), None)
+    values = {directive.name: directive.value for directive in directives}
+    _check_tasks(request, finish, values.get("array"))
+    if not (finish.save or finish.links):
+        return
     unlimited = request.time is not None and not request.time.seconds
-    if limit is None or unlimited:
+    if "time" not in values or unlimited:
         asked_option = request.origin("save_before" if finish.save else "until_done")
         raise RequestError(f"{asked_option}: the job has no time limit", hint="--time TIME")
+
+
+def _check_tasks(request: Request, finish: Finish, array: str | None) -> None:
+    """Stop where tasks that run side by side would go on from each other's checkpoints."""
+    if not finish.checkpoint:
+        return
+    named_per_task = TASK in (request.checkpoint or "")
+    if array is None and named_per_task:
+        raise RequestError(
+            f"{request.origin('checkpoint')}: {TASK} is the task of an array, and the job is none", hint=f"omit {TASK}"
+        )
+    # Tasks that follow each other, one at a time, may be one training.
+    if array is not None and not named_per_task and not array.endswith("%1"):
+        raise RequestError(
+            f"{request.origin('checkpoint')}: the tasks of the array would go on from each other's checkpoints",
+            hint=f"--checkpoint {request.checkpoint}/{TASK}",
+        )
 
 
 def _check_spares(request: Request, *, is_within: bool) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from muster.launchers import launcher_named
 from muster.launchers.base import Part, Starter
-from muster.model.finish import Finish
+from muster.model.finish import TASK, Finish
 from muster.model.plan import Engine, Output, Plan
-from muster.model.words import fold
+from muster.model.words import fold, quote
 from muster.render.parts import compose, kept, part
 
 __all__ = [
@@ -35,8 +35,8 @@ def finish_parts(plan: Plan) -> Iterator[Part]:
         yield launcher_named(plan.launcher).tells_failure
         if plan.finish.spares:
             yield "spares"
-            if _is_guarded(plan):
-                yield "guard"
+            if _has_deputy(plan):
+                yield "deputy"
         if plan.finish.checkpoint:
             yield "checkpoint"
         if plan.finish.save is not None:
@@ -51,12 +51,12 @@ def finish_texts(plan: Plan) -> Iterator[str]:
         yield kept("muster_search", part("checkpoint.py"))
     if plan.finish is not None and plan.finish.save is not None:
         yield kept("muster_signals", compose(("processes", launcher_named(plan.launcher).signals_ranks)))
-    if _is_guarded(plan):
-        yield kept("muster_guard", part("guard_node"))
+    if _has_deputy(plan):
+        yield kept("muster_deputy", part("deputy_node"))
 
 
-def _is_guarded(plan: Plan) -> bool:
-    """Return whether a guard looks after the host of the script: with spare nodes Slurm does not."""
+def _has_deputy(plan: Plan) -> bool:
+    """Return whether a deputy looks after the host of the script: with spare nodes Slurm does not."""
     has_spares = plan.finish is not None and plan.finish.spares > 0
     return has_spares and keeps_attempts(plan) and any(directive.name == "requeue" for directive in plan.directives)
 
@@ -64,7 +64,7 @@ def _is_guarded(plan: Plan) -> bool:
 def spare_lines(plan: Plan) -> Iterator[str]:
     """Yield the line that holds the spare nodes back."""
     if plan.finish is not None and plan.finish.spares:
-        yield fold(("muster_keep_spares", str(plan.finish.spares), *(("guarded",) if _is_guarded(plan) else ())))
+        yield fold(("muster_keep_spares", str(plan.finish.spares), *(("deputy",) if _has_deputy(plan) else ())))
 
 
 def link_lines(plan: Plan) -> Iterator[str]:
@@ -84,7 +84,9 @@ def save_lines(plan: Plan) -> Iterator[str]:
 def checkpoint_lines(plan: Plan) -> Iterator[str]:
     """Yield the line that looks for the newest whole checkpoint."""
     if plan.finish is not None and plan.finish.checkpoint:
-        yield fold(("muster_find_checkpoint", plan.finish.checkpoint))
+        folder, *tasks = plan.finish.checkpoint.split(TASK)
+        words = "".join(f'"$SLURM_ARRAY_TASK_ID"{quote(text) if text else ""}' for text in tasks)
+        yield f"muster_find_checkpoint {quote(folder)}{words}"
 
 
 def attempt_lines(plan: Plan, finish: Finish, lines: Iterable[str]) -> Iterator[str]:

@@ -1,8 +1,8 @@
-# Holds $1 of the job's nodes back. The others are those of the ranks. $2: "guarded" where Slurm may put the job back into
+# Holds $1 of the job's nodes back. The others are those of the ranks. $2: "deputy" where Slurm may put the job back into
 # the queue. A job that lost a node before it went back has one node less: its ranks keep theirs.
 muster_keep_spares() {
     local before
-    muster_guarded=${2:-}
+    muster_has_deputy=${2:-}
     before=$(tail -n 1 "${muster_run_dir:-}/attempts" 2>/dev/null | cut -f 3)
     if [ -n "$before" ]; then
         before=${before//[!,]/}
@@ -24,7 +24,7 @@ muster_place_ranks() {
     local names list
     mapfile -t names < <(scontrol show hostnames "$1")
     [ "${#names[@]}" -ge "$muster_nodes" ] || return 1
-    [ -z "$muster_guarded" ] || muster_start_guard "${names[-1]}"
+    [ -z "$muster_has_deputy" ] || muster_start_deputy "${names[-1]}"
     names=("${names[@]:0:$muster_nodes}")
     list=${names[*]}
     muster_place=("--nodelist=${list// /,}")

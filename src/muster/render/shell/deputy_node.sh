@@ -1,5 +1,5 @@
-# Waits while the script of this job is heard from, on its host $1. Then puts the job back into the queue if Slurm says that the
-# job has lost that host. $2: the output of the job. Slurm is asked at most seven times for each silence, in an hour.
+# Waits while the script of this job is heard from, on its host $1. Then puts the job back into the queue if Slurm says that
+# the job has lost that host. $2: the output of the job. In one silence Slurm is asked eight times at most, within an hour.
 export PATH="${PATH:+$PATH:}/usr/bin:/bin"
 pause=15
 while [ "$pause" -lt 2000 ]; do
