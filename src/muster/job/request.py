@@ -382,7 +382,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--checkpoint",
             metavar="DIR",
             group="until it is done",
-            help="where the script saves: the newest whole checkpoint is passed on as MUSTER_CHECKPOINT; %a is the task of an array",
+            help="where the script saves: the newest whole checkpoint is passed on as MUSTER_CHECKPOINT; "
+            "%a is the task of an array",
         ),
     ] = None
     until_done: Annotated[
