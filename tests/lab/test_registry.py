@@ -92,3 +92,14 @@ def test_a_private_folder_of_somebody_else_is_not_taken(monkeypatch: pytest.Monk
 def test_without_home_the_entries_lie_in_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     home = pwd.getpwuid(os.getuid()).pw_dir
     assert Registry({}).folder == Path(home, ".local/state/muster/labs")
+
+
+def test_a_lab_whose_process_cannot_be_seen_from_here_is_not_cleared(registry: Registry) -> None:
+    """A host of a lab shares the folder of entries with the machine, but sees none of the machine's processes."""
+    registry.reserve("one")
+    registry.record("one", os.getpid(), "22.05.8")
+    change(registry, "one", pids="pid:[1]", started=1)
+    with pytest.raises(RequestError, match="the lab 'one' cannot be reached from here"):
+        registry.find("one")
+    assert registry.clear() == []
+    assert (registry.folder / "one.json").exists()

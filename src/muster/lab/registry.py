@@ -27,6 +27,12 @@ class Entry:
     boot: str
     ready: bool
     version: str = ""
+    pids: str = ""
+    """The namespace in which the number of the process counts: a lab's hosts see none of this machine's processes."""
+
+    @property
+    def is_seen_from_here(self) -> bool:
+        return self.boot != _boot() or self.pids in {"", _pids()}
 
     @property
     def alive(self) -> bool:
@@ -73,6 +79,11 @@ class Registry:
         check_name(name)
         entries = {entry.name: entry for entry in self.clear()}
         if name not in entries:
+            if self._file(name).exists():
+                raise RequestError(
+                    f"the lab {name!r} cannot be reached from here: this is a host of a lab, or a container",
+                    hint="type it in a shell of the machine on which muster lab up was typed",
+                )
             entries_here = list(entries)
             hint = f"up: {', '.join(entries_here)}" if entries_here else "muster lab up makes one"
             raise RequestError(f"no lab named {name!r} is up", hint=hint)
@@ -81,12 +92,14 @@ class Registry:
         return entries[name]
 
     def clear(self) -> list[Entry]:
-        """Drop the entries whose process is gone; the others, by name."""
+        """Drop the entries whose process is gone, and return the others, by name; those of other places stay."""
         kept_entries = []
         if self.note is not None and self.folder.parent.exists():
             _make_private(self.folder.parent)
         for file in sorted(self.folder.glob("*.json")):
             entry = _read(file)
+            if entry is not None and not entry.is_seen_from_here:
+                continue
             if entry is not None and entry.alive:
                 kept_entries.append(entry)
             else:
@@ -111,7 +124,7 @@ def _entry(name: str, pid: int, *, ready: bool, version: str = "") -> Entry:
     start_ticks = start_time(pid)
     if start_ticks is None:
         raise RequestError(f"the lab {name!r} ended while it came up", hint="try again")
-    return Entry(name, pid, start_ticks, _boot(), ready, version)
+    return Entry(name, pid, start_ticks, _boot(), ready, version, _pids())
 
 
 def _read(file: Path) -> Entry | None:
@@ -123,6 +136,10 @@ def _read(file: Path) -> Entry | None:
 
 def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _pids() -> str:
+    return os.readlink("/proc/self/ns/pid")  # noqa: PTH115  # no path, but a name that pathlib may not change
 
 
 def home_of(environment: Mapping[str, str]) -> Path:
