@@ -104,7 +104,6 @@ _ACCELERATES = {
     "num_cpu_threads_per_process": "OMP_NUM_THREADS",
 }
 _ADVICE = {
-    "max_restarts": "a rank that fails ends the run: queue it again, from its checkpoint",
     "config_file": "what stands in it has to be given with --env, or in the script",
 }
 _AWARE = re.compile(r"\$\{?(?:LOCAL_RANK|RANK|WORLD_SIZE|MUSTER_\w+|SLURM_PROCID)\b")
@@ -183,7 +182,7 @@ def refuse_launcher(nested: Nested, place: str = "the command", *, nodes: int | 
     rest: list[str] = []
     sizes = _Sizes(nodes)
     for name, text, value in _options(own_options):
-        if not sizes.take(name, value) and name not in _DONE:
+        if not sizes.take(name, value) and name not in _DONE and (name, value) != ("max_restarts", "0"):
             option_text = _as_ours(nested.name, name, value)
             (words if option_text else rest).append(option_text or text)
     if nested.name in _OWN_COMMANDS:
@@ -242,6 +241,8 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 def _as_ours(launcher: str, name: str, value: str) -> str | None:
     """Return the option of Muster, or the variable, that means the same."""
+    if name == "max_restarts" and value.isdigit():
+        return f"--restart {value}"
     if launcher.startswith("accelerate") or "accelerate" in launcher:
         variable = _ACCELERATES.get(name) or (name.upper() if name.startswith("fsdp_") else None)
         return variable and f"--env {variable}={value or 'true'}"

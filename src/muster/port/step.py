@@ -579,7 +579,7 @@ _AGENT_DROPPED = {
     "standalone": "the same on one node",
     "multi-gpu": "one rank for each GPU",
     "use-env": "torch's own way since 1.10",
-    "max-restarts": "a job runs again as a whole: --requeue",
+    "max-restarts": "--restart N starts the same ranks again in the job",
     "monitor-interval": "Muster watches the ranks itself",
     "start-method": "Muster's own start of the ranks",
     "numa-binding": "the plan says which cores a rank gets, where the site needs it",
