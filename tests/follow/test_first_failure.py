@@ -115,6 +115,12 @@ ORTE has lost communication with a remote daemon.
     assert alone.host == "node1"
 
 
+def test_what_slurm_starts_for_mpirun_is_a_daemon_and_no_rank() -> None:
+    failure = failure_in("srun: error: node2: task 1: Exited with exit code 2", "mpirun")
+    assert failure is not None
+    assert (failure.tasks, failure.sentence) == ((), "mpirun's daemon itself on node2: exit status 2")
+
+
 def test_a_run_without_output_has_no_failure(tmp_path: Path) -> None:
     assert first_failure(JobOutput(tmp_path / "not there")) is None
 

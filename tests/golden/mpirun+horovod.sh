@@ -206,12 +206,33 @@ muster_hydra() {
         muster_mpirun_agents+=(-hosts "${hosts// /,}" -ppn 1)
     fi
     [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(-prepend-rank)
+    muster_hydra_watch "$$" &
+    muster_hydra_watcher=$!
 }
+
+# Ends the mpirun that the process $1 starts, if the program that was to start Hydra's proxies on the nodes has failed and
+# nobody has read its status: Hydra would wait for ever. Proxies that can be started are there in half a minute.
+muster_hydra_watch() {
+    local child starter failed=
+    for _ in {1..15}; do
+        read -rt 2 <> <(:)
+        for child in $(<"/proc/$1/task/$1/children"); do
+            for starter in $(<"/proc/$child/task/$child/children"); do
+                [[ $(<"/proc/$starter/stat") == *') Z '* && $(<"/proc/$starter/stat") != *' 0' ]] || continue
+                [ "$failed" = "$starter" ] || { failed=$starter && continue; }
+                printf 'muster: error: %s\n\nhint: %s\n' "mpirun's proxies could not be started on the nodes" \
+                    "its own lines are above; MPICH has to lie under $(dirname "$(command -v mpirun)") on every node" >&9
+                kill "$child" && return
+            done
+        done
+    done
+} 9>&2 2>/dev/null
 
 # Finds the exit status of the rank that failed, in the files $@: Hydra itself ends with another status. Result in
 # $muster_status.
 muster_hydra_status() {
     local found=
+    [ -z "${muster_hydra_watcher:-}" ] || kill "$muster_hydra_watcher" 2>/dev/null
     [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* on [^ ]* ended with status //p' "$@" | head -n 1)
     muster_status=${found:-$muster_status}
 }

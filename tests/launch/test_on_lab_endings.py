@@ -137,6 +137,20 @@ def test_a_program_that_the_nodes_do_not_have_is_named(lab: Lab, shared_director
     assert "no-such-program" in result.stderr
 
 
+def test_mpich_that_cannot_start_its_proxies_does_not_wait_for_ever(lab: Lab, shared_directory: Path) -> None:
+    if not Path("/usr/bin/mpirun.mpich").exists():
+        pytest.skip("mpirun.mpich is missing: apt-get install mpich")
+    alone = shared_directory / "mpich"
+    alone.mkdir()
+    (alone / "mpirun").symlink_to("/usr/bin/mpirun.mpich")
+    words = ("--launcher", "mpirun", "-N", "2", "--", "hostname")
+    result = muster_run(lab, shared_directory, *words, env={"PATH": path_with(alone)}, timeout_s=60)
+
+    assert result.status not in {0, 137, 143}, result.stderr
+    assert "muster: error: mpirun's proxies could not be started on the nodes\n\nhint: " in result.stderr
+    assert "muster: first: mpirun's daemon itself on node" in result.stderr
+
+
 def test_a_step_of_many_lines_loses_none(lab: Lab, shared_directory: Path) -> None:
     result = muster_run(lab, shared_directory, "-N", "4", "--ntasks-per-node", "1", "--", "seq", "5000")
 

@@ -76,6 +76,10 @@ def main(words: Words) -> int:
         raise RequestError("muster completion needs a shell's name", hint="muster completion bash, zsh or fish")
     if words.operands[0] not in _SCRIPTS:
         raise UnknownName("shell", words.operands[0], tuple(_SCRIPTS))
+    if len(words.operands) > 1:
+        raise RequestError(
+            "muster completion prints the text of one shell", hint=f"muster completion {words.operands[0]}"
+        )
     print(_SCRIPTS[words.operands[0]], end="")
     return 0
 

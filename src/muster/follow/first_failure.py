@@ -55,7 +55,8 @@ def _of_node(texts: Sequence[Iterable[str]]) -> Failure | None:
 def _of_srun(texts: Sequence[Iterable[str]], launcher: Launcher | None) -> Failure | None:
     """Return the failure that srun tells; the batch script's own file is the last, and srun writes there."""
     failure = next((failure for text in reversed(texts) if (failure := read_step(text).first)), None)
-    return of_agent(failure, launcher.agent) if launcher is not None and launcher.agent else failure
+    task_name = "" if launcher is None else launcher.task_of_slurm
+    return of_agent(failure, task_name) if task_name else failure
 
 
 class _Unlabelled(msgspec.Struct, frozen=True):

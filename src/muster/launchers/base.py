@@ -168,6 +168,11 @@ class Launcher(ABC):
     agent: str = ""
     """The program that it starts once on each node and that starts the ranks; empty: it starts the ranks."""
 
+    @property
+    def task_of_slurm(self) -> str:
+        """Return the name of each task that Slurm starts, where that task is not a rank."""
+        return self.agent
+
     stand_in: ClassVar[str] = ""
     """The launcher of a rehearsal on a machine that lacks this one: it is one site's own program."""
 

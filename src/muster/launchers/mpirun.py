@@ -67,6 +67,10 @@ class ByMpirun(Launcher):
         del engine
         return Starter.PROGRAM
 
+    @property
+    def task_of_slurm(self) -> str:
+        return "mpirun's daemon"
+
     def prepare(self, plan: Plan, names: Sequence[str]) -> Iterator[str]:
         if plan.finish is not None and plan.finish.save is not None and plan.finish.save.signal == "TERM":
             # By itself Open MPI kills its ranks one second after SIGTERM, by which Slurm announces an end.
