@@ -176,6 +176,23 @@ def test_a_job_that_has_ended_is_a_sentence(lab: Lab, shared_directory: Path) ->
 
 
 @pytest.mark.lab
+@pytest.mark.parametrize("verb", ["stacks", "top"])
+def test_a_job_of_another_user_is_a_sentence(lab: Lab, shared_directory: Path, verb: str) -> None:
+    (shared_directory / "wait.py").write_text(_SLEEP)
+    asked = ["submit", "--", sys.executable, "wait.py"]
+    job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory)).stdout.strip()
+
+    def shown() -> Result:
+        return lab.exec([MUSTER, verb, job], user="alice")
+
+    done = _until(shown, lambda done: "not run yet" not in done.stderr)
+    checked(lab.exec(["scancel", job]))
+    assert done.status == 2, done.stdout + done.stderr
+    assert f"job {job} belongs to another user" in done.stderr
+    assert "hint: only its owner can look into its processes" in done.stderr
+
+
+@pytest.mark.lab
 @pytest.mark.torch
 def test_why_says_whom_a_running_job_waits_for(lab: Lab, shared_directory: Path) -> None:
     (shared_directory / "hang.py").write_text(_HANG)
