@@ -9,6 +9,7 @@ from pathlib import Path
 
 from muster.lint.shown import Shown, runs_table
 from muster.lint.values import Rule
+from muster.older import zip_equal
 from plugins.labs import ROOT
 
 __all__ = ["GOLDEN", "SIDES", "kept_record", "record_text", "records_of", "write_folders"]
@@ -126,4 +127,4 @@ def kept_record(name: str) -> dict[str, str]:
     path = GOLDEN / f"{name}.txt"
     text = path.read_text() if path.exists() else ""
     parts = re.split(r"^--- (before|after)\n", text, flags=re.MULTILINE)[1:]
-    return dict(zip(parts[::2], parts[1::2], strict=True))
+    return dict(zip_equal(parts[::2], parts[1::2]))

@@ -251,7 +251,7 @@ def execute(made: Plan, folder: Path, **more: str) -> tuple[int, list[str], dict
         "SLURM_SUBMIT_DIR": str(folder),
         **more,
     }
-    (folder / "job.sh").write_text(job_script(made), newline="")
+    (folder / "job.sh").write_bytes(job_script(made).encode())
     result = run(["bash", str(folder / "job.sh")], env=environment, cwd=folder)
     words = (folder / "record").read_bytes().decode().split("\0")[:-1] if (folder / "record").exists() else []
     told = (folder / "record.env").read_bytes().decode() if words else ""

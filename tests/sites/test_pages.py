@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ def script() -> Any:
 MADE: dict[Path, str] = script().made()
 
 
+# Before 3.10 `None | str` is written down as `str | None`, and the schema has them in that order.
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="by design: the pages are made by newer Pythons")
 @pytest.mark.parametrize("path", MADE, ids=lambda path: path.name)
 def test_the_file_is_what_the_script_makes(path: Path) -> None:
     assert path.read_text() == MADE[path], "run scripts/make_site_pages.py"

@@ -209,7 +209,7 @@ def _explain(error: Exception) -> int:
         "please report it; MUSTER_TRACEBACK=1 shows where it came from",
     )
     if os.environ.get("MUSTER_TRACEBACK"):
-        traceback.print_exception(error)
+        traceback.print_exception(type(error), error, error.__traceback__)
     return EXIT_BUG
 
 
