@@ -45,9 +45,16 @@ def test_the_first_rank_that_failed_is_named_and_gives_the_status() -> None:
     assert "rank 1 ended with status 7" in result.stderr
 
 
-@pytest.mark.parametrize(("number", "status"), [("KILL", 137), ("SEGV", 139), ("TERM", 143)])
-def test_a_rank_that_dies_of_a_signal_gives_128_and_its_number(number: str, status: int) -> None:
-    assert muster_run("--ntasks-per-node", "2", "--", "sh", "-c", f"kill -{number} $$; sleep 60").status == status
+@pytest.mark.parametrize(
+    ("number", "status", "hint"), [("KILL", 137, "memory"), ("SEGV", 139, "PYTHONFAULTHANDLER=1"), ("TERM", 143, "")]
+)
+def test_a_rank_that_dies_of_a_signal_gives_128_and_its_number(number: str, status: int, hint: str) -> None:
+    result = muster_run("--ntasks-per-node", "2", "--", "sh", "-c", f"kill -{number} $$; sleep 60")
+
+    assert result.status == status
+    assert f"ended with status {status} (ended by SIG{number}); the others were ended" in result.stderr
+    assert ("muster: hint: " in result.stderr) == bool(hint)
+    assert hint in result.stderr
 
 
 @pytest.mark.torch

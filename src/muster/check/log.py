@@ -17,7 +17,7 @@ from muster.check.ranks.finding import BROKEN, Finding
 from muster.check.signatures import Signature, signatures
 from muster.follow.watch import LogFile
 from muster.launchers import by_agents_first
-from muster.model.failure import KILLED_HINT, KILLED_STATUS, Failure, of_agent
+from muster.model.failure import Failure, hint_of_status, of_agent
 from muster.slurm.srun_messages import read_step
 
 __all__ = ["Cause", "Report", "explain", "read_log"]
@@ -140,8 +140,9 @@ class Report(msgspec.Struct, frozen=True):
 
 def _look_at(failure: Failure) -> str:
     """Return what to read where nothing in the log is known as a cause."""
-    if failure.status == KILLED_STATUS:
-        return KILLED_HINT
+    hint = hint_of_status(failure.status)
+    if hint is not None:
+        return hint
     if not failure.tasks:
         return "what stands before this line says why"
     rank = failure.tasks[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,9 +14,11 @@ if TYPE_CHECKING:
     from muster.model.failure import Failure
     from muster.model.plan import Plan
 
-__all__ = ["close", "say_alone", "wait_words"]
+__all__ = ["close", "say_alone", "say_of_rank", "wait_words"]
 
 _LINES = 15
+# What the script says before it stops: the error and its hint stand in the output already.
+_STOPPED = re.compile(r"^muster: error: ", re.MULTILINE)
 
 
 def wait_words(job: str) -> str:
@@ -56,6 +59,18 @@ def say_alone(plan: Plan, address: str) -> None:
     )
 
 
+def say_of_rank(plan: Plan, rank: int, status: int, *, quiet: bool) -> None:
+    """Say which rank of this machine failed first, how, and what that status tells to do."""
+    from muster.model.failure import exit_words, hint_of_status
+
+    signal_words = f" ({exit_words(status)})" if status > 128 else ""
+    if plan.shape.ntasks > 1:
+        say(f"rank {rank} ended with status {status}{signal_words}; the others were ended", quiet=quiet)
+    hint = hint_of_status(status)
+    if hint is not None:
+        say(f"hint: {hint}", quiet=quiet)
+
+
 def _closed(plan: Plan, kept_job: Kept, *, quiet: bool) -> int:
     from muster.cli.app import print_error
 
@@ -73,8 +88,11 @@ def _closed(plan: Plan, kept_job: Kept, *, quiet: bool) -> int:
     from muster.follow.first_failure import failure_in
 
     failure = failure_in(kept_job.report, plan.launcher)
-    say(_sentence(kept_job, failure), quiet=quiet)
-    _say_known(kept_job, failure, quiet=quiet)
+    if failure is None and _STOPPED.search(kept_job.report):
+        say(f"the script stopped by itself, for the reason above{_job(kept_job)}", quiet=quiet)
+    else:
+        say(_sentence(kept_job, failure), quiet=quiet)
+        _say_known(kept_job, failure, quiet=quiet)
     if kept_job.job is not None:
         _remember(plan, kept_job)
     return kept_job.status
@@ -126,7 +144,7 @@ def _slurm_says(job: str | None) -> str:
 
 
 def _say_known(kept_job: Kept, failure: Failure | None, *, quiet: bool) -> None:
-    """Print the known error in the last lines of the rank that failed first."""
+    """Print the known error in the last lines of the rank that failed first; else what its status tells to do."""
     if quiet:
         return
     from muster.check.log import explain
@@ -137,6 +155,12 @@ def _say_known(kept_job: Kept, failure: Failure | None, *, quiet: bool) -> None:
     if explanation is not None:
         say(f"known: {explanation.cause}")
         say(f"hint: {explanation.remedy}")
+        return
+    from muster.model.failure import hint_of_status
+
+    hint = None if failure is None else hint_of_status(failure.status)
+    if hint is not None:
+        say(f"hint: {hint}")
 
 
 def _remember(plan: Plan, kept_job: Kept) -> None:

@@ -26,7 +26,7 @@ def main(words: Words) -> int:
     from muster.act.launch import run_allocated, run_here, run_within
     from muster.act.preflight import check_before_start
     from muster.act.rank_library import make_rank_library
-    from muster.cli.closing import close, say_alone, wait_words
+    from muster.cli.closing import close, say_alone, say_of_rank, wait_words
     from muster.look.place import Place, place_of, refuse_in_every_rank
     from muster.look.size import sized_by_allocation
     from muster.model.plan import Engine
@@ -64,8 +64,8 @@ def main(words: Words) -> int:
         kept_job = run_allocated(plan, facts.environment, say=news, wait_words=wait_words)
         close(plan, kept_job, quiet=quiet)
     outcome = run_here(plan, facts.environment)
-    if outcome.first_failed is not None and plan.shape.ntasks > 1:
-        say(f"rank {outcome.first_failed} ended with status {outcome.status}; the others were ended", quiet=quiet)
+    if outcome.first_failed is not None:
+        say_of_rank(plan, outcome.first_failed, outcome.status, quiet=quiet)
     if outcome.unmet is not None:
         say_alone(plan, outcome.unmet)
     return outcome.status

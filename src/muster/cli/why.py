@@ -108,7 +108,7 @@ def _ended(case: Case) -> Iterator[str]:
         yield f"  first: {failure.sentence}"
     elif job is not None and job.node_list:
         yield f"  on {job.node_list}"
-    yield from _killed(job, failure)
+    yield from _of_status(job, failure)
     lines = last_words(output, failure)
     if lines:
         owner_words = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
@@ -127,15 +127,17 @@ def _ended(case: Case) -> Iterator[str]:
         yield f"  what it wrote cannot be read by you: {closed}"
 
 
-def _killed(job: Job | None, failure: Failure | None) -> Iterator[str]:
-    """Yield the likeliest sender of a SIGKILL, which no system names, and what Slurm counted."""
-    from muster.model.failure import KILLED_HINT, KILLED_STATUS
+def _of_status(job: Job | None, failure: Failure | None) -> Iterator[str]:
+    """Yield what the exit status itself tells to do; of a SIGKILL, whose sender no system names, what Slurm counted."""
+    from muster.model.failure import KILLED_STATUS, hint_of_status
     from muster.units import format_memory
 
     status = failure.status if failure is not None else job.status if job is not None else None
+    hint = hint_of_status(status)
+    if hint is not None:
+        yield f"  {hint}"
     if status != KILLED_STATUS:
         return
-    yield f"  {KILLED_HINT}"
     peak = None if job is None else scheduler().peak_memory(job.id)
     if peak is not None:
         limit_words = f", and {peak.asked} was asked for" if peak.asked else ""

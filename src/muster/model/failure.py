@@ -8,13 +8,20 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-__all__ = ["KILLED_HINT", "KILLED_STATUS", "Failure", "exit_words", "of_agent"]
+__all__ = ["KILLED_STATUS", "Failure", "exit_words", "hint_of_status", "of_agent"]
 
 KILLED_STATUS = 128 + signal.SIGKILL
-KILLED_HINT = (
-    "SIGKILL comes from outside the program: most often from the kernel when memory is used up; "
-    "more --mem, fewer ranks on a node, or less in memory"
-)
+_CRASHED_HINT = "the program itself crashed; its Python line stands in the output with --env PYTHONFAULTHANDLER=1"
+# What to do about a status that says more than that something failed.
+_HINTS = {
+    126: "chmod +x FILE, or name its interpreter: python FILE",
+    127: "its name may be wrong, or the nodes do not have it: a path, --venv or --module brings it",
+    KILLED_STATUS: "SIGKILL comes from outside the program: most often from the kernel when memory is used up; "
+    "more --mem, fewer ranks on a node, or less in memory",
+    **dict.fromkeys(
+        (128 + each for each in (signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)), _CRASHED_HINT
+    ),
+}
 _OF_A_SHELL = {126: ": not executable", 127: ": no such program"}
 
 
@@ -47,6 +54,11 @@ def exit_words(status: int) -> str:
         return f"ended by {signal.Signals(status - 128).name}"
     except ValueError:
         return f"exit status {status}"
+
+
+def hint_of_status(status: int | None) -> str | None:
+    """Return what to do about an exit status; None: it says only that something failed."""
+    return None if status is None else _HINTS.get(status)
 
 
 def of_agent(failure: Failure | None, agent: str) -> Failure | None:

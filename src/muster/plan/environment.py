@@ -69,8 +69,9 @@ def left_over(request: Request, facts: Facts) -> Iterator[Note]:
     """Yield what another launch left in the environment: none of it reaches the ranks, and nobody has to wonder."""
     left_names = [name for name in _LEFT_OVER if facts.environment.get(name)]
     if left_names:
+        verb = "comes" if len(left_names) == 1 else "come"
         yield Note(
-            f"{', '.join(left_names)} in your environment come from another launch; every rank gets its own"
+            f"{', '.join(left_names)} in your environment {verb} from another launch; every rank gets its own"
             f" (unset {' '.join(left_names)})"
         )
     address = facts.environment.get("MASTER_ADDR", "")
