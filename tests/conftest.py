@@ -4,7 +4,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no finding: examples are counted, never timed.
-settings.register_profile("counted", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("whole", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Other examples in each run. `make test-long` takes 100 of each: --hypothesis-profile=whole.
+settings.register_profile("counted", settings.get_profile("whole"), max_examples=30)
 settings.load_profile("counted")
 
 pytest_plugins = [
@@ -13,6 +15,7 @@ pytest_plugins = [
     "plugins.labs",
     "plugins.required_parts",
     "plugins.slurm_versions",
+    "plugins.threads",
 ]
 
 

@@ -24,6 +24,7 @@ from .test_training import CLOSE_ENOUGH, distance
 pytestmark = [pytest.mark.lab, pytest.mark.torch]
 
 SCRIPT = ROOT / "examples/train_env.py"
+STEPS = ("--steps", "60")
 _SAYS_WHERE = f"""
 import os, runpy, sys
 if os.environ["RANK"] == "0":
@@ -36,7 +37,7 @@ runpy.run_path({str(SCRIPT)!r}, run_name="__main__")
 def alone(scratch: Path) -> Path:
     """The weights of one process on this machine."""
     weights = scratch / "alone.pt"
-    checked(run([sys.executable, str(SCRIPT), "--out", str(weights)], timeout_s=200))
+    checked(run([sys.executable, str(SCRIPT), *STEPS, "--out", str(weights)], timeout_s=200))
     return weights
 
 
@@ -55,7 +56,7 @@ def conda(scratch: Path) -> Path:
     copytree(
         base / "lib" / version,
         folder / "lib" / version,
-        ignore=ignore_patterns("*-packages", "test", "__pycache__", "config-*"),
+        ignore=ignore_patterns("*-packages", "test", "config-*"),
         copy_function=_linked,
         ignore_dangling_symlinks=True,
     )
@@ -119,7 +120,7 @@ def test_every_way_of_having_a_python_trains_to_the_same_weights(
     words, where = ways[way]
     weights = shared_directory / "weights.pt"
     (shared_directory / "train.py").write_text(_SAYS_WHERE)
-    command = ("python", "train.py", "--out", str(weights))
+    command = ("python", "train.py", *STEPS, "--out", str(weights))
     more = {"PATH": images.path} if "image" in way else {}
     result = muster_run(lab, shared_directory, "-N", "2", "--no-label", *words, "--", *command, env=more, timeout_s=200)
 

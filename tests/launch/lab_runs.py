@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from muster.runner import Result, checked
 from plugins.labs import MUSTER, Lab
 
@@ -72,6 +74,11 @@ class Witness:
         arguments = (seen / f"{name}.arguments").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
         stdin, host = (seen / f"{name}.input").read_bytes(), (seen / f"{name}.host").read_text().strip()
         return Rank(environment, tuple(arguments), stdin, host)
+
+
+# A start of agents on two hosts costs four seconds of a core. `make test` has those of mpirun where they differ from
+# those of srun (the start, the status, training, broken lines, the check) and leaves other pairs to `make test-long`.
+AGENTS_OF_MPIRUN = pytest.param("mpirun+torchrun", marks=[pytest.mark.torch, pytest.mark.long])
 
 
 def muster_run(

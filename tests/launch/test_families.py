@@ -8,7 +8,7 @@ import pytest
 
 from plugins.labs import Lab
 
-from .lab_runs import Witness, muster_run
+from .lab_runs import AGENTS_OF_MPIRUN, Witness, muster_run
 from .shells import MPI_RANK, SHELLS, SLURM_RANK, TORCHRUN_RANK, fake_topology, start, step, told
 
 each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
@@ -145,7 +145,7 @@ def test_threads_are_counted_where_a_list_cannot_be_read_byte_by_byte(tmp_path: 
         "srun",
         pytest.param("torchrun", marks=pytest.mark.torch),
         "mpirun",
-        pytest.param("mpirun+torchrun", marks=pytest.mark.torch),
+        AGENTS_OF_MPIRUN,
     ],
 )
 def test_on_two_hosts_every_family_names_the_same_rank(lab: Lab, shared_directory: Path, launcher: str) -> None:

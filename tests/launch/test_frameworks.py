@@ -20,7 +20,7 @@ from .lab_runs import muster_run
 pytestmark = [pytest.mark.lab, pytest.mark.torch]
 
 PROGRAMS = Path(__file__).with_name("frameworks")
-FRAMEWORKS = {"accelerate": (), "lightning": ("2", "1")}
+WORDS = {"accelerate": (), "lightning": ("2", "1")}
 
 
 def places(result: Result) -> list[tuple[int, ...]]:
@@ -30,8 +30,20 @@ def places(result: Result) -> list[tuple[int, ...]]:
     return sorted(tuple(map(int, each)) for each in found)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])
+@pytest.mark.parametrize(
+    ("launcher", "framework"),
+    # Every launcher and every framework, each in two pairs; Lightning's ranks cost five seconds each before they begin.
+    [
+        ("srun", "lightning"),
+        ("torchrun", "accelerate"),
+        ("mpirun", "accelerate"),
+        ("mpirun+torchrun", "lightning"),
+        pytest.param("srun", "accelerate", marks=pytest.mark.long),
+        pytest.param("torchrun", "lightning", marks=pytest.mark.long),
+        pytest.param("mpirun", "lightning", marks=pytest.mark.long),
+        pytest.param("mpirun+torchrun", "accelerate", marks=pytest.mark.long),
+    ],
+)
 def test_a_frameworks_program_runs_unchanged_over_two_hosts(
     lab: Lab, shared_directory: Path, framework: str, launcher: str
 ) -> None:
@@ -39,7 +51,7 @@ def test_a_frameworks_program_runs_unchanged_over_two_hosts(
     program = str(shutil.copy(PROGRAMS / f"with_{framework}.py", shared_directory))
     size = ("-N", "2", "--ntasks-per-node", "1", "--launcher", launcher)
 
-    result = muster_run(lab, shared_directory, *size, "--", sys.executable, program, *FRAMEWORKS[framework])
+    result = muster_run(lab, shared_directory, *size, "--", sys.executable, program, *WORDS[framework])
 
     assert places(result) == [(0, 2, 0), (1, 2, 0)]
 

@@ -12,7 +12,7 @@ import pytest
 from muster.runner import start
 from plugins.labs import MUSTER, Lab
 
-from .lab_runs import muster_run, path_with
+from .lab_runs import AGENTS_OF_MPIRUN, muster_run, path_with
 
 pytestmark = pytest.mark.lab
 torch = pytest.mark.torch
@@ -22,7 +22,7 @@ LAUNCHERS = [
     "mpirun",
     "mpirun.mpich",
     pytest.param("torchrun", marks=torch),
-    pytest.param("mpirun+torchrun", marks=torch),
+    AGENTS_OF_MPIRUN,
     pytest.param("mpirun+torchrun.mpich", marks=torch),
 ]
 # One rank fails; the others would sleep for ever.
@@ -62,7 +62,7 @@ def test_a_rank_that_dies_of_a_signal_gives_128_and_its_number(
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("launcher", ["torchrun", "mpirun+torchrun"])
+@pytest.mark.parametrize("launcher", ["torchrun", AGENTS_OF_MPIRUN])
 def test_an_agent_passes_on_the_signal_of_its_rank(fail: Callable[[str, str], tuple[int, str]], launcher: str) -> None:
     status, said = fail(launcher, "kill -KILL $$")
 
@@ -92,7 +92,7 @@ def test_ranks_that_ignore_the_request_to_end_are_ended_after_the_grace_time(lab
 
 @pytest.mark.parametrize(
     "launcher",
-    ["srun", "mpirun", pytest.param("torchrun", marks=torch), pytest.param("mpirun+torchrun", marks=torch)],
+    ["srun", "mpirun", pytest.param("torchrun", marks=torch), AGENTS_OF_MPIRUN],
 )
 def test_one_ctrl_c_ends_every_rank(lab: Lab, shared_directory: Path, launcher: str) -> None:
     """Typed on a real terminal, once all ranks are there."""

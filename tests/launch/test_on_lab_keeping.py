@@ -14,7 +14,7 @@ import pytest
 from muster.runner import PIPE, checked, end_group, start
 from plugins.labs import MUSTER, Lab
 
-from .lab_runs import muster_run, path_with, wait_for_files
+from .lab_runs import AGENTS_OF_MPIRUN, muster_run, path_with, wait_for_files
 
 if TYPE_CHECKING:
     from muster.runner import Process, Result
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.lab
 torch = pytest.mark.torch
 
-LAUNCHERS = ["srun", "mpirun", pytest.param("torchrun", marks=torch), pytest.param("mpirun+torchrun", marks=torch)]
+LAUNCHERS = ["srun", "mpirun", pytest.param("torchrun", marks=torch), AGENTS_OF_MPIRUN]
 SIZE = ("-N", "2", "--ntasks-per-node", "1", "--grace", "2")
 SLEEPS = ["sh", "-c", ": >up.$RANK; exec sleep 300"]
 # In the lab, where process numbers are its own: NAME's process gets a signal once both ranks are there.

@@ -13,7 +13,7 @@ import pytest
 from muster.runner import PIPE, checked, end_group, start
 from plugins.labs import MUSTER, Lab
 
-from .lab_runs import muster_run, path_with, wait_until_ended
+from .lab_runs import AGENTS_OF_MPIRUN, muster_run, path_with, wait_until_ended
 
 if TYPE_CHECKING:
     from muster.runner import Process
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.lab
 torch = pytest.mark.torch
 
-LABELLED = ["srun", pytest.param("torchrun", marks=torch), pytest.param("mpirun+torchrun", marks=torch)]
+LABELLED = ["srun", pytest.param("torchrun", marks=torch), AGENTS_OF_MPIRUN]
 RANKS = 8
 SIZE = ("-N", "2", "--ntasks-per-node", "4")
 # Lines of a length that tells of a missing piece: "17 of 3 xxx…".

@@ -13,7 +13,7 @@ from muster.render.parts import compose
 from muster.runner import Result, checked
 from plugins.labs import MUSTER, Lab
 
-from .lab_runs import Rank, Witness, muster_run, path_with
+from .lab_runs import AGENTS_OF_MPIRUN, Rank, Witness, muster_run, path_with
 from .shells import SLURM_RANK
 
 pytestmark = pytest.mark.lab
@@ -287,7 +287,7 @@ LAUNCHERS = [
     "srun",
     "mpirun",
     pytest.param("torchrun", marks=pytest.mark.torch),
-    pytest.param("mpirun+torchrun", marks=pytest.mark.torch),
+    AGENTS_OF_MPIRUN,
 ]
 
 

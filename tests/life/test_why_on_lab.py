@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from launch.lab_runs import AGENTS_OF_MPIRUN
 from muster.runner import checked
 from plugins.labs import MUSTER, Lab
 
@@ -24,7 +25,7 @@ _FAIL = 'echo "rank $RANK begins"; [ "$RANK" = 1 ] || sleep 60; sleep 1; echo "l
         "srun",
         "mpirun",
         pytest.param("torchrun", marks=pytest.mark.torch),
-        pytest.param("mpirun+torchrun", marks=pytest.mark.torch),
+        AGENTS_OF_MPIRUN,
     ],
 )
 @pytest.mark.parametrize(("ending", "status"), [("exit 7", 7), ("kill -KILL $$", 137)], ids=["exits", "killed"])
