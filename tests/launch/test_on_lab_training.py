@@ -40,15 +40,15 @@ def distance(weights: Path, others: Path) -> float:
     return max(float((one[name] - other[name]).abs().max()) for name in one)
 
 
-def train_here(script: Path, weights: Path) -> Path:
-    """Four ranks on this machine."""
-    argv = [MUSTER, "run", "--here", "--quiet", "--ntasks-per-node", "4", "--", sys.executable]
+def train_here(script: Path, weights: Path, *, ranks: int) -> Path:
+    """So many ranks on this machine."""
+    argv = [MUSTER, "run", "--here", "--quiet", "--ntasks-per-node", str(ranks), "--", sys.executable]
     checked(run([*argv, str(script), *STEPS, "--out", str(weights)], timeout_s=200))
     return weights
 
 
 def test_four_ranks_on_this_machine_agree_with_one_process(alone: Path, tmp_path: Path) -> None:
-    assert distance(alone, train_here(SCRIPT, tmp_path / "here.pt")) <= CLOSE_ENOUGH
+    assert distance(alone, train_here(SCRIPT, tmp_path / "here.pt", ranks=4)) <= CLOSE_ENOUGH
 
 
 @pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])
@@ -70,4 +70,4 @@ def test_without_the_all_reduce_the_weights_do_not_agree(alone: Path, tmp_path: 
     assert broken != text
     (tmp_path / "broken.py").write_text(broken)
 
-    assert distance(alone, train_here(tmp_path / "broken.py", tmp_path / "broken.pt")) > CLOSE_ENOUGH
+    assert distance(alone, train_here(tmp_path / "broken.py", tmp_path / "broken.pt", ranks=2)) > CLOSE_ENOUGH

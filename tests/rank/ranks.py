@@ -49,6 +49,7 @@ def together(
 ) -> list[Ended]:
     """Run `body` as each rank to its end. `only`: which ranks start at all. Ranks that hang are killed."""
     import_module("torch.distributed")  # in the parent, once
+    import_module("torch._dynamo")  # every rank's first optimizer imports it: more than a second each
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "OMPI_", "PMI"))}
     with tempfile.TemporaryDirectory() as directory:

@@ -8,7 +8,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from muster.act.bad_nodes import BadNode, bad_nodes
-from muster.check.log import explain
 from muster.follow.node_faults import look_at_nodes
 from muster.job.request import Request
 from muster.model.plan import Note
@@ -40,5 +39,9 @@ def leave_out(request: Request, state: Path, cluster: str) -> tuple[Request, lis
 
 def _cause_of_node(lines: Sequence[str]) -> str | None:
     """Return the known cause that lines tell, where it is of the node."""
-    explanation = explain(lines) if lines else None
+    if not lines:
+        return None
+    from muster.check.log import explain  # most submissions follow no failure
+
+    explanation = explain(lines)
     return explanation.cause if explanation is not None and explanation.signature.of_node else None
