@@ -20,6 +20,7 @@ each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0]
 LOOKING = (*SLURM_RANK[:-1], "look", "go_looking_rank")
 WARNING = "not one connection to node1:"
 
+SPAWNS = "import os, torch.multiprocessing as mp\nrank = os.environ.get('RANK')\nmp.spawn(print)\n"
 CONDITION = """import argparse, torch, torch.distributed as dist
 if argparse.ArgumentParser().parse_args().distributed:
     dist.init_process_group("gloo")
@@ -29,6 +30,7 @@ SCRIPTS = {
     "import torch, accelerate\naccelerate.Accelerator()\n": True,
     "import json\nprint(json)\n": False,
     f"{CONDITION}dist.destroy_process_group()\n": False,  # its connections may be long gone when it ends
+    f"{SPAWNS}dist.init_process_group()\ndist.destroy_process_group()\n": True,  # whose ranks joined: Muster's, or those of each rank?
     "import torch, muster\nwith muster.world() as world:\n    pass\n": False,
     "import torch, os\nshard = int(os.environ['RANK'])\n": False,
     "from mpi4py import MPI\nimport torch\n": False,

@@ -36,6 +36,8 @@ for _ in $(seq 100); do [ -n "$(squeue --noheader --me --name={name})" ] || brea
 squeue --noheader --me --name={name}
 """
 ITSELF, ITS_SHELL, ITS_SALLOC = "$!", "$(pgrep -f '^bash /dev/fd/3')", "$(pgrep -x salloc)"
+# It has helpers of the same name, which go on for a moment and hear of the end of the step.
+ITS_FIRST_SHELL = "$(pgrep -o -f '^bash /dev/fd/3')"
 
 
 @pytest.fixture
@@ -66,7 +68,11 @@ def test_a_signal_to_muster_run_gives_its_status_and_no_job_stays(
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
-@pytest.mark.parametrize("victim", [ITSELF, ITS_SHELL, ITS_SALLOC], ids=["muster", "the script's shell", "salloc"])
+@pytest.mark.parametrize(
+    "victim",
+    [ITSELF, ITS_SHELL, ITS_FIRST_SHELL, ITS_SALLOC],
+    ids=["muster", "the script's shells", "the script's own shell", "salloc"],
+)
 def test_whichever_is_killed_the_status_says_so_and_the_nodes_are_given_back(
     signalled: Callable[[str, str, str], tuple[str, str]], launcher: str, victim: str
 ) -> None:

@@ -111,7 +111,8 @@ def _job(kept_job: Kept) -> str:
 
 
 def _sentence(kept_job: Kept, failure: Failure | None) -> str:
-    if kept_job.killed or (failure is None and kept_job.status == 128 + 9):
+    names_nobody = failure is None or not (failure.tasks or failure.host)
+    if kept_job.killed or (names_nobody and kept_job.status == 128 + 9):
         return f"the job's script was ended by SIGKILL on this host, and its ranks with it{_job(kept_job)}"
     if failure is not None:
         return f"first: {failure.sentence}{_job(kept_job)}"

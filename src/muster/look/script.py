@@ -94,7 +94,7 @@ def _of_python(file: Path, shown_name: str, words: Sequence[str]) -> ScriptFacts
         shown_name,
         modules=modules,
         never_joins=_never_joins(file, trees, modules),
-        may_be_alone=_may_be_alone(file, trees, modules),
+        may_be_alone=_may_be_alone(file, trees, modules, spawns=bool(spawns)),
         spawns=spawns[0] if spawns and not any(_reads_identity(tree) for _, tree in trees) else None,
         needs_mpi=any(_needs_mpi(tree) for _, tree in trees),
         waits_for_store=_waits_for_store(trees, modules),
@@ -111,11 +111,18 @@ def _never_joins(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: f
     return "torch" in tops and is_known and not any(_knows_of_ranks(tree) for _, tree in trees)
 
 
-def _may_be_alone(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
-    """Return whether nobody can tell from its source: it may join under a condition, or leave that to a framework."""
+def _may_be_alone(
+    file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str], *, spawns: bool
+) -> bool:
+    """Return whether nobody can tell from its source: it may join under a condition, or leave that to a framework.
+
+    One that starts ranks of its own joins those, although it may know of Muster's.
+    """
     tops = {module.partition(".")[0] for module in modules}
     strangers = tops - _INERT - standard_modules() - _beside(file, tops)
-    if not (strangers or "torch" in tops) or tops & _MEET_ELSEWHERE or _calls(trees, "destroy_process_group"):
+    if not (strangers or "torch" in tops) or tops & _MEET_ELSEWHERE:
+        return False
+    if not spawns and _calls(trees, "destroy_process_group"):
         return False
     if "muster" in tops and _calls(trees, "world"):
         return False
