@@ -89,6 +89,6 @@ def test_addresses_are_distinct_up_to_the_largest_lab() -> None:
     spec = LabSpec(groups=(HostGroup(1000),))
     entries = [line.split() for line in config.hosts_file(spec).splitlines()]
     addresses = [entry[0] for entry in entries]
-    assert len(set(addresses)) == len(addresses) == 2 * 1001 + 2
+    assert len(set(addresses)) == len(addresses) == 2 * 1001 + 3
     assert config.address(spec, "node1000") in addresses
     assert [entry[0] for entry in entries if "node1000" in entry] == [config.address(spec, "node1000")]

@@ -82,11 +82,10 @@ def test_mpirun_does_not_meet_the_session_folder_of_somebody_elses_lab(ordinary_
 
 
 def test_an_address_of_either_kind_has_a_name(either_lab: Lab) -> None:
-    script = (
-        "import socket; print(*[socket.getnameinfo((each, 1), 0)[0] for each in ('10.77.0.2', '::ffff:10.77.0.3')])"
-    )
+    addresses = "10.77.0.2", "::ffff:10.77.0.3", "::ffff:127.0.0.1"
+    script = f"import socket; print(*[socket.getnameinfo((each, 1), 0)[0] for each in {addresses}])"
     said = checked(either_lab.exec([sys.executable, "-c", script], host="node1")).stdout
-    assert said == "node1 node2.lab\n"
+    assert said == "node1 node2.lab localhost.lab\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="by design: only root can replace /etc/passwd")

@@ -195,7 +195,7 @@ def hosts_file(spec: LabSpec) -> str:
     # A program with a socket for both kinds of address asks for the name of ::ffff:10.77.0.2. libc looks for that
     # among the addresses of the second kind only, and then asks a name server that no lab has.
     names = [LOGIN, *spec.hosts]
-    lines += ["::1 ip6-localhost ip6-loopback"]
+    lines += ["::1 ip6-localhost ip6-loopback", f"::ffff:127.0.0.1 localhost.{_DOMAIN}"]
     lines += [f"::ffff:{_LOGIN_ADDRESS + number} {name}.{_DOMAIN}" for number, name in enumerate(names)]
     return "\n".join(lines) + "\n"
 
