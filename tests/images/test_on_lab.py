@@ -5,6 +5,8 @@ node lacks something. As root, and as an ordinary user to whom /dev/fuse is clos
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -287,6 +289,20 @@ def test_a_closed_fuse_is_said_and_the_image_unpacked(either_lab: Lab, images: I
     left = [either_lab.exec(["sh", "-c", "ls -a /tmp"], host=each).stdout for each in ("node1", "node2")]
     assert ".muster-image" not in "".join(left)
     assert not list(folder.iterdir())
+
+
+def test_a_shell_in_an_image_has_its_terminal_where_fuse_is_closed_too(
+    either_lab: Lab, images: Images, folder: Path
+) -> None:
+    typed = shlex.join([MUSTER, "shell", "--image", str(images.sif)])
+    keys = "(sleep 1; echo 'tty && ls -d /.singularity.d; echo on $(hostname)'; sleep 1; echo exit)"
+    script = f"{keys} | script -qec {shlex.quote(typed)} /dev/null"
+    result = either_lab.exec(["sh", "-c", script], cwd=folder, env={"PATH": images.path}, timeout_s=90)
+
+    assert result.status == 0, result.stdout + result.stderr
+    assert re.search(r"/dev/(pts/[0-9]+|console|tty)", result.stdout), result.stdout
+    assert "/.singularity.d" in result.stdout.replace("ls -d /.singularity.d", "")
+    assert "on node1" in result.stdout
 
 
 def test_an_unpacked_image_goes_also_when_a_rank_fails(ordinary_lab: Lab, images: Images, folder: Path) -> None:
