@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from shutil import rmtree
@@ -206,6 +208,27 @@ def test_ctrl_c_takes_the_lab_down(tester: Person, project: Path, number: int, e
 
     assert status == expected
     assert nothing_is_left(tester)
+
+
+def test_a_terminal_that_is_nobodys_controlling_terminal_is_no_hindrance(tester: Person, project: Path) -> None:
+    ours, theirs = pty.openpty()
+    words = tester.argv("run", "--rehearse", "--site", "generic", "-t", "5", "--", "true")
+    process = subprocess.Popen(
+        words,
+        env=tester.environment(),
+        cwd=project,
+        stdin=theirs,
+        stdout=-1,
+        stderr=-1,
+        text=True,
+        start_new_session=True,
+    )
+    said = process.communicate(timeout=120)[1]
+    os.close(ours)
+    os.close(theirs)
+
+    assert process.returncode == 0, said
+    assert "true ran to its end with 1 ranks" in said
 
 
 def test_what_muster_refuses_needs_no_lab(tester: Person, project: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from muster.model.plan import Plan
 from muster.older import zip_equal
 from muster.plan.secret import variables_to_hand_over
 from muster.render.script import job_script
-from muster.runner import Result, own_command, run, start
+from muster.runner import DEVNULL, Result, own_command, run, start
 from muster.slurm.allocation import hold_nodes
 from muster.slurm.submit import ask_whether_taken
 
@@ -64,7 +65,11 @@ class RehearsalLab(msgspec.Struct, frozen=True):
         """Run a plan over the allocation that `whole` asks for, its output going where ours goes; its status."""
         with script_to_pass(job_script(plan)) as (memory, words):
             process = start(
-                self._job(whole, words), env=self._given(plan), cwd=plan.working_directory, pass_fds=[memory]
+                self._job(whole, words),
+                env=self._given(plan),
+                cwd=plan.working_directory,
+                stdin=DEVNULL if os.isatty(0) and not _has_controlling_terminal() else None,
+                pass_fds=[memory],
             )
             return _status(process)
 
@@ -81,6 +86,15 @@ class RehearsalLab(msgspec.Struct, frozen=True):
 
     def _given(self, plan: Plan) -> dict[str, str]:
         return {**scheduler_environment(self.environment), **variables_to_hand_over(plan)}
+
+
+def _has_controlling_terminal() -> bool:
+    """Return whether salloc can take its terminal: it refuses one that is nobody's controlling terminal."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+    except OSError:
+        return False
+    return True
 
 
 def _status(process: Process) -> int:
