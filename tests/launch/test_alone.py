@@ -30,7 +30,8 @@ SCRIPTS = {
     "import torch, accelerate\naccelerate.Accelerator()\n": True,
     "import json\nprint(json)\n": False,
     f"{CONDITION}dist.destroy_process_group()\n": False,  # its connections may be long gone when it ends
-    f"{SPAWNS}dist.init_process_group()\ndist.destroy_process_group()\n": True,  # whose ranks joined: Muster's, or those of each rank?
+    # Whose ranks joined: Muster's, or those of each rank?
+    f"{SPAWNS}dist.init_process_group()\ndist.destroy_process_group()\n": True,
     "import torch, muster\nwith muster.world() as world:\n    pass\n": False,
     "import torch, os\nshard = int(os.environ['RANK'])\n": False,
     "from mpi4py import MPI\nimport torch\n": False,
