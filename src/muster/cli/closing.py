@@ -111,8 +111,9 @@ def _job(kept_job: Kept) -> str:
 
 
 def _sentence(kept_job: Kept, failure: Failure | None) -> str:
-    names_nobody = failure is None or not (failure.tasks or failure.host)
-    if kept_job.killed or (names_nobody and kept_job.status == 128 + 9):
+    # The end of the step, which only followed, may be all that is told: no rank was killed.
+    no_rank_was = failure is None or not (failure.tasks or failure.host) or failure.status not in {None, 128 + 9}
+    if kept_job.killed or (no_rank_was and kept_job.status == 128 + 9):
         return f"the job's script was ended by SIGKILL on this host, and its ranks with it{_job(kept_job)}"
     if failure is not None:
         return f"first: {failure.sentence}{_job(kept_job)}"
