@@ -118,7 +118,7 @@ def test_a_rehearsal_and_a_look_at_a_site_hand_their_script_over_unseen(lab: Lab
     (shared_directory / "start.sh").write_text(f"exec '{MUSTER}' site check generic --job\n")
     for argv, sentence in (
         (words, "ran to its end with 2 ranks"),
-        (lab.argv(["sh", "start.sh"]), "Muster's launch over two nodes"),
+        (lab.argv(["sh", "start.sh"]), "what could be asked of generic holds"),
     ):
         process = subprocess.Popen(argv, env=env, cwd=shared_directory, stdout=-1, stderr=-1, text=True)
         seen: set[bytes] = set()
