@@ -39,6 +39,7 @@ PYTHON = sys.executable
 MUSTER = shlex.split(os.environ.get("DEMO_MUSTER", "")) or [str(Path(PYTHON).with_name("muster"))]
 CLOSE_ENOUGH = 1e-5
 NARROW = 76
+WAY_S = 300
 NEXT = (
     ("muster docs first-job", "the tutorial: from here to the rules of a real site, in half an hour"),
     ("muster lab up -N 4", "a cluster that stays; muster lab shell is a terminal on its login host"),
@@ -184,7 +185,7 @@ def train(way: Way) -> None:
     way.began = clock()
     with tempfile.TemporaryFile() as words:
         process = start([*way.command, "--out", str(way.weights)], cwd=ROOT, stdout=PIPE, stderr=words)
-        late = threading.Timer(300, process.kill)
+        late = threading.Timer(WAY_S, process.kill)
         late.start()
         try:
             for line in process.stdout or ():
@@ -194,6 +195,8 @@ def train(way: Way) -> None:
             late.cancel()
             process.terminate()
             process.wait()
+        if status == -signal.SIGKILL:
+            raise MusterError(f"{way.name} was not over after {WAY_S} s", hint="is this machine busy? try again later")
         if status:
             words.seek(0)
             raise MusterError(

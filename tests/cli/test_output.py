@@ -9,7 +9,8 @@ import pty
 
 import pytest
 
-from muster.cli.output import _widths, print_json, print_table, say
+from muster.cli.output import _widths, hanging, print_json, print_table, say
+from muster.cli.verbs import VERBS
 
 COLUMNS = ("host", "rank")
 ROWS = (("node1", 0), ("node2 [bold]", 11))
@@ -75,9 +76,28 @@ def test_a_terminal_that_is_too_narrow_for_words_gets_a_block_for_each_row(monke
     assert seen.splitlines() == [
         "17 *",
         "  name              training",
-        "  state             COMPLETED",
+        "  state",
+        "    COMPLETED",
         "  what it does now  ended",
         "18",
         "  name              b",
         "  state             PENDING",
     ]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 120])
+def test_the_first_page_is_no_wider_than_the_terminal(width: int) -> None:
+    from muster.cli.app import help_text
+
+    columns = help_text(width).partition("verbs:\n")[2].partition("\n\n`muster")[0]
+    assert max(map(len, columns.splitlines())) <= width
+    assert all(f"  {verb.name}" in columns for verb in VERBS)
+
+
+@pytest.mark.parametrize("width", [24, 40, 80])
+def test_a_long_value_is_folded_below_its_beginning_and_loses_no_word(width: int) -> None:
+    text = "partly on the documents of the site, partly on what others published"
+    for head in ("key  ", "a.much.longer.key.of.a.profile  "):
+        lines = hanging(head, text, width)
+        assert " ".join(" ".join(lines).split()) == f"{head.rstrip()} {text}"
+        assert all(len(line) <= width or line == head.rstrip() for line in lines)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import rmtree, which
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 
 import pytest
 
@@ -66,6 +66,16 @@ def test_a_launch_from_tmp_runs_on_all_hosts_without_a_warning(lab: Lab, tmp_pat
     assert sorted(done.stdout.splitlines()) == [f"0: 0 {tmp_path}", f"1: 1 {tmp_path}"]
     assert "every host has for itself" not in done.stderr
     assert "no site profile" not in done.stderr
+
+
+def test_all_hosts_share_this_machines_var_tmp_and_no_warning_says_otherwise(lab: Lab) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o777)
+        (Path(folder) / "x.sh").write_text("echo here\n")
+        done = lab.exec([MUSTER, "run", "-N", "2", "--", "sh", "x.sh"], cwd=Path(folder), env={"PWD": folder})
+
+    assert sorted(done.stdout.splitlines()) == ["0: here", "1: here"]
+    assert "every host has for itself" not in done.stderr
 
 
 @pytest.mark.skipif(which("mpirun.openmpi") is None, reason="Open MPI is not here")

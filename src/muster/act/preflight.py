@@ -23,7 +23,8 @@ __all__ = ["LAB_FOLDERS", "check_before_start"]
 LAB_FOLDERS = "MUSTER_LAB_FOLDERS"
 """What `muster lab exec` sets: the folders of /tmp and the like that all hosts of the lab see, one a line."""
 
-# Directories that every host has for itself: what lies there is not there on another node.
+# Directories that every host has for itself: what lies there is not there on another node. A lab's hosts share
+# this machine's /var/tmp.
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108  # named, not used
 
 
@@ -46,7 +47,8 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
         launcher = launcher_named(plan.launcher)
         if plan.mpi and launcher.starts_ranks and launcher.starter(plan.engine) is Starter.STEP:
             _check_mpi(plan.mpi, runner)
-        notes += _private_paths(plan, environment.get(LAB_FOLDERS, "").splitlines())
+        private = tuple(path for path in _PRIVATE if path != "/var/tmp" or LAB_FOLDERS not in environment)  # noqa: S108
+        notes += _private_paths(plan, private, environment.get(LAB_FOLDERS, "").splitlines())
     return notes
 
 
@@ -113,7 +115,7 @@ def _check_file(path: Path, shown_name: str, *, executable: bool) -> None:
         raise RequestError(f"{shown_name} may not be read", hint=f"chmod +r {shown_name}")
 
 
-def _private_paths(plan: Plan, shared_paths: Sequence[str]) -> list[Note]:
+def _private_paths(plan: Plan, private: Sequence[str], shared_paths: Sequence[str]) -> list[Note]:
     """Return a note on paths that exist on this host alone; those below `shown` are on every host."""
     image = plan.image.image or ""
     suspects = [
@@ -123,7 +125,7 @@ def _private_paths(plan: Plan, shared_paths: Sequence[str]) -> list[Note]:
         *([plan.finish.checkpoint] if plan.finish is not None and plan.finish.checkpoint else []),
         *(word for word in command_of_row(plan, 1) if word.startswith("/")),
     ]
-    private_paths = [path for path in suspects if _lies_below(path, _PRIVATE) and not _lies_below(path, shared_paths)]
+    private_paths = [path for path in suspects if _lies_below(path, private) and not _lies_below(path, shared_paths)]
     return [
         Note(
             f"{path} lies in a directory that every host has for itself: the compute nodes will not see it",

@@ -25,8 +25,7 @@ verbs:
 {verbs}
 
 options:
-  -h, --help     show this page and leave
-  --version      show the version and leave
+{options}
 
 `muster VERB --help` shows what a verb takes, and an example.
 """
@@ -101,7 +100,9 @@ def _dispatch(words: list[str]) -> int:
         print(steps_page(get_terminal_size().columns), end="")
         return 0
     if words[0] in {"-h", "--help", "help"}:
-        print(help_text(), end="")
+        from shutil import get_terminal_size
+
+        print(help_text(get_terminal_size().columns), end="")
         return 0
     if words[0] in {"--version", "-V", "version"}:
         print(f"muster {__version__}")
@@ -168,10 +169,13 @@ def _flushed(status: int) -> int:
     return status
 
 
-def help_text() -> str:
-    """Return the page that `muster --help` prints."""
-    width = max(len(verb.name) for verb in VERBS)
-    return _TOP.format(verbs="\n".join(f"  {verb.name:<{width}}  {verb.help}" for verb in VERBS))
+def help_text(width: int = 80) -> str:
+    """Return the page that `muster --help` prints, at the width of the terminal."""
+    from muster.cli.help_page import in_two_columns
+
+    rows = [(verb.name, verb.help) for verb in VERBS]
+    options = [("-h, --help", "show this page and leave"), ("--version", "show the version and leave")]
+    return _TOP.format(verbs=in_two_columns(rows, width), options=in_two_columns(options, width))
 
 
 def _explain(error: Exception) -> int:

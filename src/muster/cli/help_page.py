@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from muster.cli.command_line import Command
 from muster.job.option import Option
 
-__all__ = ["help_page", "print_page"]
+__all__ = ["help_page", "in_two_columns", "print_page"]
 
 _WIDEST = 120
 _NARROW = 60
@@ -37,6 +37,12 @@ def help_page(command: Command, *, width: int = 80, with_all: bool = False) -> s
     if command.more:
         lines += ["", *_wrapped(command.more, width)]
     return "\n".join(lines) + "\n"
+
+
+def in_two_columns(rows: Sequence[tuple[str, str]], width: int) -> str:
+    """Return heads with a sentence behind each, or below it on a narrow terminal."""
+    width = max(20, min(width, _WIDEST))
+    return "\n".join(_rows(rows, width, _column_behind(head for head, _ in rows)))
 
 
 def _usage(command: Command, width: int) -> list[str]:

@@ -44,7 +44,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     console = Console(file=stream, no_color=bool(os.environ.get("NO_COLOR")) or None)
     widths = _widths(columns, rows, console.width - 2 * len(columns) + 2)
     if widths is None:
-        print("\n".join(_one_by_one(columns, rows)), file=stream)
+        print("\n".join(_one_by_one(columns, rows, console.width)), file=stream)
         return
     table = Table(
         title=title,
@@ -80,13 +80,27 @@ def _widths(columns: Sequence[str], rows: Sequence[Sequence[object]], room: int)
     return widths
 
 
-def _one_by_one(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+def _one_by_one(columns: Sequence[str], rows: Sequence[Sequence[object]], screen: int) -> Iterator[str]:
     """Yield each row as a block: its first cell and its marks, then a line for each other."""
     width = max(map(len, columns))
     for row in rows:
         first, *rest = ((column, str(cell)) for column, cell in zip_equal(columns, row))
         yield " ".join([first[1], *(cell for column, cell in rest if cell and not column)])
-        yield from (f"  {column.ljust(width)}  {cell}" for column, cell in rest if cell and column)
+        for column, cell in rest:
+            if cell and column:
+                yield from hanging(f"  {column.ljust(width)}  ", cell, screen)
+
+
+def hanging(head: str, text: str, width: int) -> list[str]:
+    """Return a text behind its head, folded below its own beginning; below the head where there is too little room."""
+    from textwrap import wrap
+
+    if len(head) + len(text) <= width:
+        return [f"{head}{text}".rstrip()]
+    indent = len(head) if width - len(head) >= _LONGEST_WORD else 4
+    if indent == len(head):
+        return wrap(text, width, initial_indent=head, subsequent_indent=" " * indent) or [head.rstrip()]
+    return [head.rstrip(), *wrap(text, width, initial_indent=" " * indent, subsequent_indent=" " * indent)]
 
 
 def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[object]], stream: Any) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from muster.cli.command_line import JSON, Command, Words, read_launch
-from muster.cli.output import print_json, print_table, say
+from muster.cli.output import hanging, print_json, print_table, say
 from muster.job.option import option
 
 if TYPE_CHECKING:
@@ -60,20 +61,26 @@ def _show(words: Words) -> int:
         return 0
     width = min(44, max(len(line.key) for line in lines(site)))
     for line in lines(site):
-        print(f"{line.key:<{width}}  {line.value}")
+        _print_value(line.key, line.value, width)
         if words.why:
-            for text in (line.origin.reason, line.origin.words()):
-                if text:
-                    print(f"{'':{width}}    {text}")
+            for text in filter(None, (line.origin.reason, line.origin.words())):
+                _print_value("", text, width + 2)
     for offer in site.profile.unverified:
-        print(f"{offer.key:<{width}}  unverified: {offer.value} ({offer.reason}; {offer.checked})")
+        _print_value(offer.key, f"unverified: {offer.value} ({offer.reason}; {offer.checked})", width)
     for key, absent in site.profile.unpublished.items():
         note = f": {absent.note}" if absent.note else ""
-        print(f"{key:<{width}}  not published, looked for on {absent.checked}{note}")
+        _print_value(key, f"not published, looked for on {absent.checked}{note}", width)
     missing = [] if site.profile.complete else list(missing_keys(site))
     if missing:
         print(f"{len(missing)} keys have no value: {', '.join(missing)}", file=sys.stderr)
     return 0
+
+
+def _print_value(key: str, value: str, width: int) -> None:
+    """Print a key and its value: folded on a terminal, one line elsewhere."""
+    head = f"{key:<{width}}  "
+    screen = get_terminal_size().columns if sys.stdout.isatty() else 0
+    print("\n".join(hanging(head, value, screen)) if screen else f"{head}{value}".rstrip())
 
 
 def _plain(value: Any) -> Any:
