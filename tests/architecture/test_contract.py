@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import cache
 
 from muster.rank import contract
 
@@ -17,6 +18,7 @@ NO_VARIABLES = {
 }
 
 
+@cache
 def used() -> dict[str, set[str]]:
     """Return each name, and the files that it stands in."""
     found: dict[str, set[str]] = defaultdict(set)

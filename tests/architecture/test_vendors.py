@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,12 +43,15 @@ def vendor_words() -> set[str]:
     return words - {"dmesg"}
 
 
-def literals(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the strings of a file that are exactly a vendor's word, with their lines."""
+@cache
+def literals(path: Path) -> list[tuple[int, str]]:
+    """Return the strings of a file that are exactly a vendor's word, with their lines."""
     words = vendor_words()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in words:
-            yield node.lineno, node.value
+    return [
+        (node.lineno, node.value)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in words
+    ]
 
 
 def files() -> list[str]:
@@ -59,7 +62,7 @@ def files() -> list[str]:
 
 @pytest.mark.parametrize("name", files())
 def test_only_the_table_names_a_vendor(name: str) -> None:
-    assert list(literals(PACKAGE / name)) == []
+    assert literals(PACKAGE / name) == []
 
 
 def test_the_shell_parts_take_the_words_from_the_table() -> None:

@@ -37,5 +37,5 @@ def _is_in(sample: Sample, number: int, case: Any) -> bool:
 
 
 def _marked(case: Any, *more: pytest.MarkDecorator) -> Any:
-    values, marks = (case.values, case.marks) if hasattr(case, "marks") else ((case,), ())
-    return pytest.param(*values, marks=[*marks, *more])
+    values, marks, name = (case.values, case.marks, case.id) if hasattr(case, "marks") else ((case,), (), None)
+    return pytest.param(*values, marks=[*marks, *more], id=name)
