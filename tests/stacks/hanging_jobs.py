@@ -17,6 +17,7 @@ from plugins.labs import MUSTER, Lab
 
 __all__ = ["CASES", "Case", "Report", "misses", "reports", "submit"]
 
+_LONGEST_QUEUE_S = 900
 FOLDER = Path(__file__).with_name("hangs")
 
 
@@ -35,6 +36,20 @@ class Report(NamedTuple):
     sentence: str
     silent_s: float
     """From its last output to the report."""
+
+
+class _Job:
+    """A job whose report is waited for."""
+
+    def __init__(self, number: str, directory: Path) -> None:
+        self.number, self.directory = number, directory
+        self._since, self._has_begun = time.monotonic(), False
+
+    def is_late(self, patience_s: float) -> bool:
+        """Tell whether no report came in time: counted from the begin of the job, or in the queue."""
+        if not self._has_begun and (self.directory / "logs/batch.log").exists():
+            self._since, self._has_begun = time.monotonic(), True
+        return time.monotonic() - self._since > (patience_s if self._has_begun else _LONGEST_QUEUE_S)
 
 
 def _case(script: Path) -> Case:
@@ -79,21 +94,21 @@ def reports(
     muster: Sequence[str] = (MUSTER,),
     more: Sequence[str] = (),
 ) -> dict[str, Report | None]:
-    """Run the scripts, some at once, each until it has said who hangs; return what each said."""
-    waiting, running, found = list(names), dict[str, tuple[str, Path, float]](), dict[str, Report | None]()
+    """Run the scripts, some at once, each until it has said who hangs; return what each said.
+
+    The patience is of a job that has begun: on a busy machine a lab's nodes are away for some minutes, and jobs wait.
+    """
+    waiting, running, found = list(names), dict[str, _Job](), dict[str, Report | None]()
     while waiting or running:
         while waiting and len(running) < at_once:
             name = waiting.pop(0)
-            running[name] = (
-                *submit(lab, folder, CASES[name].script, launcher, after_s, muster=muster, more=more),
-                time.monotonic(),
-            )
+            running[name] = _Job(*submit(lab, folder, CASES[name].script, launcher, after_s, muster=muster, more=more))
         time.sleep(0.3)
-        for name, (job, directory, began) in list(running.items()):
-            text = _read(directory / "hang")
-            if text or time.monotonic() - began > patience_s:
-                found[name] = Report(text, _silence(directory)) if text else None
-                checked(lab.exec(["scancel", job]))
+        for name, job in list(running.items()):
+            text = _read(job.directory / "hang")
+            if text or job.is_late(patience_s):
+                found[name] = Report(text, _silence(job.directory)) if text else None
+                checked(lab.exec(["scancel", job.number]))
                 del running[name]
     return found
 
