@@ -1,11 +1,11 @@
 """Make every output of the tutorial by running it; `--check` says where what it shows is not what happens today.
 
-In docs/tutorial/first-job.md a block ```python that begins with `# NAME.py` is a file, and a block ```console holds
-commands: behind `$` one is typed on this machine, behind `login$` in `muster lab shell`. What follows a command is its
-output. A line `…` stands for any number of lines; times, dates and the names of run directories may differ, and lines
-of different ranks may come in any order. An output that still holds is left as it is.
+In docs/tutorial/first-job.md, or in another page that is named, a block ```python that begins with `# NAME.py` is a
+file, and a block ```console holds commands: behind `$` one is typed on this machine, behind `login$` in `muster lab
+shell`. What follows a command is its output. A line `…` stands for any number of lines; times, dates and the names of
+run directories may differ, and lines of different ranks may come in any order. An output that still holds is left.
 
-    make_tutorial.py [--check]
+    make_tutorial.py [--check] [PAGE]
 """
 
 from __future__ import annotations
@@ -181,13 +181,14 @@ def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(dir=cache, prefix="tutorial-") as folder:
         reader = Reader(Path(folder))
         try:
-            return _walk(reader, check="--check" in words)
+            pages = [Path(word) for word in words if word != "--check"]
+            return _walk(reader, pages[0] if pages else PAGE, check="--check" in words)
         finally:
             reader.leave()
 
 
-def _walk(reader: Reader, *, check: bool) -> int:
-    text = old = PAGE.read_text(encoding="utf-8")
+def _walk(reader: Reader, page: Path, *, check: bool) -> int:
+    text = old = page.read_text(encoding="utf-8")
     for command, printed in walk(old, reader):
         if agree(command.output, printed):
             continue
@@ -196,7 +197,7 @@ def _walk(reader: Reader, *, check: bool) -> int:
         print(f"--- the page shows\n{shown}\n--- today it is\n{happens}\n", file=sys.stderr)
         text = text.replace(f"\n{shown}\n", f"\n{happens}\n", 1)
     if text != old and not check:
-        PAGE.write_text(text, encoding="utf-8")
+        page.write_text(text, encoding="utf-8")
     return 1 if text != old and check else 0
 
 

@@ -19,6 +19,19 @@ from plugins.labs import MUSTER, Lab, Person, lab_up
 pytestmark = pytest.mark.lab
 
 _RANKS = 4
+# The controller is started again by `restore`: only then it counts memory.
+_MEMORY_IS_LIMITED = """\
+sed -i -E 's/^SelectTypeParameters=.*/SelectTypeParameters=CR_Core_Memory/; /^JobAcctGather/d' /etc/slurm/slurm.conf
+cat >>/etc/slurm/slurm.conf <<END
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
+END
+scontrol reconfigure
+controller=$(cat "$(scontrol show config | sed -n 's/^SlurmctldPidFile *= //p')")
+kill "$controller"
+while kill -0 "$controller" 2>/dev/null; do sleep 0.1; done
+"""
 _SEED = int(os.environ.get("MUSTER_TEST_SEED", "16"))
 _COUNT = int(os.environ.get("MUSTER_TEST_FAULTS", "70"))
 _AT_ONCE = int(os.environ.get("MUSTER_TEST_AT_ONCE", "3"))
@@ -200,6 +213,33 @@ def test_a_node_that_slurm_calls_dead_is_replaced_by_the_spare(
     assert "attempt 1: node2 failed; node2 is lost; the same ranks start again on node1,node3,node4" in story
     began = [float(_read(run / f"logs/attempt-2/{name}.log").split()[-1]) for name in ("node1", "node3", "node4")]
     print(f"spare in use {max(began) - down:.2f} s after Slurm said that the host is down")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("launcher", "cause"),
+    [
+        ("srun", r"Slurm ended the ranks: on node2 they used [0-9]+ MiB of memory, and had 200"),
+        ("mpirun", "mpirun lost its daemon on node[1-3]"),
+    ],
+)
+def test_ranks_that_take_more_memory_than_slurm_allows(
+    new_lab: Callable[..., Lab], shared_directory: Path, launcher: str, cause: str
+) -> None:
+    """No rank and no node is blamed: Slurm counts the memory of a step on a node, and ends the step."""
+    lab = new_lab("-N", "3", "--accounting")
+    checked(lab.exec(["sh", "-c", _MEMORY_IS_LIMITED]))
+    checked(lab.muster("fault", "restore", "controller"))
+    (shared_directory / "saved").mkdir()
+    (shared_directory / "train.py").write_text(TRAINING)
+    size = ("-N", "3", "--ntasks-per-node", "1", "--mem", "200M", "-t", "5", "-A", "lab", "--launcher", launcher)
+    command = (MUSTER, "run", "--quiet", "--restart", "2", "--checkpoint", "saved", *size)
+    training = ("python3", "train.py", *Fault("limit", 1, 17, 0).arguments)
+    result = lab.exec((*command, "--", *training), cwd=shared_directory, env={"PATH": path_with()})
+
+    assert result.status == 0, result.stderr
+    assert re.search(f"muster: attempt 1 ended: {cause}; the same ranks start again", result.stderr), result.stderr
+    assert re.findall(r"\bfinal [0-9]+ ([0-9]+)", result.stdout) == [str(final_of())] * 3
 
 
 @pytest.mark.long

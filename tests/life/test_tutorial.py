@@ -28,6 +28,14 @@ def test_every_output_of_the_tutorial_is_what_happens() -> None:
     assert done.ok, f"{done.stderr}\nread the difference, then run scripts/make_tutorial.py"
 
 
+@pytest.mark.lab
+@pytest.mark.long
+def test_the_outputs_of_the_page_on_long_jobs_are_what_happens() -> None:
+    done = run([sys.executable, str(SCRIPT), "--check", str(ROOT / "docs/guides/weeks.md")], timeout_s=580)
+
+    assert done.ok, f"{done.stderr}\nread the difference, then run scripts/make_tutorial.py docs/guides/weeks.md"
+
+
 def test_the_page_shows_every_kind_of_step() -> None:
     commands = [
         command

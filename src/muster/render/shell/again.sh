@@ -71,7 +71,7 @@ muster_signal_ranks() {
 # The first cause: the rank, its host, what it said last, and in words.
 muster_find_cause() {
     local end=''
-    muster_failed_rank='' muster_failed_host='' muster_failed_words=''
+    muster_failed_rank='' muster_failed_host='' muster_failed_words='' muster_failed_daemon=''
     # What Slurm ends with the job, a daemon of mpirun's for example, has not failed, and its node has not either.
     [ -n "${muster_interrupted:-}" ] || muster_was_to_end || muster_find_failed "${muster_files[@]}"
     muster_find_words
@@ -80,9 +80,21 @@ muster_find_cause() {
     end=${end:+ended by SIG$end}
     end=${end:-exit status $muster_status}
     muster_cause="${muster_failed_rank:+rank $muster_failed_rank${muster_failed_host:+ on $muster_failed_host}: }$end"
-    [ -n "$muster_failed_rank" ] || [ -z "$muster_failed_host" ] || muster_cause="$muster_failed_host failed"
+    [ -n "$muster_failed_rank" ] || [ -z "$muster_failed_host" ] || muster_cause=${muster_failed_daemon:-$muster_failed_host failed}
     muster_cause=$muster_cause${muster_failed_words:+ ($muster_failed_words)}
+    muster_find_memory
     [ ! -s "$muster_reason" ] || muster_cause=$(head -n 1 "$muster_reason")
+}
+
+# Where Slurm ended a step because of its memory, it counted that of a whole node: no rank failed first, nor did a node.
+muster_find_memory() {
+    local file host used
+    read -r host used < <(for file in "${muster_files[@]}"; do tail -c 262144 "$file"; done | sed -n -E \
+        -e 's/.*slurmstepd-?([^: ]*): error: .*exceeded memory limit \(([0-9]+) > ([0-9]+)\).*/\1 \2,\3/p' | head -n 1)
+    [ -n "$host" ] || return 0
+    case $host in *,*) used=$host host='' ;; esac
+    muster_failed_rank='' muster_failed_host='' muster_failed_words=''
+    muster_cause="Slurm ended the ranks: ${host:+on $host }they used $((${used%,*} >> 20)) MiB of memory, and had $((${used#*,} >> 20))"
 }
 
 # The last line of an error that the first failed rank wrote. Result in $muster_failed_words.
@@ -172,6 +184,8 @@ muster_replace_nodes() {
         *) muster_lost=$muster_lost${muster_lost:+ }$name ;;
         esac
     done
+    # mpirun's daemons lose each other when one of their nodes dies: Slurm knows which.
+    [ -z "$muster_failed_daemon" ] || [ -z "$muster_lost" ] || muster_cause="$muster_lost failed" muster_failed_host=${muster_lost%% *}
 }
 
 # Whether a whole checkpoint was written since the attempt began.
