@@ -107,6 +107,8 @@ def test_an_error_that_is_known_to_be_of_a_node_counts_at_once(jobs: _Jobs, happ
         (1, "n2", 137, "rank 1 on n2: ended by SIGKILL (MemoryError: much)"),
         (1, "n2", 143, "rank 1 on n2: ended by SIGTERM"),
         (1, "n2", 137, "rank 1 does not go on since 30 minutes"),
+        ("", "n2", 1, "mpirun lost its daemon on n2"),
+        ("", "", 137, "Slurm ended the ranks: on n2 they used 248 MiB of memory, and had 200"),
     ],
 )
 def test_faults_of_the_script_never_count(jobs: _Jobs, end: tuple[object, ...]) -> None:
