@@ -188,6 +188,19 @@ def test_scancel_of_one_link_ends_all_of_it(chain: _Chain) -> None:
     assert "was cancelled" in (chain.run() / "over").read_text()
 
 
+@pytest.mark.long
+def test_ranks_that_fail_when_the_time_is_over_do_not_end_it(chain: _Chain) -> None:
+    """Slurm looks at its limits every 30 seconds: until then the job is RUNNING, and no step starts in it."""
+    rank = (
+        'echo "$MUSTER_ATTEMPT $SLURM_JOB_ID" >>"began.$RANK"\n[ "$MUSTER_ATTEMPT" = 1 ] || exit 0\nsleep 62; exit 7\n'
+    )
+    chain.submit("--restart", "1", rank=rank, size=("-N", "2", "--ntasks-per-node", "1", "-t", "1"))
+    chain.wait((chain.run() / "over").exists, timeout_s=240)
+
+    assert (chain.run() / "over").read_text() == "the script is done\n"
+    assert [job for _, job in chain.began()] == chain.links()[:2]
+
+
 def test_the_last_link_says_that_it_is_the_last(chain: _Chain) -> None:
     job = chain.submit("--links", "1")
     chain.wait(lambda: bool(chain.began()))

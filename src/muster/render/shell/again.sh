@@ -127,7 +127,7 @@ muster_find_words() {
 # Whether the ranks start again, by how often they did ($1), and the failure before ($2) and now ($3).
 # Results in $muster_decision, $muster_why and, where the cause lies outside the ranks, $muster_outside.
 muster_decide() {
-    local state list
+    local state list end
     muster_signature=$3
     muster_decision=end
     muster_outside=1
@@ -151,12 +151,18 @@ muster_decide() {
     state=$(timeout 10 scontrol --oneliner show job "$SLURM_JOB_ID" 2>/dev/null)
     list=${state#* NodeList=}
     list=${list%% *}
+    end=${state#* EndTime=}
     muster_lost=
     state=${state##* JobState=}
     case ${state%% *} in
     RUNNING | '') ;; # a controller that is away ends nothing
     *) muster_why="the job itself ends (${state%% *})" muster_outside=1 && return ;;
     esac
+    # Slurm looks at its limits every 30 seconds, and starts no step meanwhile in a job whose time is over.
+    if [ "$(date -d "${end%% *}" +%s 2>/dev/null || echo 9999999999)" -le "$(date +%s)" ]; then
+        muster_why='the time limit was reached' muster_outside=1
+        return
+    fi
     if [ "$2" = "$3" ] && ! muster_has_new_checkpoint; then
         muster_why='the same first error came twice, and no new checkpoint in between'
     elif [ "$1" -ge "$muster_allowed" ]; then
