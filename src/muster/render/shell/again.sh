@@ -159,7 +159,7 @@ muster_decide() {
     *) muster_why="the job itself ends (${state%% *})" muster_outside=1 && return ;;
     esac
     # Slurm looks at its limits every 30 seconds, and starts no step meanwhile in a job whose time is over.
-    if [ "$(date -d "${end%% *}" +%s 2>/dev/null || echo 9999999999)" -le "$(date +%s)" ]; then
+    if [ -n "$end" ] && [ "$(date -d "${end%% *}" +%s 2>/dev/null || echo 9999999999)" -le "$(date +%s)" ]; then
         muster_why='the time limit was reached' muster_outside=1
         return
     fi
