@@ -46,11 +46,13 @@ muster_run_attempt() {
         ${muster_save_signal:+muster_hear} muster_ranks
         muster_files=("$muster_logs"/*.log)
     else
-        exec {muster_ears}> >(tee -i >(exec tail -c 65536 >"$muster_said") >&2 && wait)
+        exec {muster_ears}> >(tee -i >(exec tail -c 65536 >"$muster_said") >&2; wait)
         name=$!
         ${muster_save_signal:+muster_hear} muster_ranks 2>&"$muster_ears"
         exec {muster_ears}>&-
-        for _ in {1..20}; do kill -0 "$name" 2>/dev/null && sleep 0.05; done
+        # A process that outlives the ranks, a daemon of mpirun's for example, holds the pipe open: the file is written all the same.
+        for _ in {1..100}; do kill -0 "$name" 2>/dev/null && sleep 0.05; done
+        ! pkill -P "$name" -x tee || for _ in {1..40}; do kill -0 "$name" 2>/dev/null && sleep 0.05; done
         muster_files=("$muster_said")
     fi
 }
