@@ -34,8 +34,9 @@ mv /etc/slurm/new /etc/slurm/slurm.conf
 scontrol reconfigure
 """
 KINDS = {
-    "limit": ("-t", "2", "--save-before", "50s"),
-    "array": ("-t", "2", "--save-before", "50s"),
+    # Slurm signals up to a minute early.
+    "limit": ("-t", "3", "--save-before", "50s"),
+    "array": ("-t", "3", "--save-before", "50s"),
     "preemption": ("-p", "low", "-t", "20", "--save-before", "50s"),
     "requeue": ("-t", "20", "--save-before", "50s", "--save-signal", "TERM", "--grace", "50"),
     "node failure": ("-p", "frail", "-t", "20", "--save-before", "50s"),
