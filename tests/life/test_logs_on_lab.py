@@ -60,6 +60,18 @@ def test_a_job_is_followed_from_the_queue_to_its_last_line(lab: Lab, shared_dire
     assert by_rank(said.stdout) == {rank: [*map(str, range(2000)), "last"] for rank in range(8)}
 
 
+def test_one_who_follows_a_job_that_waits_is_told_why(lab: Lab, shared_directory: Path) -> None:
+    job = submit(lab, shared_directory, "-N", "1", "--sbatch=--hold", lines=1)
+    process = start(lab.argv([MUSTER, "logs", "-f", job]), env=lab.person.environment(), stdout=PIPE, stderr=PIPE)
+    assert process.stderr is not None
+    first_line = process.stderr.readline().decode()
+    checked(lab.exec(["scontrol", "release", job]))
+    out = process.communicate(timeout=120)[0]
+
+    assert first_line.startswith(f"muster: job {job} waits for its nodes: JobHeldUser: ")
+    assert (process.returncode, out) == (0, b"0: 0\n")
+
+
 def test_one_rank_is_shown_byte_for_byte(lab: Lab, shared_directory: Path) -> None:
     then = r"printf '  two  spaces\t\303\274 3: x\n'"
     job = submit(lab, shared_directory, "-N", "2", "--ntasks-per-node", "2", lines=2, then=then)

@@ -38,6 +38,7 @@ __all__ = [
     "state",
     "when",
     "with_links",
+    "words_of_waiting",
 ]
 
 
@@ -192,6 +193,17 @@ def expected_start(job: Job) -> int | None:
     from muster.slurm.states import Phase
 
     return job.started if job.state.phase is Phase.WAITING else None
+
+
+def words_of_waiting(job: Job) -> str:
+    """Return why a job waits and when Slurm expects it to start; empty where it does not wait."""
+    from muster.slurm.states import Phase
+
+    if job.state.phase is not Phase.WAITING:
+        return ""
+    expected = expected_start(job)
+    start = f"expected to start {when(expected)}" if expected else "Slurm has not yet estimated when it starts"
+    return f"job {job.shown_id} waits for its nodes: {job.reason.code}: {job.reason.sentence}; {start}"
 
 
 def ended_how(job: Job) -> str:

@@ -25,20 +25,15 @@ def wait_words(job: str) -> str:
     """Return why a job waits and when Slurm expects it to start, in one sentence; empty if it is not known."""
     from msgspec.structs import replace
 
-    from muster.cli.asking import expected_start, scheduler, when
+    from muster.cli.asking import scheduler, words_of_waiting
     from muster.errors import MusterError
-    from muster.slurm.states import Phase
 
     try:
         jobs = replace(scheduler(), timeout_s=5.0).jobs([job]).jobs
     except MusterError:
         return ""
-    if not jobs or jobs[0].state.phase is not Phase.WAITING:
-        return ""
-    expected = expected_start(jobs[0])
-    start = f"expected to start {when(expected)}" if expected else "Slurm has not yet estimated when it starts"
-    reason = jobs[0].reason
-    return f"job {job} waits for its nodes: {reason.code}: {reason.sentence}; {start}. Ctrl-C withdraws it"
+    words = words_of_waiting(jobs[0]) if jobs else ""
+    return f"{words}. Ctrl-C withdraws it" if words else ""
 
 
 def close(plan: Plan, kept_job: Kept, *, quiet: bool) -> NoReturn:

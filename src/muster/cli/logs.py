@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, cases, cluster, job_ids, row_line, scheduler, state, with_links
+from muster.cli.asking import Case, cases, cluster, job_ids, row_line, scheduler, state, with_links, words_of_waiting
 from muster.cli.command_line import Command, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SchedulerSilent
@@ -142,12 +142,17 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
     slurm = replace(slurm, timeout_s=_PATIENCE_S)
     waits = pauses(first_s=2.0)
     ask_at = 0.0
+    last_words = ""
     while True:
         now = time.monotonic()
         is_over = False
         if now >= ask_at:
             case, is_over = _look(case, slurm)
             ask_at = now + next(waits)
+            words = "" if case.job is None else words_of_waiting(case.job)
+            if words and words != last_words:
+                say(words)
+            last_words = words
             if case.run is None or output.named:
                 follower.output = replace(_output(case), every_attempt=True)
         _show(follower.new_lines(final=is_over), rank, as_json=as_json)
