@@ -76,6 +76,8 @@ def slurm_conf(spec: LabSpec) -> str:
         ("MpiParams", f"ports={_STEP_PORTS}"),
         ("ReturnToService", "2"),
         ("SlurmdTimeout", "10"),
+        # A launch that is lost on a busy machine is sent again after 60 s; at 10 s the controller cancels its job.
+        ("BatchStartTimeout", "120"),
         ("SlurmdParameters", "config_overrides"),
         ("SchedulerType", "sched/backfill"),
         ("SchedulerParameters", "batch_sched_delay=0,sched_interval=5,bf_interval=5"),
