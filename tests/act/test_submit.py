@@ -12,13 +12,14 @@ import pytest
 
 from launch.plans import plan
 from muster.act.record import find_run, make_run_directory
-from muster.act.submit import Submitted, accepted, submit
+from muster.act.submit import Submitted, accepted, check_taken, submit
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
 from muster.look.place import scheduler_environment
 from muster.plan.build import digest_of
 from muster.render.document import plan_as_json
 from muster.render.script import job_script
 from muster.runner import Result
+from muster.slurm.fit import Misfit
 
 
 @dataclass
@@ -282,6 +283,28 @@ def test_slurm_without_a_cluster_is_named() -> None:
     with pytest.raises(NoSlurm, match="no cluster is set up") as refused:
         accepted(answer)
     assert "muster lab" in (refused.value.hint or "")
+
+
+NOT_NOW = "allocation failure: Requested node configuration is not available"
+
+
+def test_a_job_whose_nodes_are_down_is_queued_and_that_is_said() -> None:
+    lines: list[str] = []
+    down = Misfit("node2 of main is down", "sinfo -R says why", may_pass=True)
+    check_taken(lambda: said(1, "", NOT_NOW), lambda: down, lines.append)
+    assert lines == ["warning: the job waits: node2 of main is down; sinfo -R says why"]
+
+
+def test_a_node_that_was_away_for_a_moment_refuses_nothing() -> None:
+    answers = [said(1, "", NOT_NOW), said(0)]
+    check_taken(lambda: answers.pop(0), lambda: None, lambda _: None)
+    assert answers == []
+
+
+@pytest.mark.parametrize("misfit", [None, Misfit("9 nodes are asked for, but main has 2", "-N 2 or fewer")])
+def test_what_no_node_will_ever_have_is_refused(misfit: Misfit | None) -> None:
+    with pytest.raises(SiteError, match="9 nodes" if misfit else "no node has what is asked for together"):
+        check_taken(lambda: said(1, "", NOT_NOW), lambda: misfit, lambda _: None)
 
 
 def test_a_refused_job_leaves_no_run_directory(queue_it: Callable[[FakeSlurm], Submitted], tmp_path: Path) -> None:

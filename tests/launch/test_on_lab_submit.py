@@ -169,6 +169,20 @@ def test_a_rejection_is_a_sentence_and_a_hint(
     assert "Traceback" not in result.stderr
 
 
+def test_a_job_waits_for_a_node_that_is_down_as_it_does_under_sbatch(
+    new_lab: Callable[..., Lab], shared_directory: Path
+) -> None:
+    lab = new_lab("-N", "2")
+    checked(lab.muster("fault", "kill-node", "node2"))
+    checked(lab.exec(["scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=test"]))
+    words = [MUSTER, "submit", "-N", "2", "--", "hostname"]
+    answer = lab.exec(words, cwd=shared_directory, env={"PATH": path_with()})
+
+    assert answer.status == 0, answer.stderr
+    assert "warning: the job waits: node2 of main is down or drained: 1 of 2 nodes take jobs" in answer.stderr
+    assert checked(lab.exec(["squeue", "--noheader", "--format=%t"])).stdout == "PD\n"
+
+
 def test_a_controller_that_falls_silent_does_not_get_the_same_job_twice(
     new_lab: Callable[..., Lab], shared_directory: Path
 ) -> None:

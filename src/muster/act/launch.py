@@ -61,7 +61,7 @@ def run_allocated(
     from muster.act.keep import KeepSettings, keep_allocated
     from muster.slurm.submit import parse_rejection
 
-    clean, script = _asked_before(plan, environment, runner)
+    clean, script = _asked_before(plan, environment, runner, say)
     kept, refusal = keep_allocated(
         hold_nodes(plan.directives),
         script,
@@ -80,24 +80,33 @@ def run_allocated(
     return kept
 
 
-def _asked_before(plan: Plan, environment: Mapping[str, str], runner: Runner) -> tuple[dict[str, str], str]:
+def _asked_before(
+    plan: Plan, environment: Mapping[str, str], runner: Runner, say: Callable[[str], None]
+) -> tuple[dict[str, str], str]:
     """Return the environment for Slurm's clients, and the script.
 
     salloc would wait for nodes that will never be, and refuse with status 1 and no hint: sbatch is asked first.
     """
     from functools import partial
 
-    from muster.act.submit import accepted, misfit_of
+    from muster.act.submit import check_taken, misfit_of
     from muster.slurm.submit import ask_whether_taken
 
     clean = scheduler_environment(environment)
     script = job_script(plan)
-    answer = runner(ask_whether_taken().argv, env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30)
-    accepted(answer, partial(misfit_of, plan, runner, clean))
+    trial = partial(runner, ask_whether_taken().argv, env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30)
+    check_taken(trial, partial(misfit_of, plan, runner, clean), say)
     return clean, script
 
 
-def become_shell(plan: Plan, environment: Mapping[str, str], *, within: bool, runner: Runner = run) -> NoReturn:
+def become_shell(
+    plan: Plan,
+    environment: Mapping[str, str],
+    *,
+    within: bool,
+    say: Callable[[str], None] = lambda _: None,
+    runner: Runner = run,
+) -> NoReturn:
     """Become the script of a shell: nothing of Muster stays between the shell and its terminal."""
     from muster.act.keep import script_in_memory
 
@@ -105,7 +114,7 @@ def become_shell(plan: Plan, environment: Mapping[str, str], *, within: bool, ru
     if within:
         clean, script, before = dict(environment), job_script(plan), []
     else:
-        clean, script = _asked_before(plan, environment, runner)
+        clean, script = _asked_before(plan, environment, runner, say)
         before = hold_nodes(plan.directives, quiet=True)
     memory = script_in_memory(script)
     os.dup2(memory, 3)

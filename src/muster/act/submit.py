@@ -34,7 +34,7 @@ from muster.slurm.submit import (
 )
 from muster.units import parse_memory_mib
 
-__all__ = ["Submitted", "accepted", "misfit_of", "submit"]
+__all__ = ["Submitted", "accepted", "check_taken", "misfit_of", "submit"]
 
 _LOOKS = 5
 # A submission that was never answered is looked for this long when it is typed again.
@@ -87,8 +87,8 @@ def submit(
     script = str(directory / "job.sh")
     output = None if plan.output is Output.MOVED else str(directory / _task_folder(plan) / "logs" / "batch.log")
     try:
-        trial = _ask(runner, ask_whether_taken(script).argv, clean, plan, timeout_s)
-        accepted(trial, partial(misfit_of, plan, runner, clean))
+        trial = partial(_ask, runner, ask_whether_taken(script).argv, clean, plan, timeout_s)
+        check_taken(trial, partial(misfit_of, plan, runner, clean), say)
     except (MusterError, KeyboardInterrupt) as error:
         shutil.rmtree(directory, ignore_errors=True)  # nothing was queued
         if isinstance(error, MachineLacks) and error.part == "sbatch":
@@ -207,20 +207,41 @@ def _accepted_or_removed(answer: Result, directory: Path) -> None:
         raise
 
 
-def accepted(answer: Result, explain: Callable[[], Misfit | None] = lambda: None) -> None:
-    """Return where sbatch agreed; raise what it said, as a sentence and a hint, where it did not.
+def accepted(answer: Result) -> None:
+    """Return where sbatch agreed; raise what it said, as a sentence and a hint, where it did not."""
+    if not answer.ok:
+        raise _refusal(answer, None)
 
-    `explain` finds the number that does not fit, where Slurm only says that something does not.
+
+def check_taken(ask: Callable[[], Result], explain: Callable[[], Misfit | None], say: Callable[[str], None]) -> None:
+    """Return where sbatch would take the job; say what it will wait for. Raise what sbatch said where it never would.
+
+    `explain` finds the number that does not fit: Slurm only says that something does not. A trial is refused for nodes
+    that are down too, but sbatch itself queues the job until they are back.
     """
-    if answer.ok:
-        return
+    misfit = None
+    for _ in range(2):  # a node that was away for a moment is back when it is looked for: Slurm is asked once more
+        answer = ask()
+        if answer.ok:
+            return
+        if is_without_cluster(answer.stderr) or not parse_rejection(answer.stderr).is_of_nodes:
+            break
+        misfit = explain()
+        if misfit is not None and misfit.may_pass:
+            say(f"warning: the job waits: {misfit.sentence}; {misfit.hint}")
+            return
+        if misfit is not None:
+            break
+    raise _refusal(answer, misfit)
+
+
+def _refusal(answer: Result, misfit: Misfit | None) -> MusterError:
     if is_without_cluster(answer.stderr):
-        raise NoSlurm("sbatch", is_installed=True)
+        return NoSlurm("sbatch", is_installed=True)
     rejection = parse_rejection(answer.stderr)
-    misfit = explain() if rejection.is_of_nodes else None
     if misfit is None:
-        raise SiteError(rejection.sentence, hint=rejection.hint)
-    raise SiteError(f"Slurm refuses the job: {misfit.sentence} ({rejection.reason})", hint=misfit.hint)
+        return SiteError(rejection.sentence, hint=rejection.hint)
+    return SiteError(f"Slurm refuses the job: {misfit.sentence} ({rejection.reason})", hint=misfit.hint)
 
 
 def misfit_of(plan: Plan, runner: Runner, environment: Mapping[str, str]) -> Misfit | None:

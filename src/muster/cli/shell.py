@@ -42,7 +42,7 @@ def main(words: Words) -> int:
         text = "how many cores go with a GPU is not known here: Slurm gives its default, often one; -c N asks for more"
         say(text, quiet=words.quiet)
     make_rank_library(plan.rank_library)
-    return become_shell(plan, facts.environment, within=place is Place.WITHIN)
+    return become_shell(plan, facts.environment, within=place is Place.WITHIN, say=say)
 
 
 _NOT_FOR_A_SHELL = (

@@ -60,6 +60,8 @@ class Misfit(msgspec.Struct, frozen=True):
 
     sentence: str
     hint: str
+    may_pass: bool = False
+    """The nodes exist, and take no job at the moment: Slurm queues the job until they do."""
 
 
 def parse_nodes(stdout: str) -> tuple[NodeLine, ...]:
@@ -129,6 +131,7 @@ def _misfits(request: Wanted, candidates: Sequence[NodeLine], queues: str) -> It
             f"{_spell(names_out)} of {queues} {'is' if len(names_out) == 1 else 'are'} down or drained: "
             f"{total - len(names_out)} of {total} nodes take jobs",
             "sinfo -R says why; fewer nodes, or wait until they are back",
+            may_pass=True,
         )
 
 
