@@ -103,5 +103,8 @@ def test_a_host_that_does_not_answer_is_named(
             assert late_s <= _LATE_S
             done = lab.exec([MUSTER, "why", job])
             assert f"{host} (rank 1) does not answer" in done.stdout, done.stdout + done.stderr
+            stacks = lab.exec([MUSTER, "stacks", job])
+            assert f"warning: {host} does not answer: nothing is known of the ranks there" in stacks.stderr
+            assert "there is no process" not in stacks.stdout
     finally:
         checked(lab.exec(["scancel", job]))

@@ -23,19 +23,26 @@ def main(words: Words) -> int:
     """Print the classes of ranks; one request to the controller, and one step on the job's nodes."""
     rank: int | None = words.rank
     options = ("--native",) if words.native else ()
-    text = _ask_here(rank, options) if words.here else _ask_job(job_ids(words), rank, options)
+    text, hosts = (_ask_here(rank, options), ()) if words.here else _ask_job(job_ids(words), rank, options)
     from muster.stacks.fold import fold, lines_of
     from muster.stacks.own_words import own_words
-    from muster.stacks.read import read_answers
+    from muster.stacks.read import read_rounds
 
-    stacks = read_answers(text)
+    first_round = next(iter(read_rounds(text)), None)
+    stacks = first_round.stacks if first_round is not None else ()
+    answered = first_round.nodes if first_round is not None else frozenset()
+    silent_hosts = [host for number, host in enumerate(hosts) if number not in answered]
+    if silent_hosts:
+        verb = "does" if len(silent_hosts) == 1 else "do"
+        say(f"warning: {', '.join(silent_hosts)} {verb} not answer: nothing is known of the ranks there")
     if not stacks:
         subject = "no rank was found" if rank is None else f"rank {rank} was not found"
         message = f"{subject}: no Python process of the job has a RANK"
         raise RequestError(message, hint="the ranks may not have started yet: muster logs")
     _warn(stacks)
     groups = fold(stacks)
-    size = 0 if rank is not None else max(stack.size for stack in stacks)
+    # Of a host that does not answer it is unknown which ranks have a process.
+    size = 0 if rank is not None or silent_hosts else max(stack.size for stack in stacks)
     if words.json:
         print_json({**_as_json(groups, size), "records": list(own_words(stacks))})
     else:
@@ -62,9 +69,11 @@ def _ask_here(rank: int | None, options: Sequence[str]) -> str:
     return "".join(ask_here(job, question) for job in jobs)
 
 
-def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> str:
+def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return what the hosts of a running job answer, and their names."""
     if not ids:
         raise RequestError("muster stacks needs a job id, or --here", hint="muster jobs lists yours")
+    from muster.rank.hostlist import expand
     from muster.stacks.ask import Question, ask_job, find_spy
 
     (case,) = cases(ids, ask(ids))
@@ -73,7 +82,8 @@ def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> st
     if case.job.state.name != "RUNNING":
         raise SiteError(f"job {ids[0]} does not run yet: {case.job.state.name}", hint=f"muster why {ids[0]}")
     question = Question(find_spy(os.environ), rank, options=tuple(options), records=True)
-    return ask_job(case.job.id, case.job.nodes or 1, dict(os.environ), question)
+    answer = ask_job(case.job.id, case.job.nodes or 1, dict(os.environ), question)
+    return answer, tuple(expand(case.job.node_list or ""))
 
 
 def _warn(stacks: Sequence[RankStack]) -> None:
