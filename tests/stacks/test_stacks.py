@@ -177,7 +177,8 @@ def test_a_job_that_has_ended_is_a_sentence(lab: Lab, shared_directory: Path) ->
 
 @pytest.mark.lab
 @pytest.mark.parametrize("verb", ["stacks", "top"])
-def test_a_job_of_another_user_is_a_sentence(lab: Lab, shared_directory: Path, verb: str) -> None:
+def test_a_job_of_another_user_is_a_sentence(ordinary_lab: Lab, shared_directory: Path, verb: str) -> None:
+    lab = ordinary_lab
     (shared_directory / "wait.py").write_text(_SLEEP)
     asked = ["submit", "--", sys.executable, "wait.py"]
     job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory)).stdout.strip()

@@ -6,9 +6,11 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from muster.cli.command_line import Command
-from muster.job.option import Option
+if TYPE_CHECKING:
+    from muster.cli.command_line import Command
+    from muster.job.option import Option
 
 __all__ = ["help_page", "in_two_columns", "print_page"]
 
