@@ -8,7 +8,7 @@ from pathlib import Path
 
 from muster.runner import end_group, start
 from muster.stacks.ask import Question, ask_here, jobs_here
-from muster.stacks.read import read_answers
+from stacks.answers import read_answers
 
 from .conftest import Images, words_with_torch
 

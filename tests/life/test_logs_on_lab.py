@@ -25,7 +25,7 @@ def submit(lab: Lab, folder: Path, *words: str, lines: int = 20, then: str = "tr
     command = ["sh", "-c", _TALK.format(lines=lines, then=then)]
     argv = [MUSTER, "submit", "--quiet", *words, "--", *command]
     result = lab.exec(argv, cwd=folder)
-    assert result.ok, (result.stderr, lab.exec(["scontrol", "show", "nodes"]).stdout)
+    assert result.ok, (result.stderr, lab.exec(["sinfo", "-N", "-o", "%N %T %c %m %E %H"]).stdout)
     return result.stdout.strip()
 
 

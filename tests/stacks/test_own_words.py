@@ -22,8 +22,9 @@ from muster.runner import DEVNULL, end_group, run, start
 from muster.stacks.ask import Question, ask_here, jobs_here
 from muster.stacks.own_words import own_words
 from muster.stacks.ras import read_ras
-from muster.stacks.read import RankStack, read_answers
+from muster.stacks.read import RankStack
 from muster.stacks.record import read_record, what_records_say
+from stacks.answers import read_answers
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
 

@@ -21,9 +21,10 @@ from muster.stacks.ask import Question, ask_here, jobs_here
 from muster.stacks.fold import user_frame
 from muster.stacks.judge import Doing, movements
 from muster.stacks.own_words import own_words
-from muster.stacks.read import FORBIDDEN, RankStack, read_answers, read_rounds
+from muster.stacks.read import FORBIDDEN, RankStack, read_rounds
 from plugins.labs import Lab
 from plugins.patience import patient
+from stacks.answers import read_answers
 from stacks.hanging_jobs import CASES, misses, reports
 
 MUSTER = str(Path(sys.executable).with_name("muster"))

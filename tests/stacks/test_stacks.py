@@ -73,7 +73,7 @@ def _pids(job: str) -> list[int]:
 def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
     from muster.stacks.ask import Question, ask_here, find_spy, jobs_here
     from muster.stacks.fold import fold
-    from muster.stacks.read import read_answers
+    from stacks.answers import read_answers
 
     before = set(jobs_here())
     with _running_here(tmp_path, 3):

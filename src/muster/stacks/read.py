@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["FORBIDDEN", "Frame", "RankStack", "Round", "Signs", "read_answers", "read_rounds", "sort_by_task"]
+__all__ = ["FORBIDDEN", "Frame", "RankStack", "Round", "Signs", "read_rounds", "sort_by_task"]
 
 _HEAD = re.compile(r"^@rank (?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<pid>\d+) (?P<state>\S+) (?P<waits>\S*)$")
 _SIGNS = re.compile(
@@ -103,12 +103,6 @@ class Round(msgspec.Struct, frozen=True):
 
     begun: frozenset[int] = frozenset()
     """The nodes that began to answer."""
-
-
-def read_answers(text: str) -> tuple[RankStack, ...]:
-    """Return the stacks of all ranks by their number, of the first look; what is not an answer is passed over."""
-    rounds = read_rounds(text)
-    return rounds[0].stacks if rounds else ()
 
 
 def read_rounds(text: str) -> tuple[Round, ...]:
