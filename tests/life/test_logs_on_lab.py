@@ -25,7 +25,8 @@ def submit(lab: Lab, folder: Path, *words: str, lines: int = 20, then: str = "tr
     command = ["sh", "-c", _TALK.format(lines=lines, then=then)]
     argv = [MUSTER, "submit", "--quiet", *words, "--", *command]
     result = lab.exec(argv, cwd=folder)
-    assert result.ok, (result.stderr, lab.exec(["sinfo", "-N", "-o", "%N %T %c %m %E %H"]).stdout)
+    if not result.ok:
+        pytest.fail(lab.exec(["sinfo", "-N", "-o", "%N %T %c %m %E %H"]).stdout + result.stderr)
     return result.stdout.strip()
 
 

@@ -220,7 +220,8 @@ def check_taken(ask: Callable[[], Result], explain: Callable[[], Misfit | None],
     that are down too, but sbatch itself queues the job until they are back.
     """
     misfit = None
-    for _ in range(2):  # a node that was away for a moment is back when it is looked for: Slurm is asked once more
+    for pause_s in (0, 1):  # a node that was away for a moment is back when it is looked for: Slurm is asked once more
+        time.sleep(pause_s)
         answer = ask()
         if answer.ok:
             return
