@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -29,6 +30,7 @@ from plugins.patience import measure_srun, patient
 ROOT = Path(__file__).resolve().parents[2]
 MUSTER = str(Path(sys.executable).with_name("muster"))
 ORDINARY_USER = str(ROOT / "tests/lab/ordinary_user.sh")
+_NUMBERS = count()
 _SCRATCH = ROOT / ".cache" / "tests"
 
 
@@ -193,7 +195,8 @@ def new_lab(tester: Person, request: pytest.FixtureRequest) -> Callable[..., Lab
     made: list[Lab] = []
 
     def make(*words: str, person: Person = tester) -> Lab:
-        name = f"test-{len(made)}"
+        # Each lab is another cluster: what a job tells of its nodes is remembered by the cluster's name.
+        name = f"test-{next(_NUMBERS)}"
         context = lab_up(person, name, *words)
         made.append(context.__enter__())
         request.addfinalizer(lambda: context.__exit__(None, None, None))

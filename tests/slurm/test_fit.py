@@ -39,6 +39,14 @@ def test_what_fits_is_not_explained() -> None:
     assert find_misfit(Wanted(nodes=4, partitions=("other",)), parse_nodes(FOUR)) is None
 
 
+def test_nodes_that_are_excluded_are_said() -> None:
+    found = find_misfit(Wanted(nodes=4, excluded=("n2", "n9")), parse_nodes(FOUR))
+    assert found is not None
+    assert found.sentence == "4 nodes are asked for, but of the 4 of gpu n2 is excluded"
+    assert found.hint == "-N 3 or fewer; muster nodes lists what it excludes, and --clear forgets it"
+    assert find_misfit(Wanted(nodes=3, excluded=("n2",)), parse_nodes(FOUR)) is None
+
+
 def test_a_node_that_is_down_is_said() -> None:
     text = f"welcome\n{FOUR}\n{_line('n5', state='down*')}\n{_line('n6', state='drained')}"
     found = find_misfit(Wanted(nodes=6), parse_nodes(text))

@@ -264,6 +264,7 @@ def _wanted(plan: Plan) -> Wanted:
         memory_mib=parse_memory_mib(header["mem"]) if header.get("mem", "0") != "0" else 0,
         partitions=tuple(filter(None, header.get("partition", "").split(","))),
         named=tuple(expand(header.get("nodelist", ""))),
+        excluded=tuple(expand(header.get("exclude", ""))),
     )
 
 

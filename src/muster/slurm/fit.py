@@ -54,6 +54,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     named: tuple[str, ...] = ()
     """The nodes of --nodelist."""
 
+    excluded: tuple[str, ...] = ()
+    """The nodes of --exclude, also those that `muster nodes` lists."""
+
 
 class Misfit(msgspec.Struct, frozen=True):
     """What does not fit, and what would."""
@@ -105,6 +108,13 @@ def _misfits(request: Wanted, candidates: Sequence[NodeLine], queues: str) -> It
     total = len({node.name for node in candidates})
     if request.nodes > total:
         yield Misfit(f"{_nodes(request.nodes)} are asked for, but {queues} has {total}", f"-N {total} or fewer")
+    excluded_names = sorted({node.name for node in candidates} & set(request.excluded))
+    if total - len(excluded_names) < request.nodes <= total:
+        yield Misfit(
+            f"{_nodes(request.nodes)} are asked for, but of the {total} of {queues} {_spell(excluded_names)} "
+            f"{'is' if len(excluded_names) == 1 else 'are'} excluded",
+            f"-N {total - len(excluded_names)} or fewer; muster nodes lists what it excludes, and --clear forgets it",
+        )
     for amount, largest, spell, flag in (
         (request.gpus, max(node.gpus for node in candidates), "{} GPUs".format, "-g"),
         (request.cpus, max(node.cpus for node in candidates), "{} CPUs".format, "-c, or fewer ranks on a node"),
