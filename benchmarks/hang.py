@@ -71,6 +71,8 @@ if dist.get_rank() == 0:
     figures = {"wall": wall, "steps": step, "cpu": time.process_time() - cpu, "watch": watch_s() - watch}
     with open(report, "w") as file:
         json.dump(figures, file)
+dist.barrier()
+dist.destroy_process_group()
 """
 _SLEEP = "import time\n\n\ndef wait():\n    time.sleep(600)\n\n\nprint('begins', flush=True)\nwait()\n"
 
