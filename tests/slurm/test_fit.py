@@ -54,6 +54,12 @@ def test_a_node_that_is_down_is_said() -> None:
     assert found.sentence == "n5, n6 of gpu are down or drained: 4 of 6 nodes take jobs"
 
 
+def test_nodes_that_are_down_are_not_the_reason_where_enough_take_jobs() -> None:
+    text = f"{FOUR}\n{_line('n5', state='down*')}"
+    assert find_misfit(Wanted(nodes=4), parse_nodes(text)) is None
+    assert find_misfit(Wanted(nodes=4, excluded=("n1",)), parse_nodes(text)) is not None
+
+
 def test_of_named_nodes_only_those_are_said() -> None:
     text = f"{FOUR}\n{_line('n5', state='down*')}\n{_line('n6', state='drained')}"
     found = find_misfit(Wanted(nodes=1, named=("n6",)), parse_nodes(text))

@@ -136,7 +136,8 @@ def _misfits(request: Wanted, candidates: Sequence[NodeLine], queues: str) -> It
             "that is asked of each",
             f"-N {len(fitting)}, or less of each node",
         )
-    if names_out:
+    # Where enough nodes take jobs, those that do not are not the reason.
+    if names_out and (request.named or len(fitting - {*names_out, *excluded_names}) < request.nodes):
         yield Misfit(
             f"{_spell(names_out)} of {queues} {'is' if len(names_out) == 1 else 'are'} down or drained: "
             f"{total - len(names_out)} of {total} nodes take jobs",
