@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -16,9 +17,12 @@ from typing import Any
 import pytest
 
 import muster
+from muster.act.bad_nodes import Cause, Memory, Sighting, save
+from muster.act.record import state_directory
 from muster.api import Ended, Event, Job, Pending, Running, TookTooLong, plan, submit
 from muster.api.job import ASK_EVERY_S
 from muster.errors import NoSlurm, RequestError, SchedulerSilent, SiteError, UnknownName
+from muster.look.cluster import cluster_name
 from muster.slurm.states import Phase
 
 from .stubs import Stub, row
@@ -169,6 +173,17 @@ def test_a_warning_comes_before_anything_is_queued(stub: Stub, monkeypatch: pyte
     with pytest.raises(UserWarning):  # the tests' own rule: a warning is an error
         submit(COMMAND, site="generic")
     assert len(stub.asked("sbatch")) == 2
+
+
+def test_nodes_that_failed_before_are_excluded_with_a_warning(stub: Stub) -> None:
+    here = dict(os.environ)
+    sighting = Sighting("node2", "40", int(time.time()), Cause.DIED, "Slurm says that it died")
+    save(state_directory(here, here["HOME"]), cluster_name(here), Memory((sighting,)))
+
+    with pytest.warns(UserWarning, match=r"excluded: node2: Slurm says that it died, job 40") as caught:
+        made = submit(COMMAND, nodes=2, site="generic")
+    assert caught[0].filename == __file__
+    assert "#SBATCH --exclude=node2" in ((made.directory or Path()) / "job.sh").read_text()
 
 
 def test_a_refusal_of_sbatch_is_an_exception_and_nothing_is_left(stub: Stub) -> None:

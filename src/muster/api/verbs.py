@@ -77,15 +77,19 @@ class Plan(msgspec.Struct, frozen=True):
 def plan(command: Command, /, **options: Any) -> Plan:
     """Return what would happen to the command. Starts nothing, and asks nothing of Slurm."""
     with hints_shown():
-        value, _ = _planned("plan", command, options, excluded=("no_label",))
+        value, *_ = _planned("plan", command, options, excluded=("no_label",))
         return value
 
 
 def submit(command: Command, /, **options: Any) -> Job:
     """Queue the command as a Slurm job. What the plan warns of is one of Python's warnings, and comes before."""
     with hints_shown():
-        submitted_plan, facts = _planned("submit", command, options, excluded=("here", "no_label"), avoids=True)
+        submitted_plan, facts, excluded_nodes = _planned(
+            "submit", command, options, excluded=("here", "no_label"), avoids=True
+        )
         value = submitted_plan.value
+        for note in excluded_nodes:
+            warnings.warn(note.text, UserWarning, stacklevel=2)
         _warn([*submitted_plan.notes, *check_before_start(value, facts.environment)])
         make_rank_library(value.rank_library)
         _place(value)
@@ -110,16 +114,17 @@ def job(job_id: str | int, /) -> Job:
 
 def _planned(
     verb: str, command: Command, options: dict[str, Any], *, excluded: Sequence[str], avoids: bool = False
-) -> tuple[Plan, Facts]:
+) -> tuple[Plan, Facts, list[Note]]:
     read_request = read_options(verb, command, options, excluded=excluded)
     look_facts = look()
     facts, request = request_for(look_facts, read_request.values, read_request.origins, read_request.command)
+    excluded_nodes: list[Note] = []
     if avoids:
         remembered = state_directory(facts.environment, facts.home)
-        request, _ = leave_out(request, remembered, cluster_name(facts.environment))
+        request, excluded_nodes = leave_out(request, remembered, cluster_name(facts.environment))
     engine = Engine.HERE if request.here else Engine.SLURM
     value = plan_for(request, facts, read_request.typed, engine=engine)
-    return Plan(value, (*settings_notes(look_facts), *value.notes)), facts
+    return Plan(value, (*settings_notes(look_facts), *value.notes)), facts, excluded_nodes
 
 
 def _decision(section: str, text: str, reason: Reason) -> Decision:
