@@ -11,7 +11,7 @@ from pathlib import Path
 from .paths import PACKAGE, ROOT
 
 # What people call from their own scripts and notebooks.
-FOR_PEOPLE = ("api", "rank/__init__.py", "rank/world.py", "rank/checkpoint.py", "older.py")
+FOR_PEOPLE = ("api", "rank/__init__.py", "rank/together.py", "rank/world.py", "rank/checkpoint.py", "older.py")
 # What a test suite asks of a registry, to go through all of it.
 FOR_TESTS = {"launcher_names"}
 

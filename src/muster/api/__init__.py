@@ -4,7 +4,8 @@ Needs Python 3.9, as the command line does; `muster.plan`, `muster.submit` and `
 """
 
 from muster.api.events import Ended, Event, Pending, Running
-from muster.api.job import Job, Result, TookTooLong
+from muster.api.job import Job, TookTooLong
+from muster.api.result import Result
 from muster.api.verbs import Plan, job, plan, submit
 
 __all__ = ["Ended", "Event", "Job", "Pending", "Plan", "Result", "Running", "TookTooLong", "job", "plan", "submit"]

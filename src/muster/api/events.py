@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from muster.api.result import Result
 from muster.slurm.states import State
-
-if TYPE_CHECKING:
-    from muster.api.job import Result
 
 __all__ = ["Ended", "Event", "Pending", "Running"]
 

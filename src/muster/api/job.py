@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import msgspec
-
 from muster.act.record import state_directory
 from muster.api.events import Ended, Event, Pending, Running
 from muster.api.hints import hints_shown
+from muster.api.result import Result
 from muster.errors import HostlistError, MusterError, SchedulerSilent
 from muster.follow.cancel import cancel_cases
 from muster.follow.cases import Case, JobSources, find_cases, ids_with_links
@@ -19,12 +18,11 @@ from muster.follow.first_failure import first_failure
 from muster.follow.last_words import last_words
 from muster.follow.scheduler import Scheduler
 from muster.look.cluster import cluster_name
-from muster.model.failure import Failure
 from muster.rank.hostlist import expand
 from muster.slurm.jobs import parse_job_id
 from muster.slurm.states import Phase, State
 
-__all__ = ["Job", "Result", "TookTooLong"]
+__all__ = ["Job", "TookTooLong"]
 
 ASK_EVERY_S = 10.0
 _SILENT_FOR_S = 300.0
@@ -35,51 +33,6 @@ _FIRST = (Phase.RUNNING, Phase.WAITING, Phase.ENDED_BADLY, Phase.UNKNOWN, Phase.
 
 class TookTooLong(MusterError, TimeoutError):
     """The job was not over within the time that the caller gave it; it goes on."""
-
-
-class Result(msgspec.Struct, frozen=True):
-    """How a job ended."""
-
-    job: str
-    """Its id; of an array, that of the task that tells the most."""
-
-    state: State
-    status: int | None
-    """Its exit status, 128 + n for signal n; None: it never ran, or Slurm does not know it any more."""
-
-    failure: Failure | None = None
-    """What went wrong first, as `muster why` says it; None: it ended well, or nothing tells."""
-
-    last_lines: tuple[str, ...] = ()
-    """What the rank that failed first wrote last."""
-
-    known_cause: str | None = None
-    """The known error behind these lines."""
-
-    remedy: str | None = None
-    directory: Path | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Return whether it ended well."""
-        return self.state.phase is Phase.ENDED_WELL
-
-    @property
-    def rank(self) -> int | None:
-        """Return the rank that failed first."""
-        return self.failure.tasks[0] if self.failure is not None and self.failure.tasks else None
-
-    @property
-    def host(self) -> str | None:
-        """Return the host where it failed first."""
-        return None if self.failure is None else self.failure.host
-
-    @property
-    def cause(self) -> str | None:
-        """Return why it ended badly, in one sentence; None where it ended well."""
-        if self.ok:
-            return None
-        return self.failure.sentence if self.failure is not None else self.state.sentence
 
 
 class Job:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from muster import __version__
-from muster.cli.verbs import VERBS, command_of
+from muster.cli.verbs import VERBS, start_verb
 
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
@@ -110,9 +110,7 @@ def _dispatch(words: list[str]) -> int:
     for verb in VERBS:
         if verb.name == words[0]:
             _spare_typing_extensions()
-            from muster.cli.command_line import run_command
-
-            return run_command(command_of(verb), words[1:])
+            return start_verb(verb, words[1:])
     raise _unknown_verb(words[0])
 
 

@@ -14,7 +14,6 @@ import msgspec
 from muster.errors import RequestError, UnknownName
 from muster.job.option import Option, option
 from muster.job.options import Typed, read_words
-from muster.older import pairwise
 
 __all__ = [
     "HELP",
@@ -27,7 +26,8 @@ __all__ = [
     "fields_but",
     "read_command",
     "read_launch",
-    "run_command",
+    "read_typed",
+    "words_of",
 ]
 
 JSON = option("--json", help="one JSON document with stable keys", group="output")
@@ -131,48 +131,7 @@ def fields_but(*names: str) -> tuple[str, ...]:
     return tuple(name for name in _launch_options() if name not in names)
 
 
-def run_command(command: Command, words: Sequence[str]) -> int:
-    """Start a verb with these words, or print its page; returns the exit status."""
-    if command.verbs:
-        return _run_verb_of(command, words)
-    typed_words = None
-    try:
-        typed_words = _read(command, words)
-    except RequestError:
-        if not _asks_for_help(words):
-            raise
-    if typed_words is None or "help" in typed_words.values:
-        from muster.cli.help_page import print_page
-
-        print_page(command, with_all=_asks_for_everything(words))
-        return 0
-    if command.start is None:
-        raise AssertionError(f"muster {command.name} starts nothing")
-    return command.start(_words_of(command, typed_words))
-
-
-def _run_verb_of(command: Command, words: Sequence[str]) -> int:
-    by_name = {verb.name.rpartition(" ")[2]: verb for verb in command.verbs}
-    if words and words[0] in by_name:
-        return run_command(by_name[words[0]], words[1:])
-    if words and not (words[0].startswith("-") and _asks_for_help(words)):
-        raise UnknownName(f"verb of muster {command.name}", words[0], by_name)
-    from muster.cli.help_page import print_page
-
-    print_page(command, with_all=True)
-    return 0 if words else 2
-
-
-def _asks_for_help(words: Sequence[str]) -> bool:
-    own_words = words[: list(words).index("--")] if "--" in words else words
-    return "-h" in own_words or "--help" in own_words
-
-
-def _asks_for_everything(words: Sequence[str]) -> bool:
-    return any(word in {"-h", "--help"} and next_word == "all" for word, next_word in pairwise(words))
-
-
-def _read(command: Command, words: Sequence[str]) -> Typed:
+def read_typed(command: Command, words: Sequence[str]) -> Typed:
     """Return what was typed, if it is what the verb takes."""
     launch = _launch_options() if command.fields else {}
     typed_words = read_words(words, {**launch, **command.own}, mixed=not command.runs)
@@ -188,10 +147,11 @@ def _read(command: Command, words: Sequence[str]) -> Typed:
 
 def read_command(command: Command, words: Sequence[str]) -> Words:
     """Return what was typed behind a verb that has no verbs of its own."""
-    return _words_of(command, _read(command, words))
+    return words_of(command, read_typed(command, words))
 
 
-def _words_of(command: Command, typed_words: Typed) -> Words:
+def words_of(command: Command, typed_words: Typed) -> Words:
+    """Return the values behind the words that were typed; raises RequestError for a wrong number of operands."""
     own_values = {name: _value(name, option, typed_words) for name, option in command.own.items()}
     fields = {
         name: value for name, value in typed_words.values.items() if name in command.fields and name not in own_values

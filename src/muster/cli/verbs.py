@@ -1,10 +1,12 @@
-"""The verbs: name, the module that is loaded only when the verb is used, and its one line of help."""
+"""The verbs: name, help, the module that is loaded only when the verb is used; and the start of one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from muster.cli.command_line import Command
 
 
@@ -22,6 +24,58 @@ def command_of(verb: Verb) -> Command:
 
     command: Command = import_module(verb.module).COMMAND
     return command
+
+
+def start_verb(verb: Verb, words: Sequence[str]) -> int:
+    """Start a verb with these words, or print its page; returns the exit status."""
+    return _start(command_of(verb), words)
+
+
+def _start(command: Command, words: Sequence[str]) -> int:
+    from muster.cli.command_line import read_typed, words_of
+    from muster.errors import RequestError
+
+    if command.verbs:
+        return _start_verb_of(command, words)
+    typed_words = None
+    try:
+        typed_words = read_typed(command, words)
+    except RequestError:
+        if not _asks_for_help(words):
+            raise
+    if typed_words is None or "help" in typed_words.values:
+        from muster.cli.help_page import print_page
+
+        print_page(command, with_all=_asks_for_everything(words))
+        return 0
+    if command.start is None:
+        raise AssertionError(f"muster {command.name} starts nothing")
+    return command.start(words_of(command, typed_words))
+
+
+def _start_verb_of(command: Command, words: Sequence[str]) -> int:
+    from muster.errors import UnknownName
+
+    by_name = {verb.name.rpartition(" ")[2]: verb for verb in command.verbs}
+    if words and words[0] in by_name:
+        return _start(by_name[words[0]], words[1:])
+    if words and not (words[0].startswith("-") and _asks_for_help(words)):
+        raise UnknownName(f"verb of muster {command.name}", words[0], by_name)
+    from muster.cli.help_page import print_page
+
+    print_page(command, with_all=True)
+    return 0 if words else 2
+
+
+def _asks_for_help(words: Sequence[str]) -> bool:
+    own_words = words[: list(words).index("--")] if "--" in words else words
+    return "-h" in own_words or "--help" in own_words
+
+
+def _asks_for_everything(words: Sequence[str]) -> bool:
+    from muster.older import pairwise
+
+    return any(word in {"-h", "--help"} and next_word == "all" for word, next_word in pairwise(words))
 
 
 VERBS = (

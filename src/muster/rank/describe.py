@@ -3,13 +3,11 @@
 import logging
 import platform
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 from .hostlist import compress
+from .together import Together
 from .vendors import VISIBLE
-
-if TYPE_CHECKING:
-    from .world import World
 
 __all__ = ["describe", "differing", "logger", "ranks_in_words", "variables_in_force"]
 
@@ -37,7 +35,7 @@ def variables_in_force(environment: Mapping[str, str]) -> Dict[str, str]:
     }
 
 
-def describe(world: "World", environment: Mapping[str, str]) -> str:
+def describe(world: Together, environment: Mapping[str, str]) -> str:
     """Return what is the same on all ranks once, and what differs with the ranks it holds for.
 
     Every rank must call it.
@@ -85,7 +83,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _software(world: "World") -> Dict[str, str]:
+def _software(world: Together) -> Dict[str, str]:
     import torch
 
     facts = {"python": platform.python_version(), "executable": sys.executable, "torch": str(torch.__version__)}
@@ -97,7 +95,7 @@ def _software(world: "World") -> Dict[str, str]:
     return facts
 
 
-def logger(world: "World") -> Any:
+def logger(world: Together) -> Any:
     """See `World.logger`. One logger per process, whatever the number of worlds it joins."""
     world_logger = logging.getLogger("muster.world")
     if not world_logger.handlers:

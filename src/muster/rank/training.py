@@ -3,13 +3,12 @@
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Set, Union
+from typing import Any, Dict, Iterator, Optional, Set, Union
 
 from . import contract
+from .describe import logger
 from .errors import WireupError
-
-if TYPE_CHECKING:
-    from .world import World
+from .together import Together
 
 __all__ = ["Part", "ddp", "loader", "mean", "sampler", "save", "scale_learning_rate", "start_method", "workers"]
 
@@ -21,7 +20,7 @@ _MOST_WORKERS = 8  # more than this per rank mostly fight over memory bandwidth
 # --- the model ------------------------------------------------------------------------------------------------------
 
 
-def ddp(world: "World", model: Any, batchnorm_group: Optional[int], stride: int, **options: Any) -> Any:
+def ddp(world: Together, model: Any, batchnorm_group: Optional[int], stride: int, **options: Any) -> Any:
     """See `World.ddp`."""
     from itertools import chain
 
@@ -52,7 +51,7 @@ def _unshared_buffers(wrapper: Any) -> Dict[str, bool]:
     return {next(name for name in names if name in signature(wrapper).parameters): False}
 
 
-def scale_learning_rate(world: "World", optimizer: Any, warmup_steps: int, rule: str) -> Any:
+def scale_learning_rate(world: Together, optimizer: Any, warmup_steps: int, rule: str) -> Any:
     """See `World.scale_learning_rate`. Call the scheduler's `step()` after each step of the optimizer."""
     from torch.optim.lr_scheduler import LambdaLR
 
@@ -75,7 +74,7 @@ class Part:
     end until all ranks have as many items. For evaluation each item comes exactly once in the whole world.
     """
 
-    def __init__(self, world: "World", length: int, train: bool, seed: int) -> None:
+    def __init__(self, world: Together, length: int, train: bool, seed: int) -> None:
         self.rank, self.size, self.length, self.train, self.seed = world.rank, world.size, length, train, seed
         self.epoch = 0
         self._print = world.print
@@ -106,12 +105,12 @@ class Part:
             yield int(order[(turn * self.size + self.rank) % self.length])
 
 
-def sampler(world: "World", dataset: Any, train: bool, seed: int) -> Part:
+def sampler(world: Together, dataset: Any, train: bool, seed: int) -> Part:
     """See `World.sampler`."""
     return Part(world, len(dataset), train, seed)
 
 
-def loader(world: "World", dataset: Any, batch_size: int, train: bool, **options: Any) -> Any:
+def loader(world: Together, dataset: Any, batch_size: int, train: bool, **options: Any) -> Any:
     """See `World.loader`. What is given in `options` goes to the DataLoader and wins."""
     from torch.utils.data import DataLoader
 
@@ -128,7 +127,7 @@ def loader(world: "World", dataset: Any, batch_size: int, train: bool, **options
         settings["persistent_workers"] = True
         if method and method not in _TOLD and "multiprocessing_context" not in options:
             _TOLD.add(method)
-            world.logger.info(
+            logger(world).info(
                 "data loading workers start by %s, as this fabric's card must not meet a forked one: keep what starts "
                 "them under if __name__ == '__main__'",
                 method,
@@ -160,7 +159,7 @@ def start_method(environment: Any, devices: str = "/dev") -> Optional[str]:
 # --- results --------------------------------------------------------------------------------------------------------
 
 
-def mean(world: "World", value: Any, weight: float) -> float:
+def mean(world: Together, value: Any, weight: float) -> float:
     """See `World.mean`."""
     number = float(value)
     if world.alone:
@@ -174,7 +173,7 @@ def mean(world: "World", value: Any, weight: float) -> float:
     return float(total / weights) if weights else math.nan
 
 
-def save(world: "World", value: Any, path: Union[str, "os.PathLike[str]"]) -> None:
+def save(world: Together, value: Any, path: Union[str, "os.PathLike[str]"]) -> None:
     """See `World.save`."""
     with world.rank0_first():
         if world.rank == 0:
