@@ -25,7 +25,7 @@ from muster.sites import schema
 from muster.sites.documents import Document, documents
 from muster.sites.heads import BUNDLED, INDEX, SearchPath, heads_in
 from muster.sites.load import Site, load
-from muster.sites.schema import Node, Queue
+from muster.sites.schema import NodeKind, Queue
 from muster.sites.tell import missing_keys
 from muster.sites.when import say_when
 
@@ -181,7 +181,7 @@ def _shell_line(site: Site) -> str:
     profile = site.profile
     asked = profile.request
     required = set(asked.required or ())
-    _, node = next(iter(profile.nodes.items()), ("", Node()))
+    _, node = next(iter(profile.nodes.items()), ("", NodeKind()))
     trial = next((rule for rule in profile.queue_rules if rule.when.trial), None) or next(
         iter(profile.queue_rules), None
     )
@@ -202,12 +202,12 @@ def _shell_line(site: Site) -> str:
     return shlex.join([*words, "--pty", "bash"])
 
 
-def _gpus_of_shell(site: Site, node: Node) -> int:
+def _gpus_of_shell(site: Site, node: NodeKind) -> int:
     """Where nodes are not shared a shell has all GPUs, and their cores."""
     return (node.gpus or 1) if site.profile.request.sharing == "exclusive" else 1
 
 
-def _gpu_words(site: Site, node: Node) -> list[str]:
+def _gpu_words(site: Site, node: NodeKind) -> list[str]:
     asked = site.profile.request
     if not node.gpus or asked.gpus == "whole-node":
         return []
@@ -305,11 +305,11 @@ def _asking(site: Site) -> str:
     )
 
 
-def _memory(memory: schema.Memory) -> str:
+def _memory(memory: schema.SiteMemory) -> str:
     return f"{memory.policy}, `--mem={memory.mem}` for a node" if memory.mem else str(memory.policy)
 
 
-def _masks(node: Node) -> str:
+def _masks(node: NodeKind) -> str:
     tables = gpu_cores(node)
     return " ".join(spell_cores(each) for each in tables) if tables and node.cores_per_gpu else ""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["Facts", "ImageFacts", "ScriptFacts", "StagingFacts", "Table", "VenvFacts"]
+__all__ = ["Facts", "ImageFacts", "ScriptFacts", "StagingFacts", "SweepTable", "VenvFacts"]
 
 
 class VenvFacts(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ class ScriptFacts(msgspec.Struct, frozen=True):
     """It learns its device by --local_rank, and by nothing else."""
 
 
-class Table(msgspec.Struct, frozen=True):
+class SweepTable(msgspec.Struct, frozen=True):
     """The table of a sweep: one run for each row."""
 
     path: str
@@ -208,5 +208,5 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     staging: StagingFacts | None = None
     """None: nothing is to be staged, or nobody has looked."""
 
-    table: Table | None = None
+    table: SweepTable | None = None
     """None: no sweep was asked for."""

@@ -30,7 +30,7 @@ __all__ = [
     "MUNGE_IS_DOWN",
     "PIPE",
     "STDOUT",
-    "Result",
+    "ProgramResult",
     "Runner",
     "become",
     "checked",
@@ -56,7 +56,7 @@ def own_command() -> list[str]:
     return [sys.executable, str(home)] if (home / "muster-one-file").exists() else [sys.executable, "-m", "muster"]
 
 
-class Result(msgspec.Struct, frozen=True):
+class ProgramResult(msgspec.Struct, frozen=True):
     """What a finished program was, and what it said."""
 
     argv: tuple[str, ...]
@@ -80,7 +80,7 @@ class Runner(Protocol):
         cwd: str | os.PathLike[str] | None = None,
         stdin: str | None = None,
         timeout_s: float = 60.0,
-    ) -> Result: ...
+    ) -> ProgramResult: ...
 
 
 def run(
@@ -91,7 +91,7 @@ def run(
     stdin: str | None = None,
     timeout_s: float = 60.0,
     pass_fds: Sequence[int] = (),
-) -> Result:
+) -> ProgramResult:
     """Run `argv` to its end. A program that is not there is `MachineLacks`; one that hangs is `SchedulerSilent`.
 
     The program's own children are ended with it: it runs in a process group of its own.
@@ -118,7 +118,7 @@ def run(
     except BaseException:
         end_group(process)
         raise
-    return Result(tuple(argv), process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+    return ProgramResult(tuple(argv), process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
 
 def _silent(program: str, timeout_s: float) -> SchedulerSilent:
@@ -157,7 +157,7 @@ def munge_is_down() -> bool:
     return False
 
 
-def checked(result: Result, *, hint: str | None = None) -> Result:
+def checked(result: ProgramResult, *, hint: str | None = None) -> ProgramResult:
     """Return the result itself, or `CommandFailed` with what the program said."""
     if not result.ok:
         raise CommandFailed(result.argv, result.status, result.stderr or result.stdout, hint=hint)

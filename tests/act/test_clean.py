@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from muster.act.clean import CleanRules, find_leftovers, remove_leftover, remove_passed
 from muster.act.record import Run, find_run, register
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 from plugins.labs import MUSTER
 
 DAY_S = 24 * 3600
@@ -111,7 +111,7 @@ def test_rank_libraries_that_lead_nowhere_go_and_those_in_use_stay(asked: CleanR
     assert _told(asked) == {"rank library gone": None, "rank library other": None}
 
 
-def _clean(asked: CleanRules, *words: str) -> Result:
+def _clean(asked: CleanRules, *words: str) -> ProgramResult:
     home = asked.state.parent.parent
     environment = {**os.environ, "XDG_STATE_HOME": str(home / "state"), "XDG_DATA_HOME": str(home / "data")}
     return run([MUSTER, "clean", *words], env={**environment, "PATH": "/nowhere"}, cwd=home)

@@ -16,14 +16,14 @@ from muster.cli.asking import cases
 from muster.errors import RequestError
 from muster.follow.scheduler import Answer
 from muster.look.cluster import UNNAMED, cluster_name
-from muster.runner import Result
-from muster.slurm.jobs import Job
+from muster.runner import ProgramResult
+from muster.slurm.jobs import SlurmJob
 from muster.slurm.reasons import reason_of
 from muster.slurm.states import state_of
 
 NOW = 1_700_000_000
 RUN = Run("2", Path("/scratch/muster-runs/train"), "train", "nuA", NOW, "abc")
-JOB = Job("2", "2", "train", state_of("RUNNING"), reason_of("None"), submitted=NOW, comment="muster:abc")
+JOB = SlurmJob("2", "2", "train", state_of("RUNNING"), reason_of("None"), submitted=NOW, comment="muster:abc")
 INSIDE = "/scratch/muster-runs/train/logs/batch.log"
 
 
@@ -71,7 +71,7 @@ def test_a_hostile_name_of_a_cluster_stays_in_the_registry(tmp_path: Path, name:
         (replace(RUN, submitted=None), replace(JOB, submitted=None, comment=None, name="other"), False),
     ],
 )
-def test_what_slurm_says_tells_a_job_from_another_of_its_number(run: Run, job: Job, *, same: bool) -> None:
+def test_what_slurm_says_tells_a_job_from_another_of_its_number(run: Run, job: SlurmJob, *, same: bool) -> None:
     assert is_of(run, job) is same
 
 
@@ -120,9 +120,9 @@ class Clients:
         self.said = said
         self.asked: list[Sequence[str]] = []
 
-    def __call__(self, argv: Sequence[str], **_: Any) -> Result:
+    def __call__(self, argv: Sequence[str], **_: Any) -> ProgramResult:
         self.asked.append(argv)
-        return Result(tuple(argv), 0, self.said, "")
+        return ProgramResult(tuple(argv), 0, self.said, "")
 
 
 def test_the_name_of_the_cluster_stands_in_its_file_else_it_is_asked_for(tmp_path: Path) -> None:

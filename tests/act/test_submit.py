@@ -18,7 +18,7 @@ from muster.look.place import scheduler_environment
 from muster.plan.build import digest_of
 from muster.render.document import plan_as_json
 from muster.render.script import job_script
-from muster.runner import Result
+from muster.runner import ProgramResult
 from muster.slurm.fit import Misfit
 
 
@@ -26,7 +26,7 @@ from muster.slurm.fit import Misfit
 class FakeSlurm:
     """sbatch and squeue as far as submit asks them; `answers` are given to sbatch in turn."""
 
-    answers: list[Result | Exception] = field(default_factory=list)
+    answers: list[ProgramResult | Exception] = field(default_factory=list)
     queue: str = ""
     asked: list[tuple[str, ...]] = field(default_factory=list)
     environments: list[Mapping[str, str]] = field(default_factory=list)
@@ -39,23 +39,23 @@ class FakeSlurm:
         cwd: str | os.PathLike[str] | None = None,
         stdin: str | None = None,
         timeout_s: float = 60.0,
-    ) -> Result:
+    ) -> ProgramResult:
         if argv[0] not in {"sbatch", "squeue"}:
-            return Result(tuple(argv), 1, "", "")
+            return ProgramResult(tuple(argv), 1, "", "")
         self.asked.append(tuple(argv))
         self.environments.append(env or {})
         if argv[0] == "squeue":
-            return Result(tuple(argv), 0, self.queue, "")
+            return ProgramResult(tuple(argv), 0, self.queue, "")
         if "--test-only" in argv:
-            return Result(tuple(argv), 0, "", "sbatch: Job 1 to start at 2026-11-20T12:00:00")
+            return ProgramResult(tuple(argv), 0, "", "sbatch: Job 1 to start at 2026-11-20T12:00:00")
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
 
-def said(status: int, stdout: str = "", stderr: str = "") -> Result:
-    return Result(("sbatch",), status, stdout, stderr)
+def said(status: int, stdout: str = "", stderr: str = "") -> ProgramResult:
+    return ProgramResult(("sbatch",), status, stdout, stderr)
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +143,7 @@ def test_what_an_outer_job_or_shell_says_to_sbatch_is_kept_from_it(queue_it: Cal
     ],
 )
 def test_a_job_that_the_controller_took_without_a_word_is_adopted(
-    queue_it: Callable[[FakeSlurm], Submitted], tmp_path: Path, silence: Result | Exception
+    queue_it: Callable[[FakeSlurm], Submitted], tmp_path: Path, silence: ProgramResult | Exception
 ) -> None:
     digest = digest_of(plan("-N", "2", "--chdir", str(tmp_path / "work"), "--", "python", "train.py"))
     slurm = FakeSlurm([silence], queue=f"99 muster:other\n100 muster:{digest}\n")
@@ -255,10 +255,10 @@ def test_an_earlier_job_of_the_same_launch_is_not_taken_for_one_that_had_no_answ
 def test_a_job_that_nobody_could_be_asked_about_leaves_no_run_directory(
     tmp_path: Path, problem: MusterError, sentence: str, hint: str
 ) -> None:
-    def nobody(argv: Sequence[str], **_: object) -> Result:
+    def nobody(argv: Sequence[str], **_: object) -> ProgramResult:
         if argv[0] == "sbatch":
             raise problem
-        return Result(tuple(argv), 1, "", "")
+        return ProgramResult(tuple(argv), 1, "", "")
 
     made = plan("--chdir", str(tmp_path), "--", "x")
     with pytest.raises(SiteError, match=sentence) as refused:

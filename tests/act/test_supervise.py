@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with
-from muster.runner import PIPE, Result, run, start
+from muster.runner import PIPE, ProgramResult, run, start
 
 MUSTER = (sys.executable, "-m", "muster")
 
 
-def muster_run(*words: str, stdin: str | None = None, **environment: str) -> Result:
+def muster_run(*words: str, stdin: str | None = None, **environment: str) -> ProgramResult:
     return run([*MUSTER, "run", "--here", *words], stdin=stdin, env={**os.environ, **environment}, timeout_s=60)
 
 

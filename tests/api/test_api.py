@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import muster
-from muster.act.bad_nodes import Cause, Memory, Sighting, save
+from muster.act.bad_nodes import KnownFaults, NodeFault, Sighting, save
 from muster.act.record import state_directory
 from muster.api import Ended, Event, Job, Pending, Running, TookTooLong, plan, submit
 from muster.api.job import ASK_EVERY_S
@@ -177,8 +177,8 @@ def test_a_warning_comes_before_anything_is_queued(stub: Stub, monkeypatch: pyte
 
 def test_nodes_that_failed_before_are_excluded_with_a_warning(stub: Stub) -> None:
     here = dict(os.environ)
-    sighting = Sighting("node2", "40", int(time.time()), Cause.DIED, "Slurm says that it died")
-    save(state_directory(here, here["HOME"]), cluster_name(here), Memory((sighting,)))
+    sighting = Sighting("node2", "40", int(time.time()), NodeFault.DIED, "Slurm says that it died")
+    save(state_directory(here, here["HOME"]), cluster_name(here), KnownFaults((sighting,)))
 
     with pytest.warns(UserWarning, match=r"excluded: node2: Slurm says that it died, job 40") as caught:
         made = submit(COMMAND, nodes=2, site="generic")

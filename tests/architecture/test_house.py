@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -37,6 +38,20 @@ def test_every_public_name_resolves(name: str) -> None:
     public = getattr(module, "__all__", [])
     assert [each for each in public if not hasattr(module, each)] == []
     assert len(set(public)) == len(public)
+
+
+# A public name and the value behind it: `muster.plan()` returns the Plan of api/, which shows that of model/.
+TWICE = {"Plan": 2}
+
+
+def test_each_name_of_a_class_stands_once() -> None:
+    names = Counter(
+        node.name
+        for file in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name: count for name, count in names.items() if count > 1} == TWICE
 
 
 def site_names() -> set[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from muster.bench.factors import bus_factor
-from muster.bench.results import Pairs, Row, Start
+from muster.bench.results import CollectiveRow, Pairs, Start
 
 MIB = 1 << 20
 
@@ -28,7 +28,9 @@ def start(nodes: int = 2, ranks_per_node: int = 4, device: str = "NVIDIA GH200",
     return Start(**{**values, **more})  # type: ignore[arg-type]
 
 
-def row(busbw_gb_s: float, nodes: int, ranks: int, size: int, collective: str = "all_reduce", **more: object) -> Row:
+def row(
+    busbw_gb_s: float, nodes: int, ranks: int, size: int, collective: str = "all_reduce", **more: object
+) -> CollectiveRow:
     """A row that has this bus bandwidth."""
     seconds = size * float(bus_factor(collective, ranks)) / (busbw_gb_s * 1e9)
     values: dict[str, object] = {
@@ -42,7 +44,7 @@ def row(busbw_gb_s: float, nodes: int, ranks: int, size: int, collective: str = 
         "iterations": 20,
         "seconds": (seconds * 0.99, seconds, seconds * 1.01),
     }
-    return Row(**{**values, **more})  # type: ignore[arg-type]
+    return CollectiveRow(**{**values, **more})  # type: ignore[arg-type]
 
 
 def round_of(number: int, rates_gb_s: Mapping[tuple[int, int], float], size: int = 16 * MIB) -> Pairs:

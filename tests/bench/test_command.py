@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bench.results import MIB, round_of, row, start
-from muster.bench.results import MARK, End
+from muster.bench.results import MARK, SeriesEnd
 from muster.cli.app import main
 
 
@@ -22,7 +22,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def log(tmp_path: Path) -> Path:
     """A log of a series on two nodes of four ranks, the fabric unused."""
     rows = [row(rate, 2, 8, size) for rate, size in ((3.0, 16 * MIB), (5.4, 128 * MIB))]
-    records = (start(), *rows, round_of(0, {(0, 1): 22.0}), End())
+    records = (start(), *rows, round_of(0, {(0, 1): 22.0}), SeriesEnd())
     path = tmp_path / "bench.jsonl"
     path.write_text("".join(f"{MARK}{msgspec.json.encode(record).decode()}\n" for record in records))
     return path

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from bench.results import MIB, round_of, row, start
-from muster.bench.history import Entry, History
+from muster.bench.history import EarlierRow, History
 from muster.bench.judge import judge, judge_row, stragglers
-from muster.bench.results import Fault, Probe, Series
+from muster.bench.results import Fault, ProbeResult, Series
 from muster.sites.load import load
 from muster.sites.schema import Bandwidth
 
@@ -96,7 +96,7 @@ def test_where_the_site_publishes_nothing_the_line_rate_judges(busbw_gb_s: float
 
 def test_the_history_judges_where_it_is_asked() -> None:
     before = [
-        Entry(time=0, site="generic", hosts=("a", "b"), device="cpu", torch="2", nccl="", row=row(rate, 2, 2, MIB))
+        EarlierRow(time=0, site="generic", hosts=("a", "b"), device="cpu", torch="2", nccl="", row=row(rate, 2, 2, MIB))
         for rate in (0.98, 1.0, 1.02)
     ]
     profile, history = load("generic").profile, History(tuple(before))
@@ -127,7 +127,7 @@ def test_ranks_that_differ_in_torch_are_named() -> None:
 
 def test_a_rank_that_computes_slower_than_the_others_is_named_with_its_host() -> None:
     steady = tuple((790.0, 791.0, 789.0) for _ in range(7))
-    gemm = Probe(name="gemm", unit="TFLOP/s", more_is_better=True, by_rank=(*steady, (700.0, 702.0, 701.0)))
+    gemm = ProbeResult(name="gemm", unit="TFLOP/s", more_is_better=True, by_rank=(*steady, (700.0, 702.0, 701.0)))
     found = stragglers(Series(start=start(), probes=(gemm,)))
     assert len(found) == 1
     assert found[0].text.startswith("rank 7 on n1: gemm 701 TFLOP/s")

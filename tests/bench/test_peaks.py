@@ -9,7 +9,7 @@ import muster
 from bench.results import start
 from muster.bench.judge import judge
 from muster.bench.peaks import card_named, read_cards, shares_of_peak
-from muster.bench.results import Probe, Series
+from muster.bench.results import ProbeResult, Series
 from muster.older import tomllib
 from muster.sites.load import load
 
@@ -19,7 +19,7 @@ H100 = "NVIDIA H100 80GB HBM3"
 
 def series_of(device: str, **values: float) -> Series:
     probes = tuple(
-        Probe(name=name, unit="TFLOP/s", more_is_better=True, by_rank=((value, value),))
+        ProbeResult(name=name, unit="TFLOP/s", more_is_better=True, by_rank=((value, value),))
         for name, value in values.items()
     )
     return Series(start=start(1, 1, device), probes=probes, complete=True)

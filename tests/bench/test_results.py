@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from bench.results import MIB, row, start
 from muster.bench.history import history_lines, read_history
 from muster.bench.ranks import report
-from muster.bench.results import MARK, End, Series, read_series
+from muster.bench.results import MARK, Series, SeriesEnd, read_series
 from muster.bench.table import COLUMNS, columns_for
 
 
 def lines() -> list[str]:
-    records = (start(), row(10, 2, 8, MIB), row(20, 2, 8, 16 * MIB), End())
+    records = (start(), row(10, 2, 8, MIB), row(20, 2, 8, 16 * MIB), SeriesEnd())
     return [f"{MARK}{msgspec.json.encode(record).decode()}\n" for record in records]
 
 

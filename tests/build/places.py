@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from build.small_registry import SmallRegistry
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 from plugins.labs import MUSTER, Person
 
 PASSWORD = "open-sesame"  # noqa: S105  # of registries that live as long as their test
@@ -22,7 +22,7 @@ class Place:
     folder: Path
     program: Path
 
-    def muster(self, *words: str, stdin: str | None = None, **variables: str) -> Result:
+    def muster(self, *words: str, stdin: str | None = None, **variables: str) -> ProgramResult:
         return run(self.argv(*words), env=self.environment(**variables), cwd=self.folder, stdin=stdin, timeout_s=120)
 
     def argv(self, *words: str) -> list[str]:
@@ -33,7 +33,7 @@ class Place:
         own = {"PATH": path, "HOME": str(self.folder), "APPTAINER_CACHEDIR": str(self.folder / "cache")}
         return {**os.environ, **own, **variables}
 
-    def inside(self, image: str, *words: str) -> Result:
+    def inside(self, image: str, *words: str) -> ProgramResult:
         argv = [str(self.program), "exec", image, *words]
         return run(argv, env=self.environment(), cwd=self.folder)
 
@@ -50,7 +50,7 @@ class Ordinary:
     folder: Path
     registry: SmallRegistry
 
-    def muster(self, *words: str, ids: bool, hidden: tuple[str, ...] = ()) -> Result:
+    def muster(self, *words: str, ids: bool, hidden: tuple[str, ...] = ()) -> ProgramResult:
         environment = self.person.environment({"WITHOUT_IDS": "" if ids else "1"})
         argv = [*self.person.prefix(), "/usr/bin/env", f"PATH={self._path(hidden)}", MUSTER, "build", *words]
         return run(argv, env=environment, cwd=self.folder, timeout_s=180)

@@ -13,13 +13,13 @@ from muster.build.conda_names import conda_has, conda_names
 from muster.build.lock import look_at_pins, notes_on
 from muster.build.pins import pins_of_conda
 from muster.errors import RequestError
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 from plugins.labs import ROOT
 
 EXAMPLES = sorted((ROOT / "examples/environments").iterdir())
 
 
-def lock(folder: Path, *words: str) -> Result:
+def lock(folder: Path, *words: str) -> ProgramResult:
     return run([sys.executable, "-m", "muster", "build", "lock", *words], cwd=folder)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.build.pins import for_other_gpus, pins_of_conda, pins_of_requirements
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 
 _CONDA = """\
 name: x
@@ -29,7 +29,7 @@ dependencies:
 """
 
 
-def muster(folder: Path, *words: str) -> Result:
+def muster(folder: Path, *words: str) -> ProgramResult:
     argv = [sys.executable, "-m", "muster", "build", *words]
     return run(argv, env={**os.environ, "PIP_NO_CACHE_DIR": "1"}, cwd=folder, timeout_s=120)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import Result
+from muster.runner import ProgramResult
 from plugins.labs import Lab
 
 from .catalogue import FAULTS, Fault
@@ -51,7 +51,7 @@ def lab_factory(tester: object, slurm_version: str) -> Iterator[Callable[..., La
         yield lambda *words: stack.enter_context(lab_up(tester, "faults", *words, "--slurm", slurm_version))  # type: ignore[arg-type]
 
 
-def check(lab: Lab, directory: Path, *options: str, around: str = "") -> Result:
+def check(lab: Lab, directory: Path, *options: str, around: str = "") -> ProgramResult:
     shape = [] if "-N" in options else ["-N", "4"]
     words = [sys.executable, "-m", "muster", "check", *shape, "--ntasks-per-node", "2", "--quiet", "--json", *options]
     argv = ["sh", "-c", f'{around} exec "$@"', "sh", *words] if around else words
@@ -64,7 +64,7 @@ def at(lab: Lab, steps: tuple[tuple[str, str], ...], shared: Path) -> None:
         assert done.ok, f"{host}: {script}: {done.stderr}"
 
 
-def named(fault: Fault, done: Result) -> str:
+def named(fault: Fault, done: ProgramResult) -> str:
     """What is wrong with the answer; empty: nothing."""
     try:
         found = json.loads(done.stdout)["findings"]

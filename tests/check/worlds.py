@@ -6,7 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from muster.check.ranks.facts import World, world_of
+from muster.check.ranks.facts import CheckedWorld, world_of
 from muster.check.ranks.finding import Finding
 from muster.check.ranks.table import judge
 
@@ -137,7 +137,7 @@ def only(change: Break, host: str = "node2") -> Break:
     return on_one
 
 
-def broken(change: Break, **shape: Any) -> World:
+def broken(change: Break, **shape: Any) -> CheckedWorld:
     """A healthy cluster with one change."""
     ranks, login, expected = deepcopy(healthy(**shape))
     change(ranks, expected)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from muster import __version__
 from muster.cli import app
-from muster.cli.command_line import Command
+from muster.cli.command_line import CommandLine
 from muster.cli.verbs import VERBS, Verb
 from muster.errors import CommandFailed, MachineLacks, MusterError, SchedulerSilent, UnknownName
 
@@ -34,7 +34,7 @@ def verb_that(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], 
     """Makes `muster try` do what the test says."""
 
     def install(act: Callable[[], int]) -> None:
-        command = Command(name="try", summary="for a test", start=lambda words: act())
+        command = CommandLine(name="try", summary="for a test", start=lambda words: act())
         monkeypatch.setitem(sys.modules, "muster_trial", SimpleNamespace(COMMAND=command))
         monkeypatch.setattr(app, "VERBS", (Verb("try", "muster_trial", "for a test"),))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.act.record import Run
-from muster.cli.asking import JSON_KEYS, Case, as_json, cases, ended_how, job_ids, plain
+from muster.cli.asking import JSON_KEYS, JobCase, as_json, cases, ended_how, job_ids, plain
 from muster.cli.command_line import read_command
 from muster.cli.logs import COMMAND
 from muster.cli.status import _details
@@ -16,26 +16,26 @@ from muster.cli.why import _shortened, _waiting, _warnings
 from muster.errors import RequestError, SchedulerSilent, UnknownName
 from muster.follow.scheduler import Answer
 from muster.follow.watch import JobOutput
-from muster.slurm.jobs import Job
+from muster.slurm.jobs import SlurmJob
 from muster.slurm.reasons import reason_of
 from muster.slurm.states import state_of
 
 
-def job(state: str, **more: object) -> Job:
+def job(state: str, **more: object) -> SlurmJob:
     """A job in this state."""
-    return Job("7", "7", "train", state_of(state), reason_of("None"), **more)  # type: ignore[arg-type]
+    return SlurmJob("7", "7", "train", state_of(state), reason_of("None"), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        Case("7", job("RUNNING"), None),
-        Case("7", job("PENDING"), Run("7", Path("/run"), "train")),
-        Case("7", job("INVENTED"), None),
-        Case("7", None, Run("7", Path("/run"), "train")),
+        JobCase("7", job("RUNNING"), None),
+        JobCase("7", job("PENDING"), Run("7", Path("/run"), "train")),
+        JobCase("7", job("INVENTED"), None),
+        JobCase("7", None, Run("7", Path("/run"), "train")),
     ],
 )
-def test_every_job_has_the_same_keys_in_json(case: Case) -> None:
+def test_every_job_has_the_same_keys_in_json(case: JobCase) -> None:
     assert tuple(as_json(case)) == JSON_KEYS
 
 
@@ -49,7 +49,7 @@ def test_every_job_has_the_same_keys_in_json(case: Case) -> None:
         (job("RUNNING", exit_code=1, signal=0, node_list="node1"), ""),
     ],
 )
-def test_an_ending_is_told_of_a_job_that_ran_and_is_over(ended: Job, words: str) -> None:
+def test_an_ending_is_told_of_a_job_that_ran_and_is_over(ended: SlurmJob, words: str) -> None:
     assert ended_how(ended) == words
 
 
@@ -63,7 +63,7 @@ def test_an_ending_is_told_of_a_job_that_ran_and_is_over(ended: Job, words: str)
     ],
 )
 def test_why_tells_when_a_job_starts_or_that_it_does_not(code: str, start: int | None, words: str) -> None:
-    waiting = Job("7", "7", "train", state_of("PENDING"), reason_of(code), started=start)
+    waiting = SlurmJob("7", "7", "train", state_of("PENDING"), reason_of(code), started=start)
     assert any(words in line for line in _waiting(waiting))
 
 

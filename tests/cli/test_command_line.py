@@ -10,14 +10,14 @@ import pytest
 
 import muster.cli
 from muster.cli.app import main
-from muster.cli.command_line import Command, read_command
+from muster.cli.command_line import CommandLine, read_command
 from muster.cli.help_page import help_page
 from muster.cli.verbs import VERBS, command_of
 from muster.errors import RequestError
 from muster.job.request import options_of
 
 
-def leaves(command: Command) -> Iterator[Command]:
+def leaves(command: CommandLine) -> Iterator[CommandLine]:
     """The command lines that start something."""
     for each in command.verbs:
         yield from leaves(each)
@@ -39,7 +39,7 @@ def test_a_verb_and_its_command_line_have_one_name(verb: object) -> None:
 @pytest.mark.parametrize("command", PAGES, ids=lambda command: command.name)
 @pytest.mark.parametrize("width", [40, 80, 160])
 @pytest.mark.parametrize("everything", [False, True], ids=["short", "all"])
-def test_every_page_fits_its_terminal(command: Command, width: int, everything: bool) -> None:
+def test_every_page_fits_its_terminal(command: CommandLine, width: int, everything: bool) -> None:
     page = help_page(command, width=width, with_all=everything)
     shaped = {f"  {each}" for each in command.examples} | set(command.summary.splitlines())
     assert [line for line in page.splitlines() if len(line) > width and line not in shaped] == []
@@ -47,12 +47,12 @@ def test_every_page_fits_its_terminal(command: Command, width: int, everything: 
 
 
 @pytest.mark.parametrize("command", PAGES, ids=lambda command: command.name)
-def test_examples_fit_eighty_columns(command: Command) -> None:
+def test_examples_fit_eighty_columns(command: CommandLine) -> None:
     assert [each for each in command.examples if len(each) > 78] == []
 
 
 @pytest.mark.parametrize("command", ALL, ids=lambda command: command.name)
-def test_the_full_page_names_every_option_once(command: Command) -> None:
+def test_the_full_page_names_every_option_once(command: CommandLine) -> None:
     page = help_page(command, width=120, with_all=True)
     for option in {**command.launch_options, **command.own}.values():
         lines = [line for line in page.splitlines() if f"{line}  ".startswith(f"  {option.head}  ")]
@@ -112,7 +112,7 @@ def test_help_behind_the_command_is_the_commands() -> None:
 
 
 @pytest.mark.parametrize("command", ALL, ids=lambda command: command.name)
-def test_every_own_option_without_its_value_says_what_it_takes(command: Command) -> None:
+def test_every_own_option_without_its_value_says_what_it_takes(command: CommandLine) -> None:
     for option in command.own.values():
         if not option.is_switch:
             for flag in option.flags:

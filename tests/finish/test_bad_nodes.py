@@ -11,7 +11,7 @@ import pytest
 
 from launch.plans import plan
 from muster.act import bad_nodes
-from muster.act.bad_nodes import KEPT_S, BadNode, Cause, Memory, Sighting, forget_nodes, load, remember
+from muster.act.bad_nodes import KEPT_S, BadNode, KnownFaults, NodeFault, Sighting, forget_nodes, load, remember
 from muster.act.record import Run, register
 from muster.check.node_memory import leave_out, nodes_to_avoid
 from muster.errors import RequestError
@@ -150,11 +150,11 @@ def test_what_is_not_ones_own_is_not_read(jobs: _Jobs, monkeypatch: pytest.Monke
         os.chown(file, 12345, 12345)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert load(jobs.state, "fir") == Memory()
+    assert load(jobs.state, "fir") == KnownFaults()
 
     link = jobs.state / "nodes" / "elm.json"
     link.symlink_to(file)
-    assert load(jobs.state, "elm") == Memory()
+    assert load(jobs.state, "elm") == KnownFaults()
 
 
 def test_a_broken_file_costs_nothing(jobs: _Jobs) -> None:
@@ -193,7 +193,7 @@ def test_a_node_that_is_named_stays(jobs: _Jobs) -> None:
 
 
 def test_the_newest_cause_is_told() -> None:
-    old = Sighting("n2", "1", 100, Cause.KNOWN, "the GPU's memory is faulty")
-    new = Sighting("n2", "2", 200, Cause.DIED, "Slurm said that it died")
+    old = Sighting("n2", "1", 100, NodeFault.KNOWN, "the GPU's memory is faulty")
+    new = Sighting("n2", "2", 200, NodeFault.DIED, "Slurm said that it died")
 
-    assert bad_nodes.bad_nodes(Memory((new, old))) == [BadNode("n2", new.words, "2", 200, 200 + KEPT_S)]
+    assert bad_nodes.bad_nodes(KnownFaults((new, old))) == [BadNode("n2", new.words, "2", 200, 200 + KEPT_S)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab
@@ -32,7 +32,7 @@ class _Chain:
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.lab, self.folder = lab, folder
 
-    def muster(self, *words: str) -> Result:
+    def muster(self, *words: str) -> ProgramResult:
         environment = ("env", f"XDG_STATE_HOME={self.folder / 'state'}")
         return self.lab.exec((*environment, MUSTER, *words), cwd=self.folder, env={"PATH": path_with()})
 

@@ -13,7 +13,7 @@ import pytest
 
 from finish.faults import HOST_FAULTS, RANK_FAULTS, TRAINING, Fault, final_of, random_faults
 from launch.lab_runs import path_with
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab, Person, lab_up
 
 pytestmark = pytest.mark.lab
@@ -38,7 +38,7 @@ _AT_ONCE = int(os.environ.get("MUSTER_TEST_AT_ONCE", "3"))
 _HEALTHY = int(os.environ.get("MUSTER_TEST_HEALTHY", "250"))
 
 
-def _run(lab: Lab, folder: Path, fault: Fault, launcher: str, *words: str) -> Result:
+def _run(lab: Lab, folder: Path, fault: Fault, launcher: str, *words: str) -> ProgramResult:
     (folder / "saved").mkdir(parents=True)
     (folder / "train.py").write_text(TRAINING)
     size = ("-N", str(_RANKS), "--ntasks-per-node", "1", "--exclusive", "--launcher", launcher)
@@ -48,7 +48,7 @@ def _run(lab: Lab, folder: Path, fault: Fault, launcher: str, *words: str) -> Re
     )
 
 
-def _strike(lab: Lab, folder: Path, fault: Fault, ends: Future[Result]) -> str:
+def _strike(lab: Lab, folder: Path, fault: Fault, ends: Future[ProgramResult]) -> str:
     """Do the fault to the host of its rank when the rank is there; the host."""
     while not _read(folder / "failed").count(" "):
         if ends.done():
@@ -77,7 +77,7 @@ def _suffer(lab: Lab, folder: Path, fault: Fault, launcher: str, *words: str) ->
     return (f"{complaints}\n{result.stdout}\n{result.stderr}" if complaints else ""), away
 
 
-def _complaints(folder: Path, fault: Fault, struck: str, result: Result) -> Iterator[str]:
+def _complaints(folder: Path, fault: Fault, struck: str, result: ProgramResult) -> Iterator[str]:
     """Yield what is wrong with the end of a run."""
     ends = {f"muster: attempt 1 ended: rank {fault.rank} on {_host(folder)}: {fault.words}"}
     if fault.is_of_host:

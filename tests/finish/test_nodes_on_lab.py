@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.lab
 _ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 
 
-def _start(lab: Lab, folder: Path, *words: str) -> Result:
+def _start(lab: Lab, folder: Path, *words: str) -> ProgramResult:
     environment = ("env", f"XDG_STATE_HOME={folder / 'state'}")
     return lab.exec((*environment, MUSTER, *words), cwd=folder, env={"PATH": path_with()})
 
 
-def _muster(lab: Lab, folder: Path, *words: str) -> Result:
+def _muster(lab: Lab, folder: Path, *words: str) -> ProgramResult:
     return checked(_start(lab, folder, *words))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab
@@ -23,8 +23,8 @@ sleep 0.3
 """
 
 
-def _muster(lab: Lab, folder: Path) -> Callable[..., Result]:
-    def start(*words: str) -> Result:
+def _muster(lab: Lab, folder: Path) -> Callable[..., ProgramResult]:
+    def start(*words: str) -> ProgramResult:
         return lab.exec(
             ["env", f"XDG_STATE_HOME={folder / 'state'}", MUSTER, *words], cwd=folder, env={"PATH": path_with()}
         )
@@ -37,7 +37,7 @@ def _told(folder: Path, attempt: int, rank: int) -> dict[str, str]:
     return dict(line.partition("=")[::2] for line in lines)
 
 
-def _run(lab: Lab, folder: Path, end: str, *words: str, restarts: int = 2) -> Result:
+def _run(lab: Lab, folder: Path, end: str, *words: str, restarts: int = 2) -> ProgramResult:
     (folder / "rank.sh").write_text(_RANK + end + "\n")
     size = ("-N", "2", "--ntasks-per-node", "2")
     return _muster(lab, folder)("run", "--quiet", "--restart", str(restarts), *size, *words, "--", "sh", "rank.sh")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with
-from muster.runner import Result
+from muster.runner import ProgramResult
 from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab
@@ -43,7 +43,7 @@ def final_of(steps: int) -> int:
     return state
 
 
-def _train(lab: Lab, folder: Path, *fails: int, every: int = 5) -> Result:
+def _train(lab: Lab, folder: Path, *fails: int, every: int = 5) -> ProgramResult:
     (folder / "train.py").write_text(TRAINING)
     (folder / "saved").mkdir()
     words = ("run", "--quiet", "--restart", "9", "--checkpoint", "saved", "-N", "2", "--ntasks-per-node", "1")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with, wait_for_files
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab, Person, lab_up
 
 from .saving import TRAINING, saved_steps
@@ -52,8 +52,8 @@ def busy_lab(tester: Person, slurm_version: str) -> Iterator[Lab]:
         yield made
 
 
-def _muster(lab: Lab, folder: Path) -> Callable[..., Result]:
-    def start(*words: str) -> Result:
+def _muster(lab: Lab, folder: Path) -> Callable[..., ProgramResult]:
+    def start(*words: str) -> ProgramResult:
         command = ["env", f"XDG_STATE_HOME={folder / 'state'}", MUSTER, *words]
         return lab.exec(command, cwd=folder, env={"PATH": path_with()})
 

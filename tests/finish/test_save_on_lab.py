@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with, wait_for_files, wait_until_ended
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 from .saving import TRAINING, saved_steps
@@ -23,18 +23,20 @@ _LAUNCHERS = [
 ]
 
 
-def _muster(lab: Lab, folder: Path) -> Callable[..., Result]:
+def _muster(lab: Lab, folder: Path) -> Callable[..., ProgramResult]:
     (folder / "train.py").write_text(TRAINING)
     (folder / "saved").mkdir(exist_ok=True)
 
-    def start(*words: str) -> Result:
+    def start(*words: str) -> ProgramResult:
         command = ["env", f"XDG_STATE_HOME={folder / 'state'}", MUSTER, *words]
         return lab.exec(command, cwd=folder, env={"PATH": path_with()})
 
     return start
 
 
-def _submit(muster: Callable[..., Result], *words: str, command: tuple[str, ...] = ("python3", "train.py")) -> str:
+def _submit(
+    muster: Callable[..., ProgramResult], *words: str, command: tuple[str, ...] = ("python3", "train.py")
+) -> str:
     size = ("-N", "2", "--ntasks-per-node", "2", "--save-before", "30s")
     return checked(muster("submit", "--quiet", *size, *words, "--", *command)).stdout.strip()
 

@@ -11,7 +11,7 @@ import pytest
 
 from muster.errors import CommandFailed, MachineLacks, NoSlurm, SchedulerSilent
 from muster.follow.scheduler import Scheduler, pauses
-from muster.runner import Result
+from muster.runner import ProgramResult
 from muster.slurm.jobs import ask_accounting, ask_controller
 from muster.slurm.states import Phase
 
@@ -32,13 +32,13 @@ class Slurm:
     asked: list[list[str]] = field(default_factory=list)
     environments: list[Mapping[str, str]] = field(default_factory=list)
 
-    def __call__(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, **_: Any) -> Result:
+    def __call__(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, **_: Any) -> ProgramResult:
         self.asked.append(list(argv))
         self.environments.append(env or {})
         answer = self.answers[argv[0]]
         if isinstance(answer, Exception):
             raise answer
-        return Result(tuple(argv), *answer)
+        return ProgramResult(tuple(argv), *answer)
 
 
 def _queued(*jobs: tuple[str, str, str]) -> str:

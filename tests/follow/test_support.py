@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.act.record import Run, record_of
 from muster.cli import report
-from muster.cli.asking import Case
+from muster.cli.asking import JobCase
 from muster.cli.command_line import read_command
 from muster.errors import NoSlurm, RequestError, SchedulerSilent
 from muster.follow.redact import Redactor
 from muster.follow.scheduler import Scheduler
-from muster.follow.support import Part, log_parts, record_parts, redactor_for, torch_of, write_report
+from muster.follow.support import ReportFile, log_parts, record_parts, redactor_for, torch_of, write_report
 from muster.render.document import plan_as_json
 from muster.render.script import job_script
 
@@ -58,13 +58,13 @@ def run(tmp_path: Path) -> Run:
     return Run("7", folder, "boom", cluster="c")
 
 
-def _report(case: Case) -> tuple[dict[str, Part], list[str]]:
+def _report(case: JobCase) -> tuple[dict[str, ReportFile], list[str]]:
     parts, missing = report._parts(case, Silent({}))
     return {part.name: part for part in parts}, missing
 
 
 def test_no_secret_stands_in_any_part(run: Run) -> None:
-    parts, missing = _report(Case("7", None, run))
+    parts, missing = _report(JobCase("7", None, run))
 
     assert missing == []
     assert {"why.txt", "why.json", "attempts.json", "slurm.txt", "versions.json", "site.json"} <= set(parts)
@@ -94,7 +94,7 @@ def test_a_damaged_record_is_packed_as_far_as_it_goes(run: Run, damaged: dict[st
     for name, content in damaged.items():
         (run.directory / name).write_bytes(content)
 
-    parts, missing = _report(Case("7", None, run))
+    parts, missing = _report(JobCase("7", None, run))
 
     assert "why.txt" in parts
     assert (
@@ -103,7 +103,7 @@ def test_a_damaged_record_is_packed_as_far_as_it_goes(run: Run, damaged: dict[st
 
 
 def test_a_run_directory_that_is_gone_is_a_sentence_for_each_part(tmp_path: Path) -> None:
-    parts, missing = _report(Case("7", None, Run("7", tmp_path / "gone", "boom", cluster="c")))
+    parts, missing = _report(JobCase("7", None, Run("7", tmp_path / "gone", "boom", cluster="c")))
 
     assert "job.sh" not in parts
     assert sum("cannot be read" in text for text in missing) == 3
@@ -111,7 +111,7 @@ def test_a_run_directory_that_is_gone_is_a_sentence_for_each_part(tmp_path: Path
 
 
 def test_a_job_that_is_not_of_muster_has_neither_script_nor_plan() -> None:
-    parts, missing = _report(Case("7", None, None))
+    parts, missing = _report(JobCase("7", None, None))
 
     assert "plan.json" not in parts
     assert any("no record" in text for text in missing)
@@ -126,7 +126,7 @@ def test_links_pipes_and_long_lines_of_the_logs_do_no_harm(run: Run, tmp_path: P
     (logs / "..\n\x1b[31m.log").write_text("0: hostile name\n")
     (logs / "long.log").write_text("x" * 3_000_000 + "\n" + "".join(f"line {number}\n" for number in range(900)))
 
-    parts = {part.name: part for part in log_parts(None, run, "7", Redactor()) if isinstance(part, Part)}
+    parts = {part.name: part for part in log_parts(None, run, "7", Redactor()) if isinstance(part, ReportFile)}
 
     assert not any("private" in part.text for part in parts.values())
     assert all(name.isprintable() and ".." not in name for name in parts)
@@ -137,7 +137,7 @@ def test_links_pipes_and_long_lines_of_the_logs_do_no_harm(run: Run, tmp_path: P
 
 def test_the_archive_is_private_and_not_written_over(tmp_path: Path) -> None:
     target = tmp_path / "a.tar.gz"
-    write_report(target, [Part("x", "one", ""), Part("x", "two", "")], 5)
+    write_report(target, [ReportFile("x", "one", ""), ReportFile("x", "two", "")], 5)
 
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     with tarfile.open(target) as archive:
@@ -149,7 +149,7 @@ def test_the_archive_is_private_and_not_written_over(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_private_too(tmp_path: Path) -> None:
-    write_report(tmp_path / "folder", [Part("logs/x", "one", "")], 5)
+    write_report(tmp_path / "folder", [ReportFile("logs/x", "one", "")], 5)
 
     assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "folder" / "logs" / "x").stat().st_mode) == 0o600
@@ -160,7 +160,7 @@ def test_the_list_writes_nothing_and_the_default_name_is_free(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(report, "scheduler", lambda: Silent({}))
-    monkeypatch.setattr(report, "_case", lambda *_: (Case("7", None, run), False))
+    monkeypatch.setattr(report, "_case", lambda *_: (JobCase("7", None, run), False))
 
     assert report.main(read_command(report.COMMAND, ["7", "--list"])) == 0
     assert not list(tmp_path.glob("*.tar.gz"))
@@ -266,7 +266,7 @@ def test_values_of_this_shell_are_known(run: Run) -> None:
     clean = redactor_for(run, {"DATA": "from-the-shell", "OTHER_TOKEN": "another-one", "PLAIN": "plain-words"})
 
     assert clean.text("from-the-shell another-one plain-words") == "… … plain-words"
-    assert all(VALUE not in part.text for part in record_parts(run, clean) if isinstance(part, Part))
+    assert all(VALUE not in part.text for part in record_parts(run, clean) if isinstance(part, ReportFile))
 
 
 def test_torch_is_named_where_the_environment_has_a_record(run: Run, tmp_path: Path) -> None:

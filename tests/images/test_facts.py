@@ -17,7 +17,7 @@ from muster.facts import VenvFacts
 from muster.images.reference import ImageReference
 from muster.job.request import Request
 from muster.look.image_facts import look_at_image, look_at_path
-from muster.look.squashfs import Packed
+from muster.look.squashfs import SquashFs
 from muster.sites.load import load
 
 from .conftest import Images, with_version_of_torch
@@ -30,9 +30,9 @@ def sif(arch: bytes = b"02", length: int = 100) -> bytes:
     return head.ljust(112, b"\0") + struct.pack("<qq", 128, length) + b"x" * length
 
 
-def tree_of(sif: Path) -> Packed:
+def tree_of(sif: Path) -> SquashFs:
     """The file system in a .sif."""
-    return Packed(sif, sif.read_bytes().index(b"hsqs", 32768))
+    return SquashFs(sif, sif.read_bytes().index(b"hsqs", 32768))
 
 
 def test_a_real_sif_and_a_real_sandbox_are_known(images: Images) -> None:

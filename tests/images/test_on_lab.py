@@ -18,7 +18,7 @@ import pytest
 import muster
 from launch.lab_runs import wait_until_ended
 from muster.rank import contract
-from muster.runner import Result, checked, run
+from muster.runner import ProgramResult, checked, run
 from plugins.labs import MUSTER, Lab
 
 from .conftest import Images, with_version_of_torch
@@ -60,7 +60,9 @@ class Seen:
     place: str
 
 
-def muster_run(lab: Lab, images: Images, folder: Path, *words: str, env: Mapping[str, str] | None = None) -> Result:
+def muster_run(
+    lab: Lab, images: Images, folder: Path, *words: str, env: Mapping[str, str] | None = None
+) -> ProgramResult:
     """`muster run --quiet` with `words`, with the engine on PATH."""
     return lab.exec([MUSTER, "run", "--quiet", *words], cwd=folder, env={"PATH": images.path, **(env or {})})
 
@@ -86,7 +88,7 @@ def _seen(base: Path) -> Seen:
 class Started:
     """One run in one form of the image."""
 
-    result: Result
+    result: ProgramResult
     ranks: dict[int, Seen]
     folder: Path
 
@@ -156,7 +158,7 @@ def test_the_rank_library_comes_last_on_the_images_own_path(started: Started) ->
     }
 
 
-def run_in(lab: Lab, images: Images, folder: Path, *words: str, env: Mapping[str, str] | None = None) -> Result:
+def run_in(lab: Lab, images: Images, folder: Path, *words: str, env: Mapping[str, str] | None = None) -> ProgramResult:
     """Two ranks in the sandbox."""
     return muster_run(lab, images, folder, "--ntasks-per-node", "2", "--image", str(images.sandbox), *words, env=env)
 

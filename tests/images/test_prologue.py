@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from launch.shells import SHELLS
 from muster.look.image_facts import kind_of_torch
 from muster.render.parts import compose
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 
 each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
 VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
 
 
-def after(shell: tuple[str, ...], lines: str, environment: dict[str, str], then: str = "exec env -0") -> Result:
+def after(shell: tuple[str, ...], lines: str, environment: dict[str, str], then: str = "exec env -0") -> ProgramResult:
     """The prologue's part, then `lines`."""
     program = shutil.which(shell[0])
     assert program is not None
@@ -29,7 +29,7 @@ def after(shell: tuple[str, ...], lines: str, environment: dict[str, str], then:
     return run([program, *shell[1:], "-c", text], env={"PATH": "/usr/bin:/bin", **environment})
 
 
-def told(result: Result) -> dict[str, str]:
+def told(result: ProgramResult) -> dict[str, str]:
     assert result.ok, result.stderr
     return dict(item.split("=", 1) for item in result.stdout.split("\0") if item)
 
@@ -93,7 +93,7 @@ def test_a_library_that_the_image_cannot_load_is_a_sentence(shell: tuple[str, ..
     engine, library = tmp_path / "engine", tmp_path / "libcxi.so.1"
     library.write_bytes(b"\0GLIBC_2.2.5\0GLIBC_2.17\0GLIBC_2.34\0GLIBC_2.4\0")
 
-    def started(says: str, **more: str) -> Result:
+    def started(says: str, **more: str) -> ProgramResult:
         engine.write_text(f"#!/bin/sh\necho '{says}'\n")
         engine.chmod(0o755)
         line = f"muster_local_rank={more.pop('local', '0')}\nmuster_image_loads {engine} /x.sif APPTAINER {library}"
@@ -130,7 +130,9 @@ esac
     return program
 
 
-def opened(shell: tuple[str, ...], program: Path, *, of: int, rank: int = 0, then: str = "exec env -0") -> Result:
+def opened(
+    shell: tuple[str, ...], program: Path, *, of: int, rank: int = 0, then: str = "exec env -0"
+) -> ProgramResult:
     """What one of the ranks of a node does with a file, where /dev/fuse is closed."""
     who = f"muster_here=here muster_port=9 muster_rank={rank} muster_local_rank={rank} muster_local_size={of}"
     lines = f"{who}\nmuster_image_opens {program} APPTAINER /x.sif"
@@ -277,7 +279,7 @@ def test_a_virtual_environment_that_the_image_does_not_run_is_a_sentence(
 ) -> None:
     engine = tmp_path / "engine"
 
-    def started(says: str, local: int = 0) -> Result:
+    def started(says: str, local: int = 0) -> ProgramResult:
         engine.write_text(f"#!/bin/sh\n{says}\n")
         engine.chmod(0o755)
         line = f"muster_local_rank={local}\nmuster_image_runs_venv {engine} /x.sif /v 3.12 APPTAINER"

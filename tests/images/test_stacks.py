@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from muster.runner import end_group, start
-from muster.stacks.ask import Question, ask_here, jobs_here
+from muster.stacks.ask import StackQuestion, ask_here, jobs_here
 from stacks.answers import read_answers
 
 from .conftest import Images, words_with_torch
@@ -43,7 +43,7 @@ def test_a_rank_in_an_image_shows_its_stack(images: Images, shared_directory: Pa
         while (shared_directory / "output").read_text().count("begins") < 2:
             assert process.poll() is None, (shared_directory / "output").read_text()
         jobs = set(jobs_here()) - before
-        stacks = [each for job in jobs for each in read_answers(ask_here(job, Question(None)))]
+        stacks = [each for job in jobs for each in read_answers(ask_here(job, StackQuestion(None)))]
     finally:
         end_group(process, grace_s=20)
     assert [(each.rank, each.frames[0].function, each.frames[0].line) for each in stacks] == [

@@ -12,7 +12,7 @@ import pytest
 
 from muster.lab import config
 from muster.lab.accounting import sacctmgr_words
-from muster.lab.spec import Account, HostGroup, LabSpec, Partition, Qos, parse_partition
+from muster.lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos, parse_partition
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -33,8 +33,8 @@ RICH = LabSpec(
         HostGroup(count=1, prefix="viz", gpus=1),
     ),
     partitions=(
-        Partition("normal", tuple(f"nid{number:06}" for number in range(1, 13)), options=(("MaxTime", "12:00:00"),)),
-        Partition("debug", ("nid000001", "cpu1"), default=True, options=(("MaxTime", "00:30:00"), ("QOS", "debug"))),
+        LabPartition("normal", tuple(f"nid{number:06}" for number in range(1, 13)), options=(("MaxTime", "12:00:00"),)),
+        LabPartition("debug", ("nid000001", "cpu1"), default=True, options=(("MaxTime", "00:30:00"), ("QOS", "debug"))),
     ),
     accounting=True,
     users=("alice",),

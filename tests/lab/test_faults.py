@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import Lab, Person, lab_up
 
 from .processes import becomes_true
@@ -177,7 +177,7 @@ def test_a_daemon_that_was_killed_starts_again(faulty_lab: Lab, daemon: str) -> 
     ],
 )
 def test_what_cannot_be_broken_is_refused_with_a_hint(lab: Lab, words: list[str], complaint: str) -> None:
-    answer: Result = lab.muster("fault", *words)
+    answer: ProgramResult = lab.muster("fault", *words)
     assert answer.status == 2
     assert answer.stderr.startswith(f"muster: error: {complaint}")
     assert "\n\nhint: " in answer.stderr

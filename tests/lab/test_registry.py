@@ -10,26 +10,26 @@ from pathlib import Path
 import pytest
 
 from muster.errors import RequestError
-from muster.lab.registry import Registry
+from muster.lab.registry import LabRegistry
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Registry:
-    return Registry({"XDG_STATE_HOME": str(tmp_path)})
+def registry(tmp_path: Path) -> LabRegistry:
+    return LabRegistry({"XDG_STATE_HOME": str(tmp_path)})
 
 
-def change(registry: Registry, name: str, **values: object) -> None:
+def change(registry: LabRegistry, name: str, **values: object) -> None:
     file = registry.folder / f"{name}.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
 
-def test_a_lab_that_is_up_is_found(registry: Registry) -> None:
+def test_a_lab_that_is_up_is_found(registry: LabRegistry) -> None:
     registry.reserve("one")
     registry.record("one", os.getpid(), "22.05.8")
     assert (registry.find("one").pid, registry.find("one").version) == (os.getpid(), "22.05.8")
 
 
-def test_a_name_is_taken_once(registry: Registry) -> None:
+def test_a_name_is_taken_once(registry: LabRegistry) -> None:
     registry.reserve("one")
     with pytest.raises(RequestError, match="already up"):
         registry.reserve("one")
@@ -37,13 +37,13 @@ def test_a_name_is_taken_once(registry: Registry) -> None:
     registry.reserve("one")
 
 
-def test_a_lab_that_is_coming_up_cannot_be_used_yet(registry: Registry) -> None:
+def test_a_lab_that_is_coming_up_cannot_be_used_yet(registry: LabRegistry) -> None:
     registry.reserve("one")
     with pytest.raises(RequestError, match="still coming up"):
         registry.find("one")
 
 
-def test_a_reused_pid_is_not_the_lab(registry: Registry) -> None:
+def test_a_reused_pid_is_not_the_lab(registry: LabRegistry) -> None:
     registry.reserve("one")
     registry.record("one", os.getpid(), "22.05.8")
     change(registry, "one", started=1)
@@ -52,21 +52,21 @@ def test_a_reused_pid_is_not_the_lab(registry: Registry) -> None:
     assert list(registry.folder.iterdir()) == []
 
 
-def test_an_entry_from_before_the_machine_was_started_is_cleared(registry: Registry) -> None:
+def test_an_entry_from_before_the_machine_was_started_is_cleared(registry: LabRegistry) -> None:
     registry.reserve("one")
     change(registry, "one", boot="another")
     registry.reserve("one")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"name": 3}', "\0"])
-def test_an_entry_that_cannot_be_read_is_cleared(registry: Registry, text: str) -> None:
+def test_an_entry_that_cannot_be_read_is_cleared(registry: LabRegistry, text: str) -> None:
     registry.folder.mkdir(parents=True)
     (registry.folder / "one.json").write_text(text)
     assert registry.clear() == []
     assert list(registry.folder.iterdir()) == []
 
 
-def test_what_is_up_is_offered_where_a_name_is_wrong(registry: Registry) -> None:
+def test_what_is_up_is_offered_where_a_name_is_wrong(registry: LabRegistry) -> None:
     registry.reserve("one")
     with pytest.raises(RequestError) as caught:
         registry.find("two")
@@ -74,7 +74,7 @@ def test_what_is_up_is_offered_where_a_name_is_wrong(registry: Registry) -> None
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", ".hidden"])
-def test_a_name_that_is_no_file_name_is_refused(registry: Registry, name: str) -> None:
+def test_a_name_that_is_no_file_name_is_refused(registry: LabRegistry, name: str) -> None:
     with pytest.raises(RequestError, match="cannot name a lab"):
         registry.find(name)
 
@@ -85,16 +85,16 @@ def test_a_private_folder_of_somebody_else_is_not_taken(monkeypatch: pytest.Monk
     theirs.chmod(0o777)
     monkeypatch.setattr("muster.lab.registry._private_folder", lambda: theirs)
     with pytest.raises(RequestError, match="is not yours alone") as caught:
-        Registry({"XDG_STATE_HOME": "/dev/null/state"}).reserve("one")
+        LabRegistry({"XDG_STATE_HOME": "/dev/null/state"}).reserve("one")
     assert caught.value.hint is not None
 
 
 def test_without_home_the_entries_lie_in_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     home = pwd.getpwuid(os.getuid()).pw_dir
-    assert Registry({}).folder == Path(home, ".local/state/muster/labs")
+    assert LabRegistry({}).folder == Path(home, ".local/state/muster/labs")
 
 
-def test_a_lab_whose_process_cannot_be_seen_from_here_is_not_cleared(registry: Registry) -> None:
+def test_a_lab_whose_process_cannot_be_seen_from_here_is_not_cleared(registry: LabRegistry) -> None:
     """A host of a lab shares the folder of entries with the machine, but sees none of the machine's processes."""
     registry.reserve("one")
     registry.record("one", os.getpid(), "22.05.8")

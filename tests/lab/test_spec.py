@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.errors import MusterError, RequestError, UnknownName
-from muster.lab.spec import Account, HostGroup, LabSpec, Partition, Qos, parse_partition
+from muster.lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos, parse_partition
 
 HOSTS = ("node1", "node2", "node3")
 
@@ -18,22 +18,22 @@ HOSTS = ("node1", "node2", "node3")
 @pytest.mark.parametrize(
     ("text", "partition"),
     [
-        ("debug", Partition("debug", HOSTS)),
-        ("debug:", Partition("debug", HOSTS)),
+        ("debug", LabPartition("debug", HOSTS)),
+        ("debug:", LabPartition("debug", HOSTS)),
         (
             "debug:nodes=2,time=30,default",
-            Partition("debug", HOSTS[:2], default=True, options=(("MaxTime", "00:30:00"),)),
+            LabPartition("debug", HOSTS[:2], default=True, options=(("MaxTime", "00:30:00"),)),
         ),
-        ("long:time=2-00", Partition("long", HOSTS, options=(("MaxTime", "2-00:00:00"),))),
-        ("free:time=UNLIMITED", Partition("free", HOSTS, options=(("MaxTime", "UNLIMITED"),))),
+        ("long:time=2-00", LabPartition("long", HOSTS, options=(("MaxTime", "2-00:00:00"),))),
+        ("free:time=UNLIMITED", LabPartition("free", HOSTS, options=(("MaxTime", "UNLIMITED"),))),
         (
             "few:accounts=a+b,qos=x,max-nodes=2",
-            Partition("few", HOSTS, options=(("AllowAccounts", "a,b"), ("AllowQos", "x"), ("MaxNodes", "2"))),
+            LabPartition("few", HOSTS, options=(("AllowAccounts", "a,b"), ("AllowQos", "x"), ("MaxNodes", "2"))),
         ),
-        ("lean:memory-per-cpu=2G", Partition("lean", HOSTS, options=(("DefMemPerCPU", "2048"),))),
+        ("lean:memory-per-cpu=2G", LabPartition("lean", HOSTS, options=(("DefMemPerCPU", "2048"),))),
     ],
 )
-def test_a_partition_is_read(text: str, partition: Partition) -> None:
+def test_a_partition_is_read(text: str, partition: LabPartition) -> None:
     assert parse_partition(text, HOSTS) == partition
 
 
@@ -91,10 +91,10 @@ BAD_SPECS: dict[str, Callable[[], object]] = {
     "there is no Slurm version for a lab named '19.05'": lambda: LabSpec(slurm="19.05"),
     "a lab needs a partition": lambda: LabSpec(partitions=()),
     "two partitions cannot both be the default": lambda: LabSpec(
-        partitions=(Partition("a", default=True), Partition("b", default=True))
+        partitions=(LabPartition("a", default=True), LabPartition("b", default=True))
     ),
-    "the partition 'a' is there twice": lambda: LabSpec(partitions=(Partition("a"), Partition("a"))),
-    "there is no host for partition a named 'node9'": lambda: LabSpec(partitions=(Partition("a", ("node9",)),)),
+    "the partition 'a' is there twice": lambda: LabSpec(partitions=(LabPartition("a"), LabPartition("a"))),
+    "there is no host for partition a named 'node9'": lambda: LabSpec(partitions=(LabPartition("a", ("node9",)),)),
 }
 
 
@@ -115,7 +115,7 @@ def test_a_version_that_is_not_known_offers_those_that_are() -> None:
 def test_a_spec_is_the_same_after_being_written_down() -> None:
     spec = LabSpec(
         groups=(HostGroup(2, gpu_type="a100", features=("ib",)), HostGroup(1, prefix="cpu", gpus=0)),
-        partitions=(Partition("a", ("cpu1",), options=(("MaxTime", "1"),)), Partition("b")),
+        partitions=(LabPartition("a", ("cpu1",), options=(("MaxTime", "1"),)), LabPartition("b")),
         accounts=(Account("x", ("alice",), (("MaxJobs", "2"),)),),
         qos=(Qos("short", (("MaxWall", "10"),)),),
         job_submit_lua="return 'é'",

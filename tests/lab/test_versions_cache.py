@@ -19,7 +19,7 @@ import pytest
 from muster.errors import CommandFailed, MachineLacks, MusterError, UnknownName
 from muster.lab.debian import Fetched, check_tools
 from muster.lab.versions import SUITES, SlurmRoot, _ready, _write_manifest, cache_folder, damaged, prepared_root
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 
 
 def quiet(_: str) -> None:
@@ -109,9 +109,9 @@ class Machine:
     def __init__(self, mirror: str | None) -> None:
         self.mirror = mirror
 
-    def __call__(self, argv: Sequence[str], **options: object) -> Result:
+    def __call__(self, argv: Sequence[str], **options: object) -> ProgramResult:
         if "indextargets" in argv:
-            return Result(tuple(argv), 0, f"{self.mirror} Debian Debian\n" if self.mirror else "", "")
+            return ProgramResult(tuple(argv), 0, f"{self.mirror} Debian Debian\n" if self.mirror else "", "")
         return run(argv, **options)  # type: ignore[arg-type]
 
 

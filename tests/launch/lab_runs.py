@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 # POSIX sh, so that many of them start in no time; it says one line on each stream.
@@ -89,7 +89,7 @@ def muster_run(
     stdin: str | None = None,
     env: Mapping[str, str] | None = None,
     timeout_s: float = 120,
-) -> Result:
+) -> ProgramResult:
     """`muster run` with `words` on the lab's login host, in `folder`; `before` stands in front: salloc -N2, srun …"""
     argv = [*before, MUSTER, "run", "--quiet", *words]
     return lab.exec(argv, cwd=folder, stdin=stdin, env={"PATH": path_with(), **(env or {})}, timeout_s=timeout_s)

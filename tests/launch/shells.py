@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from muster.render.parts import compose
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 
 SHELLS = (("dash",), ("busybox", "sh"), ("bash", "--posix"))
 START = ("directory", "size_as_planned", "address_asked", "gpus", "cpus", "threads", "cpus_asked", "publish")
@@ -31,7 +31,7 @@ def start(
     environment: Mapping[str, str],
     command: Sequence[str] = ("env", "-0"),
     shell: Sequence[str] = SHELLS[0],
-) -> Result:
+) -> ProgramResult:
     """The prologue of `parts`, then the command, as `sh -c TEXT muster COMMAND…` with nothing else around it."""
     found = shutil.which(shell[0])
     assert found is not None, f"{shell[0]} is missing"
@@ -39,7 +39,7 @@ def start(
     return run([found, *shell[1:], "-c", compose(parts), "muster", *command], env={"PATH": path, **environment})
 
 
-def told(result: Result) -> dict[str, str]:
+def told(result: ProgramResult) -> dict[str, str]:
     """The environment that the command saw, from `env -0`."""
     assert result.ok, result.stderr
     return dict(item.split("=", 1) for item in result.stdout.split("\0") if item)

@@ -11,7 +11,7 @@ import pytest
 from muster.act.launch import somebody_met
 from muster.look.script import look_at_script
 from muster.model.plan import Engine, Plan
-from muster.runner import Result
+from muster.runner import ProgramResult
 
 from .plans import FACTS, plan
 from .shells import SHELLS, SLURM_RANK, start, step
@@ -46,7 +46,7 @@ def port() -> int:
         return found
 
 
-def ended(shell: tuple[str, ...], port: int, *command: str, rank: int = 0) -> Result:
+def ended(shell: tuple[str, ...], port: int, *command: str, rank: int = 0) -> ProgramResult:
     more = {"MUSTER_PORT": str(port), "MUSTER_PORT_CHOSEN": "1"}
     return start(LOOKING, step(rank=rank, more=more), command or ("true",), shell)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 from plugins.labs import MUSTER, Lab
 
 from .lab_runs import muster_run
@@ -23,7 +23,7 @@ PROGRAMS = Path(__file__).with_name("frameworks")
 WORDS = {"accelerate": (), "lightning": ("2", "1")}
 
 
-def places(result: Result) -> list[tuple[int, ...]]:
+def places(result: ProgramResult) -> list[tuple[int, ...]]:
     """(rank, size, local rank) of each rank that came to the end."""
     assert result.ok, result.stdout + result.stderr
     found = re.findall(r"place (\d+) (\d+) (\d+)", result.stdout + result.stderr)

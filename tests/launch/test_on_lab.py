@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from muster.rank import contract
-from muster.runner import Result
+from muster.runner import ProgramResult
 from plugins.labs import Lab
 
 from .lab_runs import Rank, Witness, muster_run, path_with
@@ -46,7 +46,7 @@ class Started:
     """One run, and what its ranks saw."""
 
     launcher: str
-    result: Result
+    result: ProgramResult
     ranks: dict[int, Rank]
     folder: Path
 

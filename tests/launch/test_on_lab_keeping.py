@@ -17,7 +17,7 @@ from plugins.labs import MUSTER, Lab
 from .lab_runs import AGENTS_OF_MPIRUN, muster_run, path_with, wait_for_files
 
 if TYPE_CHECKING:
-    from muster.runner import Process, Result
+    from muster.runner import Process, ProgramResult
 
 pytestmark = pytest.mark.lab
 torch = pytest.mark.torch
@@ -214,7 +214,7 @@ def test_no_word_of_any_process_holds_the_script(lab: Lab, sleeping: Process) ->
 def test_end_of_a_run_leaves_no_guard(lab: Lab, shared_directory: Path) -> None:
     assert muster_run(lab, shared_directory, "--", "true").status == 0
 
-    result: Result = lab.exec(["pgrep", "-f", "[s]cancel"])
+    result: ProgramResult = lab.exec(["pgrep", "-f", "[s]cancel"])
     assert result.status == 1, result.stdout
 
 

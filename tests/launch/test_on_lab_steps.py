@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from muster.render.parts import compose
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 from .lab_runs import AGENTS_OF_MPIRUN, Rank, Witness, muster_run, path_with
@@ -90,13 +90,15 @@ def test_inside_salloc_a_run_takes_the_size_of_the_allocation(lab: Lab, witness:
     assert len(witness.ranks()) == 6
 
 
-def batch(lab: Lab, folder: Path, flags: Sequence[str], lines: str, env: Mapping[str, str] | None = None) -> Result:
+def batch(
+    lab: Lab, folder: Path, flags: Sequence[str], lines: str, env: Mapping[str, str] | None = None
+) -> ProgramResult:
     """A batch script of a person's own, run to its end; its output is the result's stdout."""
     (folder / "own.sh").write_text(f"#!/bin/bash\n{lines}\n")
     environment = {"PATH": path_with(), **(env or {})}
     result = lab.exec(["sbatch", "--wait", "--output=own-%a.txt", *flags, "own.sh"], cwd=folder, env=environment)
     said = "".join(path.read_text() for path in sorted(folder.glob("own-*.txt")))
-    return Result(result.argv, result.status, said, result.stderr)
+    return ProgramResult(result.argv, result.status, said, result.stderr)
 
 
 def test_inside_sbatch_a_run_has_the_cpus_that_the_job_asked_for(lab: Lab, witness: Witness) -> None:

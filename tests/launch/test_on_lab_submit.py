@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 from .lab_runs import Witness, path_with, wait_until_ended
@@ -25,7 +25,7 @@ def witness(shared_directory: Path) -> Witness:
 
 def submit(
     lab: Lab, folder: Path, *words: str, env: Mapping[str, str] | None = None, before: tuple[str, ...] = ()
-) -> Result:
+) -> ProgramResult:
     return lab.exec(
         [*before, MUSTER, "submit", "--quiet", *words], cwd=folder, env={"PATH": path_with(), **(env or {})}
     )
@@ -78,7 +78,7 @@ def test_each_row_of_a_sweep_is_a_task_whose_parameters_are_named(lab: Lab, shar
     job = checked(submit(lab, shared_directory, *words, "sh", "-c", show, "sh", "{lr}", "{name}")).stdout.strip()
     path = {"PATH": path_with()}
 
-    def muster(*verb: str) -> Result:
+    def muster(*verb: str) -> ProgramResult:
         return checked(lab.exec([MUSTER, *verb], env=path))
 
     wanted = {1: ['<0.1><a "b", $(id)', "ü> s0.1"], 2: ["<0.2><> s0.2"]}

@@ -21,7 +21,7 @@ from muster.launchers import launcher_named, launcher_names, names_for
 from muster.launchers.base import Starter
 from muster.model.plan import Engine, Plan
 from muster.render.script import job_script
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 
 from .conftest import EXTRA
 
@@ -88,7 +88,7 @@ def plan_of(case: Case, folder: Path, *more: str, stream: bool = True) -> Plan |
 class Ran(NamedTuple):
     """What came of a script."""
 
-    result: Result
+    result: ProgramResult
     ranks: list[dict[str, str | None]]
     labels: list[int | None]
 

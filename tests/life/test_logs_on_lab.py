@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import PIPE, Result, checked, end_group, start
+from muster.runner import PIPE, ProgramResult, checked, end_group, start
 from plugins.labs import MUSTER, Lab
 from plugins.patience import patient
 
@@ -30,7 +30,7 @@ def submit(lab: Lab, folder: Path, *words: str, lines: int = 20, then: str = "tr
     return result.stdout.strip()
 
 
-def logs(lab: Lab, *words: str, timeout_s: float = 120) -> Result:
+def logs(lab: Lab, *words: str, timeout_s: float = 120) -> ProgramResult:
     """`muster logs` in the lab."""
     return lab.exec([MUSTER, "logs", *words], timeout_s=timeout_s)
 

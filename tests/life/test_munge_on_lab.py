@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab
@@ -31,7 +31,7 @@ def test_every_verb_says_that_munge_is_down(new_lab: Callable[..., Lab], shared_
     lab = new_lab("-N", "2")
     checked(lab.exec(["sh", "-c", "kill -9 $(pgrep -x munged)"]))
 
-    def start(words: tuple[str, ...]) -> Result:
+    def start(words: tuple[str, ...]) -> ProgramResult:
         state = f"XDG_STATE_HOME={shared_directory / 'state'}"
         return lab.exec(["env", state, MUSTER, *words], cwd=shared_directory, env={"PATH": path_with()})
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab, Person, lab_up
 
 pytestmark = pytest.mark.lab
 
-As = Callable[..., Result]
+As = Callable[..., ProgramResult]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def shared_lab(ordinary_person: Person, slurm_version: str) -> Iterator[Lab]:
 def people(shared_lab: Lab) -> Iterator[As]:
     """A function that runs words as alice or bob, whose own records of jobs lie in their homes."""
 
-    def become(user: str, *words: str) -> Result:
+    def become(user: str, *words: str) -> ProgramResult:
         inside = ["sh", "-c", 'cd; XDG_STATE_HOME=$HOME/state exec "$@"', "sh", *words]
         return shared_lab.exec(inside, user=user)
 

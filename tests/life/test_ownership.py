@@ -11,7 +11,7 @@ import pytest
 from muster.act.rank_library import make_rank_library
 from muster.errors import RequestError
 from muster.ownership import Trust, nearest
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 from plugins.labs import MUSTER
 
 OTHER = 65534
@@ -29,10 +29,10 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def muster(project: Path) -> Callable[..., Result]:
+def muster(project: Path) -> Callable[..., ProgramResult]:
     """`muster` typed in the project, by somebody whose home holds nothing."""
 
-    def start(*words: str, **more: str) -> Result:
+    def start(*words: str, **more: str) -> ProgramResult:
         environment = {**os.environ, "HOME": str(project.parent / "home"), **more}
         environment.pop("XDG_CONFIG_HOME", None)
         return run([MUSTER, *words], cwd=project, env=environment)
@@ -86,7 +86,7 @@ def _a_link_into_tmp(file: Path) -> None:
 )
 @pytest.mark.parametrize("further_up", [False, True])
 def test_what_somebody_else_could_have_written_runs_nothing(
-    project: Path, muster: Callable[..., Result], hand_over: Callable[[Path], None], *, further_up: bool
+    project: Path, muster: Callable[..., ProgramResult], hand_over: Callable[[Path], None], *, further_up: bool
 ) -> None:
     evil = project / "evil"
     file = _settings(project.parent if further_up else project, evil)
@@ -100,7 +100,7 @@ def test_what_somebody_else_could_have_written_runs_nothing(
     assert "\n\nhint: " in done.stderr
 
 
-def test_what_is_mine_runs_and_from_further_up_it_is_said(project: Path, muster: Callable[..., Result]) -> None:
+def test_what_is_mine_runs_and_from_further_up_it_is_said(project: Path, muster: Callable[..., ProgramResult]) -> None:
     file = _settings(project.parent, project / "mine")
 
     done = muster(*_LAUNCH)
@@ -110,7 +110,7 @@ def test_what_is_mine_runs_and_from_further_up_it_is_said(project: Path, muster:
     assert "settings of" not in muster("run", "--quiet", *_LAUNCH[1:]).stderr
 
 
-def test_a_directory_that_is_named_safe_is(project: Path, muster: Callable[..., Result]) -> None:
+def test_a_directory_that_is_named_safe_is(project: Path, muster: Callable[..., ProgramResult]) -> None:
     _open_to_all(_settings(project, project / "mine"))
 
     done = muster(*_LAUNCH, MUSTER_SAFE_DIRECTORY=f"/nowhere:{project}")
@@ -121,7 +121,7 @@ def test_a_directory_that_is_named_safe_is(project: Path, muster: Callable[..., 
 
 @pytest.mark.parametrize("hand_over", [_open_to_all, _written_by_all])
 def test_a_layer_of_a_site_is_no_exception(
-    project: Path, muster: Callable[..., Result], hand_over: Callable[[Path], None]
+    project: Path, muster: Callable[..., ProgramResult], hand_over: Callable[[Path], None]
 ) -> None:
     file = project / "muster-site.toml"
     file.write_text('[[environment]]\nname = "EVIL"\nvalue = "1"\nreason = "none"\n')
@@ -135,7 +135,7 @@ def test_a_layer_of_a_site_is_no_exception(
     assert f"{file} is not used" in done.stderr
 
 
-def test_a_profile_of_somebody_else_is_no_site(project: Path, muster: Callable[..., Result]) -> None:
+def test_a_profile_of_somebody_else_is_no_site(project: Path, muster: Callable[..., ProgramResult]) -> None:
     folder = project.parent / "home/.config/muster/sites"
     folder.mkdir(parents=True)
     (folder / "mine.toml").write_text('muster_site = 1\nname = "mine"\ntitle = "t"\nsummary = "s"\n')

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab
@@ -19,7 +19,7 @@ _FAIL = 'echo "logged in with $HF_TOKEN"; echo "cannot go on" >&2; exit 7'
 
 
 def test_a_job_is_packed_whatever_became_of_it(lab: Lab, shared_directory: Path) -> None:
-    def muster(*words: str) -> Result:
+    def muster(*words: str) -> ProgramResult:
         environment = {"XDG_STATE_HOME": str(shared_directory / "state"), "HF_TOKEN": _VALUE}
         inside = ["env", *(f"{name}={value}" for name, value in environment.items()), MUSTER, *words]
         return lab.exec(inside, cwd=shared_directory)

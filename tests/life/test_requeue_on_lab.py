@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with, wait_for_files, wait_until_ended
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab
@@ -23,15 +23,15 @@ echo "token $HF_TOKEN of run ${SLURM_RESTART_COUNT:-0}"
 """
 
 
-def _muster(lab: Lab, folder: Path) -> Callable[..., Result]:
-    def start(*words: str) -> Result:
+def _muster(lab: Lab, folder: Path) -> Callable[..., ProgramResult]:
+    def start(*words: str) -> ProgramResult:
         env = {"PATH": path_with(), "HF_TOKEN": "t0ken-of-the-test"}
         return lab.exec(["env", f"XDG_STATE_HOME={folder / 'state'}", MUSTER, *words], cwd=folder, env=env)
 
     return start
 
 
-def _begun(lab: Lab, folder: Path, *words: str) -> tuple[Callable[..., Result], str, Path]:
+def _begun(lab: Lab, folder: Path, *words: str) -> tuple[Callable[..., ProgramResult], str, Path]:
     muster = _muster(lab, folder)
     (folder / "rank.sh").write_text(_RANK)
     size = ("-N", "2", "--ntasks-per-node", "1", "--env", "HF_TOKEN")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with, wait_until_ended
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab
 
 
-def _muster(lab: Lab, folder: Path, *words: str) -> Result:
+def _muster(lab: Lab, folder: Path, *words: str) -> ProgramResult:
     inside = ["env", f"XDG_STATE_HOME={folder / 'state'}", f"PATH={path_with()}", MUSTER, *words]
     return lab.exec(inside, cwd=folder)
 

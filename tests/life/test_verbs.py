@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from muster.runner import Result, checked
+from muster.runner import ProgramResult, checked
 from plugins.labs import MUSTER, Lab
 
 pytestmark = pytest.mark.lab
@@ -35,15 +35,15 @@ def any_lab(request: pytest.FixtureRequest, slurm_version: str) -> Lab:
 
 
 @pytest.fixture
-def muster(any_lab: Lab, shared_directory: Path) -> Callable[..., Result]:
+def muster(any_lab: Lab, shared_directory: Path) -> Callable[..., ProgramResult]:
     """`muster` with words, on the lab's login host, in a directory that all hosts see."""
     return _muster_in(any_lab, shared_directory)
 
 
-def _muster_in(lab: Lab, folder: Path) -> Callable[..., Result]:
+def _muster_in(lab: Lab, folder: Path) -> Callable[..., ProgramResult]:
     environment = {"XDG_STATE_HOME": str(folder / "state")}
 
-    def run_muster(*words: str) -> Result:
+    def run_muster(*words: str) -> ProgramResult:
         # The lab itself is found by the state directory of outside.
         inside = ["env", *(f"{name}={value}" for name, value in environment.items()), MUSTER, *words]
         return lab.exec(inside, cwd=folder)
@@ -51,16 +51,16 @@ def _muster_in(lab: Lab, folder: Path) -> Callable[..., Result]:
     return run_muster
 
 
-def _submit(muster: Callable[..., Result], *words: str) -> str:
+def _submit(muster: Callable[..., ProgramResult], *words: str) -> str:
     return checked(muster("submit", "--quiet", *words)).stdout.strip()
 
 
-def _json(result: Result) -> Any:
+def _json(result: ProgramResult) -> Any:
     return json.loads(checked(result).stdout)
 
 
 def test_a_failing_job_is_followed_to_its_end_and_explained(
-    muster: Callable[..., Result], shared_directory: Path
+    muster: Callable[..., ProgramResult], shared_directory: Path
 ) -> None:
     (shared_directory / "train.sh").write_text(_SCRIPT)
     job = _submit(muster, "-N2", "--ntasks-per-node=2", "-J", "boom", "sh", "train.sh")
@@ -85,7 +85,7 @@ def test_a_failing_job_is_followed_to_its_end_and_explained(
     assert {"rank": 2, "text": "cannot go on"} in rows
 
 
-def test_a_waiting_job_that_wants_neighbouring_nodes_is_told_so(muster: Callable[..., Result]) -> None:
+def test_a_waiting_job_that_wants_neighbouring_nodes_is_told_so(muster: Callable[..., ProgramResult]) -> None:
     # All four hosts, from tomorrow on: it waits whatever else runs.
     words = ("-N4", "--sbatch=--begin=tomorrow", "--sbatch=--contiguous", "true")
     asking, usual = _submit(muster, *words), _submit(muster, *words[:2], "true")
@@ -99,7 +99,7 @@ def test_a_waiting_job_that_wants_neighbouring_nodes_is_told_so(muster: Callable
 
 
 def test_jobs_marks_ours_and_survives_hostile_names(
-    any_lab: Lab, muster: Callable[..., Result], shared_directory: Path
+    any_lab: Lab, muster: Callable[..., ProgramResult], shared_directory: Path
 ) -> None:
     ours = _submit(muster, "-N1", "true")
     sbatch = ["sbatch", "--parsable", "--output=/dev/null", "--hold", "--job-name", _HOSTILE, "--wrap", "true"]
@@ -118,7 +118,7 @@ def test_jobs_marks_ours_and_survives_hostile_names(
     assert not (shared_directory / "pwned").exists()
 
 
-def test_a_job_that_is_not_there_is_refused_by_every_verb(muster: Callable[..., Result]) -> None:
+def test_a_job_that_is_not_there_is_refused_by_every_verb(muster: Callable[..., ProgramResult]) -> None:
     for verb in ("status", "logs", "why", "cancel"):
         for asked in ("99999", "nonsense", "1;ls"):
             result = muster(verb, asked)
@@ -127,7 +127,7 @@ def test_a_job_that_is_not_there_is_refused_by_every_verb(muster: Callable[..., 
             assert "hint:" in result.stderr
 
 
-def test_the_log_of_a_job_that_has_not_begun_is_empty_and_says_so(muster: Callable[..., Result]) -> None:
+def test_the_log_of_a_job_that_has_not_begun_is_empty_and_says_so(muster: Callable[..., ProgramResult]) -> None:
     job = _submit(muster, "--sbatch=--hold", "-N1", "true")
 
     result = muster("logs", job)
@@ -137,7 +137,7 @@ def test_the_log_of_a_job_that_has_not_begun_is_empty_and_says_so(muster: Callab
     assert "nothing yet" in result.stderr
 
 
-def test_an_array_that_is_half_over_is_cancelled(any_lab: Lab, muster: Callable[..., Result]) -> None:
+def test_an_array_that_is_half_over_is_cancelled(any_lab: Lab, muster: Callable[..., ProgramResult]) -> None:
     sbatch = ["sbatch", "--parsable", "--output=/dev/null", "--array=0-1", "--hold", "--wrap", "sleep 60"]
     array = checked(any_lab.exec(sbatch)).stdout.strip()
     checked(muster("cancel", f"{array}_0"))
@@ -147,7 +147,7 @@ def test_an_array_that_is_half_over_is_cancelled(any_lab: Lab, muster: Callable[
     assert _json(muster("cancel", "--json", array)) == {"cancelled": [], "over": [array]}
 
 
-def test_queues_shows_what_is_free(muster: Callable[..., Result]) -> None:
+def test_queues_shows_what_is_free(muster: Callable[..., ProgramResult]) -> None:
     (queue,) = _json(muster("queues", "--json"))
 
     assert (queue["name"], queue["is_default"], queue["nodes"]) == ("main", True, 4)
@@ -164,7 +164,7 @@ def _controller_requests(lab: Lab) -> int:
 
 
 def test_however_many_jobs_there_are_the_controller_is_asked_twice_at_most(
-    any_lab: Lab, muster: Callable[..., Result]
+    any_lab: Lab, muster: Callable[..., ProgramResult]
 ) -> None:
     sbatch = ["sbatch", "--parsable", "--output=/dev/null", "--hold", "--array=0-99", "--wrap", "true"]
     array = checked(any_lab.exec(sbatch)).stdout.strip()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from muster.lint.look import lint_source
-from muster.lint.read import Kind, Source
+from muster.lint.read import FileKind, SourceFile
 from muster.lint.rule import all_rules
 
 __all__ = ["SEEDS", "Mutation", "correct", "is_found", "mutations"]
@@ -27,7 +27,7 @@ class Mutation(NamedTuple):
 
     of: str
     text: str
-    kind: Kind
+    kind: FileKind
 
 
 class Seed(NamedTuple):
@@ -36,12 +36,12 @@ class Seed(NamedTuple):
     name: str
     rules: tuple[str, ...]
     put: Callable[[str], str | None]
-    kind: Kind = Kind.BATCH
+    kind: FileKind = FileKind.BATCH
 
 
-def correct() -> dict[str, tuple[str, Kind]]:
+def correct() -> dict[str, tuple[str, FileKind]]:
     """Return the scripts that are right, by the name of what they are an example of."""
-    return {rule.name: (rule.good, Kind(rule.language)) for rule in all_rules()}
+    return {rule.name: (rule.good, FileKind(rule.language)) for rule in all_rules()}
 
 
 def _sub(pattern: str, new: str) -> Callable[[str], str | None]:
@@ -515,55 +515,55 @@ SEEDS: tuple[Seed, ...] = (
             r'set_device\(int\(os\.environ\["LOCAL_RANK"\]\)\)',
             "set_device(dist.get_rank() % torch.cuda.device_count())",
         ),
-        Kind.PYTHON,
+        FileKind.PYTHON,
     ),
     Seed(
         "one process for all GPUs",
         ("data-parallel",),
         _sub(r"\bDistributedDataParallel\(", "DataParallel("),
-        Kind.PYTHON,
+        FileKind.PYTHON,
     ),
     Seed(
         "no end of the group",
         ("group-not-destroyed",),
         _sub(r"^(?:torch\.distributed|dist)\.destroy_process_group\(\)\n", ""),
-        Kind.PYTHON,
+        FileKind.PYTHON,
     ),
-    Seed("no time-out", ("no-collective-timeout",), _sub(r", timeout=[^\n]*?\)\)$", ")"), Kind.PYTHON),
+    Seed("no time-out", ("no-collective-timeout",), _sub(r", timeout=[^\n]*?\)\)$", ")"), FileKind.PYTHON),
     Seed(
         "a sampler and shuffle",
         ("sampler-and-shuffle",),
         _sub(r"(DataLoader\([^\n]*sampler=\w+)", r"\1, shuffle=True"),
-        Kind.PYTHON,
+        FileKind.PYTHON,
     ),
     Seed(
         "no epoch for the sampler",
         ("sampler-without-epoch",),
         _sub(r"^ *\w*sampler\.set_epoch\([^\n]*\n", ""),
-        Kind.PYTHON,
+        FileKind.PYTHON,
     ),
     Seed(
         "a search for unused parameters",
         ("unused-parameters-search",),
         _sub(r"(DistributedDataParallel\(.*)\)$", r"\1, find_unused_parameters=True)"),
-        Kind.PYTHON,
+        FileKind.PYTHON,
     ),
     Seed(
         "a seed of the clock",
         ("seed-by-time",),
         _sub(r"^(import torch\n)", r"\1import time\n\ntorch.manual_seed(int(time.time()))\n"),
-        Kind.PYTHON,
+        FileKind.PYTHON,
     ),
-    Seed("not Python", ("not-python",), _sub(r"\Z", "def f(:\n    pass\n"), Kind.PYTHON),
-    Seed("an indent", ("not-python",), _sub(r"\Z", "  x = 1\n"), Kind.PYTHON),
+    Seed("not Python", ("not-python",), _sub(r"\Z", "def f(:\n    pass\n"), FileKind.PYTHON),
+    Seed("an indent", ("not-python",), _sub(r"\Z", "  x = 1\n"), FileKind.PYTHON),
 )
 
 
-def _found(text: str, kind: Kind) -> set[str]:
-    return {finding.rule for finding in lint_source(Source("mutation", text, kind))}
+def _found(text: str, kind: FileKind) -> set[str]:
+    return {finding.rule for finding in lint_source(SourceFile("mutation", text, kind))}
 
 
-def mutations(scripts: dict[str, tuple[str, Kind]]) -> Iterator[Mutation]:
+def mutations(scripts: dict[str, tuple[str, FileKind]]) -> Iterator[Mutation]:
     """Yield every seed in every script where it fits, and where its rule did not speak before."""
     before = {name: _found(text, kind) for name, (text, kind) in scripts.items()}
     for seed in SEEDS:

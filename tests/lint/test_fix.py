@@ -8,14 +8,14 @@ import pytest
 
 from muster.lint.fix import fixed_text
 from muster.lint.look import lint_source
-from muster.lint.read import Kind, Source
+from muster.lint.read import FileKind, SourceFile
 from muster.lint.rule import all_rules
 from muster.lint.values import Rule
 
 _FIXABLE = [
     rule
     for rule in all_rules()
-    if any(finding.edits for finding in lint_source(Source("x", rule.bad, Kind(rule.language))))
+    if any(finding.edits for finding in lint_source(SourceFile("x", rule.bad, FileKind(rule.language))))
 ]
 
 
@@ -25,9 +25,9 @@ def test_some_rules_repair() -> None:
 
 @pytest.mark.parametrize("rule", _FIXABLE, ids=lambda rule: rule.name)
 def test_a_repaired_script_has_no_more_findings_than_before(rule: Rule) -> None:
-    before = lint_source(Source("x", rule.bad, Kind.BATCH))
+    before = lint_source(SourceFile("x", rule.bad, FileKind.BATCH))
     text = fixed_text(rule.bad, before)
-    after = lint_source(Source("x", text, Kind.BATCH))
+    after = lint_source(SourceFile("x", text, FileKind.BATCH))
     repaired = {finding.rule for finding in before if finding.edits}
     assert not repaired & {finding.rule for finding in after if finding.edits}
     assert {finding.rule for finding in after} <= {finding.rule for finding in before} | {

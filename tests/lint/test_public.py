@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.lint.look import lint_source
-from muster.lint.read import Kind, Source
+from muster.lint.read import FileKind, SourceFile
 from muster.older import tomllib
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --time=10\n"
@@ -28,8 +28,8 @@ _SAVES = (
 )
 
 
-def _rules(text: str, kind: Kind = Kind.BATCH) -> list[str]:
-    return [each.rule for each in lint_source(Source("job", text, kind))]
+def _rules(text: str, kind: FileKind = FileKind.BATCH) -> list[str]:
+    return [each.rule for each in lint_source(SourceFile("job", text, kind))]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_right_batch_script_is_not_blamed(rule: str, text: str) -> None:
     ],
 )
 def test_a_right_program_is_not_blamed(rule: str, text: str) -> None:
-    assert rule not in _rules(text, Kind.PYTHON)
+    assert rule not in _rules(text, FileKind.PYTHON)
 
 
 def test_a_fixed_port_under_torchrun_s_own_name_is_found() -> None:
@@ -107,7 +107,7 @@ def test_a_fixed_port_under_torchrun_s_own_name_is_found() -> None:
 
 def test_an_open_quote_is_found_where_it_opens() -> None:
     text = _HEAD + "source one.sh\n\n# a line\nif [[ $A == 1 ]]; then\n  B=\"\nelse\n  B='x'\nfi\nsrun -K hostname\n"
-    finding = next(each for each in lint_source(Source("job", text, Kind.BATCH)) if each.rule == "not-bash")
+    finding = next(each for each in lint_source(SourceFile("job", text, FileKind.BATCH)) if each.rule == "not-bash")
     assert finding.place.line >= 9
 
 
@@ -140,4 +140,4 @@ def test_what_readers_judged_is_listed_and_good_enough() -> None:
 
 def test_the_header_of_a_python_batch_script_is_read() -> None:
     text = "#!/usr/bin/env python3\n#SBATCH --cpu-per-task=8\n#SBATCH --time=5\n\nprint('hello')\n"
-    assert _rules(text, Kind.PYTHON) == ["directive-unknown"]
+    assert _rules(text, FileKind.PYTHON) == ["directive-unknown"]

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from muster.lint.look import lint_source
-from muster.lint.read import Kind, Source
+from muster.lint.read import FileKind, SourceFile
 from muster.lint.rule import all_rules
-from muster.lint.values import Finding, Rule, Severity
+from muster.lint.values import LintFinding, Rule, Severity
 
 _RULES = all_rules()
 
 
-def _findings(rule: Rule, text: str) -> list[Finding]:
-    return lint_source(Source("example", text, Kind(rule.language)))
+def _findings(rule: Rule, text: str) -> list[LintFinding]:
+    return lint_source(SourceFile("example", text, FileKind(rule.language)))
 
 
 @pytest.mark.parametrize("rule", _RULES, ids=lambda rule: rule.name)

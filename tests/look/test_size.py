@@ -12,7 +12,7 @@ from muster.job.options import parse, request_from
 from muster.job.request import Request
 from muster.look.place import refuse_in_every_rank
 from muster.look.size import sized_by_allocation
-from muster.runner import Result
+from muster.runner import ProgramResult
 
 # As salloc on the login host leaves them; 22.05, 24.11 and 26.05 agree on these.
 TWO_NODES = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_CPUS_PER_NODE": "8(x2)"}
@@ -21,8 +21,8 @@ TWO_NODES = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_CPUS_PE
 def sized(environment: Mapping[str, str], *words: str, gres: str = "N/A") -> Request:
     values, origins, command = parse([*words, "--", "x"])
 
-    def squeue(argv: object, **_: object) -> Result:
-        return Result(("squeue",), 0, f"{gres}\n", "")
+    def squeue(argv: object, **_: object) -> ProgramResult:
+        return ProgramResult(("squeue",), 0, f"{gres}\n", "")
 
     return sized_by_allocation(
         request_from({}, values, origins, command), Facts(environment={**TWO_NODES, **environment}), squeue

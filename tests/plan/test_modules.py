@@ -10,7 +10,7 @@ import pytest
 from launch.plans import plan
 from muster.model.plan import Plan
 from muster.render.script import job_script
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 
 # A module command as sites have it: it knows two versions, keeps a sticky one on purge, and lists on stderr.
 MODULE = """\
@@ -68,7 +68,7 @@ def test_where_none_is_there_the_sentence_names_what_is(tmp_path: Path) -> None:
     assert "these versions exist: cuda/12.4 cuda/12.6" in done.stderr
 
 
-def execute(made: Plan, folder: Path, *, loaded: str = "") -> tuple[Result, list[str]]:
+def execute(made: Plan, folder: Path, *, loaded: str = "") -> tuple[ProgramResult, list[str]]:
     """Run the script with this module command: what was said, and what is loaded when the ranks start."""
     (folder / "module").write_text(MODULE)
     (folder / "loaded").write_text(loaded)

@@ -15,7 +15,7 @@ from muster.job.request import Request
 from muster.look.conda import find_conda
 from muster.plan.python_environment import chosen
 from muster.render.parts import part
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 from plugins.labs import Lab
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
@@ -38,7 +38,7 @@ def _project(folder: Path) -> Path:
     return folder
 
 
-def started(folder: Path, *words: str, settings: str = "") -> Result:
+def started(folder: Path, *words: str, settings: str = "") -> ProgramResult:
     (folder / "muster.toml").write_text(settings)
     environment = {
         name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"}

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from launch.plans import FACTS, plan
 from muster.errors import RequestError, UnknownName
-from muster.facts import Facts, Table
+from muster.facts import Facts, SweepTable
 from muster.model.plan import Engine, Plan
 from muster.plan.sweep import command_of_row
 from muster.render.explain import plan_as_text
 from muster.render.script import job_script, job_shown
 
-TABLE = Table("grid.csv", ("lr", "seed"), (("0.1", "1"), ("0.2", "2"), ("0.3", "3")))
+TABLE = SweepTable("grid.csv", ("lr", "seed"), (("0.1", "1"), ("0.2", "2"), ("0.3", "3")))
 
 
-def facts(table: Table = TABLE) -> Facts:
+def facts(table: SweepTable = TABLE) -> Facts:
     return msgspec.structs.replace(FACTS, table=table)
 
 
-def swept(*words: str, table: Table = TABLE) -> Plan:
+def swept(*words: str, table: SweepTable = TABLE) -> Plan:
     return plan("--sweep", table.path, *words, facts=facts(table))
 
 
@@ -49,7 +49,7 @@ _VALUE = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size
 @given(st.lists(st.tuples(_VALUE, _VALUE), min_size=1, max_size=3))
 @example([("$(id)", "`id`"), ("'", '"'), ("a\nb", "\\"), ("{seed}", "{lr}"), ("", " ")])
 def test_bash_gives_each_task_the_values_of_its_row(rows: list[tuple[str, str]]) -> None:
-    table = Table("t.csv", ("lr", "seed"), tuple(rows))
+    table = SweepTable("t.csv", ("lr", "seed"), tuple(rows))
     planned = swept("--", "python", "train.py", "{lr}", "--seed={seed}/{lr}", "${lr}", '{"a": {"b": 1}}', table=table)
 
     for number, (lr, seed) in enumerate(rows, 1):
@@ -72,7 +72,7 @@ def test_the_script_holds_the_table_and_the_header_an_array() -> None:
 
 def test_a_long_table_is_cut_on_the_terminal_alone() -> None:
     planned = swept(
-        "--", "python", "train.py", "{a}", table=Table("t.csv", ("a",), tuple((str(n),) for n in range(300)))
+        "--", "python", "train.py", "{a}", table=SweepTable("t.csv", ("a",), tuple((str(n),) for n in range(300)))
     )
 
     assert "        # … 295 more rows\n" in job_shown(planned)

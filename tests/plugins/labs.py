@@ -24,7 +24,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from muster.runner import Result, checked, run
+from muster.runner import ProgramResult, checked, run
 from plugins.patience import measure_srun, patient
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +58,7 @@ class Person:
             own["XDG_CACHE_HOME"] = str(_ordinary_cache())
         return {**os.environ, **own, **(more or {})}
 
-    def muster(self, *words: str, timeout_s: float = 120) -> Result:
+    def muster(self, *words: str, timeout_s: float = 120) -> ProgramResult:
         """Run `muster` with `words` to its end."""
         return run(self.argv(*words), env=self.environment(), timeout_s=patient(timeout_s))
 
@@ -94,7 +94,7 @@ class Lab:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         timeout_s: float = 120,
-    ) -> Result:
+    ) -> ProgramResult:
         """Run `argv` in the lab to its end, on its login host or on `host`; never raises for its status."""
         environment = self.person.environment(env)
         words = self.argv(argv, host=host, user=user)
@@ -103,7 +103,7 @@ class Lab:
             words, env=environment, cwd=cwd or ("/" if user else ROOT), stdin=stdin, timeout_s=patient(timeout_s)
         )
 
-    def muster(self, verb: str, *words: str, timeout_s: float = 120) -> Result:
+    def muster(self, verb: str, *words: str, timeout_s: float = 120) -> ProgramResult:
         """`muster lab VERB --name …`, outside the lab."""
         return self.person.muster("lab", verb, "--name", self.name, *words, timeout_s=timeout_s)
 

@@ -6,9 +6,9 @@ import re
 from functools import cache
 from pathlib import Path
 
-from muster.lint.job import Job
+from muster.lint.job import BatchScript
 from muster.lint.launch import Stage
-from muster.lint.read import Kind, Source
+from muster.lint.read import FileKind, SourceFile
 from muster.port.carry import Carried, carry, facts_of
 from muster.port.expand import values_of
 from muster.port.origin import guess_origin
@@ -30,9 +30,9 @@ HOMES = ("horeka", "supercloud", "marenostrum5", "clariden", "lumi")
 FACTS = facts_of("/home/ada/project", "/home/ada", "ada")
 
 
-def read(text: str, kind: Kind = Kind.BATCH) -> tuple[Job, Draft]:
+def read(text: str, kind: FileKind = FileKind.BATCH) -> tuple[BatchScript, Draft]:
     """Return a text as a job, and what it means."""
-    return read_draft_of(Source("job.sh", text, kind))
+    return read_draft_of(SourceFile("job.sh", text, kind))
 
 
 @cache
@@ -52,7 +52,7 @@ def carried(text: str, site: str, source: str | None = None) -> Carried:
     return carry(read(text)[1], bundled(site), origin, FACTS)
 
 
-def lacking(job: Job, draft: Draft) -> list[str]:
+def lacking(job: BatchScript, draft: Draft) -> list[str]:
     """Return what the table does not speak of: commands, variables, directives, and flags of the launch."""
     said = "\n".join(row.what for row in draft.rows)
     values = values_of(job.shell)

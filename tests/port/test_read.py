@@ -9,7 +9,7 @@ import pytest
 from muster.lint.rule import all_rules
 from muster.lint.values import Rule
 from muster.port.carry import request_of
-from muster.port.values import Verdict, line_of
+from muster.port.values import Fate, line_of
 
 from .scripts import lacking, read
 
@@ -121,7 +121,7 @@ def test_what_stands_in_a_branch_or_a_loop_is_asked() -> None:
         "for i in 1 2; do\n  srun python eval.py $i\ndone\nwhile ! test -f done; do sleep 1; done\n"
     )
     _, draft = read(text)
-    asked = {row.line for row in draft.rows if row.verdict is Verdict.ASKED}
+    asked = {row.line for row in draft.rows if row.verdict is Fate.ASKED}
     assert asked >= {4, 5, 6, 8, 9, 11}
     row = next(row for row in draft.rows if row.line == 5)
     assert "the if of line 4" in row.why

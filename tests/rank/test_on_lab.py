@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import Result, checked, run
+from muster.runner import ProgramResult, checked, run
 from plugins.labs import MUSTER, Lab
 
 pytest.importorskip("torch")
@@ -59,7 +59,7 @@ def program(shared_directory: Path) -> Path:
     return file
 
 
-def start(lab: Lab, words: list[str], program: Path, *methods: str) -> Result:
+def start(lab: Lab, words: list[str], program: Path, *methods: str) -> ProgramResult:
     if "mpirun" in words and not lab.exec(["sh", "-c", "command -v mpirun"]).ok:
         pytest.skip("this machine has no Open MPI")
     offered = lab.exec(["srun", "--mpi=list"])

@@ -9,18 +9,21 @@ from hypothesis import strategies as st
 from muster.rank.devices import Torch, choose_backend, eager_is_safe, gpu_index, gpus_asked_for, refuse_shared
 from muster.rank.errors import WireupError
 from muster.rank.identity import Identity
-from muster.rank.roster import Place, absent, seats, split
+from muster.rank.roster import Introduction, absent, seats, split
 
 CPU = Torch("2.13.0+cpu", "", 0, collectives=False, mpi=False)
 BLIND = Torch("2.13.0+cu128", "CUDA 12.8", 0, collectives=True, mpi=False)
 FOUR = Torch("2.13.0+cu128", "CUDA 12.8", 4, collectives=True, mpi=False)
 
 
-def places(*hosts: str, node: list[int | None] | None = None, local: list[int | None] | None = None) -> list[Place]:
+def places(
+    *hosts: str, node: list[int | None] | None = None, local: list[int | None] | None = None
+) -> list[Introduction]:
     nothing: list[int | None] = [None] * len(hosts)
     told = zip(hosts, node or nothing, local or nothing)
     return [
-        Place(host, 100 + rank, 1, node_rank, local_rank) for rank, (host, node_rank, local_rank) in enumerate(told)
+        Introduction(host, 100 + rank, 1, node_rank, local_rank)
+        for rank, (host, node_rank, local_rank) in enumerate(told)
     ]
 
 

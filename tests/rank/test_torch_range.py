@@ -9,7 +9,7 @@ import pytest
 
 from muster.rank.errors import TorchTooOld
 from muster.rank.torch_range import refuse_old_torch
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 from plugins.labs import MUSTER, ROOT
 
 SENTENCE = "muster's library needs torch 2.3 or newer, but this is 2.2.2+cu121"
@@ -25,7 +25,7 @@ def old_torch(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def told(folder: Path, program: str) -> Result:
+def told(folder: Path, program: str) -> ProgramResult:
     """What a Python says that finds this torch, and our library behind it."""
     path = f"{folder}:{ROOT / 'src'}"
     return run([sys.executable, "-S", "-c", program], env={"PYTHONPATH": path})

@@ -14,7 +14,7 @@ from tempfile import mkdtemp
 import pytest
 
 from images.conftest import Images, images
-from muster.runner import PIPE, Result, end_group, run, start
+from muster.runner import PIPE, ProgramResult, end_group, run, start
 from plugins.labs import Person
 from sites.golden_scripts import Case, words_of
 from sites.profiles import SITES, bundled
@@ -49,7 +49,7 @@ def project(scratch: Path, request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-def rehearse(tester: Person, project: Path, *words: str) -> Result:
+def rehearse(tester: Person, project: Path, *words: str) -> ProgramResult:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # `python` is the one that has torch
     environment = {**tester.environment(), "PWD": str(project), "PATH": path}
     return run(tester.argv("run", "--rehearse", *words), env=environment, cwd=project, timeout_s=240)

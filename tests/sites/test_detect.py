@@ -13,7 +13,7 @@ from muster.errors import ProfileError
 from muster.facts import Facts
 from muster.sites.heads import SearchPath, heads
 from muster.sites.load import choose_site
-from muster.sites.match import Evidence, Sighting, decide
+from muster.sites.match import Evidence, SiteMatch, decide
 
 SHIPPED = {head.name: head.detect for head in heads(SearchPath(site_wide=None))}
 
@@ -58,7 +58,7 @@ def test_two_profiles_that_match_are_an_error_that_names_both() -> None:
 
 def test_a_cluster_that_says_another_name_is_not_the_site_whatever_else_fits() -> None:
     evidence = Evidence(cluster_name="lumi-test", files=frozenset({"/appl/local/laifs"}))
-    assert decide(evidence, SHIPPED) == Sighting(None)
+    assert decide(evidence, SHIPPED) == SiteMatch(None)
 
 
 def test_no_two_shipped_profiles_share_a_certain_sign() -> None:

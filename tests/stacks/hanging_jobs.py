@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from muster.runner import Result, checked
-from muster.stacks.judge import Kind
+from muster.runner import ProgramResult, checked
+from muster.stacks.judge import JobCondition
 from plugins.labs import MUSTER, Lab
 
 __all__ = ["CASES", "Case", "Report", "misses", "reports", "submit"]
@@ -26,7 +26,7 @@ class Case(NamedTuple):
 
     script: Path
     rank: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[JobCondition, ...]
     line: int
 
 
@@ -59,7 +59,9 @@ def _case(script: Path) -> Case:
     kinds = re.search(r" kind: ([a-z_ ]+)", head)
     assert kinds, f"{script.name} does not say how it hangs"
     line = next(number for number, text in enumerate(lines, 1) if text.endswith("# HERE"))
-    return Case(script, int(rank[1]) if rank else 1, tuple(Kind[each.upper()] for each in kinds[1].split(" or ")), line)
+    return Case(
+        script, int(rank[1]) if rank else 1, tuple(JobCondition[each.upper()] for each in kinds[1].split(" or ")), line
+    )
 
 
 CASES = {script.stem: _case(script) for script in sorted(FOLDER.glob("*.py"))}
@@ -71,13 +73,13 @@ def misses(case: Case, report: Report | None) -> Iterator[str]:
         yield "no report"
         return
     # A loop of two lines stands at either.
-    lines = (case.line, case.line - 1) if Kind.LOOP in case.kinds else (case.line,)
+    lines = (case.line, case.line - 1) if JobCondition.LOOP in case.kinds else (case.line,)
     places = [f"{case.script.name}:{line}" for line in lines]
     where = next((place for place in places if report and place in report.sentence), places[0])
-    whole = Kind.COLLECTIVE in case.kinds
+    whole = JobCondition.COLLECTIVE in case.kinds
     wanted = ("all 2 ranks",) if whole else (f"rank {case.rank} on node",)
     yield from (word for word in (*wanted, where) if word not in report.sentence)
-    words = {Kind.ORDER: f"rank {case.rank} on node[0-9] is in "}
+    words = {JobCondition.ORDER: f"rank {case.rank} on node[0-9] is in "}
     if not any(re.search(words.get(kind, kind.value), report.sentence) for kind in case.kinds) and not whole:
         yield " or ".join(kind.value for kind in case.kinds)
 
@@ -137,7 +139,7 @@ def submit(
     return done.stdout.strip(), directory
 
 
-def _checked(done: Result) -> Result:
+def _checked(done: ProgramResult) -> ProgramResult:
     assert done.ok, done.stderr
     return done
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from muster.stacks.judge import Kind, judge, judge_job
+from muster.stacks.judge import JobCondition, judge, judge_job
 from muster.stacks.read import read_rounds
 
 _TORCH = "/env/lib/python3.11/site-packages/torch"
@@ -41,7 +41,7 @@ class _Rank:
         return f"{head}\n{signs}\n{itself if more['gil'] is None else json.dumps(threads)}\n@end\n"
 
 
-def _judge(*ranks: _Rank | None) -> tuple[Kind, tuple[int, ...], str]:
+def _judge(*ranks: _Rank | None) -> tuple[JobCondition, tuple[int, ...], str]:
     text = ""
     for look in (0, 1):
         text += f"@node 0 node1 {look + 1} {100 + look}.0\n"
@@ -54,24 +54,24 @@ def _judge(*ranks: _Rank | None) -> tuple[Kind, tuple[int, ...], str]:
 @pytest.mark.parametrize(
     ("late", "kind"),
     [
-        (_Rank(_OWN, waits="hrtimer_nanosleep"), Kind.SLEEP),
-        (_Rank(_OWN, waits="futex_do_wait"), Kind.LOCK),
-        (_Rank(_OWN, waits="pipe_read"), Kind.PIPE),
-        (_Rank(_OWN, waits="do_wait"), Kind.CHILD),
-        (_Rank(_OWN, waits="wait_for_vfork_done", state="D"), Kind.CHILD),
-        (_Rank(_OWN, waits="request_wait_answer"), Kind.FILE_SYSTEM),
-        (_Rank(_OWN, waits="locks_lock_inode_wait"), Kind.FILE_LOCK),
-        (_Rank(_OWN, waits="inet_csk_accept"), Kind.NETWORK),
-        (_Rank(_OWN, state="D"), Kind.FILE_SYSTEM),
-        (_Rank(_OWN, state="T"), Kind.STOPPED),
-        (_Rank(_OWN, state="t"), Kind.DEBUGGER),
-        (_Rank(_PDB, waits="pipe_read"), Kind.DEBUGGER),
-        (_Rank(_LOADER, waits="poll"), Kind.LOADER),
-        (_Rank(_OWN, state="R", cpu=100, gil=True), Kind.LOOP),
-        (_Rank(_OWN), Kind.STANDS),
+        (_Rank(_OWN, waits="hrtimer_nanosleep"), JobCondition.SLEEP),
+        (_Rank(_OWN, waits="futex_do_wait"), JobCondition.LOCK),
+        (_Rank(_OWN, waits="pipe_read"), JobCondition.PIPE),
+        (_Rank(_OWN, waits="do_wait"), JobCondition.CHILD),
+        (_Rank(_OWN, waits="wait_for_vfork_done", state="D"), JobCondition.CHILD),
+        (_Rank(_OWN, waits="request_wait_answer"), JobCondition.FILE_SYSTEM),
+        (_Rank(_OWN, waits="locks_lock_inode_wait"), JobCondition.FILE_LOCK),
+        (_Rank(_OWN, waits="inet_csk_accept"), JobCondition.NETWORK),
+        (_Rank(_OWN, state="D"), JobCondition.FILE_SYSTEM),
+        (_Rank(_OWN, state="T"), JobCondition.STOPPED),
+        (_Rank(_OWN, state="t"), JobCondition.DEBUGGER),
+        (_Rank(_PDB, waits="pipe_read"), JobCondition.DEBUGGER),
+        (_Rank(_LOADER, waits="poll"), JobCondition.LOADER),
+        (_Rank(_OWN, state="R", cpu=100, gil=True), JobCondition.LOOP),
+        (_Rank(_OWN), JobCondition.STANDS),
     ],
 )
-def test_the_rank_that_stands_is_named_and_how(late: _Rank, kind: Kind) -> None:
+def test_the_rank_that_stands_is_named_and_how(late: _Rank, kind: JobCondition) -> None:
     for waiting in (_REDUCE, _BACKWARD):
         assert _judge(_Rank(waiting), _Rank(waiting), late, _Rank(waiting))[:2] == (kind, (2,))
         assert _judge(_Rank(waiting), late)[:2] == (kind, (1,))
@@ -97,9 +97,9 @@ def test_the_sentence_names_rank_host_line_and_who_waits() -> None:
 )
 def test_a_rank_that_goes_on_is_no_hang(rank: _Rank) -> None:
     kind, ranks, sentence = _judge(rank, _Rank(_BARRIER))
-    assert (kind, ranks) == (Kind.WORKS, (0,))
+    assert (kind, ranks) == (JobCondition.WORKS, (0,))
     assert sentence.endswith("1 rank waits in barrier meanwhile")
-    assert _judge(rank, rank)[0] is Kind.WORKS
+    assert _judge(rank, rank)[0] is JobCondition.WORKS
 
 
 @pytest.mark.parametrize(
@@ -110,27 +110,27 @@ def test_a_rank_that_goes_on_is_no_hang(rank: _Rank) -> None:
     ],
 )
 def test_a_compiler_is_no_hang(rank: _Rank) -> None:
-    assert _judge(rank, _Rank(_BARRIER))[:2] == (Kind.COMPILES, (0,))
+    assert _judge(rank, _Rank(_BARRIER))[:2] == (JobCondition.COMPILES, (0,))
 
 
 def test_a_gpu_s_rank_waits_at_full_speed() -> None:
     late = _Rank(_OWN, waits="hrtimer_nanosleep")
-    assert _judge(_Rank(_REDUCE, cpu=100, state="R", gpu=2), late)[:2] == (Kind.SLEEP, (1,))
+    assert _judge(_Rank(_REDUCE, cpu=100, state="R", gpu=2), late)[:2] == (JobCondition.SLEEP, (1,))
 
 
 def test_a_loop_is_seen_without_knowing_who_holds_python_s_lock() -> None:
     here, there = ((("count", "/home/a/train.py", line),) for line in (44, 45))
-    assert _judge(_Rank(_REDUCE), _Rank(here, there, cpu=100, state="R", gil=None))[:2] == (Kind.LOOP, (1,))
+    assert _judge(_Rank(_REDUCE), _Rank(here, there, cpu=100, state="R", gil=None))[:2] == (JobCondition.LOOP, (1,))
     # At one line a library may compute.
-    assert _judge(_Rank(_REDUCE), _Rank(here, cpu=100, state="R", gil=None))[:2] == (Kind.WORKS, (1,))
+    assert _judge(_Rank(_REDUCE), _Rank(here, cpu=100, state="R", gil=None))[:2] == (JobCondition.WORKS, (1,))
 
 
 def test_other_hangs() -> None:
-    assert _judge(_Rank(_REDUCE), None)[:2] == (Kind.GONE, (1,))
-    assert _judge(_Rank(_REDUCE), _Rank(_REDUCE), _Rank(_BARRIER))[:2] == (Kind.ORDER, (2,))
-    assert _judge(_Rank(_REDUCE), _Rank(_REDUCE))[:2] == (Kind.COLLECTIVE, (0, 1))
-    assert _judge(_Rank(_LOADER), _Rank(_LOADER))[:2] == (Kind.LOADER, (0, 1))
-    assert judge(read_rounds("@node 0 a 1 1.0\n@done 0\n"), 0).kind is Kind.STARTS
+    assert _judge(_Rank(_REDUCE), None)[:2] == (JobCondition.GONE, (1,))
+    assert _judge(_Rank(_REDUCE), _Rank(_REDUCE), _Rank(_BARRIER))[:2] == (JobCondition.ORDER, (2,))
+    assert _judge(_Rank(_REDUCE), _Rank(_REDUCE))[:2] == (JobCondition.COLLECTIVE, (0, 1))
+    assert _judge(_Rank(_LOADER), _Rank(_LOADER))[:2] == (JobCondition.LOADER, (0, 1))
+    assert judge(read_rounds("@node 0 a 1 1.0\n@done 0\n"), 0).kind is JobCondition.STARTS
 
 
 def test_a_node_that_does_not_answer_is_named() -> None:
@@ -138,7 +138,7 @@ def test_a_node_that_does_not_answer_is_named() -> None:
         f"@node 0 node1 {look + 1} {look}.0\n{_Rank(_REDUCE).answer(0, 2, look)}@done 0\n" for look in (0, 1)
     )
     found = judge(read_rounds(text), 2, silent_nodes=["node2"], silent_ranks=[1])
-    assert (found.kind, found.host) == (Kind.NODE, "node2")
+    assert (found.kind, found.host) == (JobCondition.NODE, "node2")
     assert found.sentence == "node2 (rank 1) does not answer; 1 rank waits in all_reduce at train.py:120 (train)"
 
 
@@ -149,5 +149,5 @@ def test_a_node_that_is_only_slow_is_no_hang() -> None:
     )
     second = f"@node 0 node1 2 2.0\n{waits.answer(0, 2, 1)}@done 0\n@node 1 node2 2 2.0\n"
     found = judge_job(read_rounds(first + second), ["node1", "node2"])
-    assert found.kind not in {Kind.NODE, Kind.GONE}
+    assert found.kind not in {JobCondition.NODE, JobCondition.GONE}
     assert judge_job(read_rounds(first), ["node1", "node2", "node3"]).host == "node3"

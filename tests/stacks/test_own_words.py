@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from muster.runner import DEVNULL, end_group, run, start
-from muster.stacks.ask import Question, ask_here, jobs_here
+from muster.stacks.ask import StackQuestion, ask_here, jobs_here
 from muster.stacks.own_words import own_words
 from muster.stacks.ras import read_ras
 from muster.stacks.read import RankStack
@@ -200,7 +200,9 @@ def test_torch_s_own_record_of_a_world_that_waits(tmp_path: Path) -> None:
         said: tuple[str, ...] = ()
         while "collective 3" not in "".join(said):
             jobs = set(jobs_here()) - before
-            said = own_words([each for job in jobs for each in read_answers(ask_here(job, Question(records=True)))])
+            said = own_words(
+                [each for job in jobs for each in read_answers(ask_here(job, StackQuestion(records=True)))]
+            )
     finally:
         end_group(process, grace_s=20)
     assert said == ("torch's record: rank 1 has not come to collective 3, all_reduce of 3, which rank 0 has begun",)

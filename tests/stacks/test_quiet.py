@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from muster.stacks.quiet import REPORT, Watch
+from muster.stacks.quiet import REPORT, QuietWatch
 
 
 class Job:
@@ -18,7 +18,7 @@ class Job:
         self.reports = False
         self.looks: list[tuple[float, bool]] = []
         self._answers = list(answers)
-        self.watch = Watch(directory, 100, self._look, lambda: self.now)
+        self.watch = QuietWatch(directory, 100, self._look, lambda: self.now)
 
     def _look(self, is_second: bool) -> str | None:
         self.looks.append((self.now, is_second))
@@ -88,6 +88,6 @@ def test_its_own_report_in_the_log_is_not_a_sign_of_life(tmp_path: Path) -> None
 
 def test_a_run_without_a_directory_is_watched_as_well(tmp_path: Path) -> None:
     answers = iter(["", "it hangs"])
-    watch = Watch(tmp_path / "not there", 0, lambda second: next(answers), lambda: 0.0)
+    watch = QuietWatch(tmp_path / "not there", 0, lambda second: next(answers), lambda: 0.0)
 
     assert [watch.check() for _ in range(3)] == [None, "it hangs", None]

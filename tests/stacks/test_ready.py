@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from muster.runner import checked, end_group, start
-from muster.stacks.ask import Question, ask_here, jobs_here
+from muster.stacks.ask import StackQuestion, ask_here, jobs_here
 from muster.stacks.fold import user_frame
 from muster.stacks.judge import Doing, movements
 from muster.stacks.own_words import own_words
@@ -101,14 +101,14 @@ def _running(folder: Path, *words: str, script: str = _SCRIPT) -> Iterator[list[
         end_group(process, grace_s=20)  # muster ends its ranks; nobody else would
 
 
-def _ask(jobs: list[str], question: Question) -> tuple[RankStack, ...]:
+def _ask(jobs: list[str], question: StackQuestion) -> tuple[RankStack, ...]:
     return tuple(each for job in jobs for each in read_answers(ask_here(job, question)))
 
 
 def test_a_rank_shows_its_stack_where_the_kernel_forbids_to_look(tmp_path: Path) -> None:
     with _running(tmp_path, "--stacks-ready") as jobs:
         for spy in (str(_spy(tmp_path)), None):
-            stacks = _ask(jobs, Question(spy))
+            stacks = _ask(jobs, StackQuestion(spy))
             assert [stack.trouble for stack in stacks] == [None, None]
             assert [[frame.function for frame in stack.frames] for stack in stacks] == [
                 ["load", "<module>"],
@@ -120,7 +120,7 @@ def test_a_rank_shows_its_stack_where_the_kernel_forbids_to_look(tmp_path: Path)
 def test_a_rank_that_was_not_made_ready_is_left_alone(tmp_path: Path) -> None:
     with _running(tmp_path) as jobs:
         for _ in range(2):
-            assert [stack.trouble for stack in _ask(jobs, Question(str(_spy(tmp_path))))] == [FORBIDDEN] * 2
+            assert [stack.trouble for stack in _ask(jobs, StackQuestion(str(_spy(tmp_path))))] == [FORBIDDEN] * 2
 
 
 @pytest.mark.torch
@@ -130,7 +130,7 @@ def test_the_server_of_torch_is_asked_where_the_script_has_started_one(tmp_path:
         deadline = time.monotonic() + patient(30)
         records: tuple[str, ...] = ()
         while not records and time.monotonic() < deadline:  # rank 0 says that it begins, and then it begins
-            stacks = _ask(jobs, Question(None, records=True))
+            stacks = _ask(jobs, StackQuestion(None, records=True))
             records = own_words(stacks)
         assert records == (
             "torch's record: rank 1 has not come to collective 51, all_reduce of 4, which rank 0 has begun",
@@ -154,7 +154,7 @@ hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
 
 def test_a_loop_of_one_line_is_told_from_a_long_call_of_c(tmp_path: Path) -> None:
     with _running(tmp_path, "--stacks-ready", script=_AT_ONE_LINE) as (job,):
-        rounds = read_rounds(ask_here(job, Question(None, rounds=3, gap_s=0.5, records=True)))
+        rounds = read_rounds(ask_here(job, StackQuestion(None, rounds=3, gap_s=0.5, records=True)))
         assert [(each.doing, each.stack.frames[0].line) for each in movements(rounds)] == [
             (Doing.MOVES, 7),
             (Doing.SPINS, 6),

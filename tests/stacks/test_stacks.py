@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import DEVNULL, Result, checked, end_group, run, start
+from muster.runner import DEVNULL, ProgramResult, checked, end_group, run, start
 from plugins.labs import Lab
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
@@ -37,7 +37,7 @@ dist.all_reduce(torch.ones(1))
 """
 
 
-def _until(asked: Callable[[], Result], seen: Callable[[Result], bool]) -> Result:
+def _until(asked: Callable[[], ProgramResult], seen: Callable[[ProgramResult], bool]) -> ProgramResult:
     """Ask until the answer is there; the test's own time-out ends it if it never is."""
     import time
 
@@ -71,7 +71,7 @@ def _pids(job: str) -> list[int]:
 
 
 def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
-    from muster.stacks.ask import Question, ask_here, find_spy, jobs_here
+    from muster.stacks.ask import StackQuestion, ask_here, find_spy, jobs_here
     from muster.stacks.fold import fold
     from stacks.answers import read_answers
 
@@ -80,7 +80,7 @@ def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
 
         def groups() -> list[tuple[str, int, str]]:
             jobs = set(jobs_here()) - before
-            stacks = [each for job in jobs for each in read_answers(ask_here(job, Question(find_spy(os.environ))))]
+            stacks = [each for job in jobs for each in read_answers(ask_here(job, StackQuestion(find_spy(os.environ))))]
             return [(group.what, len(group.ranks), group.where.name if group.where else "") for group in fold(stacks)]
 
         while groups() != [("wait", 3, "sleep.py")]:
@@ -94,12 +94,12 @@ def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
 
 
 def test_stacks_are_taken_in_turn(tmp_path: Path) -> None:
-    from muster.stacks.ask import Question, ask_here, find_spy, jobs_here
+    from muster.stacks.ask import StackQuestion, ask_here, find_spy, jobs_here
     from muster.stacks.read import read_rounds
 
     before = set(jobs_here())
     with _running_here(tmp_path, 5):
-        question = Question(find_spy(os.environ), rounds=9, gap_s=0.05, at_once=2)
+        question = StackQuestion(find_spy(os.environ), rounds=9, gap_s=0.05, at_once=2)
 
         def looks() -> list[list[int]]:
             jobs = set(jobs_here()) - before
@@ -151,10 +151,10 @@ def test_the_rank_that_did_not_come_is_named(lab: Lab, shared_directory: Path, l
     path = {"PATH": f"{Path(MUSTER).parent}:{os.environ['PATH']}"}
     job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory, env=path)).stdout.strip()
 
-    def shown() -> Result:
+    def shown() -> ProgramResult:
         return lab.exec([MUSTER, "stacks", job, "--json"])
 
-    def is_known(done: Result) -> bool:
+    def is_known(done: ProgramResult) -> bool:
         assert done.ok or "may not have started" in done.stderr or "not run yet" in done.stderr, done.stderr
         assert "has ended" not in done.stderr, checked(lab.exec([MUSTER, "logs", job])).stdout
         return done.ok and '"all_reduce"' in done.stdout and '"load"' in done.stdout
@@ -183,7 +183,7 @@ def test_a_job_of_another_user_is_a_sentence(ordinary_lab: Lab, shared_directory
     asked = ["submit", "--", sys.executable, "wait.py"]
     job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory)).stdout.strip()
 
-    def shown() -> Result:
+    def shown() -> ProgramResult:
         return lab.exec([MUSTER, verb, job], user="alice")
 
     done = _until(shown, lambda done: "not run yet" not in done.stderr)

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from muster.cli.top_screen import Screen, draw_screen
 from muster.runner import checked, end_group, run, start
-from muster.stacks.ask import Question, gather_words, jobs_here
+from muster.stacks.ask import StackQuestion, gather_words, jobs_here
 from muster.stacks.judge import Doing, Movement
 from muster.stacks.read import Frame, RankStack, Signs
 from muster.stacks.stream import Looks
@@ -148,7 +148,7 @@ def _two_ranks(folder: Path) -> Iterator[str]:
 
 
 def _pid_of_rank_1(job: str) -> int:
-    text = checked(run(gather_words(job, Question(None)))).stdout
+    text = checked(run(gather_words(job, StackQuestion(None)))).stdout
     return next(int(line.split()[4]) for line in text.splitlines() if "@rank 1 " in line)
 
 
@@ -178,7 +178,7 @@ def test_the_gpu_of_a_rank_is_shown_where_nvidia_smi_is(tmp_path: Path) -> None:
     with _two_ranks(tmp_path) as job:
         smi.with_name("nvidia-smi.pid").write_text(str(_pid_of_rank_1(job)))
         looks = _looks(
-            gather_words(job, Question(None, rounds=4, gap_s=0.05, at_once=4)), f"{smi.parent}:/usr/bin:/bin"
+            gather_words(job, StackQuestion(None, rounds=4, gap_s=0.05, at_once=4)), f"{smi.parent}:/usr/bin:/bin"
         )
     _check_gpu(looks, 97, 40562)
 
@@ -213,16 +213,16 @@ def test_the_gpu_of_a_rank_is_shown_where_amd_s_driver_is(tmp_path: Path) -> Non
         pytest.skip("by design: only root can put other files in the place of the driver's")
     with _two_ranks(tmp_path) as job:
         _amd_files(tmp_path / "class", _pid_of_rank_1(job))
-        ask = gather_words(job, Question(None, rounds=4, gap_s=0.05, at_once=4))
+        ask = gather_words(job, StackQuestion(None, rounds=4, gap_s=0.05, at_once=4))
         mounted = [*inside, 'mount --bind "$0" /sys/class && exec "$@"', str(tmp_path / "class")]
         looks = _looks([*mounted, *ask])
     _check_gpu(looks, 93, 3072)
 
 
 def test_a_node_without_ranks_is_reported_and_the_report_ends() -> None:
-    from muster.stacks.ask import Question, gather_words
+    from muster.stacks.ask import StackQuestion, gather_words
 
-    ask = gather_words("no-such-job", Question(None, rounds=2, gap_s=0.05, at_once=4))
+    ask = gather_words("no-such-job", StackQuestion(None, rounds=2, gap_s=0.05, at_once=4))
     answer = checked(run(ask, timeout_s=60)).stdout
     assert [line.split()[0] for line in answer.splitlines() if line] == ["@node", "@done"] * 2
 

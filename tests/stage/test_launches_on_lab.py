@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import Result, run
+from muster.runner import ProgramResult, run
 from plugins.labs import Lab, Person, lab_up
 
 pytestmark = pytest.mark.lab
@@ -26,7 +26,7 @@ def roomy(tester: Person, slurm_version: str) -> Iterator[Lab]:
         yield made
 
 
-def launched(lab: Lab, directory: Path, *words: str) -> Result:
+def launched(lab: Lab, directory: Path, *words: str) -> ProgramResult:
     command = [str(PYTHON), "-m", "muster", "run", *words]
     return lab.exec(command, cwd=directory, env={"PATH": PATH})
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from muster.runner import Result
+from muster.runner import ProgramResult
 from plugins.labs import Lab
 
 pytestmark = pytest.mark.lab
@@ -30,7 +30,7 @@ def data(shared_directory: Path) -> Path:
     return folder
 
 
-def inside(lab: Lab, directory: Path, script: str, nodes: int = 4) -> Result:
+def inside(lab: Lab, directory: Path, script: str, nodes: int = 4) -> ProgramResult:
     words = ["salloc", "--quiet", f"--nodes={nodes}", "bash", "-c", script]
     return lab.exec(words, cwd=directory, env={"PATH": PATH})
 

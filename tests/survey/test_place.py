@@ -12,7 +12,7 @@ import pytest
 from muster.cli.app import main
 from muster.errors import MachineLacks
 from muster.facts import Facts
-from muster.runner import Result
+from muster.runner import ProgramResult
 from muster.sites.load import Site, load
 from muster.survey.ask import survey
 from muster.survey.draft import JOB_SCRIPT, Survey, draft, node_answers, seen_profile
@@ -81,12 +81,12 @@ def test_the_way_out_is_asked_and_not_assumed(
 
 
 def test_accounts_come_from_the_controller_where_accounting_is_closed(tmp_path: Path) -> None:
-    def runner(argv: Sequence[str], **how: Any) -> Result:
+    def runner(argv: Sequence[str], **how: Any) -> ProgramResult:
         if argv[0] == "sacctmgr":
-            return Result(tuple(argv), 1, "", "sacctmgr: error: Only admins can view other users")
+            return ProgramResult(tuple(argv), 1, "", "sacctmgr: error: Only admins can view other users")
         if argv[0] == "sshare":
             assert "-U" in argv
-            return Result(tuple(argv), 0, "physics\n chemistry\n", "")
+            return ProgramResult(tuple(argv), 0, "physics\n chemistry\n", "")
         raise MachineLacks(argv[0], "no", hint="")
 
     found = survey(Facts(hostname="login1", user="alice"), runner=runner)

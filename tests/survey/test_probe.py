@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from muster.errors import MachineLacks
 from muster.facts import Facts
-from muster.runner import Result
+from muster.runner import ProgramResult
 from muster.sites.load import Site, load
 from muster.survey.ask import survey
 from muster.survey.draft import Survey, draft, node_answers
@@ -121,12 +121,12 @@ def test_whatever_a_cluster_answers_the_draft_loads(answers: dict[str, str]) -> 
 
 
 def test_a_refusal_and_a_missing_program_are_answers_too() -> None:
-    def runner(argv: Sequence[str], **how: Any) -> Result:
+    def runner(argv: Sequence[str], **how: Any) -> ProgramResult:
         if argv[0] == "sinfo":
-            return Result(tuple(argv), 1, "", "sinfo: error: Access denied")
+            return ProgramResult(tuple(argv), 1, "", "sinfo: error: Access denied")
         if argv[0] == "sacctmgr":
             raise MachineLacks("sacctmgr", "the program 'sacctmgr' is not on PATH", hint="")
-        return Result(tuple(argv), 0, ANSWERS.get("config", ""), "")
+        return ProgramResult(tuple(argv), 0, ANSWERS.get("config", ""), "")
 
     found = survey(Facts(hostname="login1", user="alice"), runner=runner)
     assert set(found.answers) == {"config", "mpi", "modules", "place", "shares"}

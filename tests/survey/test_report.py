@@ -13,7 +13,7 @@ from muster.older import tomllib
 from muster.survey.ask import private_of
 from muster.survey.draft import Survey, seen_profile
 from muster.survey.report import Private, report
-from muster.survey.verify import Finding, verify
+from muster.survey.verify import WrongFact, verify
 from sites.profiles import bundled
 
 from .test_place import LOGIN
@@ -36,8 +36,8 @@ def made(user: str, home: str, account: str, **more: str) -> str:
     origin = site.origin("launch.preferred")
     findings = [
         *verify(site, seen),
-        Finding("request", "Muster's launch is right", f"shows: {home}/run/1: {user} may not use {account}", origin),
-        Finding("request", "paths", f"/scratch/{user}/x and {home} and file={home}/a, and /opt/tools", origin),
+        WrongFact("request", "Muster's launch is right", f"shows: {home}/run/1: {user} may not use {account}", origin),
+        WrongFact("request", "paths", f"/scratch/{user}/x and {home} and file={home}/a, and /opt/tools", origin),
     ]
     facts = Facts(hostname="login1", user=user, home=home, working_directory=f"{home}/secret-project", environment=more)
     return report(site, survey, seen, findings, "0.1.0", private_of(facts, survey))
@@ -98,6 +98,6 @@ def test_variables_that_name_an_account_or_a_place_are_private_too() -> None:
 def test_whatever_a_user_is_called_the_report_is_toml(user: str, account: str) -> None:
     site = bundled("delta")
     survey = Survey(day="2026-11-22", host="h", answers=ANSWERS)
-    finding = Finding("k", user, f"/home/{user}/{account}", site.origin("launch.preferred"))
+    finding = WrongFact("k", user, f"/home/{user}/{account}", site.origin("launch.preferred"))
     private = Private((user, account), (f"/home/{user}",))
     tomllib.loads(report(site, survey, seen_profile(survey), [finding], "0.1.0", private))

@@ -20,12 +20,22 @@ from muster.act.record import safe_name, write_whole
 from muster.errors import RequestError
 from muster.older import StrEnum
 
-__all__ = ["BadNode", "Cause", "Memory", "Sighting", "bad_nodes", "forget_nodes", "is_own_file", "load", "remember"]
+__all__ = [
+    "BadNode",
+    "KnownFaults",
+    "NodeFault",
+    "Sighting",
+    "bad_nodes",
+    "forget_nodes",
+    "is_own_file",
+    "load",
+    "remember",
+]
 
 KEPT_S = 7 * 24 * 3600
 
 
-class Cause(StrEnum):
+class NodeFault(StrEnum):
     """What counts against a node."""
 
     DIED = "died"
@@ -41,7 +51,7 @@ class Sighting(msgspec.Struct, frozen=True):
     when: int
     """Seconds since 1970."""
 
-    cause: Cause
+    cause: NodeFault
     words: str
     what: str = ""
     """Of the first to fail: which rank of which command, since a script may fail at one place wherever it runs."""
@@ -62,7 +72,7 @@ class BadNode(msgspec.Struct, frozen=True):
     expires: int
 
 
-class Memory(msgspec.Struct, frozen=True):
+class KnownFaults(msgspec.Struct, frozen=True):
     """What one file holds."""
 
     sightings: tuple[Sighting, ...] = ()
@@ -82,18 +92,18 @@ def is_own_file(path: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
 
 
-def load(state: Path, cluster: str) -> Memory:
+def load(state: Path, cluster: str) -> KnownFaults:
     """Return what is remembered of a cluster; nothing where the file is missing, broken or another user's."""
     path = _path(state, cluster)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Memory) if is_own_file(path) else Memory()
+        return msgspec.json.decode(path.read_bytes(), type=KnownFaults) if is_own_file(path) else KnownFaults()
     except (OSError, msgspec.DecodeError):
-        return Memory()
+        return KnownFaults()
 
 
 def remember(
-    memory: Memory, sightings: Iterable[Sighting], looked_at: Mapping[str, int], *, now: float | None = None
-) -> Memory:
+    memory: KnownFaults, sightings: Iterable[Sighting], looked_at: Mapping[str, int], *, now: float | None = None
+) -> KnownFaults:
     """Return the memory with what was seen since, and without what is too old or was cleared."""
     moment = time.time() if now is None else now
     merged = {(sighting.node, sighting.job, sighting.cause): sighting for sighting in (*memory.sightings, *sightings)}
@@ -106,18 +116,18 @@ def remember(
     return replace(memory, sightings=living, cleared=cleared, looked_at=dict(looked_at))
 
 
-def save(state: Path, cluster: str, memory: Memory) -> None:
+def save(state: Path, cluster: str, memory: KnownFaults) -> None:
     """Write the file of a cluster."""
     path = _path(state, cluster)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(path, msgspec.json.encode(memory).decode() + "\n")
 
 
-def bad_nodes(memory: Memory) -> list[BadNode]:
+def bad_nodes(memory: KnownFaults) -> list[BadNode]:
     """Return the nodes against which enough was seen, each once, by name."""
     nodes_by_name: dict[str, BadNode] = {}
     for sighting in sorted(memory.sightings, key=lambda sighting: sighting.when):
-        if sighting.cause is not Cause.FIRST:
+        if sighting.cause is not NodeFault.FIRST:
             nodes_by_name[sighting.node] = BadNode(
                 sighting.node, sighting.words, sighting.job, sighting.when, sighting.expires
             )
@@ -129,13 +139,13 @@ def bad_nodes(memory: Memory) -> list[BadNode]:
     return sorted(nodes_by_name.values(), key=lambda bad: bad.node)
 
 
-def _other_first(memory: Memory, last: Sighting) -> Sighting | None:
+def _other_first(memory: KnownFaults, last: Sighting) -> Sighting | None:
     """Return an earlier first failure on the node, in another job and at another place of its script."""
     return next(
         (
             candidate
             for candidate in memory.sightings
-            if candidate.cause is Cause.FIRST
+            if candidate.cause is NodeFault.FIRST
             and candidate.node == last.node
             and candidate.job != last.job
             and candidate.what != last.what

@@ -36,7 +36,7 @@ from muster.plan.secret import is_secret
 from muster.runner import Runner, run
 
 if TYPE_CHECKING:
-    from muster.slurm.jobs import Job
+    from muster.slurm.jobs import SlurmJob
 
 __all__ = [
     "Run",
@@ -276,7 +276,7 @@ def recent_runs(state: Path, cluster: str, *, since: float, most: int) -> Iterat
 _CLOCKS_S = 600
 
 
-def is_of(run: Run, job: Job) -> bool:
+def is_of(run: Run, job: SlurmJob) -> bool:
     """Return whether a job, as Slurm tells it, is the one of this run, and not another of the same number."""
     folder = f"{run.directory}/"
     if job.stdout is not None and not run.moved:

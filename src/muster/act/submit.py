@@ -22,7 +22,7 @@ from muster.plan.secret import hidden_values, without_values
 from muster.rank.hostlist import expand
 from muster.render.document import plan_as_json
 from muster.render.script import job_script
-from muster.runner import Result, Runner, run
+from muster.runner import ProgramResult, Runner, run
 from muster.slurm.fit import NODES, Misfit, Wanted, find_misfit
 from muster.slurm.submit import (
     array_indices,
@@ -118,7 +118,7 @@ def _links(plan: Plan) -> int:
 
 
 def queue_links(
-    plan: Plan, first: Submitted, ask: Callable[[Sequence[str]], Result], say: Callable[[str], None]
+    plan: Plan, first: Submitted, ask: Callable[[Sequence[str]], ProgramResult], say: Callable[[str], None]
 ) -> None:
     """Queue all links of a job at once, each after the end of the one before it; of an array, those of each task."""
     script = first.directory / "job.sh"
@@ -190,15 +190,17 @@ def _task_folder(plan: Plan) -> str:
     return "" if _array(plan) is None else "task-%a"
 
 
-def _ask(runner: Runner, argv: Sequence[str], environment: Mapping[str, str], plan: Plan, timeout_s: float) -> Result:
+def _ask(
+    runner: Runner, argv: Sequence[str], environment: Mapping[str, str], plan: Plan, timeout_s: float
+) -> ProgramResult:
     return runner(argv, env=environment, cwd=plan.working_directory, timeout_s=timeout_s)
 
 
-def _no_answer(answer: Result) -> bool:
+def _no_answer(answer: ProgramResult) -> bool:
     return not answer.ok and ("timed out" in answer.stderr or "Unable to contact slurm controller" in answer.stderr)
 
 
-def _accepted_or_removed(answer: Result, directory: Path) -> None:
+def _accepted_or_removed(answer: ProgramResult, directory: Path) -> None:
     """Remove the run directory of a job that was refused."""
     try:
         accepted(answer)
@@ -207,13 +209,15 @@ def _accepted_or_removed(answer: Result, directory: Path) -> None:
         raise
 
 
-def accepted(answer: Result) -> None:
+def accepted(answer: ProgramResult) -> None:
     """Return where sbatch agreed; raise what it said, as a sentence and a hint, where it did not."""
     if not answer.ok:
         raise _refusal(answer, None)
 
 
-def check_taken(ask: Callable[[], Result], explain: Callable[[], Misfit | None], say: Callable[[str], None]) -> None:
+def check_taken(
+    ask: Callable[[], ProgramResult], explain: Callable[[], Misfit | None], say: Callable[[str], None]
+) -> None:
     """Return where sbatch would take the job; say what it will wait for. Raise what sbatch said where it never would.
 
     `explain` finds the number that does not fit: Slurm only says that something does not. A trial is refused for nodes
@@ -236,7 +240,7 @@ def check_taken(ask: Callable[[], Result], explain: Callable[[], Misfit | None],
     raise _refusal(answer, misfit)
 
 
-def _refusal(answer: Result, misfit: Misfit | None) -> MusterError:
+def _refusal(answer: ProgramResult, misfit: Misfit | None) -> MusterError:
     if is_without_cluster(answer.stderr):
         return NoSlurm("sbatch", is_installed=True)
     rejection = parse_rejection(answer.stderr)

@@ -12,7 +12,7 @@ from muster.api.hints import hints_shown
 from muster.api.result import Result
 from muster.errors import HostlistError, MusterError, SchedulerSilent
 from muster.follow.cancel import cancel_cases
-from muster.follow.cases import Case, JobSources, find_cases, ids_with_links
+from muster.follow.cases import JobCase, JobSources, find_cases, ids_with_links
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
 from muster.follow.last_words import last_words
@@ -54,7 +54,7 @@ class Job:
         self._slurm = Scheduler(dict(environment))
         self._place = JobSources(self._slurm, state_directory(environment, home), cluster_name(environment))
         self._clock, self._sleep = clock, sleep
-        self._cases: tuple[Case, ...] = ()
+        self._cases: tuple[JobCase, ...] = ()
         self._asked: float | None = None
         """When the controller was asked last."""
         self._answered = clock()
@@ -96,10 +96,10 @@ class Job:
             if self._look() and not _are_over(self._cases):
                 cancel_cases(self._cases, self._slurm)
 
-    def _chosen(self) -> Case:
+    def _chosen(self) -> JobCase:
         return _most_telling(self._look())
 
-    def _look(self) -> tuple[Case, ...]:
+    def _look(self) -> tuple[JobCase, ...]:
         """Return what is known of it; the controller is asked where the last answer is too old."""
         is_fresh = self._asked is not None and self._clock() - self._asked < ASK_EVERY_S
         if self._cases and (is_fresh or _are_over(self._cases)):
@@ -114,7 +114,7 @@ class Job:
             self.directory = self._cases[0].run.directory
         return self._cases
 
-    def _looks(self, timeout: float | None) -> Iterator[tuple[Case, ...]]:
+    def _looks(self, timeout: float | None) -> Iterator[tuple[JobCase, ...]]:
         """Look until it is over; a controller that is silent for a while is asked again."""
         end = None if timeout is None else self._clock() + timeout
         while True:
@@ -141,19 +141,19 @@ class Job:
         return max(0.0, (self._asked or 0.0) + ASK_EVERY_S - self._clock())
 
 
-def _are_over(cases: tuple[Case, ...]) -> bool:
+def _are_over(cases: tuple[JobCase, ...]) -> bool:
     return all(case.job is None or case.job.state.phase.is_over for case in cases)
 
 
-def _most_telling(cases: tuple[Case, ...]) -> Case:
+def _most_telling(cases: tuple[JobCase, ...]) -> JobCase:
     return min(cases, key=lambda case: _FIRST.index(_state(case).phase))
 
 
-def _state(case: Case) -> State:
+def _state(case: JobCase) -> State:
     return _GONE if case.job is None else case.job.state
 
 
-def _result(case: Case) -> Result:
+def _result(case: JobCase) -> Result:
     state, job = _state(case), case.job
     name = case.asked if job is None else job.shown_id
     status = None if job is None or not job.node_list else job.status
@@ -178,7 +178,7 @@ def _result(case: Case) -> Result:
     )
 
 
-def _event(case: Case, *, is_over: bool) -> Event | None:
+def _event(case: JobCase, *, is_over: bool) -> Event | None:
     """Return what the job does now; None for a state of Slurm's that Muster does not know."""
     state, job = _state(case), case.job
     if is_over:

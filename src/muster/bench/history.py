@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from muster.bench.results import Row, Series
+from muster.bench.results import CollectiveRow, Series
 
-__all__ = ["Entry", "History", "history_lines", "read_history"]
+__all__ = ["EarlierRow", "History", "history_lines", "read_history"]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class EarlierRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row of an earlier run, and on what it was measured."""
 
     time: float
@@ -24,16 +24,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     torch: str
     nccl: str
-    row: Row
+    row: CollectiveRow
 
 
 class History(msgspec.Struct, frozen=True):
     """What the file holds, and how many of its lines could not be read."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[EarlierRow, ...] = ()
     unreadable: int = 0
 
-    def earlier(self, row: Row, site: str, device: str) -> tuple[float, ...]:
+    def earlier(self, row: CollectiveRow, site: str, device: str) -> tuple[float, ...]:
         """Return the GB/s that the same measurement gave on the same kind of device of this site."""
         rates = []
         for entry in self.entries:
@@ -43,7 +43,7 @@ class History(msgspec.Struct, frozen=True):
                     rates.append(rate)
         return tuple(rates)
 
-    def usual(self, row: Row, site: str, device: str) -> float | None:
+    def usual(self, row: CollectiveRow, site: str, device: str) -> float | None:
         """Return the median of the earlier ones."""
         rates = self.earlier(row, site, device)
         return statistics.median(rates) if rates else None
@@ -55,7 +55,7 @@ def history_lines(series: Series, site: str) -> Sequence[str]:
     if start is None:
         return ()
     entries = [
-        Entry(
+        EarlierRow(
             time=start.time,
             site=site,
             hosts=start.hosts[: row.nodes],
@@ -72,7 +72,7 @@ def history_lines(series: Series, site: str) -> Sequence[str]:
 
 def read_history(lines: Iterable[str]) -> History:
     """Return every line that can be read."""
-    decoder = msgspec.json.Decoder(Entry)
+    decoder = msgspec.json.Decoder(EarlierRow)
     entries, unreadable = [], 0
     for line in lines:
         if not line.strip():

@@ -15,10 +15,10 @@ import msgspec
 from muster.bench.history import History
 from muster.bench.pairs import Suspicion, pair_noise, pair_rates, suspects
 from muster.bench.peaks import Share, shares_of_peak
-from muster.bench.results import Probe, Row, Series, Start
+from muster.bench.results import CollectiveRow, ProbeResult, Series, Start
 from muster.sites.schema import Bandwidth, Profile
 
-__all__ = ["Finding", "Judgement", "Verdict", "judge", "judge_row", "stragglers", "wire_share"]
+__all__ = ["Judgement", "Remark", "Verdict", "judge", "judge_row", "stragglers", "wire_share"]
 
 Verdict = Literal["pass", "slow", "broken", "unjudged"]
 
@@ -53,7 +53,7 @@ class Judgement(msgspec.Struct, frozen=True):
     expected_gb_s: float | None = None
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Remark(msgspec.Struct, frozen=True):
     """Something else that stands out: which, how bad, in words."""
 
     what: str
@@ -63,7 +63,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 def judge(
     series: Series, profile: Profile, history: History | None = None
-) -> tuple[tuple[Judgement, ...], tuple[Finding, ...]]:
+) -> tuple[tuple[Judgement, ...], tuple[Remark, ...]]:
     """Return a judgement of every row, in order, and the findings about the whole."""
     device = series.start.devices[0] if series.start else ""
     rows = tuple(judge_row(row, profile, device, series.start, history) for row in series.rows)
@@ -72,7 +72,7 @@ def judge(
 
 
 def judge_row(
-    row: Row, profile: Profile, device: str = "", start: Start | None = None, history: History | None = None
+    row: CollectiveRow, profile: Profile, device: str = "", start: Start | None = None, history: History | None = None
 ) -> Judgement:
     """Judge one row. A wrong element is broken, whatever the speed."""
     if row.wrong:
@@ -98,19 +98,19 @@ def judge_row(
     return _by_line(row, profile)
 
 
-def _wrong_words(row: Row, start: Start | None) -> str:
+def _wrong_words(row: CollectiveRow, start: Start | None) -> str:
     first = row.wrong[0]
     place = f" ({start.host_of(first.rank)})" if start else ""
     total = sum(wrong.count for wrong in row.wrong)
     return f"{total} wrong elements; rank {first.rank}{place}, the first at index {first.first}"
 
 
-def _noise(row: Row) -> float:
+def _noise(row: CollectiveRow) -> float:
     """Return the machine's own spread, where that is more than the usual tolerance."""
     return min(0.4, max(1 - _PASS, 3 * row.spread))
 
 
-def _published(row: Row, profile: Profile) -> Bandwidth | None:
+def _published(row: CollectiveRow, profile: Profile) -> Bandwidth | None:
     """Return the published result of the same collective, nodes and ranks, at this size or a smaller one."""
     if row.scope != "nodes":
         return None
@@ -143,7 +143,7 @@ def _held(
 # --- line rate ------------------------------------------------------------------------------------------------------
 
 
-def wire_share(row: Row, gbit_per_node: float) -> tuple[float, str]:
+def wire_share(row: CollectiveRow, gbit_per_node: float) -> tuple[float, str]:
     """Return what crossed a node's wire over what it can carry, and how that was counted.
 
     A ring sends the bus bandwidth over each node's wire. Between two nodes NCCL takes a tree: each half crosses once,
@@ -155,7 +155,7 @@ def wire_share(row: Row, gbit_per_node: float) -> tuple[float, str]:
     return (row.busbw_gb_s or 0.0) / line, "bus bandwidth is counted"
 
 
-def _by_line(row: Row, profile: Profile) -> Judgement:
+def _by_line(row: CollectiveRow, profile: Profile) -> Judgement:
     no_rate = f"{profile.name} publishes nothing for {row.collective} on {row.nodes} nodes at this size"
     gbit = profile.fabric.gbit_per_node
     if row.nodes < 2 or gbit is None or row.scope != "nodes" or row.collective not in _OVER_ALL_NICS:
@@ -180,7 +180,7 @@ _OVER_ALL_NICS = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
 # --- one against the others -----------------------------------------------------------------------------------------
 
 
-def stragglers(series: Series) -> tuple[Finding, ...]:
+def stragglers(series: Series) -> tuple[Remark, ...]:
     """Return ranks that do worse alone than the middle of all ranks, by more than the rank's own spread explains."""
     findings = []
     for probe in series.probes:
@@ -195,21 +195,21 @@ def stragglers(series: Series) -> tuple[Finding, ...]:
             if share < 1 - max(_STRAGGLER.get(probe.name, _STRAGGLER_ELSE), 3 * _spread(probe, rank)):
                 host = f" on {series.start.host_of(rank)}" if series.start else ""
                 text = f"rank {rank}{host}: {probe.name} {value:.4g} {probe.unit}, the others {usual:.4g}"
-                findings.append(Finding("straggler", "slow", text))
+                findings.append(Remark("straggler", "slow", text))
     return tuple(findings)
 
 
-def _spread(probe: Probe, rank: int) -> float:
+def _spread(probe: ProbeResult, rank: int) -> float:
     values = probe.by_rank[rank]
     return statistics.pstdev(values) / statistics.fmean(values) if len(values) > 1 else 0.0
 
 
-def _below_peak(share: Share) -> tuple[Finding, ...]:
+def _below_peak(share: Share) -> tuple[Remark, ...]:
     share_of_usual = share.of_peak / share.usual
     if share_of_usual >= _PASS:
         return ()
     verdict: Verdict = "broken" if share_of_usual < _BROKEN else "slow"
-    return (Finding("below the card's peak", verdict, f"{share.text}; {share.usual:.0%} is usual"),)
+    return (Remark("below the card's peak", verdict, f"{share.text}; {share.usual:.0%} is usual"),)
 
 
 def _names_of(suspect: Suspicion, hosts: Sequence[str]) -> str:
@@ -217,10 +217,10 @@ def _names_of(suspect: Suspicion, hosts: Sequence[str]) -> str:
     return " – ".join(hosts[node] if hosts else str(node) for node in suspect.nodes)
 
 
-def _slow_pairs(series: Series) -> tuple[Finding, ...]:
+def _slow_pairs(series: Series) -> tuple[Remark, ...]:
     hosts: Sequence[str] = series.start.names if series.start else ()
     pair_findings = [
-        Finding(
+        Remark(
             "slow node" if len(suspect.nodes) == 1 else "slow link",
             "broken" if suspect.share < _BROKEN else "slow",
             f"{_names_of(suspect, hosts)}: {suspect.rate_gb_s:.4g} GB/s "
@@ -236,12 +236,12 @@ def _slow_pairs(series: Series) -> tuple[Finding, ...]:
             if wrong:
                 names = f"{hosts[a]} – {hosts[b]}" if hosts else f"{a} – {b}"
                 pair_findings.append(
-                    Finding("wrong values", "broken", f"{names}: {wrong} wrong elements in round {pair_round.round}")
+                    Remark("wrong values", "broken", f"{names}: {wrong} wrong elements in round {pair_round.round}")
                 )
     return tuple(pair_findings)
 
 
-def _about_start(series: Series) -> tuple[Finding, ...]:
+def _about_start(series: Series) -> tuple[Remark, ...]:
     start = series.start
     if start is None:
         return ()
@@ -255,7 +255,7 @@ def _about_start(series: Series) -> tuple[Finding, ...]:
             shown_values = "; ".join(
                 f"{value or 'none'} on rank {', '.join(map(str, ranks[:8]))}" for value, ranks in kinds.items()
             )
-            findings.append(Finding("ranks differ", "slow", f"{name}: {shown_values}"))
+            findings.append(Remark("ranks differ", "slow", f"{name}: {shown_values}"))
     if start.differing:
-        findings.append(Finding("ranks differ", "slow", f"variables: {', '.join(start.differing)}"))
+        findings.append(Remark("ranks differ", "slow", f"variables: {', '.join(start.differing)}"))
     return tuple(findings)

@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from muster.bench.judge import Finding, Judgement
+from muster.bench.judge import Judgement, Remark
 from muster.bench.order import format_bytes
 from muster.bench.pairs import pair_rates
 from muster.bench.peaks import shares_of_peak
-from muster.bench.results import Probe, Row, Series
+from muster.bench.results import CollectiveRow, ProbeResult, Series
 from muster.bench.table import COLUMNS, NODE_COLUMNS, cells, format_rate, node_cells, over_nodes
 from muster.older import zip_equal
 
@@ -55,7 +55,7 @@ code{font:.86em ui-monospace,"SF Mono",Menlo,Consolas,monospace}
 """
 
 
-def page(series: Series, judgements: Sequence[Judgement], findings: Sequence[Finding], site: str) -> str:
+def page(series: Series, judgements: Sequence[Judgement], findings: Sequence[Remark], site: str) -> str:
     """Return the whole document."""
     start = series.start
     title = f"Bandwidth of {site}"
@@ -81,7 +81,7 @@ def page(series: Series, judgements: Sequence[Judgement], findings: Sequence[Fin
     )
 
 
-def _headline(judgements: Sequence[Judgement], findings: Sequence[Finding]) -> str:
+def _headline(judgements: Sequence[Judgement], findings: Sequence[Remark]) -> str:
     verdicts = [*(judgement.verdict for judgement in judgements), *(finding.verdict for finding in findings)]
     worst = min(verdicts, key=lambda verdict: _ORDER[verdict], default="unjudged")
     words = {
@@ -93,7 +93,7 @@ def _headline(judgements: Sequence[Judgement], findings: Sequence[Finding]) -> s
     return f'<p class="verdict {worst}"><span aria-hidden="true">{_SYMBOL[worst]}</span>{words}</p>'
 
 
-def _findings(series: Series, findings: Sequence[Finding]) -> str:
+def _findings(series: Series, findings: Sequence[Remark]) -> str:
     items = [
         f'<li><span class="{finding.verdict}">{escape(finding.what)}</span> · {escape(finding.text)}</li>'
         for finding in findings
@@ -133,7 +133,7 @@ def _over_size(series: Series) -> str:
     )
 
 
-def _place(series: Series, row: Row) -> str:
+def _place(series: Series, row: CollectiveRow) -> str:
     places = {other_row.place for other_row in series.rows if other_row.collective == row.collective}
     return "out" if "out" in places else "in"
 
@@ -300,12 +300,12 @@ def _probes(series: Series) -> str:
     )
 
 
-def _middle(probe: Probe) -> str:
+def _middle(probe: ProbeResult) -> str:
     ordered = sorted(probe.medians.values())
     return format_rate(ordered[len(ordered) // 2])
 
 
-def _strip(probe: Probe) -> str:
+def _strip(probe: ProbeResult) -> str:
     highest = max(probe.medians.values()) or 1.0
     dots = "".join(
         f'<circle cx="{6 + 228 * value / highest:.1f}" cy="8" r="3.4" fill="{_HUES[0]}" fill-opacity=".55">'

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from muster.bench.results import Probe, Series
+    from muster.bench.results import ProbeResult, Series
 
-__all__ = ["Card", "Share", "card_named", "read_cards", "shares_of_peak"]
+__all__ = ["GpuModel", "Share", "card_named", "read_cards", "shares_of_peak"]
 
 _TYPES = {"gemm": "bf16", "gemm_fp16": "fp16", "gemm_tf32": "tf32", "gemm_fp32": "fp32", "gemm_fp64": "fp64"}
 """Probe → the type of number that it multiplies on a GPU."""
@@ -24,7 +24,7 @@ _USUAL_MEMORY = 0.85
 """Of the peak: copies on an H100 and an H200 moved 90 %."""
 
 
-class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GpuModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A GPU as its maker describes it."""
 
     name: str
@@ -40,7 +40,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: dict[str, str]
-    card: tuple[Card, ...]
+    card: tuple[GpuModel, ...]
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 @cache
-def read_cards() -> tuple[Card, ...]:
+def read_cards() -> tuple[GpuModel, ...]:
     """Return every card of the table."""
     return _read_table().card
 
@@ -74,7 +74,7 @@ def _read_table() -> _Table:
     return msgspec.toml.decode(files("muster.bench").joinpath("peaks.toml").read_bytes(), type=_Table)
 
 
-def card_named(device: str) -> Card | None:
+def card_named(device: str) -> GpuModel | None:
     """Return the card that torch calls `device`."""
     name = device.lower()
     return next((card for card in read_cards() if any(part in name for part in card.matches)), None)
@@ -89,7 +89,7 @@ def shares_of_peak(series: Series) -> tuple[Share, ...]:
     return tuple(share for probe in series.probes for share in _share(probe, card))
 
 
-def _share(probe: Probe, card: Card) -> tuple[Share, ...]:
+def _share(probe: ProbeResult, card: GpuModel) -> tuple[Share, ...]:
     peak = card.peak_of(probe.name)
     if peak is None or not probe.medians:
         return ()

@@ -10,7 +10,19 @@ import msgspec
 
 from muster.bench.factors import bus_factor
 
-__all__ = ["Absent", "Fault", "Pairs", "Probe", "Refused", "Row", "Series", "Start", "add", "read_line", "read_series"]
+__all__ = [
+    "Absent",
+    "CollectiveRow",
+    "Fault",
+    "Pairs",
+    "ProbeResult",
+    "Refused",
+    "Series",
+    "Start",
+    "add",
+    "read_line",
+    "read_series",
+]
 
 MARK = "muster-bench "
 
@@ -57,7 +69,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, tag="start", tag_field="k
         return self.names[self.node_of_rank[rank]]
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, tag="collective", tag_field="kind"):
+class CollectiveRow(msgspec.Struct, frozen=True, kw_only=True, tag="collective", tag_field="kind"):
     """One collective at one size: seconds a run, of each trial the slowest rank's."""
 
     scope: str
@@ -117,7 +129,7 @@ class Absent(msgspec.Struct, frozen=True, kw_only=True, tag="absent", tag_field=
     bytes: int | None = None
 
 
-class Probe(msgspec.Struct, frozen=True, kw_only=True, tag="probe", tag_field="kind"):
+class ProbeResult(msgspec.Struct, frozen=True, kw_only=True, tag="probe", tag_field="kind"):
     """What each rank measured alone: its values, by rank."""
 
     name: str
@@ -145,20 +157,20 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", tag_field="kind"):
     reason: str
 
 
-class End(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
+class SeriesEnd(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
     """The series came to its end."""
 
 
-Record = Union[Start, Row, Absent, Probe, Pairs, Refused, End]
+Record = Union[Start, CollectiveRow, Absent, ProbeResult, Pairs, Refused, SeriesEnd]
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
     """Everything of one job. `complete` only where its last line was read."""
 
     start: Start | None = None
-    rows: tuple[Row, ...] = ()
+    rows: tuple[CollectiveRow, ...] = ()
     absent: tuple[Absent, ...] = ()
-    probes: tuple[Probe, ...] = ()
+    probes: tuple[ProbeResult, ...] = ()
     pairs: tuple[Pairs, ...] = ()
     refused: str = ""
     complete: bool = False
@@ -182,7 +194,12 @@ def read_line(line: str) -> Record | None:
     return record
 
 
-_LISTS: tuple[tuple[type, str], ...] = ((Row, "rows"), (Absent, "absent"), (Probe, "probes"), (Pairs, "pairs"))
+_LISTS: tuple[tuple[type, str], ...] = (
+    (CollectiveRow, "rows"),
+    (Absent, "absent"),
+    (ProbeResult, "probes"),
+    (Pairs, "pairs"),
+)
 
 
 def add(series: Series, record: Record) -> Series:
@@ -193,7 +210,7 @@ def add(series: Series, record: Record) -> Series:
         return Series(start=record, unreadable=series.unreadable)
     if isinstance(record, Refused):
         return replace(series, refused=record.reason)
-    if isinstance(record, End):
+    if isinstance(record, SeriesEnd):
         return replace(series, complete=True)
     name = next(name for kind, name in _LISTS if isinstance(record, kind))
     additions: dict[str, Any] = {name: (*getattr(series, name), record)}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from muster.bench.judge import Finding, Judgement
+from muster.bench.judge import Judgement, Remark
 from muster.bench.order import format_bytes
 from muster.bench.pairs import pair_rates
 from muster.bench.peaks import Share, shares_of_peak
-from muster.bench.results import Row, Series
+from muster.bench.results import CollectiveRow, Series
 from muster.older import zip_equal
 
 __all__ = ["COLUMNS", "SCOPES", "cells", "columns_for", "document", "format_rate", "format_time", "node_cells", "where"]
@@ -36,7 +36,7 @@ LEAST_NEEDED = ("p95", "±", "bus Gbit/s", "type", "place", "GB/s", "where")
 SCOPES = {"nodes": "all ranks", "intra": "within each node", "inter": "one rank a node"}
 
 
-def where(row: Row) -> str:
+def where(row: CollectiveRow) -> str:
     """Return which ranks took part."""
     if row.scope == "nodes":
         return f"{row.nodes} × {row.ranks // row.nodes}" if row.nodes else str(row.ranks)
@@ -68,7 +68,7 @@ def columns_for(room: int, widths: Sequence[int]) -> tuple[int, ...]:
     return tuple(chosen_columns)
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: CollectiveRow) -> tuple[str, ...]:
     """Return one line of the table."""
     bus = row.busbw_gb_s
     return (
@@ -87,7 +87,7 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def over_nodes(series: Series) -> tuple[Row, ...]:
+def over_nodes(series: Series) -> tuple[CollectiveRow, ...]:
     """Return, of all_reduce (or the first collective that was measured), the largest size that every node count has."""
     rows = [row for row in series.rows if row.scope == "nodes"]
     if not rows:
@@ -105,14 +105,14 @@ def over_nodes(series: Series) -> tuple[Row, ...]:
     )
 
 
-def node_cells(row: Row) -> tuple[str, ...]:
+def node_cells(row: CollectiveRow) -> tuple[str, ...]:
     """Return one line of the table over node counts, as the reference document has it, with units."""
     bus, algorithm = row.busbw_gb_s, row.algbw_gb_s
     rates = (bus, None if bus is None else 8 * bus, algorithm, 8 * algorithm)
     return (str(row.nodes), str(row.ranks), row.collective, format_bytes(row.bytes), *map(format_rate, rates))
 
 
-def document(series: Series, judgements: Sequence[Judgement], findings: Sequence[Finding], site: str) -> dict[str, Any]:
+def document(series: Series, judgements: Sequence[Judgement], findings: Sequence[Remark], site: str) -> dict[str, Any]:
     """Return the stable JSON of `--json`."""
     from msgspec import to_builtins
 
@@ -137,7 +137,7 @@ def _share(share: Share) -> dict[str, Any]:
     return {**to_builtins(share), "of_peak": share.of_peak}
 
 
-def _row(row: Row, judgement: Judgement) -> dict[str, Any]:
+def _row(row: CollectiveRow, judgement: Judgement) -> dict[str, Any]:
     from msgspec import to_builtins
 
     row_fields: dict[str, Any] = to_builtins(row)

@@ -12,7 +12,7 @@ from pathlib import Path
 from muster.build.draft import remove
 from muster.build.engine import Builder
 from muster.build.registry import Login, hosts_that_ask
-from muster.build.source import Registry
+from muster.build.source import RegistryImage
 from muster.errors import CommandFailed, MachineLacks
 from muster.look.image_facts import look_at_path
 
@@ -21,7 +21,7 @@ __all__ = ["credentials", "edf_of", "import_image", "import_words"]
 Say = Callable[[str], None]
 
 
-def import_words(registry: Registry, digest: str) -> str:
+def import_words(registry: RegistryImage, digest: str) -> str:
     """Return the image as enroot writes it: the registry's host ends with #, the digest says which bytes."""
     return f"docker://{registry.host}#{registry.name}@{digest}"
 
@@ -57,7 +57,7 @@ def import_image(
 
 
 @contextmanager
-def credentials(folder: Path, registry: Registry | None, login: Login | None) -> Iterator[Mapping[str, str]]:
+def credentials(folder: Path, registry: RegistryImage | None, login: Login | None) -> Iterator[Mapping[str, str]]:
     """Yield the variables that tell enroot who pulls: a file of netrc's form, private, and removed with the block."""
     if registry is None or login is None:
         yield {}

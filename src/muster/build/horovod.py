@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from muster.errors import CommandFailed, MachineLacks, RequestError
-from muster.runner import DEVNULL, Result, Runner, end_group, run, start
+from muster.runner import DEVNULL, ProgramResult, Runner, end_group, run, start
 
 __all__ = [
     "VERSION",
@@ -178,7 +178,7 @@ def parse_check_build(text: str) -> BuildReport:
     return BuildReport(version[1], frozenset(re.findall(r"^\s*\[X\] (\S+)", text, re.MULTILINE)))
 
 
-def _json_of(result: Result) -> dict[str, str]:
+def _json_of(result: ProgramResult) -> dict[str, str]:
     try:
         document: dict[str, str] = json.loads(result.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):

@@ -31,7 +31,7 @@ from muster.build.podman import (
     is_containerfile,
 )
 from muster.build.registry import Login, image_environment, manifest_digest
-from muster.build.source import Source, parse_source
+from muster.build.source import ImageSource, parse_source
 from muster.errors import MachineLacks, RequestError
 from muster.look.image_facts import look_at_path
 
@@ -48,7 +48,7 @@ class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be built, and into what."""
 
     output: Path
-    source: Source | None = None
+    source: ImageSource | None = None
     definition: Path | None = None
     containerfile: Path | None = None
     """The definition, where podman builds it."""
@@ -152,7 +152,7 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
     return True
 
 
-def _signs_of_conda(source: Source | None, login: Login | None) -> list[str]:
+def _signs_of_conda(source: ImageSource | None, login: Login | None) -> list[str]:
     if source is None:
         return []
     if source.registry is not None:
@@ -230,7 +230,7 @@ def _words_for_enroot(order: ImageOrder, base: str | None, text: str | None) -> 
     return import_words(registry, base.rpartition("@")[2])
 
 
-def _base_of(source: Source | None, login: Login | None, say: Say) -> tuple[str | None, bool]:
+def _base_of(source: ImageSource | None, login: Login | None, say: Say) -> tuple[str | None, bool]:
     """Return the words for the engine; a registry's image by its digest, so what is recorded is what is pulled."""
     if source is None:
         return None, False

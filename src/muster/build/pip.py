@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from muster.errors import CommandFailed, RequestError
-from muster.runner import Result, Runner, run
+from muster.runner import ProgramResult, Runner, run
 
 __all__ = ["offline_words", "pip"]
 
 _HOUR_S = 3600.0
 
 
-def pip(python: Path, words: Sequence[str], environment: Mapping[str, str], runner: Runner = run) -> Result:
+def pip(python: Path, words: Sequence[str], environment: Mapping[str, str], runner: Runner = run) -> ProgramResult:
     """Run pip of `python`; what it lacks is named."""
     argv = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
     result = runner(argv, env=environment, timeout_s=_HOUR_S)

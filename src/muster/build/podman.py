@@ -21,7 +21,7 @@ import msgspec
 from muster.build.draft import digest_of_path, remove
 from muster.build.engine import Builder
 from muster.build.registry import Login, manifest_digest
-from muster.build.source import Registry, parse_source
+from muster.build.source import RegistryImage, parse_source
 from muster.runner import Runner, checked, run
 
 __all__ = [
@@ -77,7 +77,7 @@ def finds_podman(environment: Mapping[str, str]) -> str | None:
 
 @contextmanager
 def built_by_podman(
-    builder: Builder, program: str, file: Path, say: Say, *, start: Registry | None, login: Login | None
+    builder: Builder, program: str, file: Path, say: Say, *, start: RegistryImage | None, login: Login | None
 ) -> Iterator[Built]:
     """Build `file` in its own directory, from `start` where that is to stand for what its FROM names."""
     place = _MEMORY if os.access(_MEMORY, os.W_OK) else builder.cache
@@ -151,16 +151,16 @@ def bases_of(text: str) -> list[str]:
     return list(dict.fromkeys(bases))
 
 
-def _which(registry: Registry) -> str:
+def _which(registry: RegistryImage) -> str:
     return f"@{registry.digest}" if registry.digest else f":{registry.tag}"
 
 
-def first_registry(text: str) -> Registry | None:
+def first_registry(text: str) -> RegistryImage | None:
     """Return where the first base is from: the registry that a login is for."""
     return next((parse_source(f"docker://{base}").registry for base in bases_of(text)), None)
 
 
-def digests_of_bases(text: str, start: Registry | None, login: Login | None, say: Say) -> dict[str, str]:
+def digests_of_bases(text: str, start: RegistryImage | None, login: Login | None, say: Say) -> dict[str, str]:
     """Return what each base means today; one without a tag, or with latest, is named."""
     digests: dict[str, str] = {}
     for base in bases_of(text) if start is None else [f"{start.host}/{start.name}{_which(start)}"]:

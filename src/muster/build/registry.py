@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from muster.build.source import Registry
+from muster.build.source import RegistryImage
 from muster.errors import RequestError, SiteError
 
 __all__ = ["Login", "hosts_that_ask", "image_environment", "login_from_file", "manifest_digest"]
@@ -56,7 +56,7 @@ class Login(msgspec.Struct, frozen=True):
         }
 
 
-def login_from_file(registry: Registry, environment: Mapping[str, str], home: Path) -> Login | None:
+def login_from_file(registry: RegistryImage, environment: Mapping[str, str], home: Path) -> Login | None:
     """Return what `docker login` or `podman login` has kept for this registry; a helper program is not asked."""
     folder = Path(environment.get("DOCKER_CONFIG") or home / ".docker")
     hosts = {registry.host, f"https://{registry.host}"}
@@ -71,7 +71,7 @@ def login_from_file(registry: Registry, environment: Mapping[str, str], home: Pa
     return Login(user, password)
 
 
-def manifest_digest(registry: Registry, login: Login | None) -> str:
+def manifest_digest(registry: RegistryImage, login: Login | None) -> str:
     """Return the digest that the registry gives to this name now."""
     if registry.digest is not None:
         return registry.digest
@@ -82,7 +82,7 @@ def manifest_digest(registry: Registry, login: Login | None) -> str:
     return str(digest)
 
 
-def hosts_that_ask(registry: Registry) -> tuple[str, ...]:
+def hosts_that_ask(registry: RegistryImage) -> tuple[str, ...]:
     """Return the hosts, without ports, that want to know who pulls: the registry, and who gives out its tokens."""
     hosts = [registry.host]
     try:
@@ -93,7 +93,7 @@ def hosts_that_ask(registry: Registry) -> tuple[str, ...]:
     return tuple(dict.fromkeys(host.rpartition(":")[0] if re.search(r":\d+$", host) else host for host in hosts))
 
 
-def image_environment(registry: Registry, login: Login | None, machine: str) -> tuple[str, ...]:
+def image_environment(registry: RegistryImage, login: Login | None, machine: str) -> tuple[str, ...]:
     """Return the NAME=VALUE that the image sets, from its configuration.
 
     A few kilobytes, read before anything is pulled.
@@ -115,7 +115,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def _answer(
-    registry: Registry, login: Login | None, path: str, *, method: str = "HEAD", scheme: str | None = None
+    registry: RegistryImage, login: Login | None, path: str, *, method: str = "HEAD", scheme: str | None = None
 ) -> Any:
     usual, _, rest = registry.url.partition(":")
     url = f"{scheme or usual}:{rest}/{path}"
@@ -166,7 +166,7 @@ def _ask(url: str, headers: Mapping[str, str], *, method: str = "HEAD") -> Any:
 
 
 def _ask_again(
-    registry: Registry, login: Login | None, url: str, headers: Mapping[str, str], challenge: str, method: str
+    registry: RegistryImage, login: Login | None, url: str, headers: Mapping[str, str], challenge: str, method: str
 ) -> Any:
     """Ask again with what the registry asked for: a password, or a token that a password or nobody's name gets."""
     try:
@@ -203,7 +203,7 @@ def _keeps_passwords(realm: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback)
 
 
-def _refusal(registry: Registry, login: Login | None, status: int) -> RequestError | SiteError:
+def _refusal(registry: RegistryImage, login: Login | None, status: int) -> RequestError | SiteError:
     reference = f"{registry.host}/{registry.name}:{registry.tag}"
     if status in {401, 403}:
         if login is None:

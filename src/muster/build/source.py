@@ -8,7 +8,7 @@ import msgspec
 
 from muster.errors import RequestError
 
-__all__ = ["Registry", "Source", "parse_source"]
+__all__ = ["ImageSource", "RegistryImage", "parse_source"]
 
 _DOCKER = "docker://"
 _ARCHIVES = ("docker-archive:", "oci-archive:", "oci:")
@@ -18,7 +18,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _LOOPBACK = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?")
 
 
-class Registry(msgspec.Struct, frozen=True):
+class RegistryImage(msgspec.Struct, frozen=True):
     """An image in a registry, every part of its name spelled out."""
 
     host: str
@@ -47,32 +47,32 @@ class Registry(msgspec.Struct, frozen=True):
         return f"{_DOCKER}{self.host}/{self.name}@{digest}"
 
 
-class Source(msgspec.Struct, frozen=True):
+class ImageSource(msgspec.Struct, frozen=True):
     """One of: a registry's image, an archive or a layout, an image or directory on disk, a name of the site."""
 
     words: str
     """As typed."""
-    registry: Registry | None = None
+    registry: RegistryImage | None = None
     archive: str | None = None
     """docker-archive, oci-archive, oci: the transport in front of `path`."""
     path: str | None = None
     site_name: str | None = None
 
 
-def parse_source(words: str) -> Source:
+def parse_source(words: str) -> ImageSource:
     """Return what `--from` names."""
     if not words.strip() or any(ord(character) < 32 for character in words):
         raise RequestError(f"--from {words!r} names no image", hint=_FORMS)
     if words.startswith(_DOCKER):
-        return Source(words, registry=_registry(words))
+        return ImageSource(words, registry=_registry(words))
     for transport in _ARCHIVES:
         if words.startswith(transport):
-            return Source(words, archive=transport.removesuffix(":"), path=_rest(words, transport))
+            return ImageSource(words, archive=transport.removesuffix(":"), path=_rest(words, transport))
     if words.startswith("site:"):
-        return Source(words, site_name=_rest(words, "site:"))
+        return ImageSource(words, site_name=_rest(words, "site:"))
     if "://" in words:
         raise RequestError(f"--from {words}: {words.partition('://')[0]} is not read here", hint=_FORMS)
-    return Source(words, path=words)
+    return ImageSource(words, path=words)
 
 
 _FORMS = "docker://REGISTRY/NAME:TAG, docker-archive:FILE, X.sif, X.sqsh, a sandbox directory, or site:NAME"
@@ -85,7 +85,7 @@ def _rest(words: str, start: str) -> str:
     return rest
 
 
-def _registry(words: str) -> Registry:
+def _registry(words: str) -> RegistryImage:
     rest, at, digest = words.removeprefix(_DOCKER).partition("@")
     first, slash, remainder = rest.partition("/")
     # A host has a dot or a port; anything else is a name of the common registry.
@@ -101,4 +101,4 @@ def _registry(words: str) -> Registry:
             f"{words} is not the name of an image in a registry",
             hint="docker://REGISTRY/NAME:TAG or docker://REGISTRY/NAME@sha256:…, the name in small letters",
         )
-    return Registry(host, name, tag or "latest", digest or None)
+    return RegistryImage(host, name, tag or "latest", digest or None)

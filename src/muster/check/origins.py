@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from muster.check.ranks.cpulist import cpu_list
-from muster.check.ranks.facts import World
+from muster.check.ranks.facts import CheckedWorld
 
 __all__ = ["InForce", "variables_of"]
 
@@ -24,7 +24,7 @@ class InForce(NamedTuple):
     """The ranks that have it: "all", or a list."""
 
 
-def variables_of(world: World) -> list[InForce]:
+def variables_of(world: CheckedWorld) -> list[InForce]:
     """Return a line for each variable that is set, and one for each of its values where ranks differ."""
     names = sorted({name for rank in world.ranks for name in rank["environment"]})
     return [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from muster.check.ranks.binding import Seat, seats_of
+from muster.check.ranks.binding import BoundRank, seats_of
 from muster.check.ranks.cpulist import cpu_list, cpu_set
-from muster.check.ranks.facts import Cpus, Node, World
+from muster.check.ranks.facts import CheckedWorld, Cpus, Node
 from muster.check.ranks.finding import hosts_in_words
 
 __all__ = ["pictures"]
@@ -18,7 +18,7 @@ _LONGEST_LIST = 24
 _WIDTH = 80
 
 
-def pictures(world: World) -> tuple[str, ...]:
+def pictures(world: CheckedWorld) -> tuple[str, ...]:
     """Return one picture for each kind of node; nodes that look alike are named together."""
     alike: dict[str, list[str]] = {}
     for node in world.places():
@@ -28,7 +28,7 @@ def pictures(world: World) -> tuple[str, ...]:
     return tuple(f"{hosts_in_words(hosts)}: {text}" for text, hosts in alike.items())
 
 
-def _lines(node: Node, seats: Sequence[Seat]) -> Iterator[str]:
+def _lines(node: Node, seats: Sequence[BoundRank]) -> Iterator[str]:
     cpus = node.get("cpus", Cpus())
     first_threads = sorted(min(cpu_set(text)) for text in cpus.get("siblings", []))
     cores = first_threads or sorted(cpu_set(cpus.get("online", "")))
@@ -50,7 +50,7 @@ def _lines(node: Node, seats: Sequence[Seat]) -> Iterator[str]:
         yield f"  {_some(len(free), 'rank')} may run on all CPUs of the node"
 
 
-def _rows(cores: Sequence[int], seats: Sequence[Seat]) -> Iterator[str]:
+def _rows(cores: Sequence[int], seats: Sequence[BoundRank]) -> Iterator[str]:
     for start in range(0, len(cores), _CORES_IN_A_ROW):
         yield "    " + "".join(_symbol(core, seats) for core in cores[start : start + _CORES_IN_A_ROW])
 
@@ -107,7 +107,7 @@ def _beside(node: Node, domain: int | None) -> list[str]:
     return [f"GPU {cpu_list(gpus)}"] * bool(gpus) + cards
 
 
-def _symbol(core: int, seats: Sequence[Seat]) -> str:
+def _symbol(core: int, seats: Sequence[BoundRank]) -> str:
     core_seats = [seat for seat in seats if core in seat.cores]
     if not core_seats:
         return _NOBODY

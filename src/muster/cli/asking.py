@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from muster.follow.cases import Case, JobSources, find_cases, ids_with_links
+from muster.follow.cases import JobCase, JobSources, find_cases, ids_with_links
 from muster.follow.cases import run_of as find_run_of
 
 if TYPE_CHECKING:  # a page of help needs none of these
@@ -15,11 +15,11 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from muster.act.record import Run
     from muster.cli.command_line import Words
     from muster.follow.scheduler import Answer, Scheduler
-    from muster.slurm.jobs import Job
+    from muster.slurm.jobs import SlurmJob
 
 __all__ = [
     "JSON_KEYS",
-    "Case",
+    "JobCase",
     "as_json",
     "ask",
     "attempts_as_json",
@@ -73,7 +73,7 @@ def state() -> Path:
     return state_directory(os.environ, os.environ.get("HOME") or str(Path.home()))
 
 
-def cases(ids: Sequence[str], answer: Answer, *, records_do: bool = False) -> list[Case]:
+def cases(ids: Sequence[str], answer: Answer, *, records_do: bool = False) -> list[JobCase]:
     """Return what is known of each id. An unknown id is refused; so is silence, unless records are enough."""
     return find_cases(ids, answer, JobSources(scheduler(), state(), cluster()), records_do=records_do)
 
@@ -95,24 +95,24 @@ def cluster() -> str:
     return cluster_name(os.environ)
 
 
-def run_of(asked_id: str, jobs: Sequence[Job], cluster_name: str, *, is_silent: bool = False) -> Run | None:
+def run_of(asked_id: str, jobs: Sequence[SlurmJob], cluster_name: str, *, is_silent: bool = False) -> Run | None:
     """Return Muster's record of a job; not that of another cluster's job with the same number."""
     return find_run_of(asked_id, jobs, JobSources(scheduler(), state(), cluster_name), is_silent=is_silent)
 
 
-def _task_of(case: Case) -> str:
+def _task_of(case: JobCase) -> str:
     """Return the task of an array that a case is about; empty: there is none."""
     return (case.job.shown_id if case.job else case.asked).partition("_")[2]
 
 
-def row_of(case: Case) -> dict[str, str] | None:
+def row_of(case: JobCase) -> dict[str, str] | None:
     """Return the row of the sweep that a task has."""
     from muster.follow.row import row_of_task
 
     return row_of_task(case.run, _task_of(case)) if case.run is not None else None
 
 
-def row_line(case: Case) -> list[str]:
+def row_line(case: JobCase) -> list[str]:
     """Return the line that says which row of the sweep a task has, if there is one."""
     from muster.follow.row import row_in_words
 
@@ -120,7 +120,7 @@ def row_line(case: Case) -> list[str]:
     return [] if row is None else [f"row {_task_of(case)}: {row_in_words(row)}"]
 
 
-def earlier_runs(case: Case) -> list[str]:
+def earlier_runs(case: JobCase) -> list[str]:
     """Return which run of a requeued job this is, and how those before it ended: a sentence each."""
     from muster.follow.attempts import ends_of_earlier
     from muster.slurm.states import Phase
@@ -137,7 +137,7 @@ def earlier_runs(case: Case) -> list[str]:
     return list(ends_of_earlier(case.run, task if task.isdigit() else None, waits=waits))
 
 
-def attempts_as_json(case: Case) -> list[dict[str, Any]]:
+def attempts_as_json(case: JobCase) -> list[dict[str, Any]]:
     """Return the attempts of a job of Muster's that are over, if the job may run again, in their order."""
     from muster.follow.attempts import attempts_over
     from muster.slurm.states import Phase
@@ -149,7 +149,7 @@ def attempts_as_json(case: Case) -> list[dict[str, Any]]:
     return attempts_over(case.run, task if task.isdigit() else None, waits=waits)
 
 
-def as_json(case: Case) -> dict[str, Any]:
+def as_json(case: JobCase) -> dict[str, Any]:
     """Return a job with stable keys; what is not known is null. Times are ISO 8601 in UTC."""
     from muster.slurm.states import Phase
 
@@ -188,14 +188,14 @@ def as_json(case: Case) -> dict[str, Any]:
     }
 
 
-def expected_start(job: Job) -> int | None:
+def expected_start(job: SlurmJob) -> int | None:
     """Return when Slurm expects a waiting job to start; None where Slurm does not say."""
     from muster.slurm.states import Phase
 
     return job.started if job.state.phase is Phase.WAITING else None
 
 
-def words_of_waiting(job: Job) -> str:
+def words_of_waiting(job: SlurmJob) -> str:
     """Return why a job waits and when Slurm expects it to start; empty where it does not wait."""
     from muster.slurm.states import Phase
 
@@ -206,7 +206,7 @@ def words_of_waiting(job: Job) -> str:
     return f"job {job.shown_id} waits for its nodes: {job.reason.code}: {job.reason.sentence}; {start}"
 
 
-def ended_how(job: Job) -> str:
+def ended_how(job: SlurmJob) -> str:
     """Return the exit status or signal of a job that is over, in words; empty where there is none to tell.
 
     A job that never had a node may have one too (signal 1 with BadConstraints), which no process ever gave.
@@ -216,7 +216,7 @@ def ended_how(job: Job) -> str:
     return exit_words(job.status) if job.state.phase.is_over and job.status and job.node_list else ""
 
 
-def other_owner(job: Job) -> str:
+def other_owner(job: SlurmJob) -> str:
     """Return the owner of a job of somebody else; an empty text for a job of one's own."""
     import pwd
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
-from muster.cli.command_line import JSON, QUIET, Command, Words, fields_but
+from muster.cli.command_line import JSON, QUIET, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, start_by_name
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
@@ -18,7 +18,7 @@ from muster.runner import own_command
 
 if TYPE_CHECKING:
     from muster.bench.history import History
-    from muster.bench.judge import Finding, Judgement
+    from muster.bench.judge import Judgement, Remark
     from muster.bench.order import Order
     from muster.bench.results import Series
     from muster.facts import Facts
@@ -185,15 +185,15 @@ class Progress:
         """Take one more record; a record that is not a row is shown in a few words."""
         if self.quiet:
             return
-        from muster.bench.results import Pairs, Probe, Row
+        from muster.bench.results import CollectiveRow, Pairs, ProbeResult
         from muster.bench.table import COLUMNS, cells
 
-        if isinstance(record, Row):
+        if isinstance(record, CollectiveRow):
             if not self.began:
                 self._line(COLUMNS)
             self.began = True
             self._line(cells(record), wrong=bool(record.wrong))
-        elif isinstance(record, Probe) and record.medians:
+        elif isinstance(record, ProbeResult) and record.medians:
             values = sorted(record.medians.values())
             say(f"{record.name}: {values[0]:.3g} to {values[-1]:.3g} {record.unit}")
         elif isinstance(record, Pairs):
@@ -294,9 +294,7 @@ def _cut_short(series: Series, status: int) -> None:
         say(f"warning: the series was cut short{place}{ending}; the table holds what was measured")
 
 
-def _show(
-    series: Series, judgements: Sequence[Judgement], findings: Sequence[Finding], site: str, words: Words
-) -> None:
+def _show(series: Series, judgements: Sequence[Judgement], findings: Sequence[Remark], site: str, words: Words) -> None:
     from muster.bench.draw import draw_plots
     from muster.bench.page import page
     from muster.bench.peaks import shares_of_peak
@@ -392,7 +390,7 @@ def _remember(series: Series, site: str, facts: Facts, words: Words) -> None:
 
 _MEASURED = "what is measured"
 _AFTERWARDS = "what becomes of it"
-COMMAND = Command(
+COMMAND = CommandLine(
     name="bench",
     start=main,
     summary="""\

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from muster.cli.command_line import JSON, QUIET, Command, Words
+from muster.cli.command_line import JSON, QUIET, CommandLine, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SiteError
 from muster.job.option import option
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from muster.build.cotainr import CondaOrder
     from muster.build.image import ImageOrder
     from muster.build.registry import Login
-    from muster.build.source import Source
+    from muster.build.source import ImageSource
     from muster.sites.load import Site
 
 
@@ -224,7 +224,7 @@ def _lock(words: Words) -> int:
     return 0
 
 
-def _source(words: Words) -> Source | None:
+def _source(words: Words) -> ImageSource | None:
     if getattr(words, "from") is None:
         return None
     from muster.build.source import parse_source
@@ -309,7 +309,7 @@ _BUILDING = (
     QUIET,
     _GIVEN,
 )
-_IMAGE = Command(
+_IMAGE = CommandLine(
     name="build image",
     start=_here_or_as_job(_image),
     summary="Make an image, from a registry, an archive, an image or a definition.",
@@ -379,7 +379,7 @@ _IMAGE = Command(
     ),
     examples=("muster build image --from docker://python:3.12-slim --pip r.txt -o train.sif",),
 )
-_VENV = Command(
+_VENV = CommandLine(
     name="build venv",
     start=_here_or_as_job(_venv),
     summary="Make a virtual environment, under the modules it will run with.",
@@ -424,7 +424,7 @@ _VENV = Command(
     ),
     examples=("muster build venv --requirements requirements.txt venv",),
 )
-_LOCK = Command(
+_LOCK = CommandLine(
     name="build lock",
     start=_in_order(_lock),
     summary="Find the wheels that a target needs, to the byte; and fill a wheelhouse that holds them.",
@@ -477,7 +477,7 @@ _LOCK = Command(
     ),
     examples=("muster build lock --requirements r.txt -o lock.txt --wheelhouse wheels",),
 )
-_SHELL = Command(
+_SHELL = CommandLine(
     name="build shell",
     start=_in_order(_shell),
     summary="Open a shell in a sandbox, to change it.",
@@ -486,7 +486,7 @@ _SHELL = Command(
     most=1,
     examples=("muster build shell sandbox/",),
 )
-COMMAND = Command(
+COMMAND = CommandLine(
     name="build",
     summary="""\
 Make environments, once and proved: images, virtual environments, locks. Nothing that is half-built ever has the

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, ask, cases, job_ids, other_owner, scheduler
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.asking import JobCase, ask, cases, job_ids, other_owner, scheduler
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, say
 from muster.errors import CommandFailed, SiteError
 from muster.job.option import option
@@ -46,11 +46,11 @@ def main(words: Words) -> int:
     return 0
 
 
-def _save(found_cases: Sequence[Case], slurm: Scheduler, *, quiet: bool) -> None:
+def _save(found_cases: Sequence[JobCase], slurm: Scheduler, *, quiet: bool) -> None:
     """Tell the ranks of these jobs to save, all at once, and wait for each; nothing is told unless all can be."""
-    from muster.follow.save import Saving, saving_of, wait_for_save
+    from muster.follow.save import SavingJob, saving_of, wait_for_save
 
-    savings: list[Saving] = []
+    savings: list[SavingJob] = []
     for case in found_cases:
         if case.job is not None and case.job.state.name == "RUNNING":
             savings.append(saving_of(case))
@@ -74,11 +74,11 @@ def _cancel_anothers(slurm: Scheduler, job_id: str, owner: str) -> None:
         ) from failure
 
 
-def _lives(case: Case) -> bool:
+def _lives(case: JobCase) -> bool:
     return case.job is not None and not case.job.state.phase.is_over
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="cancel",
     start=main,
     summary="""\

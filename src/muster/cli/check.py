@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
-from muster.cli.command_line import JSON, Command, Words, fields_but
+from muster.cli.command_line import JSON, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, plan_for, start_by_name
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
@@ -16,7 +16,7 @@ from muster.job.option import option
 from muster.runner import own_command
 
 if TYPE_CHECKING:
-    from muster.check.ranks.facts import World
+    from muster.check.ranks.facts import CheckedWorld
     from muster.check.ranks.finding import Finding
     from muster.facts import Facts
     from muster.job.request import Request
@@ -34,8 +34,8 @@ def main(words: Words) -> int:
     return _tell(*_gathered(request, words.launch.typed, facts, words), words)
 
 
-def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words) -> tuple[World, list[Finding]]:
-    from muster.check.ranks.facts import World
+def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words) -> tuple[CheckedWorld, list[Finding]]:
+    from muster.check.ranks.facts import CheckedWorld
     from muster.check.ranks.gather import node_facts
     from muster.look.place import stands_in_allocation
 
@@ -45,7 +45,7 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
     if not (_asks_for_a_job(request) or stands_in_allocation(facts)):
         if words.save:
             _save(Path(words.save), (), login, {})
-        return World(login=login), []
+        return CheckedWorld(login=login), []
     from muster.check.job import expected_of, look_at_job
     from muster.images.reference import NO_IMAGE
 
@@ -83,17 +83,17 @@ def _plan(request: Request, facts: Facts, typed_words: Sequence[str]) -> Plan:
     """Return the plan of this very launch; that of the launch itself is the same."""
     from msgspec.structs import replace
 
-    from muster.look.place import Place, place_of
+    from muster.look.place import RunPlace, place_of
     from muster.model.plan import Engine
 
     place, _ = place_of(request, facts)
-    engine = Engine.HERE if place is Place.HERE else Engine.SLURM
+    engine = Engine.HERE if place is RunPlace.HERE else Engine.SLURM
     return plan_for(
         replace(request, command=("true",), check=True),
         facts,
         typed_words,
         engine=engine,
-        is_within=place is Place.WITHIN,
+        is_within=place is RunPlace.WITHIN,
         stream=True,
     )
 
@@ -106,7 +106,7 @@ def _save(path: Path, documents: Sequence[Any], login: Any, expected: Any) -> No
         raise RequestError(f"--save {path}: {error.strerror}", hint="name a file you can write") from None
 
 
-def _saved(path: Path) -> World:
+def _saved(path: Path) -> CheckedWorld:
     import msgspec
 
     from muster.check.ranks.facts import Expected, Node, Rank, world_of
@@ -143,7 +143,7 @@ def _tell_saved(name: str | Path, words: Words) -> int:
         ) from None
 
 
-def _tell(world: World, start_findings: list[Finding], words: Words) -> int:
+def _tell(world: CheckedWorld, start_findings: list[Finding], words: Words) -> int:
     from muster.check.ranks.finding import BROKEN
     from muster.check.ranks.table import judge
 
@@ -158,7 +158,7 @@ def _tell(world: World, start_findings: list[Finding], words: Words) -> int:
     return 1 if any(finding.status == BROKEN for finding in findings) else 0
 
 
-def _document(world: World, findings: Sequence[Finding]) -> dict[str, Any]:
+def _document(world: CheckedWorld, findings: Sequence[Finding]) -> dict[str, Any]:
     from muster.check.origins import variables_of
     from muster.check.ranks.table import CHECKS
 
@@ -171,7 +171,7 @@ def _document(world: World, findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def _show(world: World, findings: Sequence[Finding], words: Words) -> None:
+def _show(world: CheckedWorld, findings: Sequence[Finding], words: Words) -> None:
     from muster.check.ranks.finding import NOTE
 
     quiet = words.quiet
@@ -222,7 +222,7 @@ def _log(words: Words) -> int:
     return 1 if report.is_broken else 0
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="check",
     start=main,
     summary="""\

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.cli.asking import cluster, plain, scheduler, state
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table, say
 from muster.errors import MachineLacks, NoSlurm, RequestError
 from muster.job.option import option, parse_walltime
@@ -128,7 +128,7 @@ def _older(text: str) -> float:
     return float(limit)
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="clean",
     start=main,
     summary="""\

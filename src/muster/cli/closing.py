@@ -127,7 +127,7 @@ def _slurm_says(job: str | None) -> str:
         return ""
     from msgspec.structs import replace
 
-    from muster.cli.asking import Case, scheduler
+    from muster.cli.asking import JobCase, scheduler
     from muster.cli.status import headline
     from muster.errors import MusterError
     from muster.slurm.states import Phase
@@ -137,7 +137,7 @@ def _slurm_says(job: str | None) -> str:
     except MusterError:
         return ""
     ended = jobs and jobs[0].state.phase is Phase.ENDED_BADLY and jobs[0].state.name != "FAILED"
-    return headline(Case(job, jobs[0], None)) if ended else ""
+    return headline(JobCase(job, jobs[0], None)) if ended else ""
 
 
 def _say_known(kept_job: Kept, failure: Failure | None, *, quiet: bool) -> None:

@@ -20,8 +20,8 @@ __all__ = [
     "JSON",
     "QUIET",
     "VERBOSE",
-    "Command",
-    "Launch",
+    "CommandLine",
+    "TypedLaunch",
     "Words",
     "fields_but",
     "read_command",
@@ -38,7 +38,7 @@ VERBOSE = option(
 HELP = option("-h", "--help", help="show this page", group="output")
 
 
-class Launch(NamedTuple):
+class TypedLaunch(NamedTuple):
     """The options of a launch that were typed, and the command."""
 
     values: Mapping[str, Any]
@@ -53,7 +53,7 @@ class Launch(NamedTuple):
 class Words:
     """What was typed behind a verb. Each of its own options is an attribute: `words.json`, `words.job_option`."""
 
-    def __init__(self, verb: str, own_values: Mapping[str, Any], launch: Launch, typed_words: Typed) -> None:
+    def __init__(self, verb: str, own_values: Mapping[str, Any], launch: TypedLaunch, typed_words: Typed) -> None:
         self.verb = verb
         self._own = own_values
         self.operands = typed_words.rest
@@ -71,7 +71,7 @@ class Words:
         return [word for name, piece in self.typed.pieces if name not in names for word in piece]
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
     """The command line of one verb, or of a verb of a verb."""
 
     name: str
@@ -101,7 +101,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     runs: bool = False
     """Whether its operands are a command, which begins at the first word that is not an option."""
 
-    verbs: tuple[Command, ...] = ()
+    verbs: tuple[CommandLine, ...] = ()
     examples: tuple[str, ...] = ()
     more: str = ""
     """What stands below the options, as it is."""
@@ -131,7 +131,7 @@ def fields_but(*names: str) -> tuple[str, ...]:
     return tuple(name for name in _launch_options() if name not in names)
 
 
-def read_typed(command: Command, words: Sequence[str]) -> Typed:
+def read_typed(command: CommandLine, words: Sequence[str]) -> Typed:
     """Return what was typed, if it is what the verb takes."""
     launch = _launch_options() if command.fields else {}
     typed_words = read_words(words, {**launch, **command.own}, mixed=not command.runs)
@@ -145,12 +145,12 @@ def read_typed(command: Command, words: Sequence[str]) -> Typed:
     return typed_words
 
 
-def read_command(command: Command, words: Sequence[str]) -> Words:
+def read_command(command: CommandLine, words: Sequence[str]) -> Words:
     """Return what was typed behind a verb that has no verbs of its own."""
     return words_of(command, read_typed(command, words))
 
 
-def words_of(command: Command, typed_words: Typed) -> Words:
+def words_of(command: CommandLine, typed_words: Typed) -> Words:
     """Return the values behind the words that were typed; raises RequestError for a wrong number of operands."""
     own_values = {name: _value(name, option, typed_words) for name, option in command.own.items()}
     fields = {
@@ -161,7 +161,9 @@ def words_of(command: Command, typed_words: Typed) -> Words:
         piece for name, piece in typed_words.pieces if name not in own_values and (command.runs or piece != ("--",))
     ]
     plain = tuple(word for piece in pieces for word in piece)
-    return Words(command.name, own_values, Launch(fields, typed_words.origins, typed_words.rest, plain), typed_words)
+    return Words(
+        command.name, own_values, TypedLaunch(fields, typed_words.origins, typed_words.rest, plain), typed_words
+    )
 
 
 def _value(name: str, option: Option, typed_words: Typed) -> Any:
@@ -172,7 +174,7 @@ def _value(name: str, option: Option, typed_words: Typed) -> Any:
     return False if option.is_switch else () if option.repeated else option.default
 
 
-def _check_operands(command: Command, operands: Sequence[str]) -> None:
+def _check_operands(command: CommandLine, operands: Sequence[str]) -> None:
     usage, page = f"muster {command.name}", f"muster {command.name} --help"
     if len(operands) < command.least:
         kind = command.operands.strip("[]….- ").split()[len(operands) :][:1] or ["word"]
@@ -196,7 +198,7 @@ _ARTICLES = {
 }
 
 
-def read_launch(words: Sequence[str]) -> Launch:
+def read_launch(words: Sequence[str]) -> TypedLaunch:
     """Return the options of a launch and the command in words that hold nothing else."""
     typed_words = read_words(words, _launch_options())
-    return Launch(typed_words.values, typed_words.origins, typed_words.rest, tuple(words))
+    return TypedLaunch(typed_words.values, typed_words.origins, typed_words.rest, tuple(words))

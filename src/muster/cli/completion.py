@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from muster.cli.command_line import Command, Words
+from muster.cli.command_line import CommandLine, Words
 from muster.cli.verbs import VERBS, command_of
 from muster.errors import RequestError, UnknownName
 from muster.job.option import Option, option
@@ -138,7 +138,7 @@ def _beginning(word: str, matches: Iterable[Candidate]) -> list[Candidate]:
     return [candidate for candidate in matches if candidate.word.startswith(word)]
 
 
-def _of_command(command: Command, earlier_words: Sequence[str], word: str) -> Iterable[Candidate]:
+def _of_command(command: CommandLine, earlier_words: Sequence[str], word: str) -> Iterable[Candidate]:
     options = {**command.launch_options, **command.own}
     by_flag = {flag: option for option in options.values() for flag in option.flags if option.group != "hidden"}
     operands, waiting, typed_flags = _walk(earlier_words, by_flag)
@@ -181,7 +181,7 @@ def _flags(by_flag: Mapping[str, Option], typed_flags: set[str]) -> list[Candida
     return [Candidate(flag, option.help.replace("%%", "%")) for flag, option in longs]
 
 
-def _operands(command: Command, earlier_words: Sequence[str]) -> Iterable[Candidate]:
+def _operands(command: CommandLine, earlier_words: Sequence[str]) -> Iterable[Candidate]:
     if command.choices is not None and not earlier_words:
         return [Candidate(choice) for choice in command.choices]
     if command.most is not None and len(earlier_words) >= command.most:
@@ -219,9 +219,9 @@ def _jobs() -> Iterator[Candidate]:
 
 
 def _labs() -> Iterator[Candidate]:
-    from muster.lab.registry import Registry
+    from muster.lab.registry import LabRegistry
 
-    for entry in Registry(os.environ).clear():
+    for entry in LabRegistry(os.environ).clear():
         yield Candidate(entry.name, "a lab that is up")
 
 
@@ -241,7 +241,7 @@ _KINDS: Mapping[str, Callable[[], Iterable[Candidate]]] = {
     "SHELL": lambda: (Candidate(script) for script in _SCRIPTS),
 }
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="completion",
     start=main,
     summary="""\

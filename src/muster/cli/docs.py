@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json
 from muster.errors import MusterError, RequestError, UnknownName
 from muster.job.option import option
@@ -165,7 +165,7 @@ def _hits(searched: str, text: str) -> Iterator[tuple[str, str]]:
             yield heading, line.strip()
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="docs",
     start=main,
     summary="""\

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from muster.cli.command_line import Command
+    from muster.cli.command_line import CommandLine
     from muster.job.option import Option
 
 __all__ = ["help_page", "in_two_columns", "print_page"]
@@ -19,12 +19,12 @@ _NARROW = 60
 _HEADS = 28
 
 
-def print_page(command: Command, *, with_all: bool) -> None:
+def print_page(command: CommandLine, *, with_all: bool) -> None:
     """Print the help of a verb."""
     print(help_page(command, width=shutil.get_terminal_size().columns, with_all=with_all), end="")
 
 
-def help_page(command: Command, *, width: int = 80, with_all: bool = False) -> str:
+def help_page(command: CommandLine, *, width: int = 80, with_all: bool = False) -> str:
     """Return the help of a verb: the options that people need most, or all of them."""
     width = max(20, min(width, _WIDEST))
     lines = [*_usage(command, width), "", *_wrapped(command.summary, width)]
@@ -47,12 +47,12 @@ def in_two_columns(rows: Sequence[tuple[str, str]], width: int) -> str:
     return "\n".join(_rows(rows, width, _column_behind(head for head, _ in rows)))
 
 
-def _usage(command: Command, width: int) -> list[str]:
+def _usage(command: CommandLine, width: int) -> list[str]:
     words = "VERB [OPTION…]" if command.verbs else f"[OPTION…] {command.operands}".rstrip()
     return textwrap.wrap(f"usage: muster {command.name} {words}", width, subsequent_indent=" " * 7)
 
 
-def _options(command: Command, width: int, *, with_all: bool) -> Iterator[str]:
+def _options(command: CommandLine, width: int, *, with_all: bool) -> Iterator[str]:
     launch = command.launch_options.values()
     if not launch or with_all:
         groups: dict[str, list[Option]] = {}
@@ -74,7 +74,7 @@ def _options(command: Command, width: int, *, with_all: bool) -> Iterator[str]:
     yield from textwrap.wrap(f"`muster {command.name} --help all` shows all {count} options.", width)
 
 
-def _title(option: Option, command: Command) -> str:
+def _title(option: Option, command: CommandLine) -> str:
     return option.group if command.fields or option.group != "output" else "options"
 
 

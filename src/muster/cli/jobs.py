@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, as_json, cluster, ended_how, expected_start, plain, run_of, scheduler, when
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.asking import JobCase, as_json, cluster, ended_how, expected_start, plain, run_of, scheduler, when
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from muster.slurm.jobs import Job
+    from muster.slurm.jobs import SlurmJob
 
 
 def main(words: Words) -> int:
@@ -17,7 +17,7 @@ def main(words: Words) -> int:
     jobs = sorted(scheduler().mine().jobs, key=_order)
     if words.json:
         own_cluster = cluster()
-        print_json([as_json(Case(job.id, job, run_of(job.id, [job], own_cluster))) for job in jobs])
+        print_json([as_json(JobCase(job.id, job, run_of(job.id, [job], own_cluster))) for job in jobs])
         return 0
     if not jobs:
         say("you have no jobs")
@@ -29,12 +29,12 @@ def main(words: Words) -> int:
     return 0
 
 
-def _order(job: Job) -> tuple[bool, int]:
+def _order(job: SlurmJob) -> tuple[bool, int]:
     """Return those that live before those that ended, the oldest first."""
     return job.state.phase.is_over, int(job.id)
 
 
-def _row(job: Job, *, accounts: bool) -> tuple[object, ...]:
+def _row(job: SlurmJob, *, accounts: bool) -> tuple[object, ...]:
     mark = "*" if job.is_ours else ""
     return (
         job.shown_id,
@@ -48,7 +48,7 @@ def _row(job: Job, *, accounts: bool) -> tuple[object, ...]:
     )
 
 
-def _what(job: Job) -> str:
+def _what(job: SlurmJob) -> str:
     """Return the one thing worth saying of a job in this state."""
     from muster.slurm.states import Phase
 
@@ -62,7 +62,7 @@ def _what(job: Job) -> str:
     return ", ".join(part for part in (ended_how(job), f"ended {when(job.ended)}") if part)
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="jobs",
     start=main,
     summary="""\

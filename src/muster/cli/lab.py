@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table, say
 from muster.job.option import option, parse_count, parse_memory
 from muster.lab.words import PARTITION_GRAMMAR, SLURM_VERSIONS
@@ -84,13 +84,15 @@ def _shell(words: Words) -> int:
 
 
 def _enter(words: Words, argv: list[str]) -> int:
-    from muster.lab.enter import Command, execute
-    from muster.lab.registry import Registry
+    from muster.lab.enter import LabCommand, execute
+    from muster.lab.registry import LabRegistry
 
-    entry = Registry(os.environ).find(words.name)
+    entry = LabRegistry(os.environ).find(words.name)
     return execute(
         entry.pid,
-        Command(tuple(argv), host=words.host, user=words.user, directory=_working_directory(), environment=os.environ),
+        LabCommand(
+            tuple(argv), host=words.host, user=words.user, directory=_working_directory(), environment=os.environ
+        ),
     )
 
 
@@ -164,13 +166,13 @@ _PLACE = (
         help="an ordinary user of the lab, to whom Slurm's limits apply (default: root)",
     ),
 )
-COMMAND = Command(
+COMMAND = CommandLine(
     name="lab",
     summary="""\
 A private, real Slurm cluster of virtual hosts on this machine, in seconds, without root and without Docker.""",
     examples=("muster lab up -N 4", "muster lab exec -- srun -N4 hostname", "muster lab down"),
     verbs=(
-        Command(
+        CommandLine(
             name="lab up",
             start=_up,
             summary="Make a lab; returns when it takes jobs.",
@@ -232,7 +234,7 @@ A private, real Slurm cluster of virtual hosts on this machine, in seconds, with
                 JSON,
             ),
         ),
-        Command(
+        CommandLine(
             name="lab exec",
             start=_exec,
             summary="Run a command in the lab: on its login host, or on one of its hosts.",
@@ -243,20 +245,20 @@ A private, real Slurm cluster of virtual hosts on this machine, in seconds, with
             options=_PLACE,
             hint="for example: muster lab exec -- srun -N4 hostname",
         ),
-        Command(
+        CommandLine(
             name="lab shell",
             start=_shell,
             summary="Open a shell in the lab: on its login host, or on one of its hosts.",
             options=_PLACE,
         ),
-        Command(
+        CommandLine(
             name="lab status",
             start=_status,
             summary="Show what is up, what is real and what is faked.",
             options=(_NAME, JSON),
         ),
-        Command(name="lab down", start=_down, summary="End the lab and everything in it.", options=(_NAME,)),
-        Command(
+        CommandLine(name="lab down", start=_down, summary="End the lab and everything in it.", options=(_NAME,)),
+        CommandLine(
             name="lab fault",
             start=_fault,
             summary="Break a part of the lab for real, or repair it.",

@@ -10,7 +10,7 @@ from muster.cli.output import say
 from muster.errors import RequestError
 
 if TYPE_CHECKING:
-    from muster.cli.command_line import Launch
+    from muster.cli.command_line import TypedLaunch
     from muster.facts import Facts
     from muster.job.request import Request
     from muster.model.plan import Note, Plan
@@ -40,7 +40,7 @@ def start_by_name(verb: str, words: Sequence[str]) -> None:
         become([*own_command(), verb, *kept_words], {**os.environ, **needed_values})
 
 
-def facts_and_request(launch: Launch, *, quiet: bool = False, is_first: bool = True) -> tuple[Facts, Request]:
+def facts_and_request(launch: TypedLaunch, *, quiet: bool = False, is_first: bool = True) -> tuple[Facts, Request]:
     """Return the facts and the request, over what the settings files say.
 
     Report them, unless a later process does it.

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table, say
 from muster.errors import MachineLacks, RequestError
 from muster.job.option import option
 
 if TYPE_CHECKING:
-    from muster.lint.read import Source
-    from muster.lint.values import Finding
+    from muster.lint.read import SourceFile
+    from muster.lint.values import LintFinding
     from muster.sites.load import Site
 
 
@@ -38,13 +38,13 @@ def main(words: Words) -> int:
     return int(any(finding.severity.rank < 3 for finding in findings))
 
 
-def check_reader(source: Source) -> None:
+def check_reader(source: SourceFile) -> None:
     """Raise where a batch script cannot be read here; a Python script needs Python alone."""
     from importlib.util import find_spec
 
-    from muster.lint.read import Kind
+    from muster.lint.read import FileKind
 
-    if source.kind is Kind.PYTHON:
+    if source.kind is FileKind.PYTHON:
         return
     if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
         message = "bash is read with tree-sitter, which is not installed"
@@ -60,7 +60,7 @@ def _site_named(name: str | None) -> Site | None:
     return choose_site(name, look())
 
 
-def _fix(findings: list[Finding], words: Words) -> list[Finding]:
+def _fix(findings: list[LintFinding], words: Words) -> list[LintFinding]:
     """Write the certain edits into the files, show each difference, and look again."""
     import difflib
 
@@ -80,7 +80,7 @@ def _fix(findings: list[Finding], words: Words) -> list[Finding]:
     return lint_files(words.operands, _site_named(words.site))
 
 
-def _show(findings: list[Finding], words: Words) -> None:
+def _show(findings: list[LintFinding], words: Words) -> None:
     from muster.lint.report import as_json, as_sarif, as_text
 
     if words.sarif:
@@ -114,7 +114,7 @@ def _indented(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="lint",
     start=main,
     summary="""\

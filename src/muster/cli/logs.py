@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, cases, cluster, job_ids, row_line, scheduler, state, with_links, words_of_waiting
-from muster.cli.command_line import Command, Words
+from muster.cli.asking import JobCase, cases, cluster, job_ids, row_line, scheduler, state, with_links, words_of_waiting
+from muster.cli.command_line import CommandLine, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SchedulerSilent
 from muster.job.option import option
 
 if TYPE_CHECKING:
     from muster.follow.scheduler import Answer, Scheduler
-    from muster.follow.watch import JobOutput, Line
+    from muster.follow.watch import JobOutput, OutputLine
 
 # Files are looked at this often, the controller ever more seldom (follow/scheduler.py).
 _LOOK_S = 0.5
@@ -60,7 +60,7 @@ def _rank(text: str) -> int:
     return int(text)
 
 
-def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> Case:
+def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> JobCase:
     """Return the job: Slurm says whether it is the one of our record, which is read also while Slurm is silent."""
     from msgspec.structs import replace
 
@@ -72,7 +72,7 @@ def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> Case:
     )
     found_cases = cases([asked_id], answer, records_do=True)
     if found_cases[0].run is not None and not follow and "_" not in asked_id:
-        return Case(
+        return JobCase(
             asked_id,
             found_cases[0].job if len(found_cases) == 1 and "_" not in _shown(found_cases[0]) else None,
             found_cases[0].run,
@@ -85,7 +85,7 @@ def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> Case:
     return found_cases[0]
 
 
-def _shown(case: Case) -> str:
+def _shown(case: JobCase) -> str:
     return case.job.shown_id if case.job else ""
 
 
@@ -100,7 +100,7 @@ def _asked(slurm: Scheduler, asked_id: str) -> Answer:
         return Answer((), (asked_id,), silent=True)
 
 
-def _output(case: Case, attempt: int | None = None) -> JobOutput:
+def _output(case: JobCase, attempt: int | None = None) -> JobOutput:
     from muster.follow.find_output import find_output
 
     if case.run is not None and not case.run.directory.is_dir():
@@ -116,7 +116,7 @@ def _output(case: Case, attempt: int | None = None) -> JobOutput:
     return output
 
 
-def _refuse_closed(case: Case) -> None:
+def _refuse_closed(case: JobCase) -> None:
     """Refuse with a reason where the output may exist but cannot be read."""
     from muster.follow.find_output import closed_output
 
@@ -128,7 +128,7 @@ def _refuse_closed(case: Case) -> None:
         )
 
 
-def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) -> int:
+def _follow(case: JobCase, slurm: Scheduler, rank: int | None, *, as_json: bool) -> int:
     """Print what is new until the job is over; then once more, as its last words may have come in between."""
     from msgspec.structs import replace
 
@@ -162,7 +162,7 @@ def _follow(case: Case, slurm: Scheduler, rank: int | None, *, as_json: bool) ->
         time.sleep(_LOOK_S)
 
 
-def _look(case: Case, slurm: Scheduler) -> tuple[Case, bool]:
+def _look(case: JobCase, slurm: Scheduler) -> tuple[JobCase, bool]:
     """Return the job as it is now, and whether it is over. A silent controller is asked again later."""
     from msgspec.structs import replace
 
@@ -176,16 +176,16 @@ def _look(case: Case, slurm: Scheduler) -> tuple[Case, bool]:
         return case, True
     if job.stdout is None and case.job is not None:  # accounting does not say where the output lies
         job = replace(job, stdout=case.job.stdout)
-    return Case(case.asked, job, case.run), job.state.phase.is_over
+    return JobCase(case.asked, job, case.run), job.state.phase.is_over
 
 
-def _look_at_chain(case: Case, answer: Answer) -> tuple[Case, bool]:
+def _look_at_chain(case: JobCase, answer: Answer) -> tuple[JobCase, bool]:
     """The link that stands for all of them: it is over when no link lives, and none is about to be queued."""
     newest_case = next(iter(cases([case.asked], answer, records_do=True)), case)
     return newest_case, not newest_case.links
 
 
-def _show(lines: Iterable[Line], rank: int | None, *, as_json: bool) -> int:
+def _show(lines: Iterable[OutputLine], rank: int | None, *, as_json: bool) -> int:
     """Print the lines of `rank`, or all; how many there were."""
     count = 0
     stdout = sys.stdout.buffer
@@ -201,13 +201,13 @@ def _show(lines: Iterable[Line], rank: int | None, *, as_json: bool) -> int:
     return count
 
 
-def _print_json(line: Line) -> None:
+def _print_json(line: OutputLine) -> None:
     import json
 
     print(json.dumps({"rank": line.rank, "text": line.text.decode(errors="replace")}, ensure_ascii=False))
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="logs",
     start=main,
     summary="""\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from muster.cli.asking import cluster, plain, state, when
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
 from muster.job.option import option
@@ -64,7 +64,7 @@ def _as_json(bad_node: BadNode) -> dict[str, object]:
     }
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="nodes",
     start=main,
     summary="""\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 
-from muster.cli.command_line import JSON, QUIET, Command, Words, fields_but
+from muster.cli.command_line import JSON, QUIET, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, plan_for, warn
 from muster.job.option import option
 
@@ -28,7 +28,7 @@ def main(words: Words) -> int:
     return 0
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="plan",
     start=main,
     summary="""\

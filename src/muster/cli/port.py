@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
 from muster.job.option import option
 
 if TYPE_CHECKING:
     from muster.facts import Facts
-    from muster.lint.job import Job
+    from muster.lint.job import BatchScript
     from muster.port.carry import Carried
     from muster.port.values import Draft
     from muster.sites.load import Site
@@ -47,7 +47,7 @@ def _target(words: Words) -> Site:
     return choose_site(words.site, look())
 
 
-def _origin(job: Job, words: Words) -> Site | None:
+def _origin(job: BatchScript, words: Words) -> Site | None:
     """Return the site that a script comes from: as typed, as Muster wrote it, or by the names in it."""
     from muster.port.origin import guess_origin
     from muster.port.own import site_of
@@ -143,7 +143,7 @@ def _as_json(draft: Draft, carried_job: Carried | None) -> dict[str, object]:
     }
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="port",
     start=main,
     summary="""\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from muster.cli.asking import scheduler
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _row(partition: Partition, waiting: int) -> tuple[object, ...]:
     )
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="queues",
     start=main,
     summary="""\

@@ -15,7 +15,7 @@ from muster.errors import RequestError
 from muster.plan.sweep import command_of_row
 
 if TYPE_CHECKING:
-    from muster.cli.command_line import Launch
+    from muster.cli.command_line import TypedLaunch
     from muster.facts import Facts
     from muster.job.request import Request
     from muster.lab.spec import LabSpec
@@ -32,7 +32,7 @@ _MOST_HOSTS = 16
 _MOST_TASKS = 128
 
 
-def rehearse(launch: Launch, *, is_asked: bool, ranks: int | None, quiet: bool) -> int:
+def rehearse(launch: TypedLaunch, *, is_asked: bool, ranks: int | None, quiet: bool) -> int:
     """Rehearse; 0 where everything that a lab can show was right, else the script's own status, or 1."""
     from muster.act.rank_library import make_rank_library
     from muster.rehearse.adapt import few_ranks, for_lab, not_shown

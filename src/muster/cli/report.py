@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster.cli.asking import (
-    Case,
+    JobCase,
     attempts_as_json,
     cases,
     cluster,
@@ -23,14 +23,14 @@ from muster.cli.asking import (
     state,
     with_links,
 )
-from muster.cli.command_line import Command, Words
+from muster.cli.command_line import CommandLine, Words
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent
 from muster.job.option import option
 
 if TYPE_CHECKING:
     from muster.follow.redact import Redactor
     from muster.follow.scheduler import Scheduler
-    from muster.follow.support import Part
+    from muster.follow.support import ReportFile
 
 _NEVER = (
     "values of variables that were passed on by name alone, or whose name looks like a secret",
@@ -55,11 +55,11 @@ def main(words: Words) -> int:
     print(summary)
     if words.list:
         return 0
-    from muster.follow.support import Part, write_report
+    from muster.follow.support import ReportFile, write_report
 
     if not words.output:
         target = _free_name(f"muster-report-{re.sub(r'[^0-9_+]', '-', job_id)}")
-    write_report(target, [Part("README.txt", f"{summary}\n", "this list"), *parts], int(time.time()))
+    write_report(target, [ReportFile("README.txt", f"{summary}\n", "this list"), *parts], int(time.time()))
     print(f"written to {plain(str(target))}, readable by you alone")
     return 0
 
@@ -69,7 +69,7 @@ def _free_name(stem: str) -> Path:
     return next((name for name in names if not os.path.lexists(name)), Path(f"{stem}.tar.gz"))
 
 
-def _case(job_id: str, slurm: Scheduler) -> tuple[Case, bool]:
+def _case(job_id: str, slurm: Scheduler) -> tuple[JobCase, bool]:
     """Return the job, and whether Slurm was silent: of a job of Muster's the record is read then."""
     from muster.act.record import find_run
     from muster.follow.scheduler import Answer
@@ -89,12 +89,12 @@ def _case(job_id: str, slurm: Scheduler) -> tuple[Case, bool]:
     return found_cases[0], answer.silent and found_cases[0].job is None
 
 
-def _parts(case: Case, slurm: Scheduler) -> tuple[list[Part], list[str]]:
+def _parts(case: JobCase, slurm: Scheduler) -> tuple[list[ReportFile], list[str]]:
     """Return the files of the report, and a sentence for each that could not be had."""
     from muster.follow.support import log_parts, record_parts, redactor_for
 
     clean = redactor_for(case.run, os.environ)
-    parts: list[Part] = []
+    parts: list[ReportFile] = []
     missing: list[str] = []
     for name, subject, make in _made(case, slurm):
         try:
@@ -112,14 +112,14 @@ def _parts(case: Case, slurm: Scheduler) -> tuple[list[Part], list[str]]:
     return parts, [*missing, *(clean.text(found_part) for found_part in found_parts if isinstance(found_part, str))]
 
 
-def _part(name: str, text: str, subject: str, clean: Redactor, old_count: int) -> Part:
-    from muster.follow.support import Part
+def _part(name: str, text: str, subject: str, clean: Redactor, old_count: int) -> ReportFile:
+    from muster.follow.support import ReportFile
 
     shown_text = clean.json(text) if name.endswith(".json") else clean.text(text)
-    return Part(name, shown_text, subject, clean.count - old_count)
+    return ReportFile(name, shown_text, subject, clean.count - old_count)
 
 
-def _made(case: Case, slurm: Scheduler) -> Iterator[tuple[str, str, Callable[[], str]]]:
+def _made(case: JobCase, slurm: Scheduler) -> Iterator[tuple[str, str, Callable[[], str]]]:
     """Yield name, meaning and maker of each file that is not copied from the run directory."""
     from muster.cli.why import case_as_json, explain_case
 
@@ -139,11 +139,11 @@ def _document(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n"
 
 
-def _attempts(case: Case) -> dict[str, Any]:
+def _attempts(case: JobCase) -> dict[str, Any]:
     return {"told": earlier_runs(case), "attempts": attempts_as_json(case)}
 
 
-def _slurm(case: Case, slurm: Scheduler) -> str:
+def _slurm(case: JobCase, slurm: Scheduler) -> str:
     """Return the state as `status` tells it, and Slurm's own lines while the controller has them."""
     from muster.cli.status import describe
 
@@ -152,7 +152,7 @@ def _slurm(case: Case, slurm: Scheduler) -> str:
     return f"{lines}\n\n{details or 'The controller does not have the job any more, or does not answer.'}\n"
 
 
-def _versions(case: Case, slurm: Scheduler) -> dict[str, Any]:
+def _versions(case: JobCase, slurm: Scheduler) -> dict[str, Any]:
     import platform
 
     from muster import __version__
@@ -168,7 +168,7 @@ def _versions(case: Case, slurm: Scheduler) -> dict[str, Any]:
     }
 
 
-def _site(case: Case) -> dict[str, Any]:
+def _site(case: JobCase) -> dict[str, Any]:
     from muster.follow.support import plan_of
     from muster.look.probe import look
     from muster.plan.site_terms import say_trust
@@ -180,7 +180,7 @@ def _site(case: Case) -> dict[str, Any]:
     return {"trust": site.profile.trust, "says": say_trust(site), "notes": list(site.notes), **as_json(site)}
 
 
-def _summary(job_id: str, parts: list[Part], missing: list[str]) -> Iterator[str]:
+def _summary(job_id: str, parts: list[ReportFile], missing: list[str]) -> Iterator[str]:
     """Yield what is in the report, and what is not."""
     yield f"A report on job {job_id}, for the support of its site"
     width = max(len(part.name) for part in parts)
@@ -196,7 +196,7 @@ def _summary(job_id: str, parts: list[Part], missing: list[str]) -> Iterator[str
     yield _SHOWS
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="report",
     start=main,
     summary="""\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from muster.cli.command_line import QUIET, VERBOSE, Command, Words, fields_but
+from muster.cli.command_line import QUIET, VERBOSE, CommandLine, Words, fields_but
 from muster.cli.launching import (
     facts_and_request,
     need_command,
@@ -27,7 +27,7 @@ def main(words: Words) -> int:
     from muster.act.preflight import check_before_start
     from muster.act.rank_library import make_rank_library
     from muster.cli.closing import close, say_alone, say_of_rank, wait_words
-    from muster.look.place import Place, place_of, refuse_in_every_rank
+    from muster.look.place import RunPlace, place_of, refuse_in_every_rank
     from muster.look.size import sized_by_allocation
     from muster.model.plan import Engine
 
@@ -41,14 +41,14 @@ def main(words: Words) -> int:
     place, reason = place_of(request, facts)
     if not request.here:
         refuse_in_every_rank(facts.environment, on_terminal=sys.stdin.isatty())
-    if place is Place.WITHIN:
+    if place is RunPlace.WITHIN:
         request = sized_by_allocation(request, facts)
     plan = plan_for(
         request,
         facts,
         launch.typed,
-        engine=Engine.HERE if place is Place.HERE else Engine.SLURM,
-        is_within=place is Place.WITHIN,
+        engine=Engine.HERE if place is RunPlace.HERE else Engine.SLURM,
+        is_within=place is RunPlace.WITHIN,
         stream=True,
     )
     warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
@@ -57,9 +57,9 @@ def main(words: Words) -> int:
     place_staged(plan, quiet=quiet)
     if words.verbose:
         say(f"{place}: {reason}; launcher {plan.launcher}: {plan.launcher_reason.text}")
-    if place is Place.WITHIN:
+    if place is RunPlace.WITHIN:
         close(plan, run_within(plan, facts.environment), quiet=quiet)
-    if place is Place.ALLOCATE:
+    if place is RunPlace.ALLOCATE:
         news = partial(say, quiet=quiet)
         kept_job = run_allocated(plan, facts.environment, say=news, wait_words=wait_words)
         close(plan, kept_job, quiet=quiet)
@@ -71,7 +71,7 @@ def main(words: Words) -> int:
     return outcome.status
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="run",
     start=main,
     summary="""\

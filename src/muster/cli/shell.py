@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.cli.command_line import QUIET, Command, Words, fields_but
+from muster.cli.command_line import QUIET, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, warn
 from muster.cli.output import say
 from muster.errors import MachineLacks
@@ -13,14 +13,14 @@ def main(words: Words) -> int:
     from muster.act.launch import become_shell
     from muster.act.rank_library import make_rank_library
     from muster.look.image_facts import look_at_image
-    from muster.look.place import Place, place_of
+    from muster.look.place import RunPlace, place_of
     from muster.plan.build import make_plan
     from muster.plan.interactive import for_a_shell
     from muster.sites.load import choose_site, overrides_from
 
     facts, request = facts_and_request(words.launch, quiet=words.quiet)
     place, _ = place_of(request, facts)
-    if place is Place.HERE:
+    if place is RunPlace.HERE:
         raise MachineLacks(
             "slurm",
             "no Slurm controller answers here, and you already have a shell on this machine",
@@ -34,22 +34,22 @@ def main(words: Words) -> int:
         site,
         look_at_image(shell_request, site, facts),
         typed=words.launch.typed,
-        within=place is Place.WITHIN,
+        within=place is RunPlace.WITHIN,
         stream=True,
     )
     warn(plan.notes, quiet=words.quiet)
-    if place is Place.ALLOCATE and plan.shape.gpus_per_node and not plan.shape.cpus_per_task:
+    if place is RunPlace.ALLOCATE and plan.shape.gpus_per_node and not plan.shape.cpus_per_task:
         text = "how many cores go with a GPU is not known here: Slurm gives its default, often one; -c N asks for more"
         say(text, quiet=words.quiet)
     make_rank_library(plan.rank_library)
-    return become_shell(plan, facts.environment, within=place is Place.WITHIN, say=say)
+    return become_shell(plan, facts.environment, within=place is RunPlace.WITHIN, say=say)
 
 
 _NOT_FOR_A_SHELL = (
     *("output", "error", "per_rank_files", "no_label", "launcher", "here", "snapshot", "check"),
     *("stage_env", "stage", "stage_out"),
 )
-COMMAND = Command(
+COMMAND = CommandLine(
     name="shell",
     start=main,
     summary="""\

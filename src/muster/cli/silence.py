@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from muster.stacks.quiet import Watch
+from muster.stacks.quiet import QuietWatch
 
 if TYPE_CHECKING:
     from muster.stacks.silence import Ranks
@@ -28,7 +28,7 @@ _HANGS = 3
 def main(words: Sequence[str]) -> int:
     """Wait until the script has ended, or until its ranks hang and may start again."""
     pid, job, nodes, directory, silent_s, reason = (*words, "")[:6]
-    watch = Watch(Path(directory), int(silent_s), lambda second: ranks().look(is_second=second), time.monotonic)
+    watch = QuietWatch(Path(directory), int(silent_s), lambda second: ranks().look(is_second=second), time.monotonic)
 
     @cache
     def ranks() -> Ranks:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.command_line import JSON, Command, Words, read_launch
+from muster.cli.command_line import JSON, CommandLine, Words, read_launch
 from muster.cli.output import hanging, print_json, print_table, say
 from muster.job.option import option
 
 if TYPE_CHECKING:
     from muster.sites.load import Site
     from muster.survey.draft import Survey
-    from muster.survey.verify import Finding
+    from muster.survey.verify import WrongFact
 
 
 def _named(words: Words) -> str | None:
@@ -222,7 +222,7 @@ def _report(words: Words) -> int:
     return 0
 
 
-def _prove(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
+def _prove(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:
     """Return what two nodes show of the profile, and what Muster's own launch over two nodes shows."""
     from muster.survey.ask import ask_two_nodes
     from muster.survey.nodes import findings_of_nodes
@@ -234,7 +234,7 @@ def _prove(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     return [*findings_of_nodes(site, answers), *_launched(site, name, flags)]
 
 
-def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
+def _launched(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:
     """Return a job of two nodes as Muster plans it, with a probe in the place of the command."""
     from muster.act.keep import script_to_pass
     from muster.cli.launching import facts_and_request, plan_for
@@ -246,7 +246,7 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     from muster.render.script import job_script
     from muster.runner import run
     from muster.slurm.allocation import hold_nodes
-    from muster.survey.verify import Finding
+    from muster.survey.verify import WrongFact
 
     words = ["--site", name, "-N", "2", "-t", "2", *(f"--sbatch={flag}" for flag in flags), "--", "true"]
     facts, request = facts_and_request(read_launch(words))
@@ -266,7 +266,7 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[Finding]:
     last = next((line for line in reversed(result.stderr.splitlines()) if line.strip()), f"status {result.status}")
     points = [stopped or Point(ok=False, text=last, key="request")] if not rank_answers else judge(plan, rank_answers)
     return [
-        Finding(point.key, "Muster's launch over two nodes is right", f"shows: {point.text}", site.origin(point.key))
+        WrongFact(point.key, "Muster's launch over two nodes is right", f"shows: {point.text}", site.origin(point.key))
         for point in points
         if not point.ok
     ]
@@ -286,14 +286,14 @@ _REACH = option(
     group="output",
     help="have the compute node of --job try one connection to this host, port 443: is there a way out?",
 )
-COMMAND = Command(
+COMMAND = CommandLine(
     name="site",
     summary="""\
 What is known of the clusters, with the document and the date of each fact. A site is a name of the list, or a TOML
 file.""",
     verbs=(
-        Command(name="site list", start=_list, summary="List the profiles that there are.", options=(JSON,)),
-        Command(
+        CommandLine(name="site list", start=_list, summary="List the profiles that there are.", options=(JSON,)),
+        CommandLine(
             name="site show",
             start=_show,
             summary="Show one profile; the one of this host if none is named.",
@@ -304,8 +304,10 @@ file.""",
                 JSON,
             ),
         ),
-        Command(name="site detect", start=_detect, summary="Which site this is, and the evidence.", options=(JSON,)),
-        Command(
+        CommandLine(
+            name="site detect", start=_detect, summary="Which site this is, and the evidence.", options=(JSON,)
+        ),
+        CommandLine(
             name="site probe",
             start=_probe,
             summary="""\
@@ -320,7 +322,7 @@ It asks of Slurm what an ordinary user may ask.""",
                 _SRUN,
             ),
         ),
-        Command(
+        CommandLine(
             name="site check",
             start=_check,
             summary="""\
@@ -336,7 +338,7 @@ Status 0: it holds; 1: something does not.""",
                 _SRUN,
             ),
         ),
-        Command(
+        CommandLine(
             name="site report",
             start=_report,
             summary="""\

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from muster.cli.asking import ask, cases, job_ids
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, say
 from muster.errors import RequestError, SiteError
 from muster.job.option import option
@@ -58,14 +58,14 @@ def _rank(text: str) -> int:
 
 
 def _ask_here(rank: int | None, options: Sequence[str]) -> str:
-    from muster.stacks.ask import Question, ask_here, find_spy, jobs_here
+    from muster.stacks.ask import StackQuestion, ask_here, find_spy, jobs_here
 
     jobs = jobs_here()
     if not jobs:
         raise RequestError(
             "nothing that muster run has started runs on this machine", hint="muster stacks JOB asks Slurm"
         )
-    question = Question(find_spy(os.environ), rank, options=tuple(options), records=True)
+    question = StackQuestion(find_spy(os.environ), rank, options=tuple(options), records=True)
     return "".join(ask_here(job, question) for job in jobs)
 
 
@@ -74,14 +74,14 @@ def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> tu
     if not ids:
         raise RequestError("muster stacks needs a job id, or --here", hint="muster jobs lists yours")
     from muster.rank.hostlist import expand
-    from muster.stacks.ask import Question, ask_job, find_spy
+    from muster.stacks.ask import StackQuestion, ask_job, find_spy
 
     (case,) = cases(ids, ask(ids))
     if case.job is None or case.job.state.phase.is_over:
         raise SiteError(f"job {ids[0]} has ended", hint=f"muster why {ids[0]}")
     if case.job.state.name != "RUNNING":
         raise SiteError(f"job {ids[0]} does not run yet: {case.job.state.name}", hint=f"muster why {ids[0]}")
-    question = Question(find_spy(os.environ), rank, options=tuple(options), records=True)
+    question = StackQuestion(find_spy(os.environ), rank, options=tuple(options), records=True)
     answer = ask_job(case.job.id, case.job.nodes or 1, dict(os.environ), question)
     return answer, tuple(expand(case.job.node_list or ""))
 
@@ -118,7 +118,7 @@ def _as_json(groups: Sequence[Group], size: int) -> dict[str, object]:
     }
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="stacks",
     start=main,
     summary="""\

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from muster.cli.command_line import JSON, QUIET, Command, Words
+from muster.cli.command_line import JSON, QUIET, CommandLine, Words
 from muster.cli.output import print_json, say
 from muster.errors import RequestError
 from muster.job.option import option, parse_count
@@ -42,7 +42,7 @@ def main(words: Words) -> int:
     return 0
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="stage",
     start=main,
     summary="""\

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from muster.cli.asking import (
-    Case,
+    JobCase,
     as_json,
     ask,
     attempts_as_json,
@@ -20,11 +20,11 @@ from muster.cli.asking import (
     row_line,
     when,
 )
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json
 
 if TYPE_CHECKING:
-    from muster.slurm.jobs import Job
+    from muster.slurm.jobs import SlurmJob
 
 __all__ = ["describe", "headline"]
 
@@ -40,7 +40,7 @@ def main(words: Words) -> int:
     return 0
 
 
-def describe(case: Case) -> Iterator[str]:
+def describe(case: JobCase) -> Iterator[str]:
     """Yield a job in a few lines."""
     yield headline(case)
     yield from (f"  {text}" for text in (*row_line(case), *earlier_runs(case)))
@@ -50,7 +50,7 @@ def describe(case: Case) -> Iterator[str]:
         yield f"  {'directory':<10} {case.run.directory}"
 
 
-def headline(case: Case) -> str:
+def headline(case: JobCase) -> str:
     """Return a job and its state, in one sentence."""
     job = case.job
     if job is None:
@@ -64,7 +64,7 @@ def headline(case: Case) -> str:
     )
 
 
-def _details(job: Job) -> Iterator[tuple[str, str]]:
+def _details(job: SlurmJob) -> Iterator[tuple[str, str]]:
     from muster.slurm.states import Phase
     from muster.units import format_walltime
 
@@ -87,7 +87,7 @@ def _details(job: Job) -> Iterator[tuple[str, str]]:
         )
 
 
-def _left(job: Job) -> str:
+def _left(job: SlurmJob) -> str:
     """Return what is left of a running job's time."""
     import time
 
@@ -100,7 +100,7 @@ def _left(job: Job) -> str:
     return f", {format_walltime(left_s)} left" if left_s > 0 else ", which is over"
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="status",
     start=main,
     summary="""\

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.cli.command_line import JSON, QUIET, Command, Words, fields_but
+from muster.cli.command_line import JSON, QUIET, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, place_gate, place_staged, plan_for, warn
 from muster.cli.output import print_json, say
 
@@ -46,7 +46,7 @@ def main(words: Words) -> int:
     return 0
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="submit",
     start=main,
     summary="Queue the command as a Slurm job. The job id stands alone on stdout; everything else goes to stderr.",

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import Case, ask, cases, earlier_runs, job_ids, plain
-from muster.cli.command_line import Command, Words
+from muster.cli.asking import JobCase, ask, cases, earlier_runs, job_ids, plain
+from muster.cli.command_line import CommandLine, Words
 from muster.errors import RequestError, SiteError
 from muster.job.option import option, parse_count
 
 if TYPE_CHECKING:
     from muster.cli.top_screen import Screen
-    from muster.stacks.stream import Watch
+    from muster.stacks.stream import StepWatch
 
 _EVERY_S = 10
 _FIRST_GAP_S = 1
@@ -32,21 +32,21 @@ _UP, _DOWN = {"\x1b[A", "k"}, {"\x1b[B", "j"}
 def main(words: Words) -> int:
     """Show the screen until q is pressed or the job ends; on no terminal once."""
     case = running_case(job_ids(words))
-    from muster.stacks.ask import Question, find_spy
-    from muster.stacks.stream import Watch
+    from muster.stacks.ask import StackQuestion, find_spy
+    from muster.stacks.stream import StepWatch
 
     assert case.job is not None  # noqa: S101  # it runs
     live = sys.stdout.isatty() and sys.stdin.isatty()
     gap_s = int(words.every or _EVERY_S) if live else _FIRST_GAP_S
-    question = Question(find_spy(os.environ), rounds=1_000_000 if live else 2, gap_s=gap_s, at_once=_AT_ONCE)
-    watch = Watch(case.job.id, case.job.nodes or 1, dict(os.environ), question)
+    question = StackQuestion(find_spy(os.environ), rounds=1_000_000 if live else 2, gap_s=gap_s, at_once=_AT_ONCE)
+    watch = StepWatch(case.job.id, case.job.nodes or 1, dict(os.environ), question)
     try:
         return _live(case, watch) if live else _once(case, watch)
     finally:
         watch.end()
 
 
-def running_case(ids: tuple[str, ...]) -> Case:
+def running_case(ids: tuple[str, ...]) -> JobCase:
     """Return the one job that was asked for; refused where it does not run."""
     (case,) = cases(ids, ask(ids))
     if case.job is None or case.job.state.phase.is_over:
@@ -56,7 +56,7 @@ def running_case(ids: tuple[str, ...]) -> Case:
     return case
 
 
-def _once(case: Case, watch: Watch) -> int:
+def _once(case: JobCase, watch: StepWatch) -> int:
     from rich.console import Console
 
     from muster.cli.top_screen import draw_screen
@@ -71,7 +71,7 @@ def _once(case: Case, watch: Watch) -> int:
     return 0
 
 
-def _check(case: Case, watch: Watch) -> None:
+def _check(case: JobCase, watch: StepWatch) -> None:
     if not watch.looks.looks:
         from muster.stacks.ask import refused
 
@@ -80,7 +80,7 @@ def _check(case: Case, watch: Watch) -> None:
         raise RequestError("no rank was found: no Python process of the job has a RANK", hint="muster logs")
 
 
-def _live(case: Case, watch: Watch) -> int:
+def _live(case: JobCase, watch: StepWatch) -> int:
     from rich.console import Console
     from rich.live import Live
 
@@ -106,7 +106,7 @@ def _live(case: Case, watch: Watch) -> int:
 class _Top:
     """What is shown, and what was chosen."""
 
-    def __init__(self, case: Case, watch: Watch) -> None:
+    def __init__(self, case: JobCase, watch: StepWatch) -> None:
         self.case, self.watch = case, watch
         self.chosen = 0
         self.page = ""
@@ -210,7 +210,7 @@ def _keys() -> Iterator[Callable[[], str]]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, old_settings)
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="top",
     start=main,
     summary="""\

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from muster.cli.command_line import Command
+    from muster.cli.command_line import CommandLine
 
 
 class Verb(NamedTuple):
@@ -18,11 +18,11 @@ class Verb(NamedTuple):
     help: str
 
 
-def command_of(verb: Verb) -> Command:
+def command_of(verb: Verb) -> CommandLine:
     """Return the command line that the verb's file describes."""
     from importlib import import_module
 
-    command: Command = import_module(verb.module).COMMAND
+    command: CommandLine = import_module(verb.module).COMMAND
     return command
 
 
@@ -31,7 +31,7 @@ def start_verb(verb: Verb, words: Sequence[str]) -> int:
     return _start(command_of(verb), words)
 
 
-def _start(command: Command, words: Sequence[str]) -> int:
+def _start(command: CommandLine, words: Sequence[str]) -> int:
     from muster.cli.command_line import read_typed, words_of
     from muster.errors import RequestError
 
@@ -53,7 +53,7 @@ def _start(command: Command, words: Sequence[str]) -> int:
     return command.start(words_of(command, typed_words))
 
 
-def _start_verb_of(command: Command, words: Sequence[str]) -> int:
+def _start_verb_of(command: CommandLine, words: Sequence[str]) -> int:
     from muster.errors import UnknownName
 
     by_name = {verb.name.rpartition(" ")[2]: verb for verb in command.verbs}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from muster.cli.asking import (
-    Case,
+    JobCase,
     as_json,
     ask,
     attempts_as_json,
@@ -19,7 +19,7 @@ from muster.cli.asking import (
     scheduler,
     when,
 )
-from muster.cli.command_line import JSON, Command, Words
+from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json
 from muster.cli.status import headline
 from muster.follow.last_words import last_words
@@ -27,7 +27,7 @@ from muster.follow.last_words import last_words
 if TYPE_CHECKING:
     from muster.follow.watch import JobOutput
     from muster.model.failure import Failure
-    from muster.slurm.jobs import Job
+    from muster.slurm.jobs import SlurmJob
 
 _LINES = 15
 _SHOWN = 400
@@ -45,7 +45,7 @@ def main(words: Words) -> int:
     return 0
 
 
-def explain_case(case: Case) -> Iterator[str]:
+def explain_case(case: JobCase) -> Iterator[str]:
     """Yield the lines that explain a job."""
     from muster.slurm.states import Phase
 
@@ -64,7 +64,7 @@ def explain_case(case: Case) -> Iterator[str]:
         yield from _ended(case)
 
 
-def _waiting(job: Job) -> Iterator[str]:
+def _waiting(job: SlurmJob) -> Iterator[str]:
     from muster.slurm.reasons import Clears
 
     reason = job.reason
@@ -83,7 +83,7 @@ def _waiting(job: Job) -> Iterator[str]:
         yield "  Slurm has not yet estimated when it starts"
 
 
-def _neighbours(case: Case) -> Iterator[str]:
+def _neighbours(case: JobCase) -> Iterator[str]:
     """Yield a sentence where nodes beside each other were asked for.
 
     Slurm's reason does not say that they are rarer.
@@ -93,7 +93,7 @@ def _neighbours(case: Case) -> Iterator[str]:
         yield "  it asks for nodes side by side (--contiguous): without that, any free ones would do"
 
 
-def _ended(case: Case) -> Iterator[str]:
+def _ended(case: JobCase) -> Iterator[str]:
     from muster.slurm.states import Phase
 
     job = case.job
@@ -127,7 +127,7 @@ def _ended(case: Case) -> Iterator[str]:
         yield f"  what it wrote cannot be read by you: {closed}"
 
 
-def _of_status(job: Job | None, failure: Failure | None) -> Iterator[str]:
+def _of_status(job: SlurmJob | None, failure: Failure | None) -> Iterator[str]:
     """Yield what the exit status itself tells to do; of a SIGKILL, whose sender no system names, what Slurm counted."""
     from muster.model.failure import KILLED_STATUS, hint_of_status
     from muster.units import format_memory
@@ -144,7 +144,7 @@ def _of_status(job: Job | None, failure: Failure | None) -> Iterator[str]:
         yield f"  memory: task {peak.task} used at most {format_memory(peak.task_mib)} as Slurm counted{limit_words}"
 
 
-def _failure(case: Case) -> tuple[JobOutput | None, Failure | None]:
+def _failure(case: JobCase) -> tuple[JobOutput | None, Failure | None]:
     """Return the job's output, and what went wrong first in it."""
     from muster.follow.first_failure import first_failure
 
@@ -152,7 +152,7 @@ def _failure(case: Case) -> tuple[JobOutput | None, Failure | None]:
     return output, None if output is None else first_failure(output)
 
 
-def _output(case: Case) -> JobOutput | None:
+def _output(case: JobCase) -> JobOutput | None:
     from muster.follow.find_output import find_output
 
     return find_output(case.job, case.run, case.asked)
@@ -191,7 +191,7 @@ def _known(lines: Sequence[str], failure: Failure | None) -> dict[str, str] | No
     return {"id": explanation.signature.id, "cause": explanation.cause, "remedy": explanation.remedy}
 
 
-def case_as_json(case: Case) -> dict[str, Any]:
+def case_as_json(case: JobCase) -> dict[str, Any]:
     """Return what `status --json` gives, and the reasons."""
     from muster.slurm.states import Phase
 
@@ -232,7 +232,7 @@ def case_as_json(case: Case) -> dict[str, Any]:
     return document
 
 
-COMMAND = Command(
+COMMAND = CommandLine(
     name="why",
     start=main,
     summary="""\

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import Case, plain
+from muster.cli.asking import JobCase, plain
 from muster.errors import MusterError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _LATE_S = 4.0
 _LONGEST_LINE = 120
 
 
-def explain_running(case: Case) -> Iterator[str]:
+def explain_running(case: JobCase) -> Iterator[str]:
     """Yield what the ranks do, and what they wrote last."""
     reported_texts = [plain(text) for text in _reported(case)]
     yield from (f"  {text}" for text in reported_texts)
@@ -41,10 +41,10 @@ def explain_running(case: Case) -> Iterator[str]:
         yield f"  every rank: muster stacks {case.asked}"
 
 
-def look_at_ranks(case: Case) -> tuple[Verdict, tuple[str, ...]]:
+def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
     """Return what the ranks of a running job do, from two looks at all of them, and what torch and NCCL say."""
     from muster.rank.hostlist import expand
-    from muster.stacks.ask import Question, ask_job, find_spy
+    from muster.stacks.ask import StackQuestion, ask_job, find_spy
     from muster.stacks.judge import judge_job
     from muster.stacks.own_words import own_words
     from muster.stacks.read import read_rounds
@@ -52,13 +52,13 @@ def look_at_ranks(case: Case) -> tuple[Verdict, tuple[str, ...]]:
     job = case.job
     assert job is not None  # noqa: S101  # of a running job
     nodes = job.nodes or 1
-    question = Question(find_spy(os.environ), rounds=3, gap_s=_GAP_S / 2, late_s=_LATE_S, records=True)
+    question = StackQuestion(find_spy(os.environ), rounds=3, gap_s=_GAP_S / 2, late_s=_LATE_S, records=True)
     rounds = read_rounds(ask_job(job.id, nodes, dict(os.environ), question))
     verdict = judge_job(rounds, expand(job.node_list or ""))
     return verdict, own_words(rounds[-1].stacks) if rounds and verdict.is_hang else ()
 
 
-def _reported(case: Case) -> Iterator[str]:
+def _reported(case: JobCase) -> Iterator[str]:
     """Yield what the job's own watcher has found, if it has."""
     if case.run is None:
         return
@@ -69,7 +69,7 @@ def _reported(case: Case) -> Iterator[str]:
     yield from text.splitlines()[-1:]
 
 
-def _last_output(case: Case) -> Iterator[str]:
+def _last_output(case: JobCase) -> Iterator[str]:
     """Yield when the job wrote last, and its last line."""
     import time
 
@@ -94,7 +94,7 @@ def _age(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def as_json(case: Case) -> dict[str, Any] | None:
+def as_json(case: JobCase) -> dict[str, Any] | None:
     """Return the verdict for --json; None where the ranks cannot be looked at."""
     try:
         verdict, words = look_at_ranks(case)

@@ -14,7 +14,7 @@ import msgspec
 from muster.act.record import Run
 from muster.units import whole_number
 
-__all__ = ["Attempt", "End", "folder_of", "read_attempts", "read_ends"]
+__all__ = ["Attempt", "AttemptEnd", "folder_of", "read_attempts", "read_ends"]
 
 _FIELDS = 9
 
@@ -32,7 +32,7 @@ class Attempt(msgspec.Struct, frozen=True):
     """The job of this attempt, where several follow each other."""
 
 
-class End(msgspec.Struct, frozen=True):
+class AttemptEnd(msgspec.Struct, frozen=True):
     """How one attempt ended, as the job itself wrote it down."""
 
     number: int
@@ -83,7 +83,7 @@ def read_attempts(folder: Path) -> list[Attempt]:
     return attempts
 
 
-def read_ends(folder: Path) -> list[End]:
+def read_ends(folder: Path) -> list[AttemptEnd]:
     """Return the ends that a run directory tells of; none where ranks do not start again."""
     try:
         lines = (folder / "ends").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -92,7 +92,7 @@ def read_ends(folder: Path) -> list[End]:
     return [end for line in lines if (end := _end(line.split("\t"))) is not None]
 
 
-def _end(fields: list[str]) -> End | None:
+def _end(fields: list[str]) -> AttemptEnd | None:
     """Return one line as an end; None where it was cut."""
     if len(fields) != _FIELDS:
         return None
@@ -100,7 +100,9 @@ def _end(fields: list[str]) -> End | None:
     if number is None or start_time is None or ended is None or status is None:
         return None
     rank, host, decision, cause, completed_steps = fields[4:]
-    return End(number, start_time, ended, status, whole_number(rank), host or None, decision, cause, completed_steps)
+    return AttemptEnd(
+        number, start_time, ended, status, whole_number(rank), host or None, decision, cause, completed_steps
+    )
 
 
 def folder_of(run: Run, task: str | None) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.act.record import Run
-from muster.follow.attempt_list import Attempt, End, folder_of, read_attempts, read_ends
+from muster.follow.attempt_list import Attempt, AttemptEnd, folder_of, read_attempts, read_ends
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
 from muster.follow.saves import read_saves
@@ -60,14 +60,16 @@ def attempts_over(run: Run, task: str | None, *, waits: bool) -> list[dict[str, 
         end = ends.get(attempt.number)
         if end is None and (attempt.number < last or waits):
             cause = _how_it_ended(run, task, attempts, attempt.number)
-            end = End(attempt.number, attempt.began or 0, 0, 0, None, None, "again", cause, "put back into the queue")
+            end = AttemptEnd(
+                attempt.number, attempt.began or 0, 0, 0, None, None, "again", cause, "put back into the queue"
+            )
             stories.append({**end.as_json(), "began": attempt.began, "ended": None, "status": None})
         elif end is not None:
             stories.append(end.as_json())
     return stories
 
 
-def _saves(folder: Path, ends: dict[int, End]) -> Iterator[str]:
+def _saves(folder: Path, ends: dict[int, AttemptEnd]) -> Iterator[str]:
     """A sentence for each time that ranks were told to save, unless the end of their attempt says it."""
     for told_save in read_saves(folder):
         end = ends.get(told_save.number)
@@ -75,7 +77,7 @@ def _saves(folder: Path, ends: dict[int, End]) -> Iterator[str]:
             yield told_save.sentence
 
 
-def _story(run: Run, task: str | None, attempts: list[Attempt], ends: dict[int, End]) -> Iterator[str]:
+def _story(run: Run, task: str | None, attempts: list[Attempt], ends: dict[int, AttemptEnd]) -> Iterator[str]:
     """Yield a sentence for each attempt that is over, in their order; one that ended well by itself needs none."""
     last = max(*(attempt.number for attempt in attempts), *ends, 0)
     if last == 1 and ends[1].decision == "done":

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.act.clean import remove_passed
-from muster.follow.cases import Case
+from muster.follow.cases import JobCase
 from muster.follow.links import close_chain
 from muster.follow.scheduler import Scheduler
 
 __all__ = ["cancel_cases"]
 
 
-def cancel_cases(cases: Sequence[Case], slurm: Scheduler) -> None:
+def cancel_cases(cases: Sequence[JobCase], slurm: Scheduler) -> None:
     """Cancel jobs of this user's, all in one request."""
     slurm.cancel(tuple(dict.fromkeys(job for case in cases for job in (case.asked, *case.links))))
     for case in cases:
@@ -24,7 +24,7 @@ def cancel_cases(cases: Sequence[Case], slurm: Scheduler) -> None:
             remove_passed(case.run)
 
 
-def _task_of(case: Case) -> str:
+def _task_of(case: JobCase) -> str:
     """Return the task of an array that a case is of; empty where it is of none."""
     task = "" if case.job is None else case.job.shown_id.partition("_")[2]
     return task if task.isdigit() else ""

@@ -12,16 +12,16 @@ if TYPE_CHECKING:  # a page of help needs none of these
 
     from muster.act.record import Run
     from muster.follow.scheduler import Answer, Scheduler
-    from muster.slurm.jobs import Job
+    from muster.slurm.jobs import SlurmJob
 
-__all__ = ["Case", "JobSources", "find_cases", "ids_with_links", "run_of"]
+__all__ = ["JobCase", "JobSources", "find_cases", "ids_with_links", "run_of"]
 
 
-class Case(NamedTuple):
+class JobCase(NamedTuple):
     """One job that was asked about: what Slurm knows of it, and our own record."""
 
     asked: str
-    job: Job | None
+    job: SlurmJob | None
     run: Run | None
     link: int = 0
     """Which link of a job that goes on in the next one `job` is; 0: it is none."""
@@ -38,9 +38,9 @@ class JobSources(NamedTuple):
     cluster: str
 
 
-def find_cases(ids: Sequence[str], answer: Answer, place: JobSources, *, records_do: bool = False) -> list[Case]:
+def find_cases(ids: Sequence[str], answer: Answer, place: JobSources, *, records_do: bool = False) -> list[JobCase]:
     """Return what is known of each id. An unknown id is refused; so is silence, unless records are enough."""
-    found_cases: list[Case] = []
+    found_cases: list[JobCase] = []
     for asked_id in ids:
         run = _run_with_chain(asked_id, place)
         if run is not None and (chain_cases := tuple(_of_chains(asked_id, run, answer))):
@@ -52,7 +52,7 @@ def find_cases(ids: Sequence[str], answer: Answer, place: JobSources, *, records
             raise _unknown(asked_id, answer)
         if not jobs and answer.silent and not records_do:
             raise _silent(asked_id, run)
-        found_cases.extend(Case(asked_id, job, run) for job in jobs or (None,))
+        found_cases.extend(JobCase(asked_id, job, run) for job in jobs or (None,))
     return found_cases
 
 
@@ -93,7 +93,7 @@ def _task_of(asked_id: str, run: Run) -> str:
     return ""
 
 
-def _of_chains(asked_id: str, run: Run, answer: Answer) -> Iterator[Case]:
+def _of_chains(asked_id: str, run: Run, answer: Answer) -> Iterator[JobCase]:
     """Yield a case for each chain that an id means; nothing where Slurm has forgotten all links."""
     from muster.act.record import is_of
     from muster.follow.links import chains_of, current_of
@@ -103,10 +103,10 @@ def _of_chains(asked_id: str, run: Run, answer: Answer) -> Iterator[Case]:
         current = current_of(chain, [job for link_jobs in jobs.values() for job in link_jobs])
         if current is not None:
             living = (link for link, link_jobs in jobs.items() if any(not job.state.phase.is_over for job in link_jobs))
-            yield Case(asked_id, current[1], run, current[0], tuple(living))
+            yield JobCase(asked_id, current[1], run, current[0], tuple(living))
 
 
-def run_of(asked_id: str, jobs: Sequence[Job], place: JobSources, *, is_silent: bool = False) -> Run | None:
+def run_of(asked_id: str, jobs: Sequence[SlurmJob], place: JobSources, *, is_silent: bool = False) -> Run | None:
     """Return Muster's record of a job; not that of another cluster's job with the same number."""
     from muster.act.record import find_run, forget, is_of, register
 

@@ -12,12 +12,14 @@ from muster.act.record import Run
 from muster.follow.attempt_list import read_attempts
 from muster.follow.watch import JobOutput, output_of_files, output_of_run
 from muster.slurm.filenames import glob_of
-from muster.slurm.jobs import Job
+from muster.slurm.jobs import SlurmJob
 
 __all__ = ["closed_output", "find_output"]
 
 
-def find_output(job: Job | None, run: Run | None, asked_id: str = "", attempt: int | None = None) -> JobOutput | None:
+def find_output(
+    job: SlurmJob | None, run: Run | None, asked_id: str = "", attempt: int | None = None
+) -> JobOutput | None:
     """Return the output of a job, for Muster's jobs even if Slurm has forgotten them; None if its place is unknown.
 
     `asked` is its id as it was typed: of an array that Slurm has forgotten it alone names the task.
@@ -35,7 +37,7 @@ def find_output(job: Job | None, run: Run | None, asked_id: str = "", attempt: i
     return output_of_files(_matching(job.stdout, job.id, job))
 
 
-def closed_output(job: Job | None) -> Path | None:
+def closed_output(job: SlurmJob | None) -> Path | None:
     """Return where the output of a job lies that you may not read: the file, or the first directory on its way."""
     if job is None or job.stdout is None:
         return None
@@ -50,7 +52,7 @@ def closed_output(job: Job | None) -> Path | None:
     return None
 
 
-def _moved(run: Run, job: Job | None) -> Iterator[Path]:
+def _moved(run: Run, job: SlurmJob | None) -> Iterator[Path]:
     """Return the files that -o and -e of a run of Muster's named."""
     try:
         plan = json.loads((run.directory / "plan.json").read_text(encoding="utf-8"))
@@ -62,13 +64,13 @@ def _moved(run: Run, job: Job | None) -> Iterator[Path]:
         yield from _matching(str(folder / str(pattern)), run.job, job)
 
 
-def _matching(pattern: str, job_id: str, job: Job | None) -> list[Path]:
+def _matching(pattern: str, job_id: str, job: SlurmJob | None) -> list[Path]:
     """Return the files there are now; unknown letters stand for anything."""
     names = glob(glob_of(pattern, _letters(job_id, job)))  # noqa: PTH207  # the pattern is absolute
     return [path for name in sorted(names) if (path := Path(name)).is_file()]
 
 
-def _letters(job_id: str, job: Job | None) -> dict[str, str]:
+def _letters(job_id: str, job: SlurmJob | None) -> dict[str, str]:
     """Return what sbatch's patterns stand for, as far as it is known."""
     array, _, index = (job.shown_id if job else job_id).partition("_")
     letters = {"j": job_id, "A": array}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from muster.follow.watch import JobOutput, Line, LogFile, lines_at_end
+from muster.follow.watch import JobOutput, LogFile, OutputLine, lines_at_end
 from muster.launchers import by_agents_first, known_launcher
 from muster.launchers.base import Launcher
 from muster.model.failure import Failure, of_agent
@@ -68,7 +68,7 @@ class _Unlabelled(msgspec.Struct, frozen=True):
         return _lines(self.file)
 
 
-def _is_report(line: Line) -> bool:
+def _is_report(line: OutputLine) -> bool:
     """Return whether no rank wrote the line: it has no label, or the shell around the rank wrote it."""
     return not line.labelled or line.text.startswith(b"muster: rank ")
 

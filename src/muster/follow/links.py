@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from muster.act.record import Run, known_runs, write_whole
-from muster.slurm.jobs import Job
+from muster.slurm.jobs import SlurmJob
 from muster.units import whole_number
 
-__all__ = ["Link", "chains_of", "close_chain", "current_of", "links_in", "run_with_link"]
+__all__ = ["ChainLink", "chains_of", "close_chain", "current_of", "links_in", "run_with_link"]
 
 
-class Link(msgspec.Struct, frozen=True):
+class ChainLink(msgspec.Struct, frozen=True):
     """One job of a chain."""
 
     number: int
@@ -22,7 +22,7 @@ class Link(msgspec.Struct, frozen=True):
     """As squeue shows it: 57, or 57_3 for a task of an array."""
 
 
-def links_in(folder: Path) -> tuple[Link, ...]:
+def links_in(folder: Path) -> tuple[ChainLink, ...]:
     """Return the links that a run directory, or that of a task, names: the last job of each number."""
     try:
         lines = (folder / "links").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -32,11 +32,11 @@ def links_in(folder: Path) -> tuple[Link, ...]:
     for line in lines:
         number, job = (*line.split("\t"), "", "")[:2]
         if (link_number := whole_number(number)) is not None and job:
-            links[link_number] = Link(link_number, job)
+            links[link_number] = ChainLink(link_number, job)
     return tuple(links[number] for number in sorted(links))
 
 
-def chains_of(run: Run, task: str = "") -> tuple[tuple[Link, ...], ...]:
+def chains_of(run: Run, task: str = "") -> tuple[tuple[ChainLink, ...], ...]:
     """Return the chain of a job; of an array, those of each of its tasks, or of the one that is meant."""
     if not run.links:
         return ()
@@ -55,11 +55,11 @@ def _chained(state: Path, cluster: str) -> Iterator[Run]:
     return (run for run in known_runs(state) if run.links and run.cluster == cluster)
 
 
-def _is_link(chain: Iterable[Link], job: str) -> bool:
+def _is_link(chain: Iterable[ChainLink], job: str) -> bool:
     return any(job in {link.job, link.job.partition("_")[0]} for link in chain)
 
 
-def current_of(chain: Sequence[Link], jobs: Sequence[Job]) -> tuple[int, Job] | None:
+def current_of(chain: Sequence[ChainLink], jobs: Sequence[SlurmJob]) -> tuple[int, SlurmJob] | None:
     """Return the number and the job of the link that stands for all of them.
 
     It is the one that runs, else the one that waits for nodes and for no other link, else the last that had nodes.

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Optional
 
-from muster.act.bad_nodes import KEPT_S, Cause, Memory, Sighting, is_own_file, load, remember, save
+from muster.act.bad_nodes import KEPT_S, KnownFaults, NodeFault, Sighting, is_own_file, load, remember, save
 from muster.act.record import Run, recent_runs
-from muster.follow.attempt_list import End, read_attempts, read_ends
+from muster.follow.attempt_list import AttemptEnd, read_attempts, read_ends
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
 from muster.follow.last_words import last_words
@@ -29,7 +29,7 @@ OfNode = Callable[[Sequence[str]], Optional[str]]
 """Returns the cause that lines of a log tell, where it is of the node; None where it is not, or not known."""
 
 
-def look_at_nodes(state: Path, cluster: str, of_node: OfNode) -> Memory:
+def look_at_nodes(state: Path, cluster: str, of_node: OfNode) -> KnownFaults:
     """Read what happened since the last time, remember it, and return all that is remembered."""
     memory = load(state, cluster)
     sightings: list[Sighting] = []
@@ -77,7 +77,7 @@ def _of_folder(run: Run, folder: Path, of_node: OfNode) -> Iterator[Sighting]:
         yield from _of_output(run, folder, of_node)
 
 
-def _of_end(run: Run, end: End, of_node: OfNode) -> Iterator[Sighting]:
+def _of_end(run: Run, end: AttemptEnd, of_node: OfNode) -> Iterator[Sighting]:
     if end.host is None:
         return
     if end.cause.startswith(f"{end.host} failed"):
@@ -110,11 +110,11 @@ def _of_rank(
     """The rank that failed first: of an error of its node, or suddenly and without a word."""
     host, rank, status = place
     if known is not None:
-        yield Sighting(host, run.job, when, Cause.KNOWN, known)
+        yield Sighting(host, run.job, when, NodeFault.KNOWN, known)
     elif quiet and status in _SUDDEN:
         subject = f"rank {rank} of {run.name}"
-        yield Sighting(host, run.job, when, Cause.FIRST, f"{subject}: {exit_words(status)}", subject)
+        yield Sighting(host, run.job, when, NodeFault.FIRST, f"{subject}: {exit_words(status)}", subject)
 
 
 def _died(run: Run, node: str, when: int) -> Sighting:
-    return Sighting(node, run.job, when, Cause.DIED, "Slurm said that it died")
+    return Sighting(node, run.job, when, NodeFault.DIED, "Slurm said that it died")

@@ -13,17 +13,17 @@ import msgspec
 
 from muster.errors import RequestError
 from muster.follow.attempt_list import folder_of, read_ends
-from muster.follow.cases import Case
+from muster.follow.cases import JobCase
 from muster.follow.saves import read_saves
 
-__all__ = ["Saving", "saving_of", "wait_for_save"]
+__all__ = ["SavingJob", "saving_of", "wait_for_save"]
 
 _LOOK_S = 0.2
 # The script tries for 15 seconds to find a rank that handles the signal.
 _ANSWER_S = 60.0
 
 
-class Saving(msgspec.Struct, frozen=True):
+class SavingJob(msgspec.Struct, frozen=True):
     """A running job whose ranks are told to save."""
 
     asked: str
@@ -44,7 +44,7 @@ class Saving(msgspec.Struct, frozen=True):
         (self.folder / "cancel").touch(mode=0o600)
 
 
-def saving_of(case: Case) -> Saving:
+def saving_of(case: JobCase) -> SavingJob:
     """Return what is to be told. Raise RequestError for a job whose ranks nobody can tell."""
     before_s = _before(case)
     if case.job is None or case.run is None or before_s is None:
@@ -54,10 +54,10 @@ def saving_of(case: Case) -> Saving:
         )
     task = case.job.shown_id.partition("_")[2]
     folder = folder_of(case.run, task if task.isdigit() else None)
-    return Saving(case.asked, case.job.id, folder, before_s, len(read_saves(folder)), len(read_ends(folder)))
+    return SavingJob(case.asked, case.job.id, folder, before_s, len(read_saves(folder)), len(read_ends(folder)))
 
 
-def _before(case: Case) -> int | None:
+def _before(case: JobCase) -> int | None:
     if case.run is None:
         return None
     try:
@@ -68,7 +68,7 @@ def _before(case: Case) -> int | None:
     return save["before_s"] if save else None
 
 
-def wait_for_save(saving: Saving) -> str:
+def wait_for_save(saving: SavingJob) -> str:
     """Wait until the ranks have ended, or cannot save, or have had their time; return what came of it in words."""
     until = time.monotonic() + _ANSWER_S
     while len(saves := read_saves(saving.folder)) <= saving.told_before:
@@ -88,5 +88,5 @@ def wait_for_save(saving: Saving) -> str:
     return f"job {saving.asked}: {last_save.sentence}, and have ended"
 
 
-def _has_ended(saving: Saving) -> bool:
+def _has_ended(saving: SavingJob) -> bool:
     return len(read_ends(saving.folder)) > saving.ends_before

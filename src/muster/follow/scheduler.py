@@ -10,12 +10,12 @@ import msgspec
 
 from muster.errors import CommandFailed, MachineLacks, MusterError, NoSlurm, SchedulerSilent, SiteError
 from muster.look.place import scheduler_environment
-from muster.runner import Result, Runner, checked, run
+from muster.runner import ProgramResult, Runner, checked, run
 from muster.slurm.cluster import CONFIGURATION
 from muster.slurm.jobs import (
     QUERY_ENVIRONMENT,
-    Job,
     PeakMemory,
+    SlurmJob,
     ask_accounting,
     ask_controller,
     ask_details,
@@ -44,7 +44,7 @@ _NO_SLURM = "scontrol ping says whether a controller answers here; muster lab up
 class Answer(msgspec.Struct, frozen=True):
     """What is known of the jobs that were asked for."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[SlurmJob, ...]
     missing: tuple[str, ...] = ()
     """Ids that are not known (any more)."""
 
@@ -54,7 +54,7 @@ class Answer(msgspec.Struct, frozen=True):
     has_accounting: bool | None = None
     """Whether the cluster keeps accounts; None: it was not asked."""
 
-    def of(self, asked_id: str) -> tuple[Job, ...]:
+    def of(self, asked_id: str) -> tuple[SlurmJob, ...]:
         """Return the jobs that an id means: for an array's, all that is known of it."""
         return tuple(job for job in self.jobs if _means(asked_id, job))
 
@@ -136,7 +136,7 @@ class Scheduler(msgspec.Struct, frozen=True):
             return None
         return question.read(answer.stdout) if answer.ok else None
 
-    def _controller(self, ids: Sequence[str]) -> tuple[tuple[Job, ...], bool]:
+    def _controller(self, ids: Sequence[str]) -> tuple[tuple[SlurmJob, ...], bool]:
         question = ask_controller(ids)
         try:
             answer = self._ask(question.argv)
@@ -148,7 +148,7 @@ class Scheduler(msgspec.Struct, frozen=True):
             return (), False
         return question.read(checked(answer, hint=_NO_SLURM).stdout), False
 
-    def _accounting(self, ids: Sequence[str]) -> tuple[tuple[Job, ...], bool]:
+    def _accounting(self, ids: Sequence[str]) -> tuple[tuple[SlurmJob, ...], bool]:
         question = ask_accounting(ids)
         try:
             answer = self._ask(question.argv)
@@ -162,7 +162,7 @@ class Scheduler(msgspec.Struct, frozen=True):
             raise SchedulerSilent("the Slurm controller does not answer", hint=_SILENT_HINT)
         return question.read(checked(answer, hint=_NO_SLURM).stdout)
 
-    def _ask(self, argv: Sequence[str]) -> Result:
+    def _ask(self, argv: Sequence[str]) -> ProgramResult:
         clean = scheduler_environment(self.environment)
         kept_environment = {name: value for name, value in clean.items() if not name.startswith(_FILTERS)}
         try:
@@ -182,7 +182,7 @@ def pauses(first_s: float = 1.0, most_s: float = 30.0) -> Iterator[float]:
         pause = min(most_s, pause * 1.5)
 
 
-def _means(asked_id: str, job: Job) -> bool:
+def _means(asked_id: str, job: SlurmJob) -> bool:
     """Return whether `asked` is this job, or the array (123, 123_4) that it is part of."""
     return asked_id in {job.id, job.shown_id} or job.shown_id.startswith((f"{asked_id}_", f"{asked_id}+"))
 

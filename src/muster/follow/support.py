@@ -24,9 +24,18 @@ from muster.follow.attempt_list import folder_of, read_attempts, read_ends
 from muster.follow.find_output import find_output
 from muster.follow.redact import Redactor
 from muster.follow.watch import LogFile, lines_at_end
-from muster.slurm.jobs import Job
+from muster.slurm.jobs import SlurmJob
 
-__all__ = ["Part", "is_archive", "log_parts", "plan_of", "record_parts", "redactor_for", "torch_of", "write_report"]
+__all__ = [
+    "ReportFile",
+    "is_archive",
+    "log_parts",
+    "plan_of",
+    "record_parts",
+    "redactor_for",
+    "torch_of",
+    "write_report",
+]
 
 LINES, LINE_LENGTH, LOGS = 200, 2_000, 40
 """Of each log the last lines, of each line the beginning; so many logs of each attempt, the batch script's too."""
@@ -36,7 +45,7 @@ _FILE_BYTES = 1 << 20
 _RAW_LENGTH = 1 << 14
 
 
-class Part(msgspec.Struct, frozen=True):
+class ReportFile(msgspec.Struct, frozen=True):
     """One file of the report."""
 
     name: str
@@ -79,7 +88,7 @@ def plan_of(run: Run | None) -> dict[str, Any]:
     return {} if run is None else _json_of(run.directory / "plan.json")
 
 
-def record_parts(run: Run, redactor: Redactor) -> Iterator[Part | str]:
+def record_parts(run: Run, redactor: Redactor) -> Iterator[ReportFile | str]:
     """Yield the script, the plan and the record; a sentence for one that cannot be read."""
     for name, subject in (
         ("job.sh", "the script that was queued"),
@@ -92,7 +101,7 @@ def record_parts(run: Run, redactor: Redactor) -> Iterator[Part | str]:
             continue
         old_count = redactor.count
         clean = redactor.json(text) if name.endswith(".json") else redactor.text(text)
-        yield Part(name, clean, subject, redactor.count - old_count)
+        yield ReportFile(name, clean, subject, redactor.count - old_count)
         if name.endswith(".json") and not _json_of(run.directory / name):
             yield f"{name} of the record is damaged: it stands in the report as it is"
 
@@ -108,7 +117,7 @@ def torch_of(run: Run | None) -> dict[str, Any]:
     return {**texts, **({"image": image} if image else {})}
 
 
-def log_parts(job: Job | None, run: Run | None, asked_id: str, redactor: Redactor) -> Iterator[Part | str]:
+def log_parts(job: SlurmJob | None, run: Run | None, asked_id: str, redactor: Redactor) -> Iterator[ReportFile | str]:
     """Yield the ends of the logs, attempt after attempt; a sentence for what is not among them."""
     numbers = _attempts(run, (job.shown_id if job else asked_id).partition("_")[2])
     if len(numbers) > ATTEMPTS:
@@ -121,7 +130,7 @@ def log_parts(job: Job | None, run: Run | None, asked_id: str, redactor: Redacto
             yield f"of the {len(files)} logs of attempt {number} the last {LOGS} are in it"
         for file in files[-LOGS:]:
             part = _log_part(file, f"logs/attempt-{number}", redactor)
-            part_count += isinstance(part, Part)
+            part_count += isinstance(part, ReportFile)
             yield part
     if not part_count:
         yield "no log of the job is there, or can be read by you"
@@ -138,7 +147,7 @@ def _attempts(run: Run | None, task: str) -> list[int]:
     return sorted(known_numbers | {int(number) for number in kept_numbers if re.fullmatch("[0-9]{1,9}", number)} | {1})
 
 
-def _log_part(file: LogFile, folder: str, redactor: Redactor) -> Part | str:
+def _log_part(file: LogFile, folder: str, redactor: Redactor) -> ReportFile | str:
     try:
         with file.path.open("rb") as stream:
             total = os.fstat(stream.fileno()).st_size
@@ -150,7 +159,7 @@ def _log_part(file: LogFile, folder: str, redactor: Redactor) -> Part | str:
     text = redactor.text("".join(f"{raw[:_RAW_LENGTH].decode(errors='replace')}\n" for raw in last))
     lines = "".join(f"{_cut(line)}\n" for line in text.split("\n")[:-1])
     subject = f"its last lines: {len(last)}, of {total:,} bytes in all"
-    return Part(f"{folder}/{_safe(file.path.name)}", lines, subject, redactor.count - old_count)
+    return ReportFile(f"{folder}/{_safe(file.path.name)}", lines, subject, redactor.count - old_count)
 
 
 def _cut(line: str) -> str:
@@ -191,7 +200,7 @@ def is_archive(path: Path) -> bool:
     return path.name.endswith((".tar.gz", ".tgz"))
 
 
-def write_report(target: Path, parts: Iterable[Part], now: int) -> None:
+def write_report(target: Path, parts: Iterable[ReportFile], now: int) -> None:
     """Write the report as an archive or a folder that is not there yet, for nobody else to read."""
     files = list(_named_apart(parts))
     try:
@@ -211,7 +220,7 @@ def write_report(target: Path, parts: Iterable[Part], now: int) -> None:
         ) from None
 
 
-def _packed(parts: Iterable[Part], folder: str, now: int) -> bytes:
+def _packed(parts: Iterable[ReportFile], folder: str, now: int) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for part in parts:
@@ -233,7 +242,7 @@ def _write_private(path: Path, content: bytes) -> None:
         raise
 
 
-def _named_apart(parts: Iterable[Part]) -> Iterator[Part]:
+def _named_apart(parts: Iterable[ReportFile]) -> Iterator[ReportFile]:
     """Yield the parts with names that differ: the second of two alike gets a number."""
     taken_names: set[str] = set()
     for part in parts:

@@ -25,8 +25,8 @@ from muster.units import whole_number
 __all__ = [
     "Follower",
     "JobOutput",
-    "Line",
     "LogFile",
+    "OutputLine",
     "last_lines",
     "lines_at_end",
     "output_of_files",
@@ -55,12 +55,12 @@ class LogFile(msgspec.Struct, frozen=True):
     attempt: int | None = None
     """The attempt whose lines are meant, of a file that holds those of all; None: all are."""
 
-    def line(self, raw: bytes) -> Line:
+    def line(self, raw: bytes) -> OutputLine:
         """Return the line as what it is: of a rank, or of nobody."""
         match = _LABEL.match(raw) if self.labelled else None
         if match is None:
-            return Line(self.rank, raw, labelled=False)
-        return Line(int(match[match.lastindex or 1]), raw[match.end() :], labelled=True, label=match[0])
+            return OutputLine(self.rank, raw, labelled=False)
+        return OutputLine(int(match[match.lastindex or 1]), raw[match.end() :], labelled=True, label=match[0])
 
     def means(self, raw: bytes, current: list[int]) -> bool:
         """Return whether a line is of the attempt that is meant; `current` holds the number of the one that is read."""
@@ -72,7 +72,7 @@ class LogFile(msgspec.Struct, frozen=True):
         return begins is None and current[0] == self.attempt
 
 
-class Line(msgspec.Struct, frozen=True):
+class OutputLine(msgspec.Struct, frozen=True):
     """One line, without its line end."""
 
     rank: int | None
@@ -195,7 +195,7 @@ class Follower(msgspec.Struct):
     output: JobOutput
     _seen: dict[Path, _Open] = msgspec.field(default_factory=dict)
 
-    def new_lines(self, *, final: bool = False) -> Iterator[Line]:
+    def new_lines(self, *, final: bool = False) -> Iterator[OutputLine]:
         """Yield the lines since the last call; `final`: also a last line that was never ended."""
         for file in self.output.files():
             state = self._seen.setdefault(file.path, _Open(file))
@@ -207,7 +207,7 @@ class Follower(msgspec.Struct):
                 yield from map(file.line, state.pieces.end().splitlines())
 
 
-def _read_on(state: _Open) -> Iterator[Line]:
+def _read_on(state: _Open) -> Iterator[OutputLine]:
     try:
         with state.file.path.open("rb") as stream:
             status = os.fstat(stream.fileno())
@@ -225,7 +225,7 @@ def _read_on(state: _Open) -> Iterator[Line]:
         raise RequestError(message, hint="only the job's owner reads its output, unless they open it") from None
 
 
-def _lines_in(state: _Open, chunk: bytes) -> Iterator[Line]:
+def _lines_in(state: _Open, chunk: bytes) -> Iterator[OutputLine]:
     *whole, rest = chunk.split(b"\n")
     for raw in whole:
         state.rest += raw
@@ -235,22 +235,22 @@ def _lines_in(state: _Open, chunk: bytes) -> Iterator[Line]:
         yield from _taken(state)
 
 
-def _taken(state: _Open) -> Iterator[Line]:
+def _taken(state: _Open) -> Iterator[OutputLine]:
     raw = bytes(state.rest)
     state.rest.clear()
     if state.file.means(raw, state.attempt):
         yield state.file.line(state.pieces.feed(raw + b"\n")[:-1] if state.file.labelled else raw)
 
 
-def last_lines(output: JobOutput, *, rank: int | None, count: int) -> list[Line]:
+def last_lines(output: JobOutput, *, rank: int | None, count: int) -> list[OutputLine]:
     """Return the last `count` lines of `rank`, or of everything; only the end of long files is looked at."""
-    lines: deque[Line] = deque(maxlen=count)
+    lines: deque[OutputLine] = deque(maxlen=count)
     for file in output.files():
         lines.extend(line for line in _tail(file) if rank is None or line.rank == rank)
     return list(lines)
 
 
-def _tail(file: LogFile) -> Iterator[Line]:
+def _tail(file: LogFile) -> Iterator[OutputLine]:
     try:
         with file.path.open("rb") as stream:
             yield from (file.line(raw) for raw in lines_at_end(file, stream))

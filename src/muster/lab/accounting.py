@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from muster.lab import daemons, paths
 from muster.lab.spec import LabSpec, Options
-from muster.runner import Result, checked, run
+from muster.runner import ProgramResult, checked, run
 
 __all__ = ["sacctmgr_words", "start_database"]
 
@@ -68,5 +68,5 @@ def _answers() -> bool:
     return _sacctmgr("list", "cluster").ok
 
 
-def _sacctmgr(*words: str) -> Result:
+def _sacctmgr(*words: str) -> ProgramResult:
     return run(["sacctmgr", "--immediate", "--quiet", *words], env=daemons.ENVIRONMENT)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Address
 
 from muster.lab import paths
-from muster.lab.spec import HostGroup, LabSpec, Partition
+from muster.lab.spec import HostGroup, LabPartition, LabSpec
 from muster.rank.hostlist import compress
 
 __all__ = [
@@ -121,7 +121,7 @@ def _gres(group: HostGroup) -> str:
     return "gpu" if group.gpu_type is None else f"gpu:{group.gpu_type}"
 
 
-def _partition_line(spec: LabSpec, partition: Partition) -> str:
+def _partition_line(spec: LabSpec, partition: LabPartition) -> str:
     default = partition.default or (
         partition is spec.partitions[0] and not any(partition.default for partition in spec.partitions)
     )

@@ -27,7 +27,7 @@ from muster.lab.kernel import EVERY_KIND, Namespace
 from muster.runner import become
 from muster.sites.match import LAB_SITE
 
-__all__ = ["Command", "execute", "inside"]
+__all__ = ["LabCommand", "execute", "inside"]
 
 
 def inside(pid: int, function: Callable[[], Any], *, kinds: Namespace = EVERY_KIND) -> Any:
@@ -82,7 +82,7 @@ def _answer(function: Callable[[], Any], answer: int) -> int:
 
 
 @dataclass(frozen=True)
-class Command:
+class LabCommand:
     """A command to run in a lab: where, as whom, from which directory and environment."""
 
     argv: tuple[str, ...]
@@ -92,7 +92,7 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def execute(pid: int, command: Command) -> int:
+def execute(pid: int, command: LabCommand) -> int:
     """Run `command` in the lab whose first process is `pid`; its exit status, 128 + n for a signal n."""
     kernel.enter(pid)
     view.show(Path(command.directory), [host.first_process(name) for name in host.known() if host.is_up(name)])
@@ -245,7 +245,7 @@ def _identity(name: str | None) -> _Identity:
         raise UnknownName("user in this lab", name, user_names) from None
 
 
-def _environment(command: Command, identity: _Identity) -> dict[str, str]:
+def _environment(command: LabCommand, identity: _Identity) -> dict[str, str]:
     """Return the caller's environment, without what speaks of another cluster or another person."""
     environment = {key: value for key, value in command.environment.items() if not key.startswith(_FOREIGN)}
     if not Path("/etc/slurm/slurm.conf").exists():

@@ -12,7 +12,7 @@ from typing import Any
 from muster.lab import build, config, faults, first, internet, requirements, versions, view
 from muster.lab.enter import inside
 from muster.lab.first import IdRanges
-from muster.lab.registry import Registry, home_of
+from muster.lab.registry import LabRegistry, home_of
 from muster.lab.spec import LabSpec
 from muster.lab.state import read_spec
 
@@ -28,7 +28,7 @@ def up(spec: LabSpec, environment: Mapping[str, str], say: Say) -> None:
     if spec.internet:
         internet.check_way_out()
     ranges = _id_ranges() if ordinary_user else None
-    registry = Registry(environment)
+    registry = LabRegistry(environment)
     if registry.note is not None:
         say(registry.note)
     registry.reserve(spec.name)
@@ -39,7 +39,9 @@ def up(spec: LabSpec, environment: Mapping[str, str], say: Say) -> None:
         raise
 
 
-def _make(spec: LabSpec, ranges: IdRanges | None, registry: Registry, environment: Mapping[str, str], say: Say) -> None:
+def _make(
+    spec: LabSpec, ranges: IdRanges | None, registry: LabRegistry, environment: Mapping[str, str], say: Say
+) -> None:
     root = None
     if spec.slurm != "system":
         root = versions.prepared_root(spec.slurm, cache=versions.cache_folder(environment), say=say)
@@ -60,24 +62,24 @@ def _make(spec: LabSpec, ranges: IdRanges | None, registry: Registry, environmen
 
 def down(name: str, environment: Mapping[str, str]) -> None:
     """End the lab; returns when all of it is gone."""
-    registry = Registry(environment)
+    registry = LabRegistry(environment)
     first.end(registry.find(name).pid)
     registry.forget(name)
 
 
 def fault(name: str, environment: Mapping[str, str], fault_name: str, host: str, *details: str) -> None:
     """Do a fault to a host of the lab."""
-    inside(Registry(environment).find(name).pid, partial(faults.apply, fault_name, host, *details))
+    inside(LabRegistry(environment).find(name).pid, partial(faults.apply, fault_name, host, *details))
 
 
 def stop_controller(name: str, environment: Mapping[str, str]) -> None:
     """Stop the lab's slurmctld."""
-    inside(Registry(environment).find(name).pid, faults.stop_controller)
+    inside(LabRegistry(environment).find(name).pid, faults.stop_controller)
 
 
 def restore(name: str, environment: Mapping[str, str], target: str) -> None:
     """Undo the faults of a host, of the controller, or all of them."""
-    pid = Registry(environment).find(name).pid
+    pid = LabRegistry(environment).find(name).pid
     inside(pid, partial(faults.restore, target))
     if inside(pid, lambda: read_spec().internet):
         internet.connect(pid)  # a host that was started again has none
@@ -88,7 +90,7 @@ def written_files(name: str, environment: Mapping[str, str]) -> list[dict[str, A
 
     Path and size, None where one was removed.
     """
-    written_files: list[dict[str, Any]] = inside(Registry(environment).find(name).pid, view.list_written)
+    written_files: list[dict[str, Any]] = inside(LabRegistry(environment).find(name).pid, view.list_written)
     return written_files
 
 
@@ -107,7 +109,7 @@ def _text(file: str) -> str:
 
 def status(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
     """Return what is up, what holds on each host, what is real and what is faked: the keys of `--json`."""
-    entry = Registry(environment).find(name)
+    entry = LabRegistry(environment).find(name)
     answer = inside(entry.pid, _look)
     faked = [*_FAKED, _OPEN if answer["internet"] else _CLOSED]
     return {"name": entry.name, "pid": entry.pid, "slurm": entry.version, **answer, "real": _REAL, "faked": faked}

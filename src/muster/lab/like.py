@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.lab.spec import Account, HostGroup, LabSpec, Partition, Qos
+from muster.lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos
 from muster.policy.masks import core_list, threads_counted
-from muster.sites.schema import Node, Profile, Queue
+from muster.sites.schema import NodeKind, Profile, Queue
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
 
 __all__ = ["job_submit_lua", "lab_like"]
@@ -60,13 +60,13 @@ def _accounts(profile: Profile, account: str | None) -> Iterator[Account]:
 
 
 def _groups(profile: Profile, nodes: int, kind: str | None, other_nodes: int) -> Iterator[HostGroup]:
-    kinds = profile.nodes or {"node": Node()}
+    kinds = profile.nodes or {"node": NodeKind()}
     node_kind = kind if kind in kinds else next(iter(kinds))
     for name, node in kinds.items():
         yield _group(profile, name, node, nodes if name == node_kind else other_nodes)
 
 
-def _group(profile: Profile, kind: str, node: Node, count: int) -> HostGroup:
+def _group(profile: Profile, kind: str, node: NodeKind, count: int) -> HostGroup:
     threads = _threads(profile, node)
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
     memory = parse_memory_mib(node.memory_usable) if node.memory_usable else node.memory_mib
@@ -84,20 +84,20 @@ def _group(profile: Profile, kind: str, node: Node, count: int) -> HostGroup:
     )
 
 
-def _threads(profile: Profile, node: Node) -> int:
+def _threads(profile: Profile, node: NodeKind) -> int:
     """Return the hardware threads of a core as Slurm's node has them there."""
     if profile.request.slurm_cpus == "threads":
         return node.threads_per_core or 1
     return threads_counted(profile, node)
 
 
-def _partitions(profile: Profile, groups: tuple[HostGroup, ...]) -> Iterator[Partition]:
+def _partitions(profile: Profile, groups: tuple[HostGroup, ...]) -> Iterator[LabPartition]:
     if not profile.partitions:
-        yield Partition("main", default=True)
+        yield LabPartition("main", default=True)
     for name, queue in profile.partitions.items():
         kind = queue.node or _kind_of(profile, queue)
         hosts = next((group.names for group in groups if group.prefix == f"{kind}-n"), ())
-        yield Partition(name, hosts, queue.default, tuple(_partition_options(queue)))
+        yield LabPartition(name, hosts, queue.default, tuple(_partition_options(queue)))
 
 
 def _kind_of(profile: Profile, queue: Queue) -> str | None:

@@ -14,11 +14,11 @@ from muster.errors import RequestError
 from muster.lab.kernel import start_time
 from muster.lab.spec import check_name
 
-__all__ = ["Entry", "Registry", "home_of"]
+__all__ = ["LabEntry", "LabRegistry", "home_of"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class LabEntry:
     """Which process a lab is, or is made by. Pid and start time together name a process until the machine reboots."""
 
     name: str
@@ -39,7 +39,7 @@ class Entry:
         return self.boot == _boot() and start_time(self.pid) == self.started
 
 
-class Registry:
+class LabRegistry:
     """The entries of one user, in `$XDG_STATE_HOME/muster/labs`, or where that cannot be written, beside it."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -74,7 +74,7 @@ class Registry:
     def forget(self, name: str) -> None:
         self._file(name).unlink(missing_ok=True)
 
-    def find(self, name: str) -> Entry:
+    def find(self, name: str) -> LabEntry:
         """Return the entry of a lab that is up."""
         check_name(name)
         entries = {entry.name: entry for entry in self.clear()}
@@ -91,7 +91,7 @@ class Registry:
             raise RequestError(f"the lab {name!r} is still coming up", hint="wait for its `muster lab up` to finish")
         return entries[name]
 
-    def clear(self) -> list[Entry]:
+    def clear(self) -> list[LabEntry]:
         """Drop the entries whose process is gone, and return the others, by name; those of other places stay."""
         kept_entries = []
         if self.note is not None and self.folder.parent.exists():
@@ -114,22 +114,22 @@ class Registry:
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.json"
 
-    def _write(self, name: str, entry: Entry) -> Path:
+    def _write(self, name: str, entry: LabEntry) -> Path:
         file = self.folder / name
         file.write_text(json.dumps(asdict(entry)) + "\n")
         return file
 
 
-def _entry(name: str, pid: int, *, ready: bool, version: str = "") -> Entry:
+def _entry(name: str, pid: int, *, ready: bool, version: str = "") -> LabEntry:
     start_ticks = start_time(pid)
     if start_ticks is None:
         raise RequestError(f"the lab {name!r} ended while it came up", hint="try again")
-    return Entry(name, pid, start_ticks, _boot(), ready, version, _pids())
+    return LabEntry(name, pid, start_ticks, _boot(), ready, version, _pids())
 
 
-def _read(file: Path) -> Entry | None:
+def _read(file: Path) -> LabEntry | None:
     try:
-        return Entry(**json.loads(file.read_text()))
+        return LabEntry(**json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):
         return None
 

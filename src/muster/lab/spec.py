@@ -14,8 +14,8 @@ __all__ = [
     "MOST_HOSTS",
     "Account",
     "HostGroup",
+    "LabPartition",
     "LabSpec",
-    "Partition",
     "Qos",
     "check_name",
     "parse_partition",
@@ -47,7 +47,7 @@ class HostGroup:
 
 
 @dataclass(frozen=True)
-class Partition:
+class LabPartition:
     """A partition: the hosts in it (none named: all) and Slurm's own options, as slurm.conf spells them."""
 
     name: str
@@ -79,7 +79,7 @@ class LabSpec:
 
     name: str = "lab"
     groups: tuple[HostGroup, ...] = (HostGroup(),)
-    partitions: tuple[Partition, ...] = (Partition("main", default=True),)
+    partitions: tuple[LabPartition, ...] = (LabPartition("main", default=True),)
     accounting: bool = False
     slurm: str = "system"
     cluster: str = "lab"
@@ -164,7 +164,7 @@ def _check_group(group: HostGroup) -> None:
             )
 
 
-def _check_partitions(partitions: Sequence[Partition], hosts: Sequence[str]) -> None:
+def _check_partitions(partitions: Sequence[LabPartition], hosts: Sequence[str]) -> None:
     if not partitions:
         raise RequestError("a lab needs a partition", hint="for example --partition debug:time=30,default")
     _no_doubles("partition", [partition.name for partition in partitions])
@@ -214,7 +214,7 @@ _PARTITION_OPTIONS = {
 }
 
 
-def parse_partition(text: str, hosts: Sequence[str]) -> Partition:
+def parse_partition(text: str, hosts: Sequence[str]) -> LabPartition:
     """Return the partition of one `--partition` word, by words.PARTITION_GRAMMAR."""
     name, _, rest = text.partition(":")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name) or name.upper() == "DEFAULT":
@@ -239,4 +239,4 @@ def parse_partition(text: str, hosts: Sequence[str]) -> Partition:
             raise UnknownName(
                 "partition option", word, ["default", "nodes=", *(f"{key}=" for key in _PARTITION_OPTIONS)]
             )
-    return Partition(name, members, default, tuple(options))
+    return LabPartition(name, members, default, tuple(options))

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from muster.lint.values import Place
+from muster.lint.values import TextSpan
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-__all__ = ["Assignment", "Command", "Shell", "Word", "read_shell"]
+__all__ = ["Assignment", "ShellText", "SimpleCommand", "Word", "read_shell"]
 
 _WORDS = frozenset({"word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion"})
 _MORE_WORDS = frozenset(
@@ -41,7 +41,7 @@ class Word(msgspec.Struct, frozen=True):
     substitutions: tuple[str, ...]
     """The commands whose output stands in it."""
 
-    place: Place
+    place: TextSpan
     quoted: str = ""
     """The quotes around the whole word: ' or ", or nothing."""
 
@@ -63,18 +63,18 @@ class Assignment(msgspec.Struct, frozen=True):
 
     name: str
     value: Word | None
-    place: Place
+    place: TextSpan
     order: int
     exported: bool
     of_command: bool = False
 
 
-class Command(msgspec.Struct, frozen=True):
+class SimpleCommand(msgspec.Struct, frozen=True):
     """One simple command."""
 
     words: tuple[Word, ...]
     assignments: tuple[Assignment, ...]
-    place: Place
+    place: TextSpan
     order: int
     in_background: bool = False
     pipes_on: bool = False
@@ -103,19 +103,19 @@ class Command(msgspec.Struct, frozen=True):
         return None
 
 
-class Shell(msgspec.Struct, frozen=True):
+class ShellText(msgspec.Struct, frozen=True):
     """A script, or the text of `sh -c`."""
 
     text: str
-    commands: tuple[Command, ...]
+    commands: tuple[SimpleCommand, ...]
     assignments: tuple[Assignment, ...]
-    comments: tuple[tuple[Place, str], ...]
-    heredocs: tuple[tuple[Place, str], ...]
-    error: Place | None
+    comments: tuple[tuple[TextSpan, str], ...]
+    heredocs: tuple[tuple[TextSpan, str], ...]
+    error: TextSpan | None
     """The first place that is not bash."""
 
     first_command_line: int | None
-    blocks: tuple[tuple[Place, str], ...] = ()
+    blocks: tuple[tuple[TextSpan, str], ...] = ()
     """The loops and branches that stand in no other, each with its first word."""
 
     def value_of(self, name: str) -> Word | None:
@@ -136,12 +136,12 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def read_shell(text: str, *, line: int = 1, column: int = 1) -> Shell:
+def read_shell(text: str, *, line: int = 1, column: int = 1) -> ShellText:
     """Return the commands of a text that begins at this line and column of its file."""
-    reader = _Reader(text.encode(), line, column)
+    reader = _BashReader(text.encode(), line, column)
     root = _parser().parse(reader.source).root_node
     reader.walk(root, _Inside())
-    return Shell(
+    return ShellText(
         text=text,
         commands=tuple(reader.commands),
         assignments=tuple(reader.assignments),
@@ -166,17 +166,17 @@ class _Inside(msgspec.Struct, frozen=True):
     in_substitution: bool = False
 
 
-class _Reader:
+class _BashReader:
     """Walks the tree once and collects."""
 
     def __init__(self, source: bytes, line: int, column: int) -> None:
         self.source = source
         self._line, self._column = line, column
-        self.commands: list[Command] = []
+        self.commands: list[SimpleCommand] = []
         self.assignments: list[Assignment] = []
-        self.comments: list[tuple[Place, str]] = []
-        self.heredocs: list[tuple[Place, str]] = []
-        self.blocks: list[tuple[Place, str]] = []
+        self.comments: list[tuple[TextSpan, str]] = []
+        self.heredocs: list[tuple[TextSpan, str]] = []
+        self.blocks: list[tuple[TextSpan, str]] = []
         self._order = 0
 
     def walk(self, node: Node, inside: _Inside) -> None:
@@ -213,7 +213,7 @@ class _Reader:
                 words.append(self._word(child))
             self._walk_substitutions(child, inside)
         self.assignments += assignments
-        command = Command(
+        command = SimpleCommand(
             tuple(words),
             tuple(assignments),
             self._place(node),
@@ -240,7 +240,7 @@ class _Reader:
 
     def read_unset(self, node: Node, inside: _Inside) -> None:
         words = tuple(self._word(child) for child in node.children)
-        self.commands.append(Command(words, (), self._place(node), self._next(), function=inside.function))
+        self.commands.append(SimpleCommand(words, (), self._place(node), self._next(), function=inside.function))
 
     def read_assignment(self, node: Node, inside: _Inside) -> None:
         self.assignments += self._assignments(node, exported=False)
@@ -260,7 +260,7 @@ class _Reader:
                 self.heredocs.append((self._place(child), self._text(child)))
             self._walk_substitutions(child, inside)
 
-    def first_error(self, node: Node) -> Place | None:
+    def first_error(self, node: Node) -> TextSpan | None:
         """Return the first place that the grammar does not take."""
         if node.type == "ERROR" or node.is_missing:
             return self._place(node)
@@ -328,9 +328,9 @@ class _Reader:
     def _text(self, node: Node) -> str:
         return self.source[node.start_byte : node.end_byte].decode(errors="replace")
 
-    def _place(self, node: Node) -> Place:
+    def _place(self, node: Node) -> TextSpan:
         (row, column), (end_row, end_column) = node.start_point, node.end_point
-        return Place(
+        return TextSpan(
             row + self._line,
             self._characters(row, column) + (self._column if row == 0 else 1),
             end_row + self._line,
@@ -351,13 +351,13 @@ class _Reader:
 
 _NAMES = frozenset({"variable_name", "special_variable_name"})
 _HANDLERS = {
-    "command": _Reader.read_command,
-    "declaration_command": _Reader.read_declaration,
-    "unset_command": _Reader.read_unset,
-    "variable_assignment": _Reader.read_assignment,
-    "function_definition": _Reader.read_function,
-    "comment": _Reader.read_comment,
-    "heredoc_redirect": _Reader.read_heredoc,
+    "command": _BashReader.read_command,
+    "declaration_command": _BashReader.read_declaration,
+    "unset_command": _BashReader.read_unset,
+    "variable_assignment": _BashReader.read_assignment,
+    "function_definition": _BashReader.read_function,
+    "comment": _BashReader.read_comment,
+    "heredoc_redirect": _BashReader.read_heredoc,
 }
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from muster.lint.values import Edit, Finding, Place
+from muster.lint.values import Edit, LintFinding, TextSpan
 
 __all__ = ["fixed_text"]
 
 
-def fixed_text(text: str, findings: Iterable[Finding]) -> str:
+def fixed_text(text: str, findings: Iterable[LintFinding]) -> str:
     """Return the text after every edit; of two that touch the same place the first counts."""
     lines = text.split("\n")
     starts = [0]
@@ -40,7 +40,7 @@ def _apart(edits: list[Edit]) -> list[Edit]:
     return kept_edits
 
 
-def _ends_before(first: Place, second: Place) -> bool:
+def _ends_before(first: TextSpan, second: TextSpan) -> bool:
     return (first.end_line, first.end_column) <= (second.line, second.column)
 
 

@@ -9,11 +9,11 @@ from functools import cached_property
 
 import msgspec
 
-from muster.lint.bash import Assignment, Command, Shell, read_shell
-from muster.lint.launch import Launch, launches_of
-from muster.lint.values import Place
+from muster.lint.bash import Assignment, ShellText, SimpleCommand, read_shell
+from muster.lint.launch import LaunchCommand, launches_of
+from muster.lint.values import TextSpan
 
-__all__ = ["Directive", "Job", "Task", "directives_of", "read_job"]
+__all__ = ["BatchScript", "HeaderOption", "Task", "directives_of", "read_job"]
 
 _LETTERS = {
     "A": "account", "a": "array", "b": "begin", "c": "cpus-per-task", "C": "constraint", "d": "dependency",
@@ -32,7 +32,7 @@ _FLAGS_ALONE = frozenset(
 )
 
 
-class Directive(msgspec.Struct, frozen=True):
+class HeaderOption(msgspec.Struct, frozen=True):
     """One option of an #SBATCH line."""
 
     name: str
@@ -40,25 +40,25 @@ class Directive(msgspec.Struct, frozen=True):
 
     written: str
     value: str | None
-    place: Place
+    place: TextSpan
     line: str
 
 
 class Task(msgspec.Struct, frozen=True):
     """Shell text that every task of a step runs: the body of `srun bash -c`."""
 
-    launch: Launch
-    shell: Shell
+    launch: LaunchCommand
+    shell: ShellText
 
 
-class Job(msgspec.Struct, frozen=True, dict=True):
+class BatchScript(msgspec.Struct, frozen=True, dict=True):
     """One batch script."""
 
     path: str
     text: str
-    shell: Shell
-    directives: tuple[Directive, ...]
-    late_directives: tuple[Directive, ...]
+    shell: ShellText
+    directives: tuple[HeaderOption, ...]
+    late_directives: tuple[HeaderOption, ...]
     """Those after the first command, which Slurm does not read."""
 
     @cached_property
@@ -66,12 +66,12 @@ class Job(msgspec.Struct, frozen=True, dict=True):
         return self.text.splitlines()
 
     @cached_property
-    def header(self) -> dict[str, Directive]:
+    def header(self) -> dict[str, HeaderOption]:
         """Return the options by long name; the last of a name counts."""
         return {directive.name: directive for directive in self.directives}
 
     @cached_property
-    def launches(self) -> tuple[Launch, ...]:
+    def launches(self) -> tuple[LaunchCommand, ...]:
         """Return every command that the batch host runs."""
         return launches_of(self.shell)
 
@@ -83,7 +83,7 @@ class Job(msgspec.Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def steps(self) -> tuple[Launch, ...]:
+    def steps(self) -> tuple[LaunchCommand, ...]:
         """Return the commands that srun starts, those with another purpose than ranks included."""
         return tuple(
             launch
@@ -92,7 +92,7 @@ class Job(msgspec.Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def all_launches(self) -> tuple[Launch, ...]:
+    def all_launches(self) -> tuple[LaunchCommand, ...]:
         """Return the commands of the batch host, then those inside the tasks."""
         return (*self.launches, *(launch for task in self.tasks for launch in launches_of(task.shell)))
 
@@ -102,7 +102,7 @@ class Job(msgspec.Struct, frozen=True, dict=True):
         return (*self.shell.assignments, *(assignment for task in self.tasks for assignment in task.shell.assignments))
 
     @cached_property
-    def commands(self) -> tuple[Command, ...]:
+    def commands(self) -> tuple[SimpleCommand, ...]:
         """Return every command, in the script and in its tasks."""
         return (*self.shell.commands, *(command for task in self.tasks for command in task.shell.commands))
 
@@ -152,10 +152,10 @@ class Job(msgspec.Struct, frozen=True, dict=True):
         return int(value) if value is not None and value.isascii() and value.isdigit() and len(value) < 10 else None
 
 
-def read_job(path: str, text: str) -> Job:
+def read_job(path: str, text: str) -> BatchScript:
     """Return the job that a text describes."""
-    early: list[Directive] = []
-    late_directives: list[Directive] = []
+    early: list[HeaderOption] = []
+    late_directives: list[HeaderOption] = []
     in_header = True
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#SBATCH"):
@@ -164,12 +164,12 @@ def read_job(path: str, text: str) -> Job:
             in_header = False
     shell = read_shell(text)
     written = {line for place, _ in shell.heredocs for line in range(place.line, place.end_line + 1)}
-    return Job(
+    return BatchScript(
         path, text, shell, tuple(early), tuple(item for item in late_directives if item.place.line not in written)
     )
 
 
-def directives_of(line: str, number: int) -> Iterator[Directive]:
+def directives_of(line: str, number: int) -> Iterator[HeaderOption]:
     """Yield the options of one #SBATCH line."""
     try:
         words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
@@ -181,8 +181,8 @@ def directives_of(line: str, number: int) -> Iterator[Directive]:
         name, value, used_words = _option(word, words[index + 1 : index + 2])
         index += 1 + used_words
         column = max(0, line.find(word.partition("=")[0], len("#SBATCH"))) + 1
-        place = Place(number, column, number, len(line) + 1 if index >= len(words) else column + len(word))
-        yield Directive(_SAME.get(name, name), word, value, place, line)
+        place = TextSpan(number, column, number, len(line) + 1 if index >= len(words) else column + len(word))
+        yield HeaderOption(_SAME.get(name, name), word, value, place, line)
 
 
 def _option(word: str, next_words: list[str]) -> tuple[str, str | None, int]:

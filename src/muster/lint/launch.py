@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from muster.lint.bash import Command, Shell, Word, read_shell
+from muster.lint.bash import ShellText, SimpleCommand, Word, read_shell
 
-__all__ = ["AGENTS", "Launch", "Stage", "launches_of", "stages_of", "starts_python"]
+__all__ = ["AGENTS", "LaunchCommand", "Stage", "launches_of", "stages_of", "starts_python"]
 
 _STEP_VALUES = "-A -b -B -c -C -d -D -e -E -G -i -I -J -L -M -m -n -N -o -p -q -r -S -t -T -w -W -x -Z"
 _STEP_LONG = """
@@ -191,12 +191,12 @@ class Stage(msgspec.Struct, frozen=True):
         )
 
 
-class Launch(msgspec.Struct, frozen=True):
+class LaunchCommand(msgspec.Struct, frozen=True):
     """A command that starts programs, and the shell text inside it."""
 
-    command: Command
+    command: SimpleCommand
     stages: tuple[Stage, ...]
-    inner: Shell | None = None
+    inner: ShellText | None = None
     """The text of `bash -c`, as the tasks run it."""
 
     early: tuple[Word, ...] = ()
@@ -213,7 +213,7 @@ class Launch(msgspec.Struct, frozen=True):
         return next((word for word in stage.words if word.value.endswith(".py")), None) if stage else None
 
 
-def starts_python(launches: Sequence[Launch]) -> bool:
+def starts_python(launches: Sequence[LaunchCommand]) -> bool:
     """Tell whether one of these commands starts Python, or may do so.
 
     A script, a shell text and a program out of a variable may.
@@ -221,33 +221,33 @@ def starts_python(launches: Sequence[Launch]) -> bool:
     return not launches or any(_may_be_python(each) for each in launches)
 
 
-def _may_be_python(launch: Launch) -> bool:
+def _may_be_python(launch: LaunchCommand) -> bool:
     last = launch.stages[-1]
     known = last.kind in {"program", "container"} and last.word.is_literal and not last.name.endswith(".sh")
     return not known or last.kind == "container"
 
 
-def launches_of(shell: Shell) -> tuple[Launch, ...]:
+def launches_of(shell: ShellText) -> tuple[LaunchCommand, ...]:
     """Return the commands of a script that start programs, each with its chain."""
     return tuple(_launch(shell, command) for command in shell.commands if command.words)
 
 
-def _launch(shell: Shell, command: Command) -> Launch:
+def _launch(shell: ShellText, command: SimpleCommand) -> LaunchCommand:
     stages = stages_of(_expanded(shell, command.words))
     last = stages[-1] if stages else None
     if last is None or last.kind != "shell" or not last.has("-c", "-lc", "-ec", "-xc", "-exc"):
-        return Launch(command, stages)
+        return LaunchCommand(command, stages)
     text = next((value for name, value in last.options if name.endswith("c") and value is not None), None)
     if text is None:
-        return Launch(command, stages)
+        return LaunchCommand(command, stages)
     body = _with_values(shell, text.value) if text.quoted == '"' or text.names else text.value
     if text.text.startswith('"'):
         body = body.replace("\\$", "$")  # what the outer shell makes of it
     inner = read_shell(body, line=text.place.line, column=text.place.column + len(text.quoted))
-    return Launch(command, stages, inner, (text,) if not text.is_literal else ())
+    return LaunchCommand(command, stages, inner, (text,) if not text.is_literal else ())
 
 
-def _expanded(shell: Shell, words: Sequence[Word]) -> tuple[Word, ...]:
+def _expanded(shell: ShellText, words: Sequence[Word]) -> tuple[Word, ...]:
     """Put the words of `LAUNCHER="torchrun …"` in the place of $LAUNCHER."""
     result: list[Word] = []
     for word in words:
@@ -263,7 +263,7 @@ def _expanded(shell: Shell, words: Sequence[Word]) -> tuple[Word, ...]:
     return tuple(result)
 
 
-def _with_values(shell: Shell, text: str) -> str:
+def _with_values(shell: ShellText, text: str) -> str:
     """Put the values of variables that the script assigns once in their places."""
     for assignment in shell.assignments:
         value = shell.value_of(assignment.name)

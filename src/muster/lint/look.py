@@ -9,20 +9,20 @@ from pathlib import Path
 
 from muster.errors import RequestError
 from muster.lint.ignore import ignored_lines
-from muster.lint.job import Job, read_job
+from muster.lint.job import BatchScript, read_job
 from muster.lint.program import read_program
-from muster.lint.read import Kind, Source, read_source
+from muster.lint.read import FileKind, SourceFile, read_source
 from muster.lint.rule import all_rules
 from muster.lint.site import site_findings
-from muster.lint.values import Finding, Hit, Place, Rule, Severity
+from muster.lint.values import Hit, LintFinding, Rule, Severity, TextSpan
 from muster.sites.load import Site
 
 __all__ = ["lint_files", "lint_source"]
 
 
-def lint_files(paths: Sequence[str], site: Site | None = None) -> list[Finding]:
+def lint_files(paths: Sequence[str], site: Site | None = None) -> list[LintFinding]:
     """Return what the rules find in these files and in the Python scripts that they start."""
-    findings: list[Finding] = []
+    findings: list[LintFinding] = []
     done_digests: set[str] = set()
     for path in paths:
         source = read_source(path)
@@ -35,24 +35,24 @@ def lint_files(paths: Sequence[str], site: Site | None = None) -> list[Finding]:
     return sorted(findings, key=lambda finding: (finding.path, finding.place, finding.severity.rank, finding.rule))
 
 
-def lint_source(source: Source, site: Site | None = None) -> list[Finding]:
+def lint_source(source: SourceFile, site: Site | None = None) -> list[LintFinding]:
     """Return what the rules find in one text."""
-    if source.kind is Kind.PYTHON:
+    if source.kind is FileKind.PYTHON:
         return _lint_python(source)
     job = read_job(source.path, source.text)
     findings = [*_findings(source, "batch", job), *(site_findings(job, site) if site is not None else ())]
     return _without_ignored(source, findings)
 
 
-def _lint_python(source: Source) -> list[Finding]:
+def _lint_python(source: SourceFile) -> list[LintFinding]:
     try:
         program = read_program(source.path, source.text)
     except (SyntaxError, ValueError) as error:
         line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
-        place = Place(line, max(1, column), line, max(1, column) + 1)
+        place = TextSpan(line, max(1, column), line, max(1, column) + 1)
         reason = "Python stops before the first line runs, on every rank."
         return [
-            Finding(
+            LintFinding(
                 "not-python",
                 Severity.BREAKS,
                 source.path,
@@ -70,7 +70,7 @@ def _lint_python(source: Source) -> list[Finding]:
     return _without_ignored(source, [*_header_findings(source), *_findings(source, "python", program)])
 
 
-def _header_findings(source: Source) -> Iterator[Finding]:
+def _header_findings(source: SourceFile) -> Iterator[LintFinding]:
     """Yield what the rules on the header find in a Python program that sbatch takes as it is."""
     lines = source.text.splitlines(keepends=True)
     header = "".join(takewhile(lambda line: line.startswith("#") or not line.strip(), lines))
@@ -78,29 +78,29 @@ def _header_findings(source: Source) -> Iterator[Finding]:
         yield from _findings(source, "batch", read_job(source.path, header), room="header")
 
 
-def _findings(source: Source, language: str, value: object, room: str = "") -> Iterator[Finding]:
+def _findings(source: SourceFile, language: str, value: object, room: str = "") -> Iterator[LintFinding]:
     for rule in all_rules():
         if rule.language == language and rule.check.__module__.endswith(room):
             yield from (_finding(source.path, rule, hit) for hit in dict.fromkeys(rule.check(value)))
 
 
-def _finding(path: str, rule: Rule, hit: Hit) -> Finding:
+def _finding(path: str, rule: Rule, hit: Hit) -> LintFinding:
     replacement = hit.instead or rule.instead
-    return Finding(
+    return LintFinding(
         rule.name, rule.severity, path, hit.place, hit.message, rule.why, replacement, rule.source, hit.edits
     )
 
 
-def _without_ignored(source: Source, findings: list[Finding]) -> list[Finding]:
+def _without_ignored(source: SourceFile, findings: list[LintFinding]) -> list[LintFinding]:
     ignored = ignored_lines(source.text)
     return [finding for finding in findings if finding.rule not in ignored.get(finding.place.line, frozenset())]
 
 
-def _started_by(source: Source) -> Iterator[Path]:
+def _started_by(source: SourceFile) -> Iterator[Path]:
     """Yield the Python scripts that a batch script names and that lie beside it."""
-    if source.kind is not Kind.BATCH:
+    if source.kind is not FileKind.BATCH:
         return
-    job: Job = read_job(source.path, source.text)
+    job: BatchScript = read_job(source.path, source.text)
     folder = Path() if source.path == "-" else Path(source.path).parent
     for launch in job.all_launches:
         script = launch.script

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import msgspec
 
-from muster.lint.values import Place
+from muster.lint.values import TextSpan
 
 __all__ = ["Call", "Program", "place_of", "read_program"]
 
@@ -63,7 +63,7 @@ class Call(msgspec.Struct, frozen=True):
         return any(keyword.arg is None for keyword in self.node.keywords)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TextSpan:
         return place_of(self.node)
 
     @property
@@ -171,10 +171,10 @@ def read_program(path: str, text: str, *, starts_ranks: bool = False) -> Program
     return Program(path, text, ast.parse(text), starts_ranks)
 
 
-def place_of(node: ast.AST) -> Place:
+def place_of(node: ast.AST) -> TextSpan:
     """Return where a node stands."""
     line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-    return Place(
+    return TextSpan(
         line,
         column + 1,
         getattr(node, "end_lineno", line) or line,

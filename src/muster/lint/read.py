@@ -10,7 +10,7 @@ import msgspec
 from muster.errors import RequestError
 from muster.older import StrEnum
 
-__all__ = ["Kind", "Source", "read_source"]
+__all__ = ["FileKind", "SourceFile", "read_source"]
 
 _LARGEST_BYTES = 2_000_000
 _SHELLS = re.compile(r"^#!\s*(/usr/bin/env\s+(-S\s*)?)?\S*\b(ba|da|k|z)?sh\b")
@@ -18,22 +18,22 @@ _C_SHELLS = re.compile(r"^#!\s*(/usr/bin/env\s+)?\S*\bt?csh\b")
 _OTHER_SUFFIXES = (".md", ".rst", ".toml", ".json", ".yaml", ".yml", ".ipynb", ".cfg", ".ini")
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What a file holds."""
 
     BATCH = "batch"
     PYTHON = "python"
 
 
-class Source(msgspec.Struct, frozen=True):
+class SourceFile(msgspec.Struct, frozen=True):
     """One file as text."""
 
     path: str
     text: str
-    kind: Kind
+    kind: FileKind
 
 
-def read_source(path: str) -> Source:
+def read_source(path: str) -> SourceFile:
     """Return the text of a file; `-` is the standard input."""
     data = _bytes_of(path)
     if len(data) > _LARGEST_BYTES:
@@ -44,7 +44,7 @@ def read_source(path: str) -> Source:
     if b"\0" in data[:8192]:
         raise RequestError(f"{path} is not text: it holds zero bytes", hint="give a batch script or a Python script")
     text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
-    return Source(path, text, _kind_of(path, text))
+    return SourceFile(path, text, _kind_of(path, text))
 
 
 def _bytes_of(path: str) -> bytes:
@@ -64,22 +64,22 @@ def _bytes_of(path: str) -> bytes:
         raise RequestError(f"{path} cannot be read: {error.strerror}", hint="ask its owner to open it") from None
 
 
-def _kind_of(path: str, text: str) -> Kind:
+def _kind_of(path: str, text: str) -> FileKind:
     first = text.partition("\n")[0]
     if _C_SHELLS.match(first):
         raise RequestError(
             f"{path} is a csh script, which Muster does not read", hint="#!/bin/bash is what sites document"
         )
     if re.match(r"^#!.*\bpython", first) and re.search(r"^#SBATCH", text, re.MULTILINE):
-        return Kind.PYTHON
+        return FileKind.PYTHON
     if path.endswith(".py") or re.match(r"^#!.*\bpython", first):
-        return Kind.PYTHON
+        return FileKind.PYTHON
     if _SHELLS.match(first) or re.search(
         r"^\s*#\s*SBATCH\b|\bsrun\b|\bsbatch\b|\btorchrun\b|\bmpirun\b", text, re.MULTILINE
     ):
         if path.endswith(_OTHER_SUFFIXES):
             raise RequestError(f"{path} is a document, not a batch script", hint="save the script in a file of its own")
-        return Kind.BATCH
+        return FileKind.BATCH
     raise RequestError(
         f"{path} is neither a batch script nor a Python script",
         hint="a batch script begins with #!/bin/bash and has #SBATCH lines or srun",

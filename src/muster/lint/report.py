@@ -8,7 +8,7 @@ from typing import Any
 
 from muster import __version__
 from muster.lint.rule import all_rules
-from muster.lint.values import Finding, Severity
+from muster.lint.values import LintFinding, Severity
 
 __all__ = ["as_json", "as_sarif", "as_text"]
 
@@ -28,7 +28,7 @@ _COLOURS = {
 }
 
 
-def as_text(findings: Sequence[Finding], texts: Mapping[str, str], *, coloured: bool = False) -> Iterator[str]:
+def as_text(findings: Sequence[LintFinding], texts: Mapping[str, str], *, coloured: bool = False) -> Iterator[str]:
     """Yield lines: each finding with its line, the place underlined, the reason and what to write."""
     explained: set[str] = set()
     for finding in findings:
@@ -46,7 +46,7 @@ def as_text(findings: Sequence[Finding], texts: Mapping[str, str], *, coloured: 
     yield _count(findings)
 
 
-def _underlined(finding: Finding, line: str, *, coloured: bool) -> Iterator[str]:
+def _underlined(finding: LintFinding, line: str, *, coloured: bool) -> Iterator[str]:
     place = finding.place
     line = line.rstrip("\r")
     # A tab is as wide as it is shown; so it stays one below too.
@@ -71,7 +71,7 @@ def _painted(text: str, code: str, coloured: bool) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if coloured else text
 
 
-def _count(findings: Sequence[Finding]) -> str:
+def _count(findings: Sequence[LintFinding]) -> str:
     if not findings:
         return "nothing was found"
     counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
@@ -81,7 +81,7 @@ def _count(findings: Sequence[Finding]) -> str:
     return f"{len(findings)} finding{'s' if len(findings) > 1 else ''}: {parts}{tail}"
 
 
-def as_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def as_json(findings: Sequence[LintFinding]) -> list[dict[str, Any]]:
     """Return the findings as plain values with stable keys."""
     return [
         {
@@ -102,7 +102,7 @@ def as_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     ]
 
 
-def as_sarif(findings: Sequence[Finding]) -> dict[str, Any]:
+def as_sarif(findings: Sequence[LintFinding]) -> dict[str, Any]:
     """Return a SARIF 2.1.0 log, as code hosts read it."""
     rules = [
         {
@@ -131,7 +131,7 @@ def as_sarif(findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def _location(finding: Finding) -> dict[str, Any]:
+def _location(finding: LintFinding) -> dict[str, Any]:
     place = finding.place
     return {
         "artifactLocation": {"uri": re.sub(r"[ %?#]", lambda match: f"%{ord(match[0]):02X}", finding.path)},

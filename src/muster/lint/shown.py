@@ -10,7 +10,7 @@ import msgspec
 from muster.lint.rule import rule_named
 from muster.lint.values import Rule
 
-__all__ = ["Shown", "Table", "runs_table"]
+__all__ = ["Shown", "ShownRuns", "runs_table"]
 
 _TABLE = Path(__file__).parent / "rules/runs.toml"
 
@@ -61,7 +61,7 @@ class Shown(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the run is too slow for every change: torch is imported, or a time limit has to come."""
 
 
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ShownRuns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole table."""
 
     slurm: str
@@ -83,6 +83,6 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def runs_table() -> Table:
+def runs_table() -> ShownRuns:
     """Return the table."""
-    return msgspec.toml.decode(_TABLE.read_bytes(), type=Table)
+    return msgspec.toml.decode(_TABLE.read_bytes(), type=ShownRuns)

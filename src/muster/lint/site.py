@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from muster.errors import RequestError
-from muster.lint.job import Job
-from muster.lint.values import Finding, Place, Severity
+from muster.lint.job import BatchScript
+from muster.lint.values import LintFinding, Severity, TextSpan
 from muster.policy.rules import Ask, refusals
 from muster.sites.load import Site
 from muster.units import Memory, parse_walltime_s
@@ -19,13 +19,13 @@ _OWN = frozenset(
 )
 
 
-def site_findings(job: Job, site: Site) -> Iterator[Finding]:
+def site_findings(job: BatchScript, site: Site) -> Iterator[LintFinding]:
     """Yield what this site would refuse."""
     for refusal in refusals(site.profile, _ask(job)):
         word = refusal.rule.partition("-")[2] if refusal.rule.startswith("required-") else _option_of(refusal.rule)
         directive = job.header.get(word)
-        place = directive.place if directive else Place(1, 1, 1, 2)
-        yield Finding(
+        place = directive.place if directive else TextSpan(1, 1, 1, 2)
+        yield LintFinding(
             f"site-{refusal.rule}",
             Severity.BREAKS,
             job.path,
@@ -53,7 +53,7 @@ def _option_of(rule: str) -> str:
     return "nodes"
 
 
-def _ask(job: Job) -> Ask:
+def _ask(job: BatchScript) -> Ask:
     header = {name: directive.value for name, directive in job.header.items()}
     return Ask(
         nodes=job.nodes or 1,
@@ -97,7 +97,7 @@ def _number(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def _modules(job: Job) -> tuple[str, ...]:
+def _modules(job: BatchScript) -> tuple[str, ...]:
     words = [command.words for command in job.shell.commands if command.program in {"module", "ml"}]
     return tuple(
         word.value

@@ -9,7 +9,7 @@ import msgspec
 
 from muster.older import StrEnum
 
-__all__ = ["Edit", "Finding", "Hit", "Place", "Rule", "Severity"]
+__all__ = ["Edit", "Hit", "LintFinding", "Rule", "Severity", "TextSpan"]
 
 
 class Severity(StrEnum):
@@ -27,7 +27,7 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
-class Place(msgspec.Struct, frozen=True, order=True):
+class TextSpan(msgspec.Struct, frozen=True, order=True):
     """A stretch of a file; lines and columns count from 1, the end is the first column after it."""
 
     line: int
@@ -39,14 +39,14 @@ class Place(msgspec.Struct, frozen=True, order=True):
 class Edit(msgspec.Struct, frozen=True):
     """Replace what stands at a place; an empty stretch is an insertion."""
 
-    place: Place
+    place: TextSpan
     text: str
 
 
 class Hit(msgspec.Struct, frozen=True):
     """One place where a rule is broken; what differs from the rule's own text is written here."""
 
-    place: Place
+    place: TextSpan
     message: str
     instead: str | None = None
     edits: tuple[Edit, ...] = ()
@@ -72,13 +72,13 @@ class Rule(msgspec.Struct, frozen=True):
     language: str = "batch"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class LintFinding(msgspec.Struct, frozen=True):
     """A broken rule in a file, ready to be shown."""
 
     rule: str
     severity: Severity
     path: str
-    place: Place
+    place: TextSpan
     message: str
     why: str
     instead: str

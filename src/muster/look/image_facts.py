@@ -322,10 +322,10 @@ def _look_at_squashfs(path: Path, offset: int, facts: ImageFacts) -> tuple[Image
     """Return what can be seen of a packed file: one that Python cannot unpack shows nothing before it is mounted."""
     if facts.broken is not None:
         return facts, None
-    from muster.look.squashfs import CannotBeRead, Packed
+    from muster.look.squashfs import CannotBeRead, SquashFs
 
     try:
-        tree = Packed(path, offset)
+        tree = SquashFs(path, offset)
         return _look_inside(tree, facts), tree
     except CannotBeRead:
         return facts, None

@@ -14,7 +14,7 @@ from muster.older import StrEnum
 from muster.runner import Runner, run
 from muster.units import whole_number
 
-__all__ = ["Place", "place_of", "refuse_in_every_rank", "scheduler_environment", "stands_in_allocation"]
+__all__ = ["RunPlace", "place_of", "refuse_in_every_rank", "scheduler_environment", "stands_in_allocation"]
 
 # What Slurm's clients need to find their cluster; the rest of SLURM_* is an outer job's.
 _KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
@@ -27,7 +27,7 @@ _RANKS_OF = (
 )
 
 
-class Place(StrEnum):
+class RunPlace(StrEnum):
     """The engine of a `run`, and how it gets its nodes."""
 
     HERE = "here"
@@ -40,15 +40,15 @@ def stands_in_allocation(facts: Facts) -> bool:
     return bool(facts.environment.get("SLURM_JOB_ID") and facts.environment.get("SLURM_JOB_NODELIST"))
 
 
-def place_of(request: Request, facts: Facts, runner: Runner = run) -> tuple[Place, str]:
+def place_of(request: Request, facts: Facts, runner: Runner = run) -> tuple[RunPlace, str]:
     """Return the place, and the reason for it in words."""
     if request.here or _starts_here_only(request.launcher):
-        return Place.HERE, "asked for: " + request.origin("here" if request.here else "launcher")
+        return RunPlace.HERE, "asked for: " + request.origin("here" if request.here else "launcher")
     if stands_in_allocation(facts):
-        return Place.WITHIN, f"inside job {facts.environment['SLURM_JOB_ID']}"
+        return RunPlace.WITHIN, f"inside job {facts.environment['SLURM_JOB_ID']}"
     if controller_answers(runner):
-        return Place.ALLOCATE, "a Slurm controller answers here"
-    return Place.HERE, "no Slurm controller answers here"
+        return RunPlace.ALLOCATE, "a Slurm controller answers here"
+    return RunPlace.HERE, "no Slurm controller answers here"
 
 
 def _starts_here_only(launcher: str) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["CannotBeRead", "Packed"]
+__all__ = ["CannotBeRead", "SquashFs"]
 
 _SUPER = struct.Struct("<4s4I6H8Q")
 _HEAD = struct.Struct("<4HII")
@@ -42,7 +42,7 @@ class _Node(msgspec.Struct, frozen=True):
     link: str = ""
 
 
-class Packed:
+class SquashFs:
     """The file system that begins at byte `offset` of a file."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:

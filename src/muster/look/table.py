@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from muster.errors import RequestError, UnknownName
-from muster.facts import Table
+from muster.facts import SweepTable
 from muster.model.words import PLACEHOLDERS
 
 __all__ = ["read_table"]
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FORM = "the first line names the columns, each further line is one run: lr,seed / 0.1,1 / 0.2,1"
 
 
-def read_table(typed_path: str, directory: str) -> Table:
+def read_table(typed_path: str, directory: str) -> SweepTable:
     """Return the table of a file, or refuse it with the line that is not right."""
     lines = list(_lines(typed_path, _text_of(Path(directory, typed_path), typed_path)))
     if not lines:
@@ -29,7 +29,7 @@ def read_table(typed_path: str, directory: str) -> Table:
         raise RequestError(f"--sweep {typed_path}: it names columns, but no row follows", hint=_FORM)
     for number, row in rows:
         _check_row(row, columns, f"{typed_path}:{number}")
-    return Table(typed_path, tuple(columns), tuple(tuple(row) for _, row in rows))
+    return SweepTable(typed_path, tuple(columns), tuple(tuple(row) for _, row in rows))
 
 
 def _text_of(file: Path, typed_path: str) -> str:

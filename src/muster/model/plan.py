@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from muster.facts import Table
+from muster.facts import SweepTable
 from muster.model.finish import Finish
 from muster.model.words import Word
 from muster.older import StrEnum
@@ -356,5 +356,5 @@ class Plan(msgspec.Struct, frozen=True):
     finish: Finish | None = None
     """How the job goes on after something went wrong; None: it ends."""
 
-    sweep: Table | None = None
+    sweep: SweepTable | None = None
     """The job is an array: each task has a row of this table, the first is task 1; None: it is one job."""

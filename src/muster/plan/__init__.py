@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 
-class _Callable(ModuleType):
+class _CallablePlan(ModuleType):
     def __call__(self, *words: Any, **options: Any) -> Any:
         return sys.modules["muster"].from_login_side("plan")(*words, **options)
 
 
-sys.modules[__name__].__class__ = _Callable
+sys.modules[__name__].__class__ = _CallablePlan

@@ -19,7 +19,7 @@ from muster.plan.site_terms import reason_for
 from muster.sites.load import Site
 from muster.sites.schema import Image as SiteImage
 
-__all__ = ["Found", "Reference", "choose_engine", "find_image", "reference_of"]
+__all__ = ["NamedImage", "Reference", "choose_engine", "find_image", "reference_of"]
 
 _ENDINGS = {".sif": "sif", ".sqsh": "squashfs", ".sqfs": "squashfs", ".squashfs": "squashfs", ".toml": "edf"}
 _SHOWN = {
@@ -81,7 +81,7 @@ def _others(images: Mapping[str, SiteImage]) -> str:
     return "one of: " + ", ".join(f"site:{name}" for name, image in images.items() if not image.gone)
 
 
-class Found(msgspec.Struct, frozen=True):
+class NamedImage(msgspec.Struct, frozen=True):
     """What the image is, and the name that the engine is given."""
 
     kind: str
@@ -90,15 +90,15 @@ class Found(msgspec.Struct, frozen=True):
     """Its name in a registry, without docker://; empty: it is not of a registry."""
 
 
-def find_image(reference: Reference, image_facts: ImageFacts) -> Found:
+def find_image(reference: Reference, image_facts: ImageFacts) -> NamedImage:
     """Return what --image names, after a look; what is missing or broken goes no further."""
     if reference.path is None:
-        return Found("registry", str(reference.image), reference.image.name)
+        return NamedImage("registry", str(reference.image), reference.image.name)
     text, kind = reference.image.name, image_facts.kind
     if kind == "missing" and reference.of_site is not None:
         kind = None  # the site keeps it where its nodes see it
     if kind in {"missing", None} and reference.kind is None and "/" not in text:
-        return Found("edf", text)
+        return NamedImage("edf", text)
     if kind == "missing":
         raise RequestError(
             f"there is no image {text}: looked for {reference.path}",
@@ -113,11 +113,11 @@ def find_image(reference: Reference, image_facts: ImageFacts) -> Found:
         raise RequestError(
             f"{text} is {complaint}", hint="a .sif, a .sqsh, a sandbox with its bin/ and usr/, or an EDF"
         )
-    return Found(kind or reference.kind or "sandbox", reference.path)
+    return NamedImage(kind or reference.kind or "sandbox", reference.path)
 
 
 def choose_engine(
-    request: Request, site: Site, image_facts: ImageFacts, reference: Reference, found_image: Found, place: Engine
+    request: Request, site: Site, image_facts: ImageFacts, reference: Reference, found_image: NamedImage, place: Engine
 ) -> tuple[str, Reason]:
     """Return the engine and the reason for it."""
     containers = site.profile.containers
@@ -144,7 +144,7 @@ def choose_engine(
     return _engine_here(image_facts, found_image, place)
 
 
-def _engine_here(image_facts: ImageFacts, found_image: Found, place: Engine) -> tuple[str, Reason]:
+def _engine_here(image_facts: ImageFacts, found_image: NamedImage, place: Engine) -> tuple[str, Reason]:
     """Return the engine if no profile names one: a program that this host has, else what runs such images at all."""
     able = _able(found_image.kind)
     image_kind = _SHOWN[found_image.kind]

@@ -18,8 +18,7 @@ from muster.policy.masks import bind_ranks, core_list, threads_counted
 from muster.policy.queues import choose_queue, kind_of
 from muster.rank.vendors import VENDORS, vendor_of
 from muster.sites.load import Site
-from muster.sites.schema import Container, Node
-from muster.sites.schema import Variable as SiteVariable
+from muster.sites.schema import Container, NodeKind, SiteVariable
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
 
 __all__ = ["node_kind", "node_shape", "reason_for", "say_trust", "site_notes", "situation_of", "terms_of"]
@@ -36,7 +35,7 @@ def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None)
     return Reason(origin.reason or text, place, source, str(origin.checked) if origin.checked else None)
 
 
-def node_kind(site: Site, request: Request) -> tuple[str | None, Node]:
+def node_kind(site: Site, request: Request) -> tuple[str | None, NodeKind]:
     """Return the kind of node that this request gets.
 
     Its queue's, its constraint's, its account's, else the site's first.
@@ -49,7 +48,7 @@ def node_kind(site: Site, request: Request) -> tuple[str | None, Node]:
         constraint=request.constraint,
         account=request.account,
     )
-    return name, profile.nodes[name] if name is not None and name in profile.nodes else Node()
+    return name, profile.nodes[name] if name is not None and name in profile.nodes else NodeKind()
 
 
 def node_shape(site: Site, request: Request) -> NodeShape:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from muster.errors import RequestError, UnknownName
-from muster.facts import Table
+from muster.facts import SweepTable
 from muster.job.request import Request
 from muster.model.plan import Directive, Note, Plan, Reason, Variable
 from muster.model.words import PLACEHOLDERS, Template, Word
@@ -20,7 +20,7 @@ __all__ = ["array_directive", "command_of_row", "sweep_command", "sweep_notes", 
 _GAP = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def table_of(request: Request, table: Table | None, *, queued: bool) -> Table | None:
+def table_of(request: Request, table: SweepTable | None, *, queued: bool) -> SweepTable | None:
     """Return the table that the job sweeps over; None: it is one run."""
     if request.sweep is None or table is None:
         if request.sweep_at_once is not None:
@@ -35,7 +35,7 @@ def table_of(request: Request, table: Table | None, *, queued: bool) -> Table | 
     return table
 
 
-def sweep_command(words: Sequence[str], request: Request, table: Table) -> tuple[Word, ...]:
+def sweep_command(words: Sequence[str], request: Request, table: SweepTable) -> tuple[Word, ...]:
     """Return the command with a gap wherever the row of the task has its value."""
     names = [name for word in (*words, *request.env) for name in _GAP.findall(word) if name not in PLACEHOLDERS]
     unknown_name = next((name for name in names if name not in table.columns), None)
@@ -49,18 +49,18 @@ def sweep_command(words: Sequence[str], request: Request, table: Table) -> tuple
     return tuple(Template(word, table.columns) if _GAP.search(word) else word for word in words)
 
 
-def sweep_variables(variables: Sequence[Variable], table: Table | None) -> tuple[Variable, ...]:
+def sweep_variables(variables: Sequence[Variable], table: SweepTable | None) -> tuple[Variable, ...]:
     """Return the variables; a value with a gap is that of the row."""
     return tuple(variables) if table is None else tuple(_of_row(variable, table) for variable in variables)
 
 
-def _of_row(variable: Variable, table: Table) -> Variable:
+def _of_row(variable: Variable, table: SweepTable) -> Variable:
     text = variable.value.text if isinstance(variable.value, Template) else variable.value
     is_open = isinstance(text, str) and any(name in table.columns for name in _GAP.findall(text))
     return replace(variable, value=Template(text, table.columns)) if is_open and isinstance(text, str) else variable
 
 
-def array_directive(request: Request, table: Table) -> Directive:
+def array_directive(request: Request, table: SweepTable) -> Directive:
     """Return the flag by which Slurm starts a task for each row."""
     at_once = f"%{request.sweep_at_once}" if request.sweep_at_once else ""
     return Directive("array", f"1-{len(table.rows)}{at_once}", Reason("a task for each row", request.origin("sweep")))
@@ -88,9 +88,9 @@ def command_of_row(plan: Plan, number: int) -> tuple[str, ...]:
     return tuple(word.filled(values) if isinstance(word, Template) else str(word) for word in plan.command)
 
 
-def _filled(words: Sequence[str], table: Table, number: int) -> list[str]:
+def _filled(words: Sequence[str], table: SweepTable, number: int) -> list[str]:
     return [Template(word, table.columns).filled(table.row(number)) for word in words]
 
 
-def _count(table: Table) -> str:
+def _count(table: SweepTable) -> str:
     return f"{len(table.rows)} row{'s' * (len(table.rows) != 1)}"

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from muster.sites.schema import Node, Profile
+from muster.sites.schema import NodeKind, Profile
 
 __all__ = ["Bound", "bind_ranks", "core_list", "gpu_cores", "mask_of", "spell_cores", "threads_counted"]
 
 
-def threads_counted(profile: Profile, node: Node) -> int:
+def threads_counted(profile: Profile, node: NodeKind) -> int:
     """Return how many CPUs Slurm counts for one core there: hardware threads, or the core alone."""
     return (node.threads_per_core or 1) if profile.request.cpus == "threads" else 1
 
@@ -47,7 +47,7 @@ def mask_of(cores: Iterable[int]) -> str:
     return f"{sum(1 << core for core in set(cores)):#x}"
 
 
-def gpu_cores(node: Node, *, threads: int = 1) -> tuple[tuple[int, ...], ...] | None:
+def gpu_cores(node: NodeKind, *, threads: int = 1) -> tuple[tuple[int, ...], ...] | None:
     """Return the cores of each logical GPU, `threads` hardware threads of each; None where the tables are not known."""
     if node.numa is None or node.gpu_numa is None or not node.gpus or node.cores is None:
         return None
@@ -65,7 +65,7 @@ def gpu_cores(node: Node, *, threads: int = 1) -> tuple[tuple[int, ...], ...] | 
     return tuple(core_lists)
 
 
-def _cores_around(node: Node, domain: int) -> tuple[int, ...]:
+def _cores_around(node: NodeKind, domain: int) -> tuple[int, ...]:
     """Return the cores of a GPU's domain, and of the domains beside it that have no GPU: none stays idle."""
     numa, with_gpu = node.numa or (), set(node.gpu_numa or ())
     width = len(numa) // len(with_gpu)
@@ -84,7 +84,7 @@ class Bound(msgspec.Struct, frozen=True):
     """The cores of each local rank, where they are known."""
 
 
-def bind_ranks(profile: Profile, node: Node, *, ranks: int, whole_node: bool) -> Bound:
+def bind_ranks(profile: Profile, node: NodeKind, *, ranks: int, whole_node: bool) -> Bound:
     """Return the srun flags that bind local rank i to the cores nearest to its GPU, or none and the reason for it."""
     kind = profile.binding.kind
     if kind in {None, "none"}:

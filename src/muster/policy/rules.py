@@ -13,7 +13,7 @@ import msgspec
 from muster.errors import nearest_hint
 from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import kind_of, kind_of_account, kind_of_constraint, longest_s
-from muster.sites.schema import Node, Profile, Queue
+from muster.sites.schema import NodeKind, Profile, Queue
 from muster.units import Memory, format_walltime, parse_memory_mib
 
 __all__ = ["RULES", "Ask", "Refusal", "node_of", "refusals"]
@@ -59,7 +59,7 @@ def refusals(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         yield from rule(profile, ask)
 
 
-def node_of(profile: Profile, ask: Ask) -> tuple[str, Node] | None:
+def node_of(profile: Profile, ask: Ask) -> tuple[str, NodeKind] | None:
     """Return the kind of node that this job gets."""
     name = kind_of(profile, partition=ask.partition, qos=ask.qos, constraint=ask.constraint, account=ask.account)
     return None if name is None or name not in profile.nodes else (name, profile.nodes[name])

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 
-from muster.lint.bash import Assignment, Command
+from muster.lint.bash import Assignment, SimpleCommand
 from muster.port.expand import TASKS, WIRED, Values, expanded, names_in
 from muster.port.step import Chain
 from muster.port.values import Draft
@@ -37,7 +37,7 @@ def read_commands(chains: Iterable[Chain], launch: Chain | None, draft: Draft) -
             _read(chain, draft, is_after=is_after)
 
 
-def _say_function(command: Command, draft: Draft) -> None:
+def _say_function(command: SimpleCommand, draft: Draft) -> None:
     if command.function:
         draft.drop(command.place.line, text_of(command), f"a line of the function {command.function}, not of the job")
 
@@ -297,7 +297,7 @@ def _exported(assignment: Assignment, subject: str, values: Values, draft: Draft
     return [f'export {assignment.name}="{value}"']
 
 
-def text_of(command: Command) -> str:
+def text_of(command: SimpleCommand) -> str:
     """Return a command as it is written, in one line."""
     words = [
         *(

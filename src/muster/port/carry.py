@@ -18,9 +18,9 @@ from muster.job.request import Request
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
 from muster.port.modules import meaning_of, same_at
-from muster.port.values import Draft, Verdict
+from muster.port.values import Draft, Fate
 from muster.sites.load import Site
-from muster.sites.schema import Node, Profile, Queue
+from muster.sites.schema import NodeKind, Profile, Queue
 from muster.units import Memory, format_walltime, parse_memory_mib, parse_walltime_s
 
 __all__ = ["Carried", "carry", "facts_of", "request_of"]
@@ -88,12 +88,12 @@ def _queue(draft: Draft, way: Route) -> None:
         reason = f"{flag} {name}: a {word} of {way.here}; {way.there} {selectors}"
         purpose = _purpose(way.source.profile if way.source else None, name)
         if purpose and not draft.get("trial"):
-            draft.revise(field, Verdict.CHANGED, None, f"{reason}. It is for short trials")
+            draft.revise(field, Fate.CHANGED, None, f"{reason}. It is for short trials")
             draft.values["trial"] = [""]
             row = next(row for row in draft.rows if row.field == field)
-            draft.replace(row, Verdict.CHANGED, "--trial", row.why)
+            draft.replace(row, Fate.CHANGED, "--trial", row.why)
         else:
-            draft.revise(field, Verdict.CHANGED, None, reason)
+            draft.revise(field, Fate.CHANGED, None, reason)
 
 
 def _selectors(profile: Profile) -> str:
@@ -116,7 +116,7 @@ def _purpose(profile: Profile | None, name: str) -> bool:
 def _account(draft: Draft, way: Route) -> None:
     name = draft.get("account")
     if way.account is not None:
-        draft.revise("account", Verdict.CHANGED, way.account, "as you gave it")
+        draft.revise("account", Fate.CHANGED, way.account, "as you gave it")
         return
     if name is None:
         return
@@ -124,10 +124,10 @@ def _account(draft: Draft, way: Route) -> None:
     reason = f"{name} is an account of {way.here}"
     if "account" in (request.required or ()):
         example = request.account_example or "ACCOUNT"
-        draft.revise("account", Verdict.ASKED, example, f"{reason}: put yours of {way.there} here")
+        draft.revise("account", Fate.ASKED, example, f"{reason}: put yours of {way.there} here")
     else:
         draft.revise(
-            "account", Verdict.ASKED, None, f"{reason}; {way.there} bills your default one unless -A names another"
+            "account", Fate.ASKED, None, f"{reason}; {way.there} bills your default one unless -A names another"
         )
 
 
@@ -139,12 +139,12 @@ def _features(draft: Draft, way: Route) -> None:
         known_features = way.target.profile.request.features or ()
         if field == "constraint" and value in known_features:
             continue
-        draft.revise(field, Verdict.CHANGED, None, f"{value}: {noun} of {way.here}")
+        draft.revise(field, Fate.CHANGED, None, f"{value}: {noun} of {way.here}")
     gres = draft.get("gres")
     if gres is not None:
-        draft.revise("gres", Verdict.ASKED, None, f"{gres}: a resource of {way.here}")
+        draft.revise("gres", Fate.ASKED, None, f"{gres}: a resource of {way.here}")
     if draft.get("distribution") == "nopack":
-        draft.revise("distribution", Verdict.CHANGED, None, f"a word of {way.here}")
+        draft.revise("distribution", Fate.CHANGED, None, f"a word of {way.here}")
 
 
 _OF_ONE_SITE = {
@@ -178,14 +178,14 @@ def _flags(draft: Draft, way: Route) -> None:
         name = flag.removeprefix("--").partition("=")[0]
         if name in _OF_ONE_SITE or name in forbidden:
             reason = _OF_ONE_SITE.get(name) or f"{way.there}: {forbidden[name]}"
-            draft.revise_one("sbatch", flag, Verdict.CHANGED, None, reason)
+            draft.revise_one("sbatch", flag, Fate.CHANGED, None, reason)
     for flag in list(draft.values.get("srun", ())):
         draft.revise_one(
-            "srun", flag, Verdict.ASKED, None, f"a flag of the step at {way.here}: is it needed at {way.there}?"
+            "srun", flag, Fate.ASKED, None, f"a flag of the step at {way.here}: is it needed at {way.there}?"
         )
     for flag in ("exclusive",):
         if draft.get(flag) is not None and way.target.profile.request.sharing == "exclusive":
-            draft.revise(flag, Verdict.CHANGED, None, f"{way.there} gives whole nodes to every job")
+            draft.revise(flag, Fate.CHANGED, None, f"{way.there} gives whole nodes to every job")
 
 
 # ---------------------------------------------------------------- sizes
@@ -199,24 +199,22 @@ def _shape(draft: Draft, way: Route) -> None:
     has = node.gpus if node else None
     if not old_gpus or not has or ranks not in {None, old_gpus}:
         if old_gpus and has and old_gpus > has:
-            draft.revise("gpus_per_node", Verdict.ASKED, str(has), f"a node of {way.there} has {has} GPUs")
+            draft.revise("gpus_per_node", Fate.ASKED, str(has), f"a node of {way.there} has {has} GPUs")
             if ranks and ranks > has:
-                draft.revise("ntasks_per_node", Verdict.ASKED, str(has), f"a node of {way.there} has {has} GPUs")
+                draft.revise("ntasks_per_node", Fate.ASKED, str(has), f"a node of {way.there} has {has} GPUs")
         return
     total = old_gpus * nodes
     whole = way.target.profile.request.sharing == "exclusive" or way.target.profile.request.gpus == "whole-node"
     if old_gpus <= has and not (whole and old_gpus < has and nodes > 1):
         if way.target.profile.request.gpus == "whole-node" and old_gpus != has:
-            draft.revise(
-                "gpus_per_node", Verdict.CHANGED, str(has), f"{way.there} gives whole nodes of {has} GPUs only"
-            )
+            draft.revise("gpus_per_node", Fate.CHANGED, str(has), f"{way.there} gives whole nodes of {has} GPUs only")
         return
     new_gpus = max(count for count in range(1, has + 1) if total % count == 0)
     reason = (
         f"{nodes} × {old_gpus} = {total} GPUs: {total // new_gpus} × {new_gpus} of {way.there}, whose nodes have {has}"
     )
-    draft.revise("nodes", Verdict.CHANGED, str(total // new_gpus), reason)
-    draft.revise("gpus_per_node", Verdict.CHANGED, str(new_gpus), reason)
+    draft.revise("nodes", Fate.CHANGED, str(total // new_gpus), reason)
+    draft.revise("gpus_per_node", Fate.CHANGED, str(new_gpus), reason)
 
 
 def _most_nodes(draft: Draft, way: Route) -> None:
@@ -227,10 +225,10 @@ def _most_nodes(draft: Draft, way: Route) -> None:
     limits = [queue.nodes_max for queue in fit if queue.nodes_max is not None]
     if fit and len(limits) == len(fit) and nodes > max(limits):
         reason = f"{nodes} nodes, but no queue of {way.there} gives a job more than {max(limits)}"
-        draft.revise("nodes", Verdict.ASKED, str(max(limits)), reason)
+        draft.revise("nodes", Fate.ASKED, str(max(limits)), reason)
 
 
-def _node(profile: Profile, draft: Draft | None = None) -> Node | None:
+def _node(profile: Profile, draft: Draft | None = None) -> NodeKind | None:
     """Return the kind of node that the job gets: the first with GPUs, or the first of all for a job without."""
     wants = draft is None or (draft.number("gpus_per_node") or 0) > 0
     return next((node for node in profile.nodes.values() if wants == bool(node.gpus)), None) or next(
@@ -246,10 +244,10 @@ def _cpus(draft: Draft, way: Route) -> None:
         return
     if node.cores_per_gpu and draft.number("gpus_per_node"):
         reason = f"{cpus} for each rank is a matter of {way.here}; a GPU of {way.there} has {node.cores_per_gpu} cores"
-        draft.revise("cpus_per_task", Verdict.CHANGED, None, reason)
+        draft.revise("cpus_per_task", Fate.CHANGED, None, reason)
     elif node.cores and cpus * (draft.number("ntasks_per_node") or draft.number("gpus_per_node") or 1) > node.cores:
         share = max(1, node.cores // (draft.number("ntasks_per_node") or draft.number("gpus_per_node") or 1))
-        draft.revise("cpus_per_task", Verdict.CHANGED, str(share), f"a node of {way.there} has {node.cores} cores")
+        draft.revise("cpus_per_task", Fate.CHANGED, str(share), f"a node of {way.there} has {node.cores} cores")
 
 
 def _memory(draft: Draft, way: Route) -> None:
@@ -265,14 +263,14 @@ def _memory(draft: Draft, way: Route) -> None:
             "explicit": "wants it asked for, and the plan does that",
         }[memory.policy]
         if memory.policy != "explicit" or memory.mem or memory.mem_per_gpu:
-            draft.revise("mem", Verdict.CHANGED, None, f"{text} is a size of {way.here}; {way.there} {alternative}")
+            draft.revise("mem", Fate.CHANGED, None, f"{text} is a size of {way.here}; {way.there} {alternative}")
             return
     limit = parse_memory_mib(node.memory_usable) if node and node.memory_usable else (node.memory_mib if node else None)
     mib = Memory.parse(text).mib
     if limit is not None and (mib > limit or mib == 0):
-        draft.revise("mem", Verdict.CHANGED, f"{limit}M", f"a node of {way.there} gives {limit} MiB at most")
+        draft.revise("mem", Fate.CHANGED, f"{limit}M", f"a node of {way.there} gives {limit} MiB at most")
     elif mib == 0:
-        draft.revise("mem", Verdict.CHANGED, None, f"all memory of a node: what {way.there} gives for it is not known")
+        draft.revise("mem", Fate.CHANGED, None, f"all memory of a node: what {way.there} gives for it is not known")
 
 
 def _time(draft: Draft, way: Route) -> None:
@@ -283,7 +281,7 @@ def _time(draft: Draft, way: Route) -> None:
     longest = _longest(way.target.profile)
     if longest is not None and (seconds is None or seconds > longest):
         reason = f"{text} is more than any queue of {way.there} allows: let the job save, and submit it again"
-        draft.revise("time", Verdict.CHANGED, format_walltime(longest), reason)
+        draft.revise("time", Fate.CHANGED, format_walltime(longest), reason)
 
 
 def _longest(profile: Profile) -> int | None:
@@ -319,14 +317,14 @@ def _variables(draft: Draft, way: Route) -> None:
         target_setting = target_settings.get(name)
         if name == "CUDA_VISIBLE_DEVICES":
             draft.revise_one(
-                "env", setting, Verdict.CHANGED, None, "every rank sees all GPUs, and takes its own by LOCAL_RANK"
+                "env", setting, Fate.CHANGED, None, "every rank sees all GPUs, and takes its own by LOCAL_RANK"
             )
         elif name.lower() in {"http_proxy", "https_proxy", "no_proxy", "all_proxy", "ftp_proxy"}:
             reason = f"a proxy of {way.here}; --env sets the one of {way.there}, if it has one"
-            draft.revise_one("env", setting, Verdict.ASKED, None, reason)
+            draft.revise_one("env", setting, Fate.ASKED, None, reason)
         elif name.startswith(("APPTAINER", "SINGULARITY", "ENROOT", "PODMAN", "SLURM_")):
             reason = f"the engine of {way.there} and its cache are the plan's"
-            draft.revise_one("env", setting, Verdict.CHANGED, None, reason)
+            draft.revise_one("env", setting, Fate.CHANGED, None, reason)
         elif target_setting is not None:
             shown_value = (
                 f"{target_setting.value}"
@@ -334,11 +332,11 @@ def _variables(draft: Draft, way: Route) -> None:
                 else "not set"
             )
             draft.revise_one(
-                "env", setting, Verdict.CHANGED, None, f"{way.there}: {shown_value}, for {target_setting.reason}"
+                "env", setting, Fate.CHANGED, None, f"{way.there}: {shown_value}, for {target_setting.reason}"
             )
         elif name in source_names or _OF_NETWORKS.fullmatch(name):
             reason = f"for the network and the machine of {way.here}; {way.there} has settings of its own"
-            draft.revise_one("env", setting, Verdict.CHANGED, None, reason)
+            draft.revise_one("env", setting, Fate.CHANGED, None, reason)
     _settings(draft, way)
 
 
@@ -360,7 +358,7 @@ def _settings(draft: Draft, way: Route) -> None:
         ):
             for row in [row for row in draft.rows if row.now == "in the command" and f"{name}=" in row.what]:
                 reason = f"for the machine of {way.here}; {way.there} has settings of its own"
-                draft.replace(row, Verdict.CHANGED, "", reason)
+                draft.replace(row, Fate.CHANGED, "", reason)
             continue
         kept_texts.append(part)
     text = "; ".join(kept_texts)
@@ -403,28 +401,24 @@ def _modules(draft: Draft, way: Route) -> None:
             "python",
         }:
             reason = f"{words}: the image and the engine of {way.there} bring what is needed"
-            draft.revise_one("module", name, Verdict.CHANGED, None, reason)
+            draft.revise_one("module", name, Fate.CHANGED, None, reason)
         elif kind in {"slurm", "container"}:
-            draft.revise_one("module", name, Verdict.CHANGED, None, f"{words}: it is there without a module")
+            draft.revise_one("module", name, Fate.CHANGED, None, f"{words}: it is there without a module")
         elif kind and (kind in loads or kind in taken_words):
-            draft.revise_one(
-                "module", name, Verdict.CHANGED, None, f"{words}: {new or 'a module'} is loaded by the plan"
-            )
+            draft.revise_one("module", name, Fate.CHANGED, None, f"{words}: {new or 'a module'} is loaded by the plan")
         elif new is not None and kind != "build":
             taken_words.add(kind)
             draft.revise_one(
-                "module", name, Verdict.CHANGED, new, f"{words}: {name} at {way.here} is {new} at {way.there}"
+                "module", name, Fate.CHANGED, new, f"{words}: {name} at {way.here} is {new} at {way.there}"
             )
         elif profile.modules.system == "none":
             reason = f"{words or 'a module'}: {way.there} has no modules; an image or a virtual environment brings it"
-            draft.revise_one("module", name, Verdict.ASKED, None, reason)
+            draft.revise_one("module", name, Fate.ASKED, None, reason)
         else:
             reason = f"{words or 'a module of ' + way.here}: which module of {way.there} brings it? --module NAME"
-            draft.revise_one("module", name, Verdict.ASKED, None, reason)
+            draft.revise_one("module", name, Fate.ASKED, None, reason)
     for folder in list(draft.values.get("module_use", ())):
-        draft.revise_one(
-            "module_use", folder, Verdict.ASKED, None, f"a folder of {way.here}: does {way.there} have one?"
-        )
+        draft.revise_one("module_use", folder, Fate.ASKED, None, f"a folder of {way.here}: does {way.there} have one?")
 
 
 def _launcher(draft: Draft, way: Route) -> None:
@@ -434,7 +428,7 @@ def _launcher(draft: Draft, way: Route) -> None:
         return
     better = {"mpirun+torchrun": "torchrun", "mpirun": "srun"}.get(name, launch.preferred or "srun")
     reason = launch.refused.get(name, f"it is not how ranks start at {way.there}")
-    draft.revise("launcher", Verdict.CHANGED, better if better in launch.allowed else launch.preferred, reason)
+    draft.revise("launcher", Fate.CHANGED, better if better in launch.allowed else launch.preferred, reason)
 
 
 def _mpi(draft: Draft, way: Route) -> None:
@@ -448,7 +442,7 @@ def _mpi(draft: Draft, way: Route) -> None:
     new = target_type if target_type and (not known_types or target_type in known_types) else None
     draft.revise(
         "mpi",
-        Verdict.CHANGED,
+        Fate.CHANGED,
         new,
         f"{reason}; {way.there} has {new}" if new else f"{reason}; ranks of torch need none",
     )
@@ -473,20 +467,20 @@ def _image(draft: Draft, way: Route) -> None:
         new = f"site:{site_image}" if site_image else "docker://IMAGE"
         draft.revise(
             "image",
-            Verdict.ASKED,
+            Fate.ASKED,
             new,
             f"{way.there} does not run {image}: {', '.join(sorted(engines))} runs its images",
         )
     elif is_file and not image.startswith("/") and not image.endswith((".sif", ".sqsh", ".toml")) and "/" not in image:
         new = f"site:{site_image}" if site_image else "IMAGE.sif"
-        draft.revise("image", Verdict.ASKED, new, f"{image} is the name of an image at {way.here}")
+        draft.revise("image", Fate.ASKED, new, f"{image} is the name of an image at {way.here}")
     elif is_file:
         new = (
             image
             if image.endswith((".sif", ".sqsh")) or not image.endswith(".toml")
             else (f"site:{site_image}" if site_image else "IMAGE.sif")
         )
-        draft.revise("image", Verdict.ASKED, new, reason)
+        draft.revise("image", Fate.ASKED, new, reason)
     _binds(draft, way)
 
 
@@ -504,12 +498,12 @@ def _binds(draft: Draft, way: Route) -> None:
     for bind in list(draft.values.get("bind", ())):
         path = bind.partition(":")[0]
         if path in known_paths:
-            draft.revise_one("bind", bind, Verdict.CHANGED, None, f"the profile of {way.there} binds it already")
+            draft.revise_one("bind", bind, Fate.CHANGED, None, f"the profile of {way.there} binds it already")
         elif path.startswith(system):
             draft.revise_one(
                 "bind",
                 bind,
-                Verdict.CHANGED,
+                Fate.CHANGED,
                 None,
                 f"a part of {way.here} itself; the profile of {way.there} binds what is needed",
             )
@@ -517,11 +511,11 @@ def _binds(draft: Draft, way: Route) -> None:
             root and path.startswith(f"{root}/") and root.count("/") >= 1 for root in site_paths
         ):
             draft.revise_one(
-                "bind", bind, Verdict.ASKED, None, f"a path of {way.here}: where does it lie at {way.there}? --bind DIR"
+                "bind", bind, Fate.ASKED, None, f"a path of {way.here}: where does it lie at {way.there}? --bind DIR"
             )
         elif path != "/tmp":  # noqa: S108  # a path of the script, which is read and never opened
             for row in [row for row in draft.rows if row.field == "bind" and row.now.endswith(f" {bind}")]:
-                draft.replace(row, Verdict.ASKED, row.now, f"is the path there at {way.there}?")
+                draft.replace(row, Fate.ASKED, row.now, f"is the path there at {way.there}?")
 
 
 _MADE = {"venv": " muster build venv makes one", "conda": " muster build venv makes an environment"}
@@ -532,16 +526,16 @@ def _places(draft: Draft, way: Route) -> None:
     for field in ("chdir", "venv", "conda"):
         value = draft.get(field)
         if value is not None and value != "none":
-            draft.revise(field, Verdict.ASKED, value, f"is it there at {way.there}?{_MADE.get(field, '')}")
+            draft.revise(field, Fate.ASKED, value, f"is it there at {way.there}?{_MADE.get(field, '')}")
     for field in ("output", "error"):
         value = draft.get(field)
         if value is not None and value.startswith("/"):
-            draft.revise(field, Verdict.ASKED, value, f"a path of {way.here}: is it there at {way.there}?")
+            draft.revise(field, Fate.ASKED, value, f"a path of {way.here}: is it there at {way.there}?")
 
 
 def _engine(draft: Draft, way: Route) -> None:
     if draft.get("engine") is not None:
-        draft.revise("engine", Verdict.CHANGED, None, f"{way.there} has its own")
+        draft.revise("engine", Fate.CHANGED, None, f"{way.there} has its own")
 
 
 _STEPS: tuple[Callable[[Draft, Route], None], ...] = (
@@ -573,10 +567,10 @@ def _required(draft: Draft, way: Route) -> None:
     for name in profile.request.required or ():
         if name == "account" and draft.get("account") is None:
             value = way.account or profile.request.account_example or "ACCOUNT"
-            verdict = Verdict.CHANGED if way.account else Verdict.ASKED
+            verdict = Fate.CHANGED if way.account else Fate.ASKED
             draft.revise("account", verdict, value, f"{way.there} wants an account: put yours here")
         elif name == "time" and draft.get("time") is None:
-            draft.revise("time", Verdict.ASKED, "01:00:00", f"{way.there} wants a time limit: an hour is a guess")
+            draft.revise("time", Fate.ASKED, "01:00:00", f"{way.there} wants a time limit: an hour is a guess")
 
 
 def _choose(draft: Draft, way: Route, name: str) -> bool:
@@ -588,7 +582,7 @@ def _choose(draft: Draft, way: Route, name: str) -> bool:
     fit.sort(key=lambda name: queues[name].purpose != purpose)
     if not fit or draft.get(name) is not None:
         return False
-    draft.revise(name, Verdict.ASKED, fit[0], f"{way.there} wants a {name}: which of {', '.join(fit)}?")
+    draft.revise(name, Fate.ASKED, fit[0], f"{way.there} wants a {name}: which of {', '.join(fit)}?")
     return True
 
 
@@ -614,11 +608,11 @@ def _renamed(draft: Draft, way: Route) -> None:
             continue
         fits = re.fullmatch(r"[\w./+-]+", new) is not None and new not in draft.values["module"]
         reason = f"{way.there} has renamed it: {new}"
-        draft.revise_one("module", name, Verdict.CHANGED if fits else Verdict.ASKED, new if fits else None, reason)
+        draft.revise_one("module", name, Fate.CHANGED if fits else Fate.ASKED, new if fits else None, reason)
     for field in ("partition", "qos"):
         old = draft.get(field)
         if old is not None and old in profile.queues_renamed:
-            draft.revise(field, Verdict.CHANGED, profile.queues_renamed[old], f"{way.there} has renamed it")
+            draft.revise(field, Fate.CHANGED, profile.queues_renamed[old], f"{way.there} has renamed it")
 
 
 def request_of(draft: Draft, site: str | None = None) -> Request:
@@ -665,7 +659,7 @@ def _repair(draft: Draft, error: MusterError, way: Route) -> bool:
     """Do what the hint of a refusal says, where it names an option and its value."""
     match = re.search(r"wants --(qos|partition|mem)\b", error.message)
     if match is not None and match[1] == "mem" and draft.get("mem") is None:
-        draft.revise("mem", Verdict.ASKED, "16G", f"{way.there} wants the memory of a node: 16G is a guess")
+        draft.revise("mem", Fate.ASKED, "16G", f"{way.there} wants the memory of a node: 16G is a guess")
         return True
     if match is not None:
         return _choose(draft, way, match[1])
@@ -673,7 +667,7 @@ def _repair(draft: Draft, error: MusterError, way: Route) -> bool:
     for name, value in _advice(error.hint or ""):
         field = _REPAIRS[name]
         if draft.get(field) != value:
-            draft.revise(field, Verdict.CHANGED, value, f"{way.there}: {error.message.partition(' (')[0]}")
+            draft.revise(field, Fate.CHANGED, value, f"{way.there}: {error.message.partition(' (')[0]}")
             is_changed = True
     if is_changed:
         return True
@@ -683,7 +677,7 @@ def _repair(draft: Draft, error: MusterError, way: Route) -> bool:
         ("trial", r"debug|node-minutes|test|dev"),
     ):
         if draft.get(field) is not None and re.search(pattern, error.message) and field in draft.values:
-            draft.revise(field, Verdict.CHANGED, None, f"{way.there}: {error.message.partition(' (')[0]}")
+            draft.revise(field, Fate.CHANGED, None, f"{way.there}: {error.message.partition(' (')[0]}")
             return True
     return _kept_image(draft, error, way) or _fewer_nodes(draft, error, way)
 
@@ -701,7 +695,7 @@ def _kept_image(draft: Draft, error: MusterError, way: Route) -> bool:
         return False
     name = f"{image.rpartition('/')[2].partition(':')[0]}.sif"
     reason = f"the nodes of {way.there} have no way out: muster build image --from {image} -o {name} where there is one"
-    draft.revise("image", Verdict.ASKED, name, reason)
+    draft.revise("image", Fate.ASKED, name, reason)
     return True
 
 
@@ -711,5 +705,5 @@ def _fewer_nodes(draft: Draft, error: MusterError, way: Route) -> bool:
     if match is None:
         return False
     limit = int(match[3])
-    draft.revise("nodes", Verdict.ASKED, str(limit), f"{way.there}: {match[2]} takes jobs of at most {limit} nodes")
+    draft.revise("nodes", Fate.ASKED, str(limit), f"{way.there}: {match[2]} takes jobs of at most {limit} nodes")
     return True

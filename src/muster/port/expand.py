@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from muster.lint.bash import Command, Shell, Word
+from muster.lint.bash import ShellText, SimpleCommand, Word
 
 __all__ = ["TASKS", "WIRED", "Values", "expanded", "names_in", "values_of"]
 
@@ -56,7 +56,7 @@ class Values(msgspec.Struct, frozen=True):
         return match[0]
 
 
-def values_of(shell: Shell) -> Values:
+def values_of(shell: ShellText) -> Values:
     """Return the variables that a script gives one value, and no other place does."""
     texts: dict[str, str] = {}
     for assignment in shell.assignments:
@@ -74,7 +74,7 @@ def _text_of(word: Word) -> str:
     return re.sub(r"\\?\n", " ", text) if word.quoted != "'" else text
 
 
-def expanded(command: Command, values: Values) -> tuple[Word, ...]:
+def expanded(command: SimpleCommand, values: Values) -> tuple[Word, ...]:
     """Return the words of a command with the known values in them, split where the shell would split."""
     return tuple(part for word in command.words for part in _parts(word, values))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from muster.errors import RequestError
 from muster.job.option import convert
 from muster.job.request import options_of
-from muster.lint.job import Directive, Job
+from muster.lint.job import BatchScript, HeaderOption
 from muster.port.values import Draft
 from muster.slurm.flags import instead_of, is_flag, refuse_flag
 
@@ -49,9 +49,9 @@ _NOISE = {
 }
 
 
-def read_header(job: Job, draft: Draft) -> dict[str, Directive]:
+def read_header(job: BatchScript, draft: Draft) -> dict[str, HeaderOption]:
     """Read every directive into the draft; return those about sizes, which wait for the step."""
-    sizes: dict[str, Directive] = {}
+    sizes: dict[str, HeaderOption] = {}
     for directive in job.directives:
         line, subject = directive.place.line, written(directive)
         last = job.header[directive.name]
@@ -66,14 +66,14 @@ def read_header(job: Job, draft: Draft) -> dict[str, Directive]:
     return sizes
 
 
-def written(directive: Directive) -> str:
+def written(directive: HeaderOption) -> str:
     """Return a directive as it stands in its line."""
     return f"#SBATCH {directive.written}" + (
         f" {directive.value}" if directive.value is not None and "=" not in directive.written else ""
     )
 
 
-def _read(directive: Directive, line: int, subject: str, draft: Draft) -> None:
+def _read(directive: HeaderOption, line: int, subject: str, draft: Draft) -> None:
     name, value = directive.name, directive.value
     if name in _SPECIAL:
         _SPECIAL[name](line, subject, value, draft)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from muster.lint.job import Job
+from muster.lint.job import BatchScript
 from muster.sites.load import Site
 from muster.sites.schema import Profile
 
@@ -14,7 +14,7 @@ __all__ = ["guess_origin"]
 _CERTAIN = 3
 
 
-def guess_origin(job: Job, sites: Iterable[Site]) -> tuple[Site, str] | None:
+def guess_origin(job: BatchScript, sites: Iterable[Site]) -> tuple[Site, str] | None:
     """Return the one site whose names stand in a script, with what shows it; None where several fit, or none."""
     points = [(signs, site) for site in sites if (signs := tuple(_signs(job, site.profile)))]
     ranked = sorted(points, key=lambda entry: -sum(weight for weight, _ in entry[0]))
@@ -25,7 +25,7 @@ def guess_origin(job: Job, sites: Iterable[Site]) -> tuple[Site, str] | None:
     return site, ", ".join(dict.fromkeys(sign for _, sign in signs))
 
 
-def _signs(job: Job, profile: Profile) -> Iterable[tuple[int, str]]:
+def _signs(job: BatchScript, profile: Profile) -> Iterable[tuple[int, str]]:
     value = {name: directive.value or "" for name, directive in job.header.items()}
     for name, queues in (("partition", profile.partitions), ("qos", profile.qos)):
         queue = value.get(name, "")

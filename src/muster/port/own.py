@@ -12,9 +12,9 @@ from muster.job.option import convert
 from muster.job.options import parse, read_words
 from muster.job.request import options_of
 from muster.launchers import launcher_named
-from muster.lint.job import Directive, Job
+from muster.lint.job import BatchScript, HeaderOption
 from muster.port.header import written
-from muster.port.values import Draft, Row, Verdict, option_words
+from muster.port.values import Draft, Fate, PortRow, option_words
 
 __all__ = ["is_own", "read_own", "site_of"]
 
@@ -34,7 +34,7 @@ def site_of(text: str) -> str | None:
     return match[1] if match else None
 
 
-def read_own(job: Job) -> Draft:
+def read_own(job: BatchScript) -> Draft:
     """Return the request of a script that Muster wrote; what its header says otherwise was edited, and holds."""
     draft = Draft()
     line, typed_words = _typed(job.text)
@@ -49,7 +49,7 @@ def read_own(job: Job) -> Draft:
     _take_launcher(job, draft)
     for directive in job.directives:
         _compare(directive, draft, fields)
-    draft.rows.append(Row(line + 1, "job() { … }", Verdict.KEPT, "", "Muster's own lines: the plan writes them again"))
+    draft.rows.append(PortRow(line + 1, "job() { … }", Fate.KEPT, "", "Muster's own lines: the plan writes them again"))
     return draft
 
 
@@ -88,7 +88,7 @@ def _within(word: str, flags: tuple[str, ...]) -> str:
     return word[2:].removeprefix("=") if word[:2] in flags else ""
 
 
-def _take_launcher(job: Job, draft: Draft) -> None:
+def _take_launcher(job: BatchScript, draft: Draft) -> None:
     """Take the launcher, which may follow from a settings file that the line does not name."""
     match = re.search(r"^ *muster_expect LAUNCHER=(\S+)", job.text, re.MULTILINE)
     if match is None:
@@ -102,7 +102,7 @@ def _take_launcher(job: Job, draft: Draft) -> None:
         draft.note(line, f"LAUNCHER={match[1]}", "", "the plan chooses it again")
 
 
-def _compare(directive: Directive, draft: Draft, typed_texts: Mapping[str, Any]) -> None:
+def _compare(directive: HeaderOption, draft: Draft, typed_texts: Mapping[str, Any]) -> None:
     """Take a directive that differs from what was typed."""
     line, subject = directive.place.line, written(directive)
     field = next((name for name, option in options_of().items() if directive.name in option.long_names), None)
@@ -116,7 +116,7 @@ def _compare(directive: Directive, draft: Draft, typed_texts: Mapping[str, Any])
         return
     edited = field in typed_texts and field in _EDITABLE and typed_texts[field] != value
     if edited or (field == "nodes" and field not in typed_texts and value != 1):
-        draft.revise(field, Verdict.DROPPED, None, f"line {line} says otherwise")
+        draft.revise(field, Fate.DROPPED, None, f"line {line} says otherwise")
         draft.change(line, subject, field, directive.value, "edited after Muster wrote it")
     else:
         draft.note(line, subject, "", "the plan writes it", field)

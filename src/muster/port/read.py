@@ -8,23 +8,23 @@ from collections.abc import Iterator
 import msgspec
 
 from muster.errors import RequestError
-from muster.lint.job import Job, read_job
-from muster.lint.read import Kind, Source
+from muster.lint.job import BatchScript, read_job
+from muster.lint.read import FileKind, SourceFile
 from muster.port.body import read_assignments, read_commands, text_of
 from muster.port.expand import values_of
 from muster.port.header import read_header
 from muster.port.own import is_own, read_own
 from muster.port.sizes import put_sizes
 from muster.port.step import Chain, chain_of, in_a_shell, read_chain
-from muster.port.values import Draft, Row, Verdict
+from muster.port.values import Draft, Fate, PortRow
 
 __all__ = ["read_draft", "read_draft_of", "unread"]
 
 
-def read_draft_of(source: Source) -> tuple[Job, Draft]:
+def read_draft_of(source: SourceFile) -> tuple[BatchScript, Draft]:
     """Return what a file means: a batch script, or a Python script with a header of its own."""
     text = source.text.replace("\r\n", "\n")
-    if source.kind is Kind.PYTHON:
+    if source.kind is FileKind.PYTHON:
         job = read_job(source.path, "".join(f"{line}\n" for line in _comments_at_top(text)))
         draft = _python_draft(job, source)
     else:
@@ -32,7 +32,7 @@ def read_draft_of(source: Source) -> tuple[Job, Draft]:
         draft = read_draft(job)
     if text != source.text:
         draft.rows.insert(
-            0, Row(1, "Windows line ends", Verdict.CHANGED, "", "sbatch refuses them; Muster's script has none")
+            0, PortRow(1, "Windows line ends", Fate.CHANGED, "", "sbatch refuses them; Muster's script has none")
         )
     return job, draft
 
@@ -44,7 +44,7 @@ def _comments_at_top(text: str) -> Iterator[str]:
         yield line
 
 
-def _python_draft(job: Job, source: Source) -> Draft:
+def _python_draft(job: BatchScript, source: SourceFile) -> Draft:
     """Return the draft of `sbatch train.py`: the header counts, and the batch host runs the script once."""
     if not job.directives:
         raise RequestError(
@@ -64,7 +64,7 @@ def _python_draft(job: Job, source: Source) -> Draft:
     return draft
 
 
-def read_draft(job: Job) -> Draft:
+def read_draft(job: BatchScript) -> Draft:
     """Return what a batch script means."""
     if is_own(job.text):
         return read_own(job)
@@ -96,14 +96,14 @@ def read_draft(job: Job) -> Draft:
     return draft
 
 
-def _oddities(job: Job) -> Iterator[Row]:
+def _oddities(job: BatchScript) -> Iterator[PortRow]:
     """Yield a row for what is wrong with the file itself."""
     if not job.text.startswith("#!"):
-        yield Row(1, "(no #!)", Verdict.CHANGED, "#!/bin/bash", "sbatch refuses a script without it; Muster's has one")
+        yield PortRow(1, "(no #!)", Fate.CHANGED, "#!/bin/bash", "sbatch refuses a script without it; Muster's has one")
     if job.shell.error is not None:
         place = job.shell.error
         reason = "this is not bash: what stands from here on may be read wrongly"
-        yield Row(place.line, f"column {place.column}", Verdict.ASKED, "", reason)
+        yield PortRow(place.line, f"column {place.column}", Fate.ASKED, "", reason)
 
 
 def _launch(chains: list[Chain]) -> Chain | None:
@@ -117,7 +117,7 @@ def _launch(chains: list[Chain]) -> Chain | None:
     return heavy[0] if heavy else None
 
 
-def _uses_gpus(job: Job) -> bool:
+def _uses_gpus(job: BatchScript) -> bool:
     """Tell whether a script that asks for no GPUs speaks of them all the same."""
     code = "\n".join(line for line in job.lines if not line.lstrip().startswith("#"))
     return (
@@ -131,7 +131,7 @@ def _without_image(draft: Draft) -> None:
     if draft.get("image") is None:
         for bind in list(draft.values.get("bind", ())):
             reason = "the image is not in the script: --image IMAGE --bind PATH"
-            draft.revise_one("bind", bind, Verdict.ASKED, None, reason)
+            draft.revise_one("bind", bind, Fate.ASKED, None, reason)
 
 
 def _put_settings(settings: list[str], draft: Draft) -> None:
@@ -144,7 +144,7 @@ def _put_settings(settings: list[str], draft: Draft) -> None:
 _NOTHING = frozenset({"then", "else", "fi", "do", "done", "esac", ";;", "{", "}", ")", "(", "EOF", "\\"})
 
 
-def _left_over(job: Job, rows: list[Row]) -> Iterator[Row]:
+def _left_over(job: BatchScript, rows: list[PortRow]) -> Iterator[PortRow]:
     """Yield a row for each line that no other row covers: branches, loops, tests, functions."""
     covered = {row.line for row in rows}
     places = [*(item.place for item in job.shell.commands), *(item.place for item in job.shell.assignments)]
@@ -154,30 +154,30 @@ def _left_over(job: Job, rows: list[Row]) -> Iterator[Row]:
         if not text or text.startswith("#") or text in _NOTHING or number in covered or number in read_lines:
             continue
         shown_text = text if len(text) < 100 else f"{text[:99]}…"
-        yield Row(number, shown_text, Verdict.ASKED, "", _NO_BLOCKS)
+        yield PortRow(number, shown_text, Fate.ASKED, "", _NO_BLOCKS)
 
 
-def _once(job: Job, row: Row) -> Row:
+def _once(job: BatchScript, row: PortRow) -> PortRow:
     """Return the row, and say so where its line stands in a branch or a loop: what it became holds once and always."""
     for place, word in job.shell.blocks:
-        if place.line <= row.line <= place.end_line and row.verdict in {Verdict.KEPT, Verdict.CHANGED}:
+        if place.line <= row.line <= place.end_line and row.verdict in {Fate.KEPT, Fate.CHANGED}:
             why = f"in the script it stands in the {word} of line {place.line}, here it holds once and always"
-            return msgspec.structs.replace(row, why="; ".join(filter(None, [row.why, why])), verdict=Verdict.ASKED)
+            return msgspec.structs.replace(row, why="; ".join(filter(None, [row.why, why])), verdict=Fate.ASKED)
     return row
 
 
-def _blocks(job: Job, rows: list[Row]) -> Iterator[Row]:
+def _blocks(job: BatchScript, rows: list[PortRow]) -> Iterator[PortRow]:
     """Yield a row for each branch or loop that no row names yet: the lines inside have their own rows."""
-    asked = {row.line for row in rows if row.verdict is Verdict.ASKED}
+    asked = {row.line for row in rows if row.verdict is Fate.ASKED}
     for place, word in job.shell.blocks:
         if place.line not in asked:
-            yield Row(place.line, f"{word} …", Verdict.ASKED, "", _NO_BLOCKS)
+            yield PortRow(place.line, f"{word} …", Fate.ASKED, "", _NO_BLOCKS)
 
 
 _NO_BLOCKS = "Muster's script has no branches, loops or functions of yours: is it needed?"
 
 
-def unread(job: Job, draft: Draft) -> list[str]:
+def unread(job: BatchScript, draft: Draft) -> list[str]:
     """Return what the table lacks: a directive or a command without a row on its line."""
     lines = {row.line for row in draft.rows}
     commands = [command for command in job.shell.commands if not command.in_substitution]

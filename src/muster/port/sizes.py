@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import msgspec
 
 from muster.errors import RequestError
-from muster.lint.job import Directive
+from muster.lint.job import HeaderOption
 from muster.port.header import gpus_of, written
-from muster.port.values import Draft, Row, Verdict, option_words
+from muster.port.values import Draft, Fate, PortRow, option_words
 from muster.units import Memory, whole_number
 
 __all__ = ["put_sizes"]
@@ -19,7 +19,7 @@ __all__ = ["put_sizes"]
 class _Said(msgspec.Struct, frozen=True):
     """What the script says, the step's word before the header's."""
 
-    header: Mapping[str, Directive]
+    header: Mapping[str, HeaderOption]
     step: Mapping[str, str]
 
     def number(self, name: str) -> int | None:
@@ -39,7 +39,7 @@ class _Said(msgspec.Struct, frozen=True):
         return gpus_of(text) or (1 if name == "gres" and text else None)
 
 
-def put_sizes(header: Mapping[str, Directive], step: Mapping[str, str], draft: Draft, *, uses_gpus: bool) -> None:
+def put_sizes(header: Mapping[str, HeaderOption], step: Mapping[str, str], draft: Draft, *, uses_gpus: bool) -> None:
     """Work out the sizes, and give every flag that speaks of them its row."""
     sizes = _Said(header, step)
     tasks = sizes.number("ntasks-per-node")
@@ -179,9 +179,9 @@ def _say(sizes: _Said, draft: Draft) -> None:
         draft.rows.append(_row(line, subject, is_same=is_same, now=now, field=field, name=name))
 
 
-def _row(line: int, subject: str, *, is_same: bool, now: str, field: str, name: str) -> Row:
+def _row(line: int, subject: str, *, is_same: bool, now: str, field: str, name: str) -> PortRow:
     reason = "" if is_same else _WHY.get(name, "the same size in Muster's words")
-    return Row(line, subject, Verdict.KEPT if is_same else Verdict.CHANGED, now, reason, field)
+    return PortRow(line, subject, Fate.KEPT if is_same else Fate.CHANGED, now, reason, field)
 
 
 _WHY = {

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from muster.errors import RequestError
-from muster.lint.bash import Command, Word, read_shell
+from muster.lint.bash import SimpleCommand, Word, read_shell
 from muster.lint.launch import Stage, stages_of
 from muster.port.expand import WIRED, Values, expanded, names_in, values_of
-from muster.port.values import Draft, Verdict
+from muster.port.values import Draft, Fate
 from muster.slurm.flags import whole_step_flags
 
 __all__ = ["Chain", "chain_of", "in_a_shell", "read_chain"]
@@ -26,7 +26,7 @@ _RANK_NAMES = frozenset({*WIRED, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"
 class Chain(msgspec.Struct, frozen=True):
     """One command that starts programs, with its words as the shell makes them."""
 
-    command: Command
+    command: SimpleCommand
     stages: tuple[Stage, ...]
     values: Values
 
@@ -75,7 +75,7 @@ def _is_one_liner(stage: Stage) -> bool:
     return not stage.words or stage.words[0].value in {"-c", "-V", "--version"} or stage.has("-c", "-V", "--version")
 
 
-def chain_of(command: Command, values: Values) -> Chain:
+def chain_of(command: SimpleCommand, values: Values) -> Chain:
     """Return a command with its programs."""
     words = expanded(command, values)
     return Chain(command, stages_of(words), values)
@@ -83,12 +83,12 @@ def chain_of(command: Command, values: Values) -> Chain:
 
 def read_chain(chain: Chain, draft: Draft) -> dict[str, str]:
     """Read what starts the ranks; return the sizes that its flags give: nodes, tasks, agents' ranks."""
-    reader = _Reader(chain, draft)
+    reader = _StepReader(chain, draft)
     reader.read(chain.stages)
     return reader.sizes
 
 
-class _Reader:
+class _StepReader:
     """Goes through the chain once, from the outside to the inside."""
 
     def __init__(self, chain: Chain, draft: Draft) -> None:
@@ -242,7 +242,7 @@ class _Reader:
             self.draft.keep(self.line, stage.name, "launcher", "torchrun")
             return
         reason = "mpirun starts one agent on each node, and the agent the ranks"
-        self.draft.revise("launcher", Verdict.KEPT, "mpirun+torchrun", reason)
+        self.draft.revise("launcher", Fate.KEPT, "mpirun+torchrun", reason)
         self.draft.note(self.line, stage.name, "--launcher mpirun+torchrun", reason)
 
     # ------------------------------------------------------------ containers, wrappers, shells, programs
@@ -454,15 +454,15 @@ def _words(name: str, word: Word | None) -> tuple[str, ...]:
     return (f"{flag}={value}",) if word is not None and word.value.startswith(f"{name}=") else (flag, value)
 
 
-_STAGES: Mapping[str, Callable[[_Reader, Stage], None]] = {
-    "step": _Reader.step,
-    "mpi": _Reader.mpi,
-    "agent": _Reader.agent,
-    "container": _Reader.container,
-    "wrapper": _Reader.wrapper,
-    "shell": _Reader.shell,
-    "python": _Reader.python,
-    "program": _Reader.program,
+_STAGES: Mapping[str, Callable[[_StepReader, Stage], None]] = {
+    "step": _StepReader.step,
+    "mpi": _StepReader.mpi,
+    "agent": _StepReader.agent,
+    "container": _StepReader.container,
+    "wrapper": _StepReader.wrapper,
+    "shell": _StepReader.shell,
+    "python": _StepReader.python,
+    "program": _StepReader.program,
 }
 
 _STEP_SIZES = {

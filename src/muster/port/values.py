@@ -12,10 +12,10 @@ from muster.job.option import Option
 from muster.job.request import options_of
 from muster.older import StrEnum
 
-__all__ = ["Draft", "Row", "Verdict", "line_of", "option_words"]
+__all__ = ["Draft", "Fate", "PortRow", "line_of", "option_words"]
 
 
-class Verdict(StrEnum):
+class Fate(StrEnum):
     """What became of a part of the script."""
 
     KEPT = "kept"
@@ -24,14 +24,14 @@ class Verdict(StrEnum):
     ASKED = "asked"
 
 
-class Row(msgspec.Struct, frozen=True):
+class PortRow(msgspec.Struct, frozen=True):
     """One part of the script: where it stands, and what became of it."""
 
     line: int
     """0: it is of no line of the script, but the target wants it."""
 
     what: str
-    verdict: Verdict
+    verdict: Fate
     now: str
     why: str
     field: str = ""
@@ -45,7 +45,7 @@ class Draft:
 
     def __init__(self) -> None:
         self.values: dict[str, list[str]] = {}
-        self.rows: list[Row] = []
+        self.rows: list[PortRow] = []
         self.command: tuple[str, ...] = ()
 
     def get(self, field: str) -> str | None:
@@ -59,38 +59,38 @@ class Draft:
 
     def keep(self, line: int, subject: str, field: str, value: str = "", reason: str = "") -> None:
         """Give a field its value, as the script says it; a field that repeats gets one more."""
-        self._put(line, subject, Verdict.KEPT, field, value, reason)
+        self._put(line, subject, Fate.KEPT, field, value, reason)
 
     def change(self, line: int, subject: str, field: str, value: str, reason: str) -> None:
         """Give a field another value than the script's, or the value in another form."""
-        self._put(line, subject, Verdict.CHANGED, field, value, reason)
+        self._put(line, subject, Fate.CHANGED, field, value, reason)
 
     def drop(self, line: int, subject: str, reason: str, field: str = "") -> None:
         """Leave a part of the script out, for a reason."""
-        self.rows.append(Row(line, subject, Verdict.DROPPED, "", reason, field))
+        self.rows.append(PortRow(line, subject, Fate.DROPPED, "", reason, field))
 
     def ask(self, line: int, subject: str, reason: str, now: str = "", *, field: str = "") -> None:
         """Leave the decision to the reader."""
-        self.rows.append(Row(line, subject, Verdict.ASKED, now, reason, field))
+        self.rows.append(PortRow(line, subject, Fate.ASKED, now, reason, field))
 
     def note(self, line: int, subject: str, now: str, reason: str, field: str = "") -> None:
         """Say that a part of the script stands in something else now."""
-        self.rows.append(Row(line, subject, Verdict.KEPT, now, reason, field))
+        self.rows.append(PortRow(line, subject, Fate.KEPT, now, reason, field))
 
-    def revise(self, field: str, verdict: Verdict, value: str | None, reason: str) -> None:
+    def revise(self, field: str, verdict: Fate, value: str | None, reason: str) -> None:
         """Give a field another value, or none, and say so in its rows; a field without a row gets one of no line."""
         if value is None:
             self.values.pop(field, None)
         else:
             self.values[field] = [value]
         now = "" if value is None else shlex.join(option_words(field, [value]))
-        rows = [row for row in self.rows if row.field == field and row.verdict is not Verdict.DROPPED]
+        rows = [row for row in self.rows if row.field == field and row.verdict is not Fate.DROPPED]
         if not rows:
-            self.rows.append(Row(0, f"(no {_named(field)})", verdict, now, reason, field))
+            self.rows.append(PortRow(0, f"(no {_named(field)})", verdict, now, reason, field))
         for row in rows:
             self.replace(row, _without(verdict, value), now, reason)
 
-    def revise_one(self, field: str, old: str, verdict: Verdict, value: str | None, reason: str) -> None:
+    def revise_one(self, field: str, old: str, verdict: Fate, value: str | None, reason: str) -> None:
         """Give one value of a field that repeats another value, or remove it."""
         values = self.values[field]
         place = values.index(old)
@@ -100,7 +100,7 @@ class Draft:
         for row in [row for row in self.rows if row.field == field and row.now == old_words]:
             self.replace(row, _without(verdict, value), now, reason)
 
-    def replace(self, row: Row, verdict: Verdict, now: str, reason: str) -> None:
+    def replace(self, row: PortRow, verdict: Fate, now: str, reason: str) -> None:
         """Put another verdict in the place of a row's."""
         self.rows[self.rows.index(row)] = msgspec.structs.replace(row, verdict=verdict, now=now, why=reason)
 
@@ -110,18 +110,18 @@ class Draft:
             word for field in options_of() if field in self.values for word in option_words(field, self.values[field])
         ]
 
-    def _put(self, line: int, subject: str, verdict: Verdict, field: str, value: str, reason: str) -> None:
+    def _put(self, line: int, subject: str, verdict: Fate, field: str, value: str, reason: str) -> None:
         option = options_of()[field]
         if option.repeated:
             self.values.setdefault(field, []).append(value)
         else:
             self.values[field] = [value]
-        self.rows.append(Row(line, subject, verdict, shlex.join(option_words(field, [value])), reason, field))
+        self.rows.append(PortRow(line, subject, verdict, shlex.join(option_words(field, [value])), reason, field))
 
 
-def _without(verdict: Verdict, value: str | None) -> Verdict:
+def _without(verdict: Fate, value: str | None) -> Fate:
     """Return the verdict of a value that nothing took the place of: dropped, unless it is asked."""
-    return Verdict.DROPPED if value is None and verdict is Verdict.CHANGED else verdict
+    return Fate.DROPPED if value is None and verdict is Fate.CHANGED else verdict
 
 
 def option_words(field: str, values: Iterable[str]) -> list[str]:

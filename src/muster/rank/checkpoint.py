@@ -16,7 +16,7 @@ import sys
 import zipfile
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
-__all__ = ["Found", "find_checkpoints", "main", "newest_whole"]
+__all__ = ["SavedState", "find_checkpoints", "main", "newest_whole"]
 
 _ZIPPED = (".pt", ".pth", ".ckpt", ".bin", ".npz", ".pkl.zip")
 _UNFINISHED = re.compile(r"(\.tmp|\.part|\.incomplete|\.lock)$|^\.?tmp[-_.]", re.IGNORECASE)
@@ -24,7 +24,7 @@ _LONGEST_HEADER = 100 << 20
 _DEEPEST = 3
 
 
-class Found(NamedTuple):
+class SavedState(NamedTuple):
     """One checkpoint: a file or a folder."""
 
     path: str
@@ -47,7 +47,7 @@ def newest_whole(folder: str) -> Optional[str]:
     return next((checkpoint.path for checkpoint in find_checkpoints(folder) if not checkpoint.fault), None)
 
 
-def find_checkpoints(folder: str) -> List[Found]:
+def find_checkpoints(folder: str) -> List[SavedState]:
     """Return all checkpoints of a folder, the newest first; of one that is a checkpoint itself, that."""
     if os.path.isfile(folder) or _has_signs(folder):
         return [_judge(folder)]
@@ -90,7 +90,7 @@ def _is_checkpoint(folder: str) -> bool:
     return has_parts and (ranks or bool(re.search(r"[0-9]", os.path.basename(folder))))
 
 
-def _judge(path: str) -> Found:
+def _judge(path: str) -> SavedState:
     """Judge one file or folder: return whether it is whole."""
     files = list(_files(path))
     newest_s = max((_written(file) for file in files), default=_written(path))
@@ -100,10 +100,10 @@ def _judge(path: str) -> Found:
         else:
             _check_file(path)
     except _Half as half:
-        return Found(path, newest_s, str(half))
+        return SavedState(path, newest_s, str(half))
     except (OSError, ValueError, KeyError, TypeError, EOFError, IndexError, struct.error) as error:
-        return Found(path, newest_s, "it cannot be read (%s)" % type(error).__name__)
-    return Found(path, newest_s, "")
+        return SavedState(path, newest_s, "it cannot be read (%s)" % type(error).__name__)
+    return SavedState(path, newest_s, "")
 
 
 def _files(path: str, depth: int = 0) -> Iterator[str]:
@@ -245,7 +245,7 @@ class _Anything:
         return id(self)
 
 
-class _Reader(pickle.Unpickler):
+class _PickleReader(pickle.Unpickler):
     """Reads a pickle without its classes."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -264,7 +264,7 @@ def _check_metadata(path: str) -> None:
     with open(path, "rb") as file:
         text = file.read()
     try:
-        places = _Reader(io.BytesIO(text)).load().storage_data
+        places = _PickleReader(io.BytesIO(text)).load().storage_data
     except Exception as error:  # noqa: BLE001  # of a pickle that is cut, anything may come
         raise _Half("it is cut (%s)" % type(error).__name__) from None
     ends: Dict[str, int] = {}
@@ -278,12 +278,12 @@ def _check_metadata(path: str) -> None:
             raise _Half("a part of %s is missing" % name)
 
 
-def _complete(checkpoints: Sequence[Found]) -> List[Found]:
+def _complete(checkpoints: Sequence[SavedState]) -> List[SavedState]:
     """Mark as not whole a folder that lacks a kind of file that the one before it has: its writer did not end.
 
     Fewer files of a kind may come of fewer ranks: then only the newest is in doubt.
     """
-    result: List[Found] = []
+    result: List[SavedState] = []
     stem, wanted_names = "", set()  # type: str, Set[str]
     folders = [checkpoint for checkpoint in checkpoints if os.path.isdir(checkpoint.path) and not checkpoint.fault]
     for each in reversed(checkpoints):
@@ -307,7 +307,7 @@ def _missing(wanted_names: Set[str], names: Set[str], *, any_counts: bool) -> Li
     return [name for name in missing if any_counts or re.sub("[0-9]+", "", name) not in kinds]
 
 
-def _without_unnamed(folder: str, checkpoints: List[Found]) -> List[Found]:
+def _without_unnamed(folder: str, checkpoints: List[SavedState]) -> List[SavedState]:
     """Return the checkpoints without those newer than the one that DeepSpeed's `latest` names: they are not done."""
     try:
         with open(os.path.join(folder, "latest"), encoding="utf-8") as file:

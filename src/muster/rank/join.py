@@ -15,7 +15,7 @@ from .errors import WireupError
 from .identity import Identity, identify
 from .methods import Method
 from .rendezvous import prefixed, rendezvous
-from .roster import Place, Seat, absent, seats, split
+from .roster import Introduction, Seat, absent, seats, split
 from .store import MissingRanks, Store, exchange, files_only, linger, numeric
 from .torch_range import refuse_old_torch
 from .vendors import vendor_of_device
@@ -139,10 +139,10 @@ def _meet(
 ) -> Tuple[Tuple[Seat, ...], Tuple[Seat, ...], int]:
     """Return the seats of all ranks, those of this rank's world, and its number. Fails on every rank alike."""
     pid = os.getpid()
-    place = Place(socket.gethostname(), pid, started_at(pid), identity.node_rank, identity.local_rank)
+    place = Introduction(socket.gethostname(), pid, started_at(pid), identity.node_rank, identity.local_rank)
     try:
         records = _exchange(store, "place", list(place), identity, wait_s)
-        all_seats = seats([Place(*record) for record in records])
+        all_seats = seats([Introduction(*record) for record in records])
         return (all_seats, *split(all_seats, identity.rank, instances))
     except WireupError as error:
         if identity.rank == 0:
@@ -156,7 +156,7 @@ def _exchange(store: Store, name: str, record: Any, identity: Identity, wait_s: 
 
 
 def _never_joined(missing: MissingRanks, identity: Identity, wait_s: float) -> WireupError:
-    places = [Place(*record) if isinstance(record, list) else None for record in missing.records]
+    places = [Introduction(*record) if isinstance(record, list) else None for record in missing.records]
     return WireupError(
         f"{absent(missing.missing, places, identity)} of {identity.size} did not join within {wait_s:g} s",
         "look at their output: did they start, and did they end before they joined? "
@@ -217,7 +217,7 @@ def _prepare_gloo(own_seats: Sequence[Seat], host: str, address: str) -> None:
 
 def _alone(method: Method, choice: Backend) -> Joined:
     identity = identify({})
-    seat = seats([Place(socket.gethostname(), os.getpid(), 0, 0, 0)])[0]
+    seat = seats([Introduction(socket.gethostname(), os.getpid(), 0, 0, 0)])[0]
     return Joined(method, identity, seat, (seat,), 0, 1, choice, _device(choice, seat, 1), None, None, 0.0)
 
 
@@ -232,7 +232,7 @@ def _join_by_torchs_mpi(method: Method, choice: Backend) -> Joined:
     dist.init_process_group("mpi")
     rank, size = dist.get_rank(), dist.get_world_size()
     places: List[Any] = [None] * size
-    dist.all_gather_object(places, Place(socket.gethostname(), os.getpid(), 0, None, None))
+    dist.all_gather_object(places, Introduction(socket.gethostname(), os.getpid(), 0, None, None))
     all_seats = seats(places)
     identity = Identity("mpi", rank, size)
     return Joined(method, identity, all_seats[rank], all_seats, 0, 1, choice, torch.device("cpu"), None, None, 0.0)

@@ -5,10 +5,10 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 from .errors import WireupError
 from .identity import Identity
 
-__all__ = ["Place", "Seat", "absent", "seats", "split"]
+__all__ = ["Introduction", "Seat", "absent", "seats", "split"]
 
 
-class Place(NamedTuple):
+class Introduction(NamedTuple):
     """What one rank says of itself when it joins. None: its launcher did not tell it."""
 
     host: str
@@ -30,7 +30,7 @@ class Seat(NamedTuple):
     local_size: int
 
 
-def seats(places: Sequence[Place]) -> Tuple[Seat, ...]:
+def seats(places: Sequence[Introduction]) -> Tuple[Seat, ...]:
     """Return every rank's seat, in rank order.
 
     Local ranks and node ranks are the launcher's where it told them to all ranks of a host, else they are counted
@@ -49,7 +49,7 @@ def seats(places: Sequence[Place]) -> Tuple[Seat, ...]:
     return tuple(seat_by_rank[rank] for rank in range(len(places)))
 
 
-def _local_ranks(members: Sequence[int], places: Sequence[Place], host: str) -> List[int]:
+def _local_ranks(members: Sequence[int], places: Sequence[Introduction], host: str) -> List[int]:
     given_ranks = [places[rank].local_rank for rank in members]
     known_ranks = [local_rank for local_rank in given_ranks if local_rank is not None]
     if len(known_ranks) < len(given_ranks):
@@ -92,7 +92,7 @@ def split(all_seats: Sequence[Seat], rank: int, instances: int) -> Tuple[Tuple[S
     return tuple(instance_sizes[seat.rank] for seat in members), number
 
 
-def absent(missing: Sequence[int], places: Sequence[Optional[Place]], identity: Identity) -> str:
+def absent(missing: Sequence[int], places: Sequence[Optional[Introduction]], identity: Identity) -> str:
     """Return the missing ranks in words, each with the host where it should be: 'rank 5 (n3)'."""
     hosts = _expected_hosts(places, identity)
     names = [f"{rank} ({hosts[rank]})" if hosts[rank] else str(rank) for rank in missing[:8]]
@@ -100,7 +100,7 @@ def absent(missing: Sequence[int], places: Sequence[Optional[Place]], identity: 
     return f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(names)}{rest_words}"
 
 
-def _expected_hosts(places: Sequence[Optional[Place]], identity: Identity) -> List[str]:
+def _expected_hosts(places: Sequence[Optional[Introduction]], identity: Identity) -> List[str]:
     """Return where each rank should be: where it is; else, for ranks placed in blocks, where its block is; else ''."""
     hosts = [place.host if place else "" for place in places]
     by_block = _blocks(len(places), identity)

@@ -10,7 +10,7 @@ from .describe import logger
 from .errors import WireupError
 from .together import Together
 
-__all__ = ["Part", "ddp", "loader", "mean", "sampler", "save", "scale_learning_rate", "start_method", "workers"]
+__all__ = ["RankSampler", "ddp", "loader", "mean", "sampler", "save", "scale_learning_rate", "start_method", "workers"]
 
 _TOLD: Set[str] = set()  # start methods that were spoken of: one sentence a process
 
@@ -67,7 +67,7 @@ def scale_learning_rate(world: Together, optimizer: Any, warmup_steps: int, rule
 # --- the data -------------------------------------------------------------------------------------------------------
 
 
-class Part:
+class RankSampler:
     """One rank's part of a data set's indices: what torch's DataLoader takes as a sampler.
 
     For training a new order is drawn for each epoch, the same on every rank, and its beginning is repeated at the
@@ -105,9 +105,9 @@ class Part:
             yield int(order[(turn * self.size + self.rank) % self.length])
 
 
-def sampler(world: Together, dataset: Any, train: bool, seed: int) -> Part:
+def sampler(world: Together, dataset: Any, train: bool, seed: int) -> RankSampler:
     """See `World.sampler`."""
-    return Part(world, len(dataset), train, seed)
+    return RankSampler(world, len(dataset), train, seed)
 
 
 def loader(world: Together, dataset: Any, batch_size: int, train: bool, **options: Any) -> Any:

@@ -19,7 +19,7 @@ from muster.model.plan import Plan
 from muster.older import zip_equal
 from muster.plan.secret import variables_to_hand_over
 from muster.render.script import job_script
-from muster.runner import DEVNULL, Result, own_command, run, start
+from muster.runner import DEVNULL, ProgramResult, own_command, run, start
 from muster.slurm.allocation import hold_nodes
 from muster.slurm.submit import ask_whether_taken
 
@@ -45,12 +45,12 @@ class RehearsalLab(msgspec.Struct, frozen=True):
     name: str
     environment: Mapping[str, str]
 
-    def accepts(self, script: str) -> Result:
+    def accepts(self, script: str) -> ProgramResult:
         """Return what the lab's sbatch says to the script of an ordinary user: root is bound by no rule."""
         words = self._inside(*ask_whether_taken().argv, user=_ORDINARY_USER)
         return run(words, env=self.environment, cwd="/", stdin=script, timeout_s=60)
 
-    def probe(self, plan: Plan) -> Result:
+    def probe(self, plan: Plan) -> ProgramResult:
         """Run a plan whose output is read."""
         with script_to_pass(job_script(plan)) as (memory, words):
             return run(

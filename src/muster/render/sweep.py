@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from muster.facts import Table
+from muster.facts import SweepTable
 from muster.model.plan import Plan
 from muster.model.words import COLUMN_PREFIX, line
 
@@ -37,7 +37,7 @@ def row_lines(plan: Plan, shown_rows: int | None) -> Iterator[str]:
     yield "}"
 
 
-def _assignments(table: Table, number: int) -> str:
+def _assignments(table: SweepTable, number: int) -> str:
     return " ".join(f"{COLUMN_PREFIX}{name}={shlex.quote(value)}" for name, value in table.row(number).items())
 
 

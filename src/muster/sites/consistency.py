@@ -14,7 +14,7 @@ from muster.errors import ProfileError, nearest_hint
 from muster.sites.layers import Layer, Merged
 from muster.sites.places import Path, spell
 from muster.sites.read import Broken, struct_keys, to_profile
-from muster.sites.schema import Node, Profile, QueueRule, Source, Variable, When
+from muster.sites.schema import NodeKind, Profile, QueueRule, SiteVariable, Source, When
 from muster.sites.site import Site
 from muster.sites.trust import trust_of
 from muster.units import parse_walltime_s
@@ -139,7 +139,7 @@ def _nodes(profile: Profile) -> Iterator[Broken]:
         yield from _tables(node, ("nodes", name))
 
 
-def _tables(node: Node, path: Path) -> Iterator[Broken]:
+def _tables(node: NodeKind, path: Path) -> Iterator[Broken]:
     if node.gpu_numa is not None:
         domains = len(node.numa or ())
         if node.gpus is not None and len(node.gpu_numa) != node.gpus:
@@ -253,7 +253,7 @@ def _launch(profile: Profile) -> Iterator[Broken]:
         yield Broken(("rendezvous", "host"), "is 'interface', but no interface is given", 'interface = "ib0"')
 
 
-def _environment(variables: Sequence[Variable]) -> Iterator[Broken]:
+def _environment(variables: Sequence[SiteVariable]) -> Iterator[Broken]:
     for number, variable in enumerate(variables):
         path: Path = ("environment", number)
         if variable.unset and variable.value is not None:

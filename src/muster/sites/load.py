@@ -12,7 +12,7 @@ from muster.errors import ProfileError, RequestError, UnknownName
 from muster.facts import Facts
 from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
 from muster.sites.layers import Layer, Merged, merge
-from muster.sites.match import Sighting, decide
+from muster.sites.match import SiteMatch, decide
 from muster.sites.schema import Profile
 from muster.sites.site import Origin, Site
 from muster.sites.text import check_version, parse_toml, read_text
@@ -139,7 +139,7 @@ def choose_site(name: str | None, facts: Facts, overrides: Mapping[str, Any] | N
     return Site(site.profile, site.layers, site.merged, () if expected else (_said(sighting),))
 
 
-def _said(sighting: Sighting) -> str:
+def _said(sighting: SiteMatch) -> str:
     if sighting.name is None:
         return f"no site profile matches this host: {DEFAULT_SITE} is used (muster site list shows the others)"
     return f"this is {sighting.name}: " + "; ".join(sighting.evidence)

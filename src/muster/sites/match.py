@@ -14,7 +14,7 @@ import msgspec
 
 from muster.errors import ProfileError
 
-__all__ = ["LAB_SITE", "Evidence", "Sighting", "decide", "signs", "weak_signs"]
+__all__ = ["LAB_SITE", "Evidence", "SiteMatch", "decide", "signs", "weak_signs"]
 
 
 LAB_SITE = "MUSTER_LAB_SITE"
@@ -35,7 +35,7 @@ class Evidence(msgspec.Struct, frozen=True):
         return LAB_SITE in self.environment
 
 
-class Sighting(msgspec.Struct, frozen=True):
+class SiteMatch(msgspec.Struct, frozen=True):
     """The site that the evidence shows; `name` None: none."""
 
     name: str | None
@@ -46,11 +46,11 @@ class Sighting(msgspec.Struct, frozen=True):
 
 def decide(
     evidence: Evidence, profiles: Mapping[str, Mapping[str, Any]], place_of: Callable[[str], str] | None = None
-) -> Sighting:
+) -> SiteMatch:
     """Return the one profile with a certain sign. Raise an error that names both where there are two."""
     like = evidence.environment.get(LAB_SITE)
     if like in profiles:
-        return Sighting(like, (f"the lab is like {like}",))
+        return SiteMatch(like, (f"the lab is like {like}",))
     signs_by_name = {name: tuple(signs(evidence, detect)) for name, detect in profiles.items()}
     certain = {name: own_signs for name, own_signs in signs_by_name.items() if own_signs}
     hints = tuple((name, sign) for name, detect in profiles.items() for sign in weak_signs(evidence, detect))
@@ -63,8 +63,8 @@ def decide(
             hint=f"choose with --site {next(iter(certain))}, or correct the [detect] of one of them",
         )
     for name, matching_signs in certain.items():
-        return Sighting(name, matching_signs, hints)
-    return Sighting(None, (), hints)
+        return SiteMatch(name, matching_signs, hints)
+    return SiteMatch(None, (), hints)
 
 
 def signs(evidence: Evidence, detect: Mapping[str, Any]) -> Iterator[str]:

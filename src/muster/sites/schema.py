@@ -20,7 +20,6 @@ __all__ = [
     "Bandwidth",
     "Bind",
     "Binding",
-    "Command",
     "Container",
     "Detect",
     "Devices",
@@ -31,23 +30,24 @@ __all__ = [
     "FrontEnd",
     "Help",
     "Image",
-    "Launch",
-    "Memory",
     "Modules",
     "Network",
-    "Node",
+    "NodeKind",
     "Offer",
     "Probes",
     "Profile",
     "Queue",
     "QueueRule",
     "Quirk",
-    "Rendezvous",
-    "Request",
+    "SiteCommand",
+    "SiteLaunch",
+    "SiteMemory",
+    "SiteRendezvous",
+    "SiteRequest",
+    "SiteVariable",
     "Source",
     "TimeBin",
     "Unpublished",
-    "Variable",
     "When",
 ]
 
@@ -182,7 +182,7 @@ class When(_Part, frozen=True, kw_only=True):
 # ---------------------------------------------------------------- what a node is
 
 
-class Node(_Part, frozen=True, kw_only=True):
+class NodeKind(_Part, frozen=True, kw_only=True):
     """One kind of node."""
 
     title: Text | None = None
@@ -235,7 +235,7 @@ class Forbidden(_Part, frozen=True, kw_only=True):
     source: str | None = None
 
 
-class Request(_Part, frozen=True, kw_only=True):
+class SiteRequest(_Part, frozen=True, kw_only=True):
     """How an allocation is asked for."""
 
     gpus: Literal["gres", "gpus-per-node", "gpus-per-task", "gpus", "whole-node"] | None = None
@@ -339,7 +339,7 @@ class QueueRule(_Part, frozen=True, kw_only=True):
     source: str | None = None
 
 
-class Memory(_Part, frozen=True, kw_only=True):
+class SiteMemory(_Part, frozen=True, kw_only=True):
     """How memory is asked for."""
 
     policy: Literal["whole-node", "explicit", "per-gpu", "per-core", "forbidden", "free"] | None = None
@@ -356,7 +356,7 @@ class Memory(_Part, frozen=True, kw_only=True):
 # ---------------------------------------------------------------- how ranks start
 
 
-class Launch(_Part, frozen=True, kw_only=True):
+class SiteLaunch(_Part, frozen=True, kw_only=True):
     """How the ranks start inside the allocation."""
 
     allowed: tuple[Launcher, ...] | None = None
@@ -406,7 +406,7 @@ class Launch(_Part, frozen=True, kw_only=True):
     """Seconds without a sign of life after which a queued job hangs, where nobody gives --hang; the default is 1800."""
 
 
-class Rendezvous(_Part, frozen=True, kw_only=True):
+class SiteRendezvous(_Part, frozen=True, kw_only=True):
     """Where the ranks meet."""
 
     host: Literal["as-is", "suffix", "interface", "numeric"] | None = None
@@ -452,7 +452,7 @@ class Binding(_Part, frozen=True, kw_only=True):
     site_example: Text | None = None
 
 
-class Variable(_Part, frozen=True, kw_only=True):
+class SiteVariable(_Part, frozen=True, kw_only=True):
     """One environment variable of the ranks."""
 
     name: EnvName
@@ -502,7 +502,7 @@ class Modules(_Part, frozen=True, kw_only=True):
     """A module that is gone → the one that is there."""
 
 
-class Command(_Part, frozen=True, kw_only=True):
+class SiteCommand(_Part, frozen=True, kw_only=True):
     """One command of the job besides the user's."""
 
     argv: tuple[Word, ...]
@@ -738,24 +738,24 @@ class Profile(_Part, frozen=True, kw_only=True):
     """How far it can be trusted: own (the site's own documents of the last 18 months), mixed, users, old."""
 
     detect: Detect = field(default_factory=Detect)
-    nodes: dict[str, Node] = field(default_factory=dict)
+    nodes: dict[str, NodeKind] = field(default_factory=dict)
     """Kinds of node; the first is what a job gets that names none."""
 
-    request: Request = field(default_factory=Request)
+    request: SiteRequest = field(default_factory=SiteRequest)
     partitions: dict[str, Queue] = field(default_factory=dict)
     qos: dict[str, Queue] = field(default_factory=dict)
     queue_rules: tuple[QueueRule, ...] = ()
     queues_renamed: dict[str, str] = field(default_factory=dict)
     """A partition or QOS that is gone → the one that is there."""
 
-    memory: Memory = field(default_factory=Memory)
-    launch: Launch = field(default_factory=Launch)
-    rendezvous: Rendezvous = field(default_factory=Rendezvous)
+    memory: SiteMemory = field(default_factory=SiteMemory)
+    launch: SiteLaunch = field(default_factory=SiteLaunch)
+    rendezvous: SiteRendezvous = field(default_factory=SiteRendezvous)
     devices: Devices = field(default_factory=Devices)
     binding: Binding = field(default_factory=Binding)
-    environment: tuple[Variable, ...] = ()
+    environment: tuple[SiteVariable, ...] = ()
     modules: Modules = field(default_factory=Modules)
-    commands: tuple[Command, ...] = ()
+    commands: tuple[SiteCommand, ...] = ()
     containers: dict[str, Container] = field(default_factory=dict)
     images: dict[str, Image] = field(default_factory=dict)
     fabric: Fabric = field(default_factory=Fabric)

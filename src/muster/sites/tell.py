@@ -12,13 +12,13 @@ from muster.sites.schema import When
 from muster.sites.site import Origin, Site
 from muster.sites.when import say_when
 
-__all__ = ["Line", "as_json", "lines", "missing_keys", "third_party_keys"]
+__all__ = ["ProfileLine", "as_json", "lines", "missing_keys", "third_party_keys"]
 
 # Provenance itself is not a fact of the site.
 _NOT_SHOWN = frozenset({"muster_site", "sources", "facts", "unpublished", "unverified", "extends", "without"})
 
 
-class Line(msgspec.Struct, frozen=True):
+class ProfileLine(msgspec.Struct, frozen=True):
     """One value of a profile."""
 
     key: str
@@ -26,13 +26,13 @@ class Line(msgspec.Struct, frozen=True):
     origin: Origin
 
 
-def lines(site: Site) -> Iterator[Line]:
+def lines(site: Site) -> Iterator[ProfileLine]:
     """Yield every value that the profile gives, in its own order."""
     for key, value in site.merged.table.items():
         if key not in _NOT_SHOWN:
             for path, leaf in _leaves((key,), value):
                 text = _spell(path, site.merged.table)
-                yield Line(text, _words(leaf), site.origin_at(path))
+                yield ProfileLine(text, _words(leaf), site.origin_at(path))
 
 
 def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from muster.sites.schema import Bind, Command, Profile, Variable, When
+from muster.sites.schema import Bind, Profile, SiteCommand, SiteVariable, When
 from muster.units import parse_walltime_s, whole_number
 
 __all__ = ["OFFLINE", "Situation", "applies", "holds", "say_when", "workloads_of"]
@@ -59,7 +59,7 @@ def holds(condition: When | None, job: Situation) -> bool:
     return all(is_met for limit, is_met in checks if limit is not None)
 
 
-def applies(entry: Variable | Command | Bind, job: Situation) -> bool:
+def applies(entry: SiteVariable | SiteCommand | Bind, job: Situation) -> bool:
     """Return whether an entry is part of this job.
 
     A kept one where its condition holds, an offered one where asked for.
@@ -78,7 +78,7 @@ def _workloads(profile: Profile) -> Iterator[str]:
     if profile.network.offline:
         yield OFFLINE
     binds = (bind for container in profile.containers.values() for bind in container.binds)
-    entries: tuple[Variable | Command | Bind, ...] = (*profile.environment, *profile.commands, *binds)
+    entries: tuple[SiteVariable | SiteCommand | Bind, ...] = (*profile.environment, *profile.commands, *binds)
     for entry in entries:
         if entry.verdict != "dropped" and entry.when is not None and entry.when.workload is not None:
             yield entry.when.workload

@@ -14,14 +14,14 @@ import msgspec
 from muster.errors import RequestError
 from muster.older import pairwise, zip_equal
 from muster.slurm.question import Question
-from muster.slurm.reasons import Reason, reason_of
+from muster.slurm.reasons import WaitReason, reason_of
 from muster.slurm.states import State, state_of
 from muster.units import parse_walltime_s, whole_number
 
 __all__ = [
     "QUERY_ENVIRONMENT",
-    "Job",
     "PeakMemory",
+    "SlurmJob",
     "ask_accounting",
     "ask_comments",
     "ask_controller",
@@ -48,7 +48,7 @@ _COLUMNS = (
     ("id", "JobID", "JobIDRaw"),
     ("shown_id", "JobArrayID", "JobID"),
     ("state", "State", "State"),
-    ("reason", "Reason", "Reason"),
+    ("reason", "WaitReason", "WaitReason"),
     ("exit", "exit_code", "ExitCode"),
     ("user", "UserName", "User"),
     ("partition", "Partition", "Partition"),
@@ -70,7 +70,7 @@ _SACCT = tuple((field, sacct) for field, _, sacct in _COLUMNS if sacct is not No
 _NOTHING = frozenset({"", "(null)", "N/A", "n/a", "NONE", "None", "None assigned", "Unknown", "INVALID"})
 
 
-class Job(msgspec.Struct, frozen=True):
+class SlurmJob(msgspec.Struct, frozen=True):
     """One job as the scheduler or its accounting knows it. What neither says is None."""
 
     id: str
@@ -79,7 +79,7 @@ class Job(msgspec.Struct, frozen=True):
 
     name: str
     state: State
-    reason: Reason
+    reason: WaitReason
     exit_code: int | None = None
     signal: int | None = None
     user: str | None = None
@@ -119,7 +119,7 @@ def parse_job_id(text: str) -> str:
     raise RequestError(f"{text!r} is not a job id", hint="muster jobs shows them: 123, or 123_4 for one of an array")
 
 
-def ask_controller(jobs: Sequence[str] = ()) -> Question[tuple[Job, ...]]:
+def ask_controller(jobs: Sequence[str] = ()) -> Question[tuple[SlurmJob, ...]]:
     """Ask for these jobs in one request; without any, for all that the user has in the controller's memory."""
     selection = f"--jobs={','.join(jobs)}" if jobs else "--me"
     columns = [name for _, name, _ in _COLUMNS]
@@ -128,7 +128,7 @@ def ask_controller(jobs: Sequence[str] = ()) -> Question[tuple[Job, ...]]:
     return Question(("squeue", "--all", "--noheader", "--states=all", selection, f"--Format={form}"), parse_squeue)
 
 
-def ask_accounting(jobs: Sequence[str]) -> Question[tuple[Job, ...]]:
+def ask_accounting(jobs: Sequence[str]) -> Question[tuple[SlurmJob, ...]]:
     """Ask accounting for these jobs in one request, whenever they were."""
     form = ",".join(name for _, name in _SACCT)
     selection = f"--jobs={','.join(jobs)}"
@@ -192,14 +192,14 @@ def tell_script_argv(job: str) -> list[str]:
     return ["scancel", "--batch", "--signal=USR1", job]
 
 
-def parse_squeue(stdout: str) -> tuple[Job, ...]:
+def parse_squeue(stdout: str) -> tuple[SlurmJob, ...]:
     """Return the jobs in squeue's answer; other lines (a site's greeting) are ignored."""
     names = [field for field, _, _ in _COLUMNS]
     records = stdout.split(f"{_RECORD_END}\n")
     return tuple(job for record in records if (job := _job(names, record.split(_FIELD_END, len(names) - 1))))
 
 
-def parse_sacct(stdout: str) -> tuple[Job, ...]:
+def parse_sacct(stdout: str) -> tuple[SlurmJob, ...]:
     """Return the jobs in sacct's answer; a line that begins no record goes on with the name of the one before it."""
     names = [field for field, _ in _SACCT]
     starts = [match.start() for match in re.finditer(rf"^[0-9]+{_FIELD_END}", stdout, re.MULTILINE)]
@@ -227,7 +227,7 @@ def is_accounting_absent(stderr: str) -> bool:
     return "accounting storage is disabled" in stderr
 
 
-def _job(names: Sequence[str], values: Sequence[str]) -> Job | None:
+def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
     if len(values) != len(names):
         return None
     # A greeting stands before the first record, on lines of its own.
@@ -235,7 +235,7 @@ def _job(names: Sequence[str], values: Sequence[str]) -> Job | None:
     if not job_fields["id"].strip().isdigit():
         return None
     exit_code, signal = _exit(job_fields["exit"])
-    return Job(
+    return SlurmJob(
         id=job_fields["id"].strip(),
         shown_id=job_fields["shown_id"].strip() or job_fields["id"].strip(),
         name=job_fields["name"],

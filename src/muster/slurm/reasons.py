@@ -12,7 +12,7 @@ import msgspec
 
 from muster.older import StrEnum
 
-__all__ = ["REASONS", "Clears", "Reason", "reason_of"]
+__all__ = ["REASONS", "Clears", "WaitReason", "reason_of"]
 
 
 class Clears(StrEnum):
@@ -25,7 +25,7 @@ class Clears(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Reason(msgspec.Struct, frozen=True):
+class WaitReason(msgspec.Struct, frozen=True):
     """One reason: Slurm's code, a sentence, what to do about it, and what makes it go away."""
 
     code: str
@@ -152,7 +152,7 @@ _NAMED = (
     ("OutOfMemory", "a process used more memory than the job had", "more --mem, or fewer ranks per node", _ENDED),
 )
 
-REASONS = {row[0]: Reason(*row) for row in _NAMED}
+REASONS = {row[0]: WaitReason(*row) for row in _NAMED}
 
 # A limit's name: whose limit it is, of which kind, of what, over what time, for whom.
 _LIMIT = re.compile(
@@ -193,14 +193,14 @@ _FOR = {
 }
 
 
-def reason_of(text: str) -> Reason:
+def reason_of(text: str) -> WaitReason:
     """Return what squeue or sacct gave as the reason; one that Slurm invented since is a value too."""
     reason_text = text.strip()
     code, detail = _split(reason_text)
     if code in REASONS:
         explanation = REASONS[code]
-        return Reason(explanation.code, explanation.sentence, explanation.remedy, explanation.clears, detail)
-    return _limit(code, detail) or Reason(
+        return WaitReason(explanation.code, explanation.sentence, explanation.remedy, explanation.clears, detail)
+    return _limit(code, detail) or WaitReason(
         reason_text,
         f"Slurm says {reason_text!r}, which Muster does not know",
         "scontrol show job ID tells more",
@@ -217,7 +217,7 @@ def _split(reason_text: str) -> tuple[str, str]:
     return (match[1] or "None", match[2] or "") if match else (reason_text, "")
 
 
-def _limit(code: str, detail: str) -> Reason | None:
+def _limit(code: str, detail: str) -> WaitReason | None:
     match = _LIMIT.fullmatch(code)
     if match is None:
         return None
@@ -225,7 +225,7 @@ def _limit(code: str, detail: str) -> Reason | None:
     thing, remedy = _THINGS[match["what"].lower()]
     owner_name = _OWNERS[owner]
     if kind == "Min":
-        return Reason(
+        return WaitReason(
             code, f"it asks for less {thing} than {owner_name} demands of a job", "ask for more", _USER, detail
         )
     sentence = f"a limit of {owner_name} is reached: {thing}{_TIMES[time]} {_FOR[per]}"
@@ -233,5 +233,5 @@ def _limit(code: str, detail: str) -> Reason | None:
     alone = per in {"PerJob", "PerNode"} or time == "Minutes" or (kind == "Grp" and match["what"].startswith("Wall"))
     if alone:
         alternative = "another -A" if owner == "Assoc" else "another -q"
-        return Reason(code, sentence, f"{remedy}; {alternative}", _USER, detail)
-    return Reason(code, sentence, f"it starts when other jobs end; sooner with {remedy}", _ITSELF, detail)
+        return WaitReason(code, sentence, f"{remedy}; {alternative}", _USER, detail)
+    return WaitReason(code, sentence, f"it starts when other jobs end; sooner with {remedy}", _ITSELF, detail)

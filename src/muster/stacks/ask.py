@@ -22,7 +22,7 @@ from muster.stacks.read import sort_by_task
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["Question", "ask_here", "ask_job", "find_spy", "gather_words", "jobs_here", "refused"]
+__all__ = ["StackQuestion", "ask_here", "ask_job", "find_spy", "gather_words", "jobs_here", "refused"]
 
 _PATIENCE_S = 60
 _LOOK_S = 0.03
@@ -31,7 +31,7 @@ _SCRIPT = Path(__file__).with_name("gather.sh")
 _PROCESSES = _SCRIPT.parents[1] / "render/shell/processes.sh"
 
 
-class Question(msgspec.Struct, frozen=True):
+class StackQuestion(msgspec.Struct, frozen=True):
     """What is asked of the nodes."""
 
     spy: str | None = None
@@ -65,7 +65,7 @@ def find_spy(environment: Mapping[str, str]) -> str | None:
     return shutil.which("py-spy", path=environment.get("PATH"))
 
 
-def ask_job(job: str, nodes: int, environment: Mapping[str, str], question: Question) -> str:
+def ask_job(job: str, nodes: int, environment: Mapping[str, str], question: StackQuestion) -> str:
     """Return what the nodes of a running Slurm job answer; a node that does not answer is not waited for long."""
     words = [*step_of_job(job, nodes), *gather_words(job, question)]
     status, text, answer = _hear(words, scheduler_environment(environment), nodes, question)
@@ -77,12 +77,12 @@ def ask_job(job: str, nodes: int, environment: Mapping[str, str], question: Ques
     return sort_by_task(text)
 
 
-def ask_here(job: str, question: Question, runner: Runner = run) -> str:
+def ask_here(job: str, question: StackQuestion, runner: Runner = run) -> str:
     """Return what the ranks of a run on this machine answer."""
     return runner(gather_words(job, question), timeout_s=_PATIENCE_S + question.rounds * question.gap_s).stdout
 
 
-def gather_words(job: str, question: Question) -> list[str]:
+def gather_words(job: str, question: StackQuestion) -> list[str]:
     """Return the words of what runs on each node."""
     text = "\n".join(file.read_text(encoding="utf-8") for file in (_PROCESSES, _SCRIPT))
     rank = "-" if question.rank is None else str(question.rank)
@@ -98,7 +98,7 @@ def gather_words(job: str, question: Question) -> list[str]:
 
 
 def _hear(
-    argv: Sequence[str], environment: Mapping[str, str], nodes: int, question: Question
+    argv: Sequence[str], environment: Mapping[str, str], nodes: int, question: StackQuestion
 ) -> tuple[int | None, str, str]:
     """Return the status, the output and the errors of the step; None for the status of one that was not waited for."""
     with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as errors:
@@ -110,7 +110,7 @@ def _hear(
         return status, _text_of(answers.fileno()), _text_of(errors.fileno())
 
 
-def _wait(process: Process, answers: int, nodes: int, question: Question) -> int | None:
+def _wait(process: Process, answers: int, nodes: int, question: StackQuestion) -> int | None:
     """Wait until the step has ended, or all nodes have answered, or the others have long done so."""
     start_s = time.monotonic()
     pause = (question.rounds - 1) * question.gap_s

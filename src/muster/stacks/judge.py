@@ -11,7 +11,7 @@ from muster.older import StrEnum
 from muster.stacks.fold import Group, collective_of, fold, is_implicit, is_user_file, ranks_in_words, user_frame
 from muster.stacks.read import Frame, RankStack, Round
 
-__all__ = ["Doing", "Kind", "Movement", "Verdict", "judge", "judge_job", "movements", "standing"]
+__all__ = ["Doing", "JobCondition", "Movement", "Verdict", "judge", "judge_job", "movements", "standing"]
 
 # What a rank at rest uses: its watchdogs and heartbeats.
 _REST_CPU = 0.02
@@ -20,7 +20,7 @@ _REST_BYTES_PER_S = 2048
 _BUSY_CPU = 0.05
 
 
-class Kind(StrEnum):
+class JobCondition(StrEnum):
     """What the job does, or how it hangs."""
 
     WORKS = "works"
@@ -46,7 +46,7 @@ class Kind(StrEnum):
     @property
     def is_hang(self) -> bool:
         """Return whether no rank goes on."""
-        return self not in {Kind.WORKS, Kind.COMPILES, Kind.STARTS}
+        return self not in {JobCondition.WORKS, JobCondition.COMPILES, JobCondition.STARTS}
 
 
 class Doing(StrEnum):
@@ -79,7 +79,7 @@ class Movement(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """What a person is told."""
 
-    kind: Kind
+    kind: JobCondition
     sentence: str
     ranks: tuple[int, ...] = ()
     """Whom the others wait for."""
@@ -105,13 +105,13 @@ _LOADERS = re.compile(r"/torch/utils/data/|/multiprocessing/(pool|queues)\.py|/c
 _WAITS = (
     (re.compile(r"^(fuse_|request_wait_answer|__fuse|nfs|rpc_|ll_|cl_|osc_|lustre|gpfs|cxi|ceph|beegfs|"
                 r"folio_wait|io_schedule|wait_on_page|filemap|d_alloc_parallel|lookup_slow|blkdev|jbd2|xfs_|ext4_)"),
-     Kind.FILE_SYSTEM),
-    (re.compile(r"lock_(inode_wait|lease)|flock|posix_lock|fcntl_setlk|locks_"), Kind.FILE_LOCK),
-    (re.compile(r"pipe|fifo|wait_for_partner"), Kind.PIPE),
-    (re.compile(r"^(kernel_)?(do_wait|wait4|waitid)|vfork"), Kind.CHILD),
-    (re.compile(r"nanosleep"), Kind.SLEEP),
-    (re.compile(r"sk_|skb_|tcp_|inet_|unix_|accept"), Kind.NETWORK),
-    (re.compile(r"futex"), Kind.LOCK),
+     JobCondition.FILE_SYSTEM),
+    (re.compile(r"lock_(inode_wait|lease)|flock|posix_lock|fcntl_setlk|locks_"), JobCondition.FILE_LOCK),
+    (re.compile(r"pipe|fifo|wait_for_partner"), JobCondition.PIPE),
+    (re.compile(r"^(kernel_)?(do_wait|wait4|waitid)|vfork"), JobCondition.CHILD),
+    (re.compile(r"nanosleep"), JobCondition.SLEEP),
+    (re.compile(r"sk_|skb_|tcp_|inet_|unix_|accept"), JobCondition.NETWORK),
+    (re.compile(r"futex"), JobCondition.LOCK),
 )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def judge(
     if silent_nodes:
         return _silent(silent_nodes, silent_ranks, moved)
     if not moved:
-        return Verdict(Kind.STARTS, "no rank has started: no Python process of the job has a RANK")
+        return Verdict(JobCondition.STARTS, "no rank has started: no Python process of the job has a RANK")
     busy = [each for each in moved if each.goes_on]
     return _working(moved, busy) if busy else _hanging(moved, size)
 
@@ -217,7 +217,7 @@ def _working(moved: Sequence[Movement], busy: Sequence[Movement]) -> Verdict:
     waiting = [each for each in moved if each.doing is Doing.WAITS]
     compiling = [each for each in busy if each.doing is Doing.COMPILES]
     numbers = tuple(sorted(each.stack.rank for each in busy))
-    kind = Kind.COMPILES if compiling else Kind.WORKS
+    kind = JobCondition.COMPILES if compiling else JobCondition.WORKS
     share = "" if len(busy) == len(moved) else f" of {len(moved)}"
     what = _what(busy)
     if waiting and len(busy) < len(moved):
@@ -258,7 +258,7 @@ def _silent(nodes: Sequence[str], ranks: Sequence[int], moved: Sequence[Movement
         f"; {_count(len(waiting), 'rank')} {'wait' if len(waiting) > 1 else 'waits'} "
         f"in {collective_of(waiting[0].stack)}{_at(user_frame(waiting[0].stack), ' at ')}"
     )  # fmt: skip
-    return Verdict(Kind.NODE, f"{', '.join(nodes)}{whose} {verb} not answer{wait}", tuple(ranks), nodes[0])
+    return Verdict(JobCondition.NODE, f"{', '.join(nodes)}{whose} {verb} not answer{wait}", tuple(ranks), nodes[0])
 
 
 def _hanging(moved: Sequence[Movement], size: int) -> Verdict:
@@ -280,7 +280,7 @@ def _for_the_missing(waiting: Sequence[Group], missing: Sequence[int]) -> Verdic
     has = "has" if len(missing) == 1 else "have"
     where = waiting[0].where if waiting else None
     wait = f"; {_waiting(waiting)}" if waiting else ""
-    return Verdict(Kind.GONE, f"{who} {has} no process{wait}", tuple(missing), "", where)
+    return Verdict(JobCondition.GONE, f"{who} {has} no process{wait}", tuple(missing), "", where)
 
 
 def _latest(others: Sequence[Group], waiting: Sequence[Group], size: int) -> Group:
@@ -296,8 +296,17 @@ def _latest(others: Sequence[Group], waiting: Sequence[Group], size: int) -> Gro
 
 # How a rank stands that waits for none of the others, the surest sign of it first; the last may well wait for one.
 _BY_ITSELF = (
-    *(Kind.STOPPED, Kind.DEBUGGER, Kind.FILE_SYSTEM, Kind.SLEEP, Kind.FILE_LOCK, Kind.CHILD, Kind.LOADER, Kind.PIPE),
-    *(Kind.LOCK, Kind.STANDS, Kind.NETWORK),
+    *(
+        JobCondition.STOPPED,
+        JobCondition.DEBUGGER,
+        JobCondition.FILE_SYSTEM,
+        JobCondition.SLEEP,
+        JobCondition.FILE_LOCK,
+        JobCondition.CHILD,
+        JobCondition.LOADER,
+        JobCondition.PIPE,
+    ),
+    *(JobCondition.LOCK, JobCondition.STANDS, JobCondition.NETWORK),
 )
 
 
@@ -305,7 +314,7 @@ def _for_the_late(
     late: Group, waiting: Sequence[Group], others: Sequence[Group], missing: Sequence[int], *, spins: bool
 ) -> Verdict:
     stack = late.ranks[0]
-    kind = Kind.LOOP if spins else standing(stack)
+    kind = JobCondition.LOOP if spins else standing(stack)
     who = _who(late.ranks)
     verb = kind.value if len(late.ranks) == 1 else _plural(kind.value)
     rest = [group for group in others if group is not late]
@@ -316,7 +325,7 @@ def _for_the_late(
     return Verdict(kind, sentence, late.numbers, stack.host, late.where)
 
 
-_ABOUT_A_FILE = frozenset({Kind.FILE_SYSTEM, Kind.FILE_LOCK, Kind.PIPE})
+_ABOUT_A_FILE = frozenset({JobCondition.FILE_SYSTEM, JobCondition.FILE_LOCK, JobCondition.PIPE})
 
 
 def _all_wait(waiting: Sequence[Group]) -> Verdict:
@@ -325,29 +334,29 @@ def _all_wait(waiting: Sequence[Group]) -> Verdict:
         rest = [group for group in waiting if group is not few]
         verb = "is" if len(few.ranks) == 1 else "are"
         sentence = f"{_who(few.ranks)} {verb} in {few.what}{_at(few.where, ' at ')}; {_waiting(rest)}"
-        return Verdict(Kind.ORDER, sentence, few.numbers, few.ranks[0].host, few.where)
+        return Verdict(JobCondition.ORDER, sentence, few.numbers, few.ranks[0].host, few.where)
     (group,) = waiting
     number = len(group.ranks)
     all_of = f"all {number} ranks wait" if number > 1 else "the rank waits"
     sentence = (
         f"{all_of} in {group.what}{_at(group.where, ' at ')}, and it does not end: the network, or calls that differ"
     )
-    return Verdict(Kind.COLLECTIVE, sentence, group.numbers, group.ranks[0].host, group.where)
+    return Verdict(JobCondition.COLLECTIVE, sentence, group.numbers, group.ranks[0].host, group.where)
 
 
-def standing(stack: RankStack) -> Kind:
+def standing(stack: RankStack) -> JobCondition:
     """Return how a rank that does not go on stands."""
     if stack.state == "T":
-        return Kind.STOPPED
+        return JobCondition.STOPPED
     if stack.state == "t":
-        return Kind.DEBUGGER
+        return JobCondition.DEBUGGER
     if any(_DEBUGGERS.search(frame.file) for frame in stack.frames):
-        return Kind.DEBUGGER
+        return JobCondition.DEBUGGER
     if stack.state == "D" and "vfork" not in stack.signs.waits:
-        return Kind.FILE_SYSTEM
+        return JobCondition.FILE_SYSTEM
     if any(_LOADERS.search(frame.file) for frame in stack.frames):
-        return Kind.LOADER
-    return next((kind for pattern, kind in _WAITS if pattern.search(stack.signs.waits)), Kind.STANDS)
+        return JobCondition.LOADER
+    return next((kind for pattern, kind in _WAITS if pattern.search(stack.signs.waits)), JobCondition.STANDS)
 
 
 def _waiting(groups: Sequence[Group]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Optional
 
-__all__ = ["REPORT", "Watch"]
+__all__ = ["REPORT", "QuietWatch"]
 
 REPORT = "hang"
 """In the run directory: what was found, while it holds."""
@@ -17,7 +17,7 @@ Look = Callable[[bool], Optional[str]]
 """Looks at the ranks, for the second time or the first; None: a rank goes on. Else the hang, once it is certain."""
 
 
-class Watch:
+class QuietWatch:
     """The watch of one job: after half of the time its ranks are looked at, and once more at the end of it."""
 
     def __init__(self, directory: Path, after_s: int, look: Look, clock: Callable[[], float]) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from muster.stacks.fold import ranks_in_words
 from muster.stacks.read import RankStack
 
-__all__ = ["Call", "read_record", "what_records_say"]
+__all__ = ["RecordedCall", "read_record", "what_records_say"]
 
 # Collectives whose tensors have one size on all ranks; those of the others may well differ.
 _EVEN = frozenset(
@@ -30,7 +30,7 @@ _EVEN = frozenset(
 _LONGEST_LIST = 4
 
 
-class Call(msgspec.Struct, frozen=True):
+class RecordedCall(msgspec.Struct, frozen=True):
     """One collective of one rank."""
 
     group: tuple[str, ...]
@@ -43,19 +43,19 @@ class Call(msgspec.Struct, frozen=True):
         """Return the collective for a person: "all_reduce of 3×4"."""
         return f"{self.name} of {self.sizes}" if self.sizes else self.name
 
-    def agrees(self, other: Call) -> bool:
+    def agrees(self, other: RecordedCall) -> bool:
         """Tell whether two ranks may call these as one collective."""
         return self.name == other.name and (self.name not in _EVEN or self.sizes == other.sizes)
 
 
-def read_record(text: str) -> dict[tuple[str, ...], dict[int, Call]] | None:
+def read_record(text: str) -> dict[tuple[str, ...], dict[int, RecordedCall]] | None:
     """Return the newest collectives of one rank by group and number; None where this is not a record."""
     form, _, content = text.partition(" ")
     try:
         documents = json.loads(content) if form == "json" else [_unpickled(base64.b64decode(content))]
     except (json.JSONDecodeError, pickle.UnpicklingError, binascii.Error, ValueError, EOFError, IndexError):
         return None
-    calls: dict[tuple[str, ...], dict[int, Call]] = {}
+    calls: dict[tuple[str, ...], dict[int, RecordedCall]] = {}
     for document in documents:
         if isinstance(document, dict) and isinstance(document.get("entries"), list):
             for call in _calls(document["entries"]):
@@ -74,13 +74,13 @@ def _unpickled(content: bytes) -> Any:
     return _Plain(io.BytesIO(content)).load()
 
 
-def _calls(entries: Sequence[Any]) -> Iterator[Call]:
+def _calls(entries: Sequence[Any]) -> Iterator[RecordedCall]:
     for entry in entries:
         if not isinstance(entry, Mapping) or entry.get("is_p2p"):
             continue
         name = str(entry.get("profiling_name") or "").partition(":")[2]
         group = entry.get("process_group") or ()
-        yield Call(
+        yield RecordedCall(
             tuple(map(str, group if isinstance(group, (list, tuple)) else (group,))),
             int(entry.get("collective_seq_id") or 0),
             name or str(entry.get("profiling_name") or "a collective"),
@@ -101,7 +101,9 @@ def what_records_say(stacks: Sequence[RankStack]) -> str | None:
     return next((sentence for sentence in partings if sentence is not None), None)
 
 
-def _parting(group: tuple[str, ...], records: Mapping[int, Mapping[tuple[str, ...], Mapping[int, Call]]]) -> str | None:
+def _parting(
+    group: tuple[str, ...], records: Mapping[int, Mapping[tuple[str, ...], Mapping[int, RecordedCall]]]
+) -> str | None:
     """Return how the ranks part in one group."""
     whole = group[-1:] == ("default_pg",)
     calls = {rank: calls.get(group, {}) for rank, calls in records.items() if whole or group in calls}
@@ -117,7 +119,7 @@ def _parting(group: tuple[str, ...], records: Mapping[int, Mapping[tuple[str, ..
     return None
 
 
-def _unlike(number: int, calls_here: Mapping[int, Call]) -> str | None:
+def _unlike(number: int, calls_here: Mapping[int, RecordedCall]) -> str | None:
     kinds: list[list[int]] = []
     for rank in sorted(calls_here):
         same_kind = next((kind for kind in kinds if calls_here[kind[0]].agrees(calls_here[rank])), None)
@@ -132,7 +134,7 @@ def _unlike(number: int, calls_here: Mapping[int, Call]) -> str | None:
     return f"torch's record: collective {number}: {words}, {other_words}"
 
 
-def _late(number: int, late: Sequence[int], calls_here: Mapping[int, Call]) -> str:
+def _late(number: int, late: Sequence[int], calls_here: Mapping[int, RecordedCall]) -> str:
     call = next(iter(calls_here.values()))
     has, there = ("has" if len(ranks) == 1 else "have" for ranks in (late, calls_here))
     return (

@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 
 from muster.errors import MusterError
-from muster.stacks.ask import Question, ask_here, ask_job, find_spy
+from muster.stacks.ask import StackQuestion, ask_here, ask_job, find_spy
 from muster.stacks.fold import fold, lines_of
-from muster.stacks.judge import Kind, judge_job, movements
+from muster.stacks.judge import JobCondition, judge_job, movements
 from muster.stacks.own_words import own_words
 from muster.stacks.quiet import REPORT
 from muster.stacks.read import Round, read_rounds
@@ -59,30 +59,30 @@ class Ranks:
         if _goes_on_here(self._watched, spy):
             return None
         self._first = ()
-        self._first = self._ask(Question(spy))[:1]
+        self._first = self._ask(StackQuestion(spy))[:1]
         return ""
 
     def _judge(self) -> str | None:
         spy = find_spy(self._environment)
-        question = Question(spy, rounds=_CONFIRM_ROUNDS, gap_s=_CONFIRM_GAP_S, late_s=_LATE_S, records=True)
+        question = StackQuestion(spy, rounds=_CONFIRM_ROUNDS, gap_s=_CONFIRM_GAP_S, late_s=_LATE_S, records=True)
         rounds = (*self._first, *self._ask(question))
         verdict = judge_job(rounds, self._watched.nodes)
         if not verdict.is_hang:
             return None
         groups = fold(rounds[-1].stacks)
         # Of a node that does not answer it is unknown which processes there are.
-        size = 0 if verdict.kind is Kind.NODE else max((stack.size for stack in rounds[-1].stacks), default=0)
+        size = 0 if verdict.kind is JobCondition.NODE else max((stack.size for stack in rounds[-1].stacks), default=0)
         text = "; ".join((verdict.sentence, *own_words(rounds[-1].stacks)))
         return _report(self._watched, _sentence(self._watched, text), tuple(lines_of(groups, size, linecache.getline)))
 
-    def _ask(self, question: Question) -> tuple[Round, ...]:
+    def _ask(self, question: StackQuestion) -> tuple[Round, ...]:
         return read_rounds(ask_job(self._watched.job, len(self._watched.nodes), self._environment, question))
 
 
 def _goes_on_here(watched: Watched, spy: str | None) -> bool:
     """Tell whether a rank of this node goes on: Slurm is not asked then."""
     gap = min(_LONGEST_GAP_S, max(watched.after_s / 10, 0.5))
-    rounds = read_rounds(ask_here(watched.job, Question(spy, rounds=3, gap_s=gap / 2)))
+    rounds = read_rounds(ask_here(watched.job, StackQuestion(spy, rounds=3, gap_s=gap / 2)))
     return bool(rounds) and any(movement.goes_on for movement in movements(rounds))
 
 

@@ -12,14 +12,14 @@ import msgspec
 from muster.look.place import scheduler_environment
 from muster.runner import end_group, start
 from muster.slurm.allocation import step_of_job
-from muster.stacks.ask import Question, gather_words
+from muster.stacks.ask import StackQuestion, gather_words
 from muster.stacks.judge import Movement, movements
 from muster.stacks.read import RankStack, Round, read_rounds
 
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["Looks", "Watch"]
+__all__ = ["Looks", "StepWatch"]
 
 
 class Looks(msgspec.Struct):
@@ -86,10 +86,10 @@ def _merged(rounds: Sequence[Round]) -> Round:
     return Round(tuple(stacks), nodes, rounds[0].at_s)
 
 
-class Watch:
+class StepWatch:
     """One step beside a running job that looks at its ranks until it is ended: one request to the controller."""
 
-    def __init__(self, job: str, nodes: int, environment: Mapping[str, str], question: Question) -> None:
+    def __init__(self, job: str, nodes: int, environment: Mapping[str, str], question: StackQuestion) -> None:
         self._answers = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the step
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._read = 0

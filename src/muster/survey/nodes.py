@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from muster.sites.load import Site
 from muster.sites.schema import Container, Profile
-from muster.survey.verify import Finding
+from muster.survey.verify import WrongFact
 
 __all__ = ["Answers", "answers_of", "findings_of_nodes", "node_script"]
 
@@ -95,36 +95,36 @@ def answers_of(output: str) -> Answers:
     return hosts_by_answer
 
 
-def findings_of_nodes(site: Site, answers: Answers) -> Iterator[Finding]:
+def findings_of_nodes(site: Site, answers: Answers) -> Iterator[WrongFact]:
     """Yield the facts that a node contradicts, each with the hosts where it does."""
     profile = site.profile
     for key, names in _interfaces(profile).items():
         bad = [(name, _hosts(answers, "interface", name, {"missing", "down"})) for name in names]
         evidence = "; ".join(f"{name}: {hosts}" for name, hosts in bad if hosts)
         if evidence:
-            yield Finding(key, f"{', '.join(names)} are up", f"shows {evidence}", site.origin(key))
+            yield WrongFact(key, f"{', '.join(names)} are up", f"shows {evidence}", site.origin(key))
     for key, paths in _paths(profile).items():
         for path in paths:
             hosts = _hosts(answers, "path", path, {"missing"})
             if hosts:
-                yield Finding(key, f"{path} is there", f"has it not ({hosts})", site.origin(key))
+                yield WrongFact(key, f"{path} is there", f"has it not ({hosts})", site.origin(key))
     yield from _meeting(site, answers)
 
 
-def _meeting(site: Site, answers: Answers) -> Iterator[Finding]:
+def _meeting(site: Site, answers: Answers) -> Iterator[WrongFact]:
     """Yield a finding where the first host has no address, or cannot be reached from the others."""
     key = "rendezvous.suffix" if site.profile.rendezvous.host == "suffix" else "rendezvous.host"
     for (question, name), by_host in answers.items():
         if question == "address" and "none" in by_host.values():
             hosts = _hosts(answers, "address", name, {"none"})
-            yield Finding(
+            yield WrongFact(
                 key, "hosts have an address by their names", f"finds none for {name} ({hosts})", site.origin(key)
             )
             return
     for (question, name), by_host in answers.items():
         if question == "reach" and "no" in by_host.values():
             hosts = _hosts(answers, "reach", name, {"no"})
-            yield Finding(
+            yield WrongFact(
                 key, "hosts reach each other by that address", f"gets no answer from {name} ({hosts})", site.origin(key)
             )
             return

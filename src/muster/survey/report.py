@@ -15,7 +15,7 @@ import msgspec
 from muster.sites.load import Site
 from muster.sites.schema import Profile
 from muster.survey.draft import Survey
-from muster.survey.verify import Finding
+from muster.survey.verify import WrongFact
 
 __all__ = ["Private", "report"]
 
@@ -46,7 +46,7 @@ class Private(msgspec.Struct, frozen=True):
 
 
 def report(
-    site: Site, survey: Survey, measured: Profile, findings: Sequence[Finding], version: str, private: Private
+    site: Site, survey: Survey, measured: Profile, findings: Sequence[WrongFact], version: str, private: Private
 ) -> str:
     """Return the report as TOML."""
     clean = _Cleaner(private)

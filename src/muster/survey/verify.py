@@ -17,13 +17,13 @@ import msgspec
 from muster.images import engine_named
 from muster.policy.masks import core_list
 from muster.sites.load import Origin, Site
-from muster.sites.schema import Node, Profile, Queue
+from muster.sites.schema import NodeKind, Profile, Queue
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
 
-__all__ = ["Finding", "verify"]
+__all__ = ["WrongFact", "verify"]
 
 
-class Finding(msgspec.Struct, frozen=True):
+class WrongFact(msgspec.Struct, frozen=True):
     """One fact of a profile that does not hold."""
 
     key: str
@@ -48,12 +48,12 @@ class Finding(msgspec.Struct, frozen=True):
 _Misfit = tuple[str, str, str]
 
 
-def verify(site: Site, measured: Profile) -> list[Finding]:
+def verify(site: Site, measured: Profile) -> list[WrongFact]:
     """Return what the profile says and the cluster does not."""
     profile = site.profile
     misfits = [misfit for check in _CHECKS for misfit in check(profile, measured)]
     return [
-        Finding(key, sentence, measured_value, site.origin(key), _value(measured, key))
+        WrongFact(key, sentence, measured_value, site.origin(key), _value(measured, key))
         for key, sentence, measured_value in misfits
     ]
 
@@ -136,7 +136,7 @@ def _nodes(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
         yield from _node(profile, f"nodes.{queue.node}", profile.nodes[queue.node], measured.nodes[measured_queue.node])
 
 
-def _node(profile: Profile, key: str, node: Node, measured: Node) -> Iterator[_Misfit]:
+def _node(profile: Profile, key: str, node: NodeKind, measured: NodeKind) -> Iterator[_Misfit]:
     if node.gpus is not None and measured.gpus is not None and node.gpus != measured.gpus:
         yield f"{key}.gpus", str(node.gpus), str(measured.gpus)
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0

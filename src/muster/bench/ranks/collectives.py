@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from .values import Wrong, addend_row, fill, row, sum_row, wrong_elements
 
-__all__ = ["COLLECTIVES", "Case", "Members", "bytes_needed", "make_case", "round_count", "timed"]
+__all__ = ["COLLECTIVES", "Members", "ReadyCollective", "bytes_needed", "make_case", "round_count", "timed"]
 
 
 class Members(NamedTuple):
@@ -29,7 +29,7 @@ class Members(NamedTuple):
         return len(self.ranks)
 
 
-class Case(NamedTuple):
+class ReadyCollective(NamedTuple):
     """A collective made ready: refill before it, run it, and ask for what is wrong."""
 
     run: Callable[[], None]
@@ -40,7 +40,7 @@ class Case(NamedTuple):
     """Running it again leaves the same result: what the timed runs left can be checked too."""
 
 
-class Kind(NamedTuple):
+class CollectiveKind(NamedTuple):
     """What is known of a collective before a buffer is made."""
 
     places: Tuple[str, ...]
@@ -52,7 +52,7 @@ class Kind(NamedTuple):
     needs: Callable[[int, int, bool], int]
     """Bytes of this rank's buffers, by (size, ranks, in place)."""
 
-    make: Callable[["Members", int, Any, Any, bool], Case]
+    make: Callable[["Members", int, Any, Any, bool], ReadyCollective]
 
 
 def bytes_needed(collective: str, size: int, ranks: int, in_place: bool) -> int:
@@ -66,7 +66,9 @@ def round_count(collective: str, size: int, ranks: int, itemsize: int) -> int:
     return max(1, size // (itemsize * step)) * step
 
 
-def make_case(collective: str, members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> Case:
+def make_case(
+    collective: str, members: Members, count: int, dtype: Any, device: Any, in_place: bool
+) -> ReadyCollective:
     """Return buffers of `count` elements, filled."""
     case = COLLECTIVES[collective].make(members, count, dtype, device, in_place)
     case.refill()
@@ -86,14 +88,14 @@ def timed(run: Callable[[], None], start: Callable[[], None], finish: Callable[[
 # --- the six --------------------------------------------------------------------------------------------------------
 
 
-def _all_reduce(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> Case:
+def _all_reduce(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> ReadyCollective:
     import torch
     import torch.distributed as dist
 
     del in_place
     buffer = torch.empty(count, dtype=dtype, device=device)
     addends, result = addend_row(members.place, members.size, dtype), sum_row(members.size, dtype)
-    return Case(
+    return ReadyCollective(
         run=lambda: dist.all_reduce(buffer, group=members.group),
         refill=lambda: fill(buffer, addends),
         wrong=lambda: wrong_elements(buffer, result),
@@ -102,7 +104,7 @@ def _all_reduce(members: Members, count: int, dtype: Any, device: Any, in_place:
     )
 
 
-def _all_gather(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> Case:
+def _all_gather(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> ReadyCollective:
     import torch
 
     output = torch.empty(count, dtype=dtype, device=device)
@@ -115,7 +117,7 @@ def _all_gather(members: Members, count: int, dtype: Any, device: Any, in_place:
         output.zero_()
         fill(part, rows[members.place])
 
-    return Case(
+    return ReadyCollective(
         run=lambda: gather(output, part, group=members.group),
         refill=refill,
         wrong=lambda: _wrong_blocks(blocks, rows),
@@ -124,7 +126,7 @@ def _all_gather(members: Members, count: int, dtype: Any, device: Any, in_place:
     )
 
 
-def _reduce_scatter(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> Case:
+def _reduce_scatter(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> ReadyCollective:
     import torch
 
     whole = torch.empty(count, dtype=dtype, device=device)
@@ -139,7 +141,7 @@ def _reduce_scatter(members: Members, count: int, dtype: Any, device: Any, in_pl
         for block in blocks:
             fill(block, addends)
 
-    return Case(
+    return ReadyCollective(
         run=lambda: scatter(output, whole, group=members.group),
         refill=refill,
         wrong=lambda: wrong_elements(output, result),
@@ -148,7 +150,7 @@ def _reduce_scatter(members: Members, count: int, dtype: Any, device: Any, in_pl
     )
 
 
-def _broadcast(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> Case:
+def _broadcast(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> ReadyCollective:
     import torch
     import torch.distributed as dist
 
@@ -162,7 +164,7 @@ def _broadcast(members: Members, count: int, dtype: Any, device: Any, in_place: 
         else:
             buffer.zero_()
 
-    return Case(
+    return ReadyCollective(
         run=lambda: dist.broadcast(buffer, members.ranks[0], group=members.group),
         refill=refill,
         wrong=lambda: wrong_elements(buffer, values),
@@ -171,7 +173,7 @@ def _broadcast(members: Members, count: int, dtype: Any, device: Any, in_place: 
     )
 
 
-def _all_to_all(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> Case:
+def _all_to_all(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> ReadyCollective:
     import torch
     import torch.distributed as dist
 
@@ -186,7 +188,7 @@ def _all_to_all(members: Members, count: int, dtype: Any, device: Any, in_place:
         for receiver, block in enumerate(source_blocks):
             fill(block, row(place * size + receiver, dtype))
 
-    return Case(
+    return ReadyCollective(
         run=lambda: dist.all_to_all_single(output, source, group=members.group),
         refill=refill,
         wrong=lambda: _wrong_blocks(blocks, rows),
@@ -195,7 +197,7 @@ def _all_to_all(members: Members, count: int, dtype: Any, device: Any, in_place:
     )
 
 
-def _send_recv(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> Case:
+def _send_recv(members: Members, count: int, dtype: Any, device: Any, in_place: bool) -> ReadyCollective:
     """Return the case in which every rank sends to the next and receives from the one before, at once."""
     import torch
 
@@ -212,7 +214,7 @@ def _send_recv(members: Members, count: int, dtype: Any, device: Any, in_place: 
     def run() -> None:
         exchange(source, next_rank, output, members.ranks[before_place], members.group)
 
-    return Case(run, refill, lambda: wrong_elements(output, values), output, True)
+    return ReadyCollective(run, refill, lambda: wrong_elements(output, values), output, True)
 
 
 def exchange(source: Any, to: int, output: Any, sender: int, group: Any = None) -> None:
@@ -256,11 +258,11 @@ def _one_and_part(size: int, ranks: int, in_place: bool) -> int:
     return size if in_place else size + size // ranks
 
 
-COLLECTIVES: Dict[str, Kind] = {
-    "all_reduce": Kind(("in",), False, _one, _all_reduce),
-    "all_gather": Kind(("out", "in"), True, _one_and_part, _all_gather),
-    "reduce_scatter": Kind(("out", "in"), True, _one_and_part, _reduce_scatter),
-    "broadcast": Kind(("in",), False, _one, _broadcast),
-    "all_to_all": Kind(("out",), True, _two, _all_to_all),
-    "send_recv": Kind(("out",), False, _two, _send_recv),
+COLLECTIVES: Dict[str, CollectiveKind] = {
+    "all_reduce": CollectiveKind(("in",), False, _one, _all_reduce),
+    "all_gather": CollectiveKind(("out", "in"), True, _one_and_part, _all_gather),
+    "reduce_scatter": CollectiveKind(("out", "in"), True, _one_and_part, _reduce_scatter),
+    "broadcast": CollectiveKind(("in",), False, _one, _broadcast),
+    "all_to_all": CollectiveKind(("out",), True, _two, _all_to_all),
+    "send_recv": CollectiveKind(("out",), False, _two, _send_recv),
 }

@@ -42,7 +42,7 @@ _EVERY = 4
 _REFUSED_STATUS = 2
 
 
-class Refused(Exception):
+class SeriesRefused(Exception):
     """The series cannot be run as asked; the same words on every rank."""
 
 
@@ -122,7 +122,7 @@ def main(words: Sequence[str]) -> int:
             _own_parts(session, {"import_torch": import_s, "rendezvous": rendezvous_s})
             _collectives(session)
             _pairs(session)
-        except Refused as refusal:
+        except SeriesRefused as refusal:
             reporter.tell("refused", {"reason": str(refusal)})
             return _REFUSED_STATUS
         reporter.tell("end", {})
@@ -262,7 +262,7 @@ def _refuse_too_large(session: Session) -> None:
     for collective in order["collectives"]:
         bytes_wanted = bytes_needed(collective, largest, session.world.size, False)
         if order["sizes_asked"] and bytes_wanted > session.free:
-            raise Refused(
+            raise SeriesRefused(
                 "{} of {} bytes needs {} bytes on each rank, but the rank with the least memory has only {}".format(
                     collective, largest, bytes_wanted, session.free
                 )
@@ -402,7 +402,7 @@ def _pairs(session: Session) -> None:
         return
     size = order["pair_bytes"]
     if 2 * size > session.free:
-        raise Refused("pairs of {} bytes do not fit in memory: {} are free".format(size, session.free))
+        raise SeriesRefused("pairs of {} bytes do not fit in memory: {} are free".format(size, session.free))
     seat_of = {(seat.node_rank, seat.local_rank): seat.rank for seat in world.joined.seats}
     source, output = (torch.empty(size // 4, dtype=torch.float32, device=session.device) for _ in range(2))
     fill(source, row(world.rank, torch.float32))

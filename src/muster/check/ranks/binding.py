@@ -8,13 +8,13 @@ from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optiona
 from muster.rank.vendors import VENDORS, VISIBLE
 
 from .cpulist import cpu_list, cpu_set, whole_number
-from .facts import Cpus, Gpu, Node, Rank, World
+from .facts import CheckedWorld, Cpus, Gpu, Node, Rank
 from .finding import BROKEN, WARNING, Finding
 
-__all__ = ["Seat", "device_of", "judge_binding", "judge_threads", "seats_of", "visible_of"]
+__all__ = ["BoundRank", "device_of", "judge_binding", "judge_threads", "seats_of", "visible_of"]
 
 
-class Seat(NamedTuple):
+class BoundRank(NamedTuple):
     """One rank on its node: what it may run on, and what it uses."""
 
     rank: int
@@ -28,7 +28,7 @@ class Seat(NamedTuple):
     bound: bool
 
 
-def seats_of(node: Node, ranks: Sequence[Rank]) -> List[Seat]:
+def seats_of(node: Node, ranks: Sequence[Rank]) -> List[BoundRank]:
     """Return the ranks of one node."""
     core_of = _cores(node.get("cpus", Cpus()))
     online = cpu_set(node.get("cpus", Cpus()).get("online", ""))
@@ -37,7 +37,7 @@ def seats_of(node: Node, ranks: Sequence[Rank]) -> List[Seat]:
         cpus = cpu_set(rank["mask"])
         threads = rank["environment"].get("OMP_NUM_THREADS", "").partition(",")[0]  # "8,2": nested regions have 2
         seats.append(
-            Seat(
+            BoundRank(
                 rank=rank["rank"],
                 local_rank=rank["local_rank"],
                 cpus=frozenset(cpus),
@@ -97,13 +97,13 @@ def _cores(cpus: Cpus) -> Dict[int, int]:
     return cores_by_thread
 
 
-def _by_host(world: World) -> Iterator[Tuple[str, Node, List[Rank]]]:
+def _by_host(world: CheckedWorld) -> Iterator[Tuple[str, Node, List[Rank]]]:
     for host in dict.fromkeys(rank["host"] for rank in world.ranks):
         ranks = [rank for rank in world.ranks if rank["host"] == host]
         yield host, next((rank["node"] for rank in ranks if "node" in rank), Node()), ranks
 
 
-def judge_threads(world: World) -> Iterator[Finding]:
+def judge_threads(world: CheckedWorld) -> Iterator[Finding]:
     """Judge OpenMP's threads against the CPUs of the masks, node by node."""
     for host, node, ranks in _by_host(world):
         finding = _threads(host, seats_of(node, ranks))
@@ -111,7 +111,7 @@ def judge_threads(world: World) -> Iterator[Finding]:
             yield finding
 
 
-def judge_binding(world: World) -> Iterator[Finding]:
+def judge_binding(world: CheckedWorld) -> Iterator[Finding]:
     """Judge the places of the ranks, node by node."""
     for host, node, ranks in _by_host(world):
         seats = seats_of(node, ranks)
@@ -127,7 +127,7 @@ def judge_binding(world: World) -> Iterator[Finding]:
                 yield finding
 
 
-def _crowded(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+def _crowded(host: str, seats: Sequence[BoundRank]) -> Optional[Finding]:
     """Judge whether there are more ranks than cores, where the node has more."""
     bound = [seat for seat in seats if seat.bound]
     cores: Set[int] = set()
@@ -156,9 +156,9 @@ def _crowded(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
     )
 
 
-def _crammed(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+def _crammed(host: str, seats: Sequence[BoundRank]) -> Optional[Finding]:
     """Judge whether ranks with one mask have fewer cores than they are; the others of the node are elsewhere."""
-    sharing: Dict[FrozenSet[int], List[Seat]] = {}
+    sharing: Dict[FrozenSet[int], List[BoundRank]] = {}
     for seat in seats:
         if seat.bound:
             sharing.setdefault(seat.cores, []).append(seat)
@@ -176,7 +176,7 @@ def _crammed(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
     return None
 
 
-def _overlap(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+def _overlap(host: str, seats: Sequence[BoundRank]) -> Optional[Finding]:
     """Judge whether two masks differ and yet have CPUs in common."""
     for first, second in _pairs(seats):
         common = first.cpus & second.cpus
@@ -192,7 +192,7 @@ def _overlap(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
     return None
 
 
-def _same_mask(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+def _same_mask(host: str, seats: Sequence[BoundRank]) -> Optional[Finding]:
     """Judge whether two ranks have one mask where others have their own; one mask for all is a launcher's agent."""
     if len({seat.cpus for seat in seats}) < 2:
         return None
@@ -208,7 +208,7 @@ def _same_mask(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
     return None
 
 
-def _shared_cores(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+def _shared_cores(host: str, seats: Sequence[BoundRank]) -> Optional[Finding]:
     for first, second in _pairs(seats):
         common = first.cores & second.cores
         if common and not first.cpus & second.cpus:
@@ -224,9 +224,9 @@ def _shared_cores(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
     return None
 
 
-def _threads(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
+def _threads(host: str, seats: Sequence[BoundRank]) -> Optional[Finding]:
     """Judge whether there are more OpenMP threads than hardware threads, over all ranks with the same mask."""
-    by_mask: Dict[FrozenSet[int], List[Seat]] = {}
+    by_mask: Dict[FrozenSet[int], List[BoundRank]] = {}
     for seat in seats:
         by_mask.setdefault(seat.cpus, []).append(seat)
     for cpus, sharing in by_mask.items():
@@ -244,7 +244,7 @@ def _threads(host: str, seats: Sequence[Seat]) -> Optional[Finding]:
     return None
 
 
-def _far_from_gpu(host: str, node: Node, seats: Sequence[Seat], world: World) -> Optional[Finding]:
+def _far_from_gpu(host: str, node: Node, seats: Sequence[BoundRank], world: CheckedWorld) -> Optional[Finding]:
     domains = node.get("cpus", Cpus()).get("numa", {})
     far_seats = []
     for seat in seats:
@@ -277,7 +277,7 @@ def _near_cpus(gpu: Optional[int], gpus: Sequence[Gpu], numa_of: Sequence[int], 
     return cpu_set(domains.get(str(domain), ""))
 
 
-def _far_from_card(host: str, node: Node, ranks: Sequence[Rank], seats: Sequence[Seat]) -> Optional[Finding]:
+def _far_from_card(host: str, node: Node, ranks: Sequence[Rank], seats: Sequence[BoundRank]) -> Optional[Finding]:
     """Return the variable leaves a rank no card of its GPU's domain, and the node has one there."""
     cards, gpus = node.get("devices", []), node.get("gpus", [])
     environment = {rank["rank"]: rank["environment"] for rank in ranks}
@@ -301,7 +301,7 @@ def _far_from_card(host: str, node: Node, ranks: Sequence[Rank], seats: Sequence
     return None
 
 
-def _pairs(seats: Sequence[Seat]) -> Iterator[Tuple[Seat, Seat]]:
+def _pairs(seats: Sequence[BoundRank]) -> Iterator[Tuple[BoundRank, BoundRank]]:
     for place, first in enumerate(seats):
         for second in seats[place + 1 :]:
             yield first, second

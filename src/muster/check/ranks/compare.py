@@ -4,7 +4,7 @@ from typing import Dict, Iterator, List, Optional
 
 from muster.rank.vendors import VENDORS
 
-from .facts import Node, World
+from .facts import CheckedWorld, Node
 from .finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["judge_login", "judge_software"]
@@ -24,7 +24,7 @@ _MUST_AGREE = {
 }
 
 
-def judge_software(world: World) -> Iterator[Finding]:
+def judge_software(world: CheckedWorld) -> Iterator[Finding]:
     """Compare versions, node against node."""
     for name, status in _MUST_AGREE.items():
         versions: Dict[str, List[str]] = {}
@@ -41,7 +41,7 @@ def judge_software(world: World) -> Iterator[Finding]:
 _SAME_NODES = "exclude the node that differs (--exclude), or ask for one kind of node (-C)"
 
 
-def judge_login(world: World) -> Iterator[Finding]:
+def judge_login(world: CheckedWorld) -> Iterator[Finding]:
     """Yield how the job differs from the login node, where things were built and tried."""
     if world.login is None or not world.nodes:
         return

@@ -3,9 +3,9 @@
 from typing import Dict, Iterator, Optional, Sequence, Tuple
 
 from .binding import device_of, visible_of
-from .facts import Gpu, Node, Rank, World
+from .facts import CheckedWorld, Gpu, Node, Rank
 from .finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words
-from .smi import MPS, READERS, Card, Health, read_cards, read_cuda_of_driver, read_peers, read_xids
+from .smi import MPS, READERS, GpuSetup, Health, read_cards, read_cuda_of_driver, read_peers, read_xids
 
 __all__ = [
     "XIDS",
@@ -34,7 +34,7 @@ XIDS = {
 }
 
 
-def judge_own_device(world: World) -> Iterator[Finding]:
+def judge_own_device(world: CheckedWorld) -> Iterator[Finding]:
     """Judge whether each rank of a node has a GPU of its own that is there."""
     if not _uses_gpus(world):
         return
@@ -48,7 +48,7 @@ def judge_own_device(world: World) -> Iterator[Finding]:
                 break
 
 
-def _uses_gpus(world: World) -> bool:
+def _uses_gpus(world: CheckedWorld) -> bool:
     return bool(world.expected.get("gpus")) or any(node.get("gpus") for node in world.nodes)
 
 
@@ -88,7 +88,7 @@ def _device_of_rank(rank: Rank, gpus: Sequence[Gpu], owners: Dict[Tuple[str, ...
     return None
 
 
-def judge_present(world: World) -> Iterator[Finding]:
+def judge_present(world: CheckedWorld) -> Iterator[Finding]:
     """Judge whether each node has as many GPUs as the others, and as many as were asked for."""
     counts = {node["host"]: len(node.get("gpus", [])) for node in world.nodes}
     if not counts or not any(counts.values()):
@@ -105,7 +105,7 @@ def judge_present(world: World) -> Iterator[Finding]:
         )
 
 
-def judge_health(world: World) -> Iterator[Finding]:
+def judge_health(world: CheckedWorld) -> Iterator[Finding]:
     """Yield what the vendor's tool and the kernel say of each GPU."""
     for node in world.places():
         smi = node.get("smi", {})
@@ -121,7 +121,7 @@ def judge_health(world: World) -> Iterator[Finding]:
                 yield _of_node(node, BROKEN, f"GPU {place}: Xid {number}, {XIDS[number]}", _SUPPORT)
 
 
-def judge_gpu_cards(world: World) -> Iterator[Finding]:
+def judge_gpu_cards(world: CheckedWorld) -> Iterator[Finding]:
     """Return how each GPU is set up: in parts, behind a narrow link, without memory correction, behind a daemon."""
     for node in world.places():
         smi = node.get("smi", {})
@@ -131,7 +131,7 @@ def judge_gpu_cards(world: World) -> Iterator[Finding]:
             yield _of_node(node, NOTE, "processes share the GPUs through an MPS server", _CHOICE)
 
 
-def _set_up(node: Node, card: Card) -> Iterator[Finding]:
+def _set_up(node: Node, card: GpuSetup) -> Iterator[Finding]:
     place = f"GPU {card.place}"
     if card.is_split:
         yield _of_node(
@@ -154,7 +154,7 @@ def _set_up(node: Node, card: Card) -> Iterator[Finding]:
 _CHOICE = "nothing, if the site means it so"
 
 
-def judge_driver(world: World) -> Iterator[Finding]:
+def judge_driver(world: CheckedWorld) -> Iterator[Finding]:
     """Judge a torch that is built for a newer CUDA than the driver serves: it does not find its GPU."""
     for node in world.places():
         serves = read_cuda_of_driver(node.get("smi", {}))
@@ -168,7 +168,7 @@ def judge_driver(world: World) -> Iterator[Finding]:
             )
 
 
-def judge_peers(world: World) -> Iterator[Finding]:
+def judge_peers(world: CheckedWorld) -> Iterator[Finding]:
     """Judge whether all GPUs of a node reach each other's memory where some do; a board may have no peer access."""
     for node in world.places():
         peers = read_peers(node.get("smi", {}).get("peers", ""))

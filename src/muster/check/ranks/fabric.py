@@ -2,7 +2,7 @@
 
 from typing import Dict, Iterator, List, Sequence, Set
 
-from .facts import Interface, Node, World
+from .facts import CheckedWorld, Interface, Node
 from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["chosen_by", "judge_cards", "judge_interfaces", "judge_links", "judge_sizes"]
@@ -24,7 +24,7 @@ def chosen_by(rule: str, names: Sequence[str]) -> List[str]:
     return [name for name in names if name not in match] if is_exclusion else match
 
 
-def judge_interfaces(world: World) -> Iterator[Finding]:
+def judge_interfaces(world: CheckedWorld) -> Iterator[Finding]:
     """Yield the named interfaces that are not up, or have no address, on some node."""
     for name, origin in _wanted(world).items():
         bad: Dict[str, List[str]] = {}
@@ -46,7 +46,7 @@ _REMEDY_ALL = "name an interface that the nodes have; `ip -brief address` in a j
 _REMEDY_SOME = "exclude the node (--exclude) and tell the site's support"
 
 
-def _wanted(world: World) -> Dict[str, str]:
+def _wanted(world: CheckedWorld) -> Dict[str, str]:
     """Return, by interface or rule, who names it."""
     wanted_by_rank: Dict[str, str] = {}
     for rank in world.ranks:
@@ -76,7 +76,7 @@ def _state(rule: str, node: Node) -> str:
     return ""
 
 
-def judge_sizes(world: World) -> Iterator[Finding]:
+def judge_sizes(world: CheckedWorld) -> Iterator[Finding]:
     """Judge whether an interface has the same packet size everywhere.
 
     A larger one than a neighbour's is lost on the way.
@@ -103,7 +103,7 @@ def _carries(interface: Interface) -> bool:
     return bool(interface.get("up") and interface.get("addresses") and interface["name"] != "lo")
 
 
-def judge_cards(world: World) -> Iterator[Finding]:
+def judge_cards(world: CheckedWorld) -> Iterator[Finding]:
     """Judge whether every node has the same RDMA cards, and those that count are up."""
     present: Dict[str, List[str]] = {}
     active: Dict[str, List[str]] = {}
@@ -129,7 +129,7 @@ def judge_cards(world: World) -> Iterator[Finding]:
         )
 
 
-def _named_cards(world: World) -> Set[str]:
+def _named_cards(world: CheckedWorld) -> Set[str]:
     names: Set[str] = set()
     for rank in world.ranks:
         value = rank["environment"].get("NCCL_IB_HCA", "")
@@ -138,7 +138,7 @@ def _named_cards(world: World) -> Set[str]:
     return names
 
 
-def judge_links(world: World) -> Iterator[Finding]:
+def judge_links(world: CheckedWorld) -> Iterator[Finding]:
     """Yield the way from rank 0 to each other node, measured a moment ago."""
     first = world.ranks[0]["host"] if world.ranks else ""
     speeds: Dict[str, float] = {}

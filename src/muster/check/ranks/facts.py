@@ -8,6 +8,7 @@ except ImportError:  # a Python that is older still fails here in words, not in 
     raise SystemExit("muster: error: the check needs Python 3.8 or newer") from None
 
 __all__ = [
+    "CheckedWorld",
     "Cpus",
     "Device",
     "Expected",
@@ -18,7 +19,6 @@ __all__ = [
     "Node",
     "Rank",
     "Space",
-    "World",
     "one_of_each_node",
     "world_of",
 ]
@@ -178,7 +178,7 @@ class Expected(TypedDict, total=False):
     """Variable → who set it."""
 
 
-class World(NamedTuple):
+class CheckedWorld(NamedTuple):
     """Everything that was gathered: of the ranks, of the login node, and what was expected."""
 
     ranks: Tuple[Rank, ...] = ()
@@ -203,17 +203,17 @@ class World(NamedTuple):
 
 def world_of(
     documents: Sequence[Mapping[str, Any]], login: Optional[Node] = None, expected: Optional[Expected] = None
-) -> World:
+) -> CheckedWorld:
     """Return the world of these ranks; of a rank that told twice, what rank 0 passed on counts."""
     ranks: Dict[int, Rank] = {}
     for document in documents:
         number = document.get("rank")
         if isinstance(number, int) and (number not in ranks or "trouble" in ranks[number]):
             ranks[number] = document  # type: ignore[assignment]  # checked where it is read
-    return World(tuple(ranks[number] for number in sorted(ranks)), login, expected or Expected())
+    return CheckedWorld(tuple(ranks[number] for number in sorted(ranks)), login, expected or Expected())
 
 
-def one_of_each_node(world: World) -> List[Rank]:
+def one_of_each_node(world: CheckedWorld) -> List[Rank]:
     """Return the first rank of each node."""
     rank_by_host: Dict[str, Rank] = {}
     for rank in world.ranks:

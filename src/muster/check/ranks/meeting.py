@@ -2,7 +2,7 @@
 
 from typing import Dict, Iterator, List, Tuple
 
-from .facts import Rank, World
+from .facts import CheckedWorld, Rank
 from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["judge_clocks", "judge_names", "judge_port", "judge_presence", "judge_reverse"]
@@ -15,7 +15,7 @@ _SLOW_NAME_S = 1.0
 _ASKED_FOR_EACH_RANK = 2
 
 
-def judge_presence(world: World) -> Iterator[Finding]:
+def judge_presence(world: CheckedWorld) -> Iterator[Finding]:
     """Judge whether every host of the job, and every rank, told of itself."""
     if not world.ranks:
         return
@@ -52,14 +52,14 @@ def judge_presence(world: World) -> Iterator[Finding]:
         )
 
 
-def _lacks_name(world: World, rank: Rank) -> bool:
+def _lacks_name(world: CheckedWorld, rank: Rank) -> bool:
     """Return whether the host did not come because it does not know rank 0's name: the names' judge reports that."""
     address = rank["environment"].get("MASTER_ADDR", "")
     lookups = [lookup for node in world.nodes if node["host"] == rank["host"] for lookup in node.get("names", [])]
     return any(lookup["name"] == address and not lookup["addresses"] for lookup in lookups)
 
 
-def judge_port(world: World) -> Iterator[Finding]:
+def judge_port(world: CheckedWorld) -> Iterator[Finding]:
     """Yield the port of the meeting point, if another program holds it."""
     for rank in world.ranks[:1]:
         if rank.get("squatter"):
@@ -73,7 +73,7 @@ def judge_port(world: World) -> Iterator[Finding]:
             )
 
 
-def judge_names(world: World) -> Iterator[Finding]:
+def judge_names(world: CheckedWorld) -> Iterator[Finding]:
     """Judge whether every node knows the names of the others, by the same addresses."""
     unknown: Dict[str, List[str]] = {}
     slow: Dict[str, float] = {}
@@ -103,7 +103,7 @@ def judge_names(world: World) -> Iterator[Finding]:
     yield from _differing(world)
 
 
-def _own_loopback(world: World) -> Iterator[Finding]:
+def _own_loopback(world: CheckedWorld) -> Iterator[Finding]:
     """Judge a node that knows itself as 127.0.1.1: it tells others that address, and gloo then fails."""
     if len({node["host"] for node in world.nodes}) < 2:
         return
@@ -128,7 +128,7 @@ def _is_loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
 
-def _differing(world: World) -> Iterator[Finding]:
+def _differing(world: CheckedWorld) -> Iterator[Finding]:
     """Judge one name that has several addresses, by who is asked."""
     hosts_by_answer: Dict[str, Dict[Tuple[str, ...], List[str]]] = {}
     for node in world.nodes:
@@ -150,7 +150,7 @@ def _differing(world: World) -> Iterator[Finding]:
             )
 
 
-def judge_reverse(world: World) -> Iterator[Finding]:
+def judge_reverse(world: CheckedWorld) -> Iterator[Finding]:
     """Judge what the name of every connecting address costs at this size: torch asks for each."""
     if not world.ranks:
         return
@@ -183,7 +183,7 @@ def _reverse(evidence: str, status: str, hosts: List[str]) -> Finding:
     )
 
 
-def judge_clocks(world: World) -> Iterator[Finding]:
+def judge_clocks(world: CheckedWorld) -> Iterator[Finding]:
     """Yield the clocks of the nodes against rank 0's."""
     ahead: Dict[str, float] = {}
     simulated = any(fault.startswith("clock") for rank in world.ranks for fault in rank.get("simulated", []))

@@ -9,7 +9,7 @@ from muster.check.ranks.cpulist import whole_number
 __all__ = [
     "MPS",
     "READERS",
-    "Card",
+    "GpuSetup",
     "Health",
     "Process",
     "read_cards",
@@ -112,7 +112,7 @@ def _processes(block: str) -> Iterator[Process]:
             yield Process(int(pid[0]), name.group(1).strip() if name else "", memory.group(1).strip() if memory else "")
 
 
-class Card(NamedTuple):
+class GpuSetup(NamedTuple):
     """How one GPU is set up."""
 
     place: str
@@ -126,14 +126,14 @@ class Card(NamedTuple):
     has_ecc: bool = True
 
 
-def read_cards(text: str) -> List[Card]:
+def read_cards(text: str) -> List[GpuSetup]:
     """Return the GPUs of `nvidia-smi --query-gpu=…` in CSV, in the columns that `rank/vendors.py` asks for."""
     return [_card(words) for words in (line.split(",") for line in text.splitlines()) if len(words) == 5]
 
 
-def _card(words: List[str]) -> Card:
+def _card(words: List[str]) -> GpuSetup:
     place, mig, width, full, ecc = [word.strip() for word in words]
-    return Card(
+    return GpuSetup(
         place=place.lower(),
         is_split=mig == "Enabled",
         width=whole_number(width) or 0,

@@ -3,7 +3,7 @@
 import re
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from .facts import World
+from .facts import CheckedWorld
 from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["judge_forks", "judge_imports", "judge_leftovers", "judge_limits", "judge_shared", "judge_space"]
@@ -22,7 +22,7 @@ _LOOKS_OF_TORCH = 20_000
 _LONG_IMPORT_S = 30.0
 
 
-def judge_space(world: World) -> Iterator[Finding]:
+def judge_space(world: CheckedWorld) -> Iterator[Finding]:
     """Judge the room in /tmp, /dev/shm and where the job writes."""
     hosts_by_space: Dict[Tuple[str, str, str], List[str]] = {}
     for node in world.places():
@@ -48,7 +48,7 @@ def judge_space(world: World) -> Iterator[Finding]:
         )
 
 
-def judge_limits(world: World) -> Iterator[Finding]:
+def judge_limits(world: CheckedWorld) -> Iterator[Finding]:
     """Yield the limits of a process."""
     low: Dict[Tuple[str, str, str], List[str]] = {}
     for node in world.nodes:
@@ -79,7 +79,7 @@ def _limits(limits: Dict[str, Optional[int]], *, rdma: bool) -> Iterator[Tuple[s
         yield WARNING, f"a process may address {memory >> 20} MiB, and CUDA reserves far more than it uses", ask
 
 
-def judge_imports(world: World) -> Iterator[Finding]:
+def judge_imports(world: CheckedWorld) -> Iterator[Finding]:
     """Judge how long `import torch` takes, by the cost of one look at a file.
 
     Shared file systems answer in milliseconds.
@@ -98,7 +98,7 @@ def judge_imports(world: World) -> Iterator[Finding]:
                 )
 
 
-def judge_forks(world: World) -> Iterator[Finding]:
+def judge_forks(world: CheckedWorld) -> Iterator[Finding]:
     """Return whether a process that has opened a Slingshot card may fork: data loaders' workers are forked by default.
 
     Since Linux 5.12, and Red Hat's 4.18 of 8.6, a fork copies the memory that a card has registered.
@@ -132,7 +132,7 @@ def _leaves_registered_memory(kernel: str) -> bool:
     return (int(match.group(1)), int(match.group(2))) < (5, 12)
 
 
-def judge_leftovers(world: World) -> Iterator[Finding]:
+def judge_leftovers(world: CheckedWorld) -> Iterator[Finding]:
     """Judge locks that nobody holds and that a new process waits for."""
     for node in world.places():
         leftovers = node.get("leftovers", [])
@@ -147,7 +147,7 @@ def judge_leftovers(world: World) -> Iterator[Finding]:
             )
 
 
-def judge_shared(world: World) -> Iterator[Finding]:
+def judge_shared(world: CheckedWorld) -> Iterator[Finding]:
     """Judge whether the working directory is there on every node, and is the same one."""
     hosts_by_path: Dict[str, Dict[str, List[str]]] = {}
     for node in world.nodes:

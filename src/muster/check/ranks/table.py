@@ -8,7 +8,7 @@ except ImportError:
     raise SystemExit("muster: error: the check needs Python 3.8 or newer") from None
 
 from . import binding, compare, devices, fabric, meeting, start, variables
-from .facts import World
+from .facts import CheckedWorld
 from .finding import BROKEN, NOTE, WARNING, Finding
 
 __all__ = ["CHECKS", "Check", "Judge", "judge"]
@@ -17,7 +17,7 @@ __all__ = ["CHECKS", "Check", "Judge", "judge"]
 class Judge(Protocol):
     """Facts → findings. Pure: the same facts, the same findings; what is not known is not judged."""
 
-    def __call__(self, world: World) -> Iterator[Finding]: ...
+    def __call__(self, world: CheckedWorld) -> Iterator[Finding]: ...
 
 
 class Check(NamedTuple):
@@ -101,7 +101,7 @@ CHECKS: Tuple[Check, ...] = (
 _ORDER = {BROKEN: 0, WARNING: 1, NOTE: 2}
 
 
-def judge(world: World, *, quick: bool = False, checks: Sequence[Check] = CHECKS) -> List[Finding]:
+def judge(world: CheckedWorld, *, quick: bool = False, checks: Sequence[Check] = CHECKS) -> List[Finding]:
     """Return all findings, the worst first; each said once."""
     findings = [
         finding
@@ -112,5 +112,5 @@ def judge(world: World, *, quick: bool = False, checks: Sequence[Check] = CHECKS
     return sorted(dict.fromkeys(findings), key=lambda finding: _ORDER[finding.status])
 
 
-def _makes_sense(check: Check, world: World) -> bool:
+def _makes_sense(check: Check, world: CheckedWorld) -> bool:
     return bool(world.ranks) if check.where == ("ranks",) else bool(world.ranks or world.login)

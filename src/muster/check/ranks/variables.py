@@ -9,7 +9,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
 from muster.rank.vendors import VENDORS
 
 from .cpulist import whole_number
-from .facts import Node, Rank, World, one_of_each_node
+from .facts import CheckedWorld, Node, Rank, one_of_each_node
 from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["OLD_NAMES", "RULES", "differing_variables", "ib_patience_s", "judge_variables", "patience_in_words"]
@@ -51,7 +51,7 @@ _RDMA = frozenset(("infiniband", "slingshot", "efa", "roce", "omnipath"))
 _TCP_PROVIDERS = frozenset(("tcp", "sockets", "udp", "tcp;ofi_rxm"))
 
 
-def judge_variables(world: World) -> Iterator[Finding]:
+def judge_variables(world: CheckedWorld) -> Iterator[Finding]:
     """Yield what the rules say, each sentence once."""
     nodes = {rank["host"]: rank["node"] for rank in world.ranks if "node" in rank}
     hosts_by_message: Dict[Said, List[str]] = {}
@@ -434,7 +434,7 @@ _OWN = re.compile(
 )
 
 
-def differing_variables(world: World) -> Iterator[Finding]:
+def differing_variables(world: CheckedWorld) -> Iterator[Finding]:
     """Judge each variable that changes how ranks speak and has several values."""
     names = sorted({name for rank in world.ranks for name in rank["environment"]})
     for name in names:
@@ -463,7 +463,7 @@ def _holders(ranks: Sequence[Rank], name: str) -> Dict[str, List[str]]:
     return hosts_by_value
 
 
-def gid_index(world: World) -> Iterator[Finding]:
+def gid_index(world: CheckedWorld) -> Iterator[Finding]:
     """Judge NCCL_IB_GID_INDEX against the tables of the cards.
 
     The entry differs from node to node, the variable cannot.

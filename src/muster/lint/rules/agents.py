@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from muster.lint import sources
-from muster.lint.job import Job
-from muster.lint.launch import Launch, Stage
+from muster.lint.job import BatchScript
+from muster.lint.launch import LaunchCommand, Stage
 from muster.lint.rule import rule
-from muster.lint.values import Hit, Place, Severity
+from muster.lint.values import Hit, Severity, TextSpan
 
 _HEAD = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -19,24 +19,24 @@ _AGENT = 'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 --rdzv-bac
 _SIZES = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--nproc")
 
 
-def _agents(job: Job) -> Iterator[tuple[Launch, Stage]]:
+def _agents(job: BatchScript) -> Iterator[tuple[LaunchCommand, Stage]]:
     for launch in job.all_launches:
         stage = launch.stage("agent")
         if stage is not None and not launch.command.in_substitution:
             yield launch, stage
 
 
-def _place(stage: Stage, *names: str) -> Place:
+def _place(stage: Stage, *names: str) -> TextSpan:
     word = stage.option(*names)
     return word.place if word is not None else stage.word.place
 
 
-def _under_step(job: Job, launch: Launch) -> bool:
+def _under_step(job: BatchScript, launch: LaunchCommand) -> bool:
     """Tell whether srun starts it, in the same command or around the task's shell."""
     return launch.stage("step") is not None or any(launch in task_launches for task_launches in _of_tasks(job))
 
 
-def _of_tasks(job: Job) -> Iterator[tuple[Launch, ...]]:
+def _of_tasks(job: BatchScript) -> Iterator[tuple[LaunchCommand, ...]]:
     from muster.lint.launch import launches_of
 
     for task in job.tasks:
@@ -53,7 +53,7 @@ def _of_tasks(job: Job) -> Iterator[tuple[Launch, ...]]:
     bad=_HEAD.replace("node=1", "node=4", 1) + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_many_agents(job: Job) -> Iterator[Hit]:
+def find_many_agents(job: BatchScript) -> Iterator[Hit]:
     """Yield agents under a step with several tasks of a node."""
     for launch, stage in _agents(job):
         step = launch.stage("step") or next(
@@ -70,12 +70,12 @@ def find_many_agents(job: Job) -> Iterator[Hit]:
             )
 
 
-def _contains(outer: Launch, inner: Launch) -> bool:
+def _contains(outer: LaunchCommand, inner: LaunchCommand) -> bool:
     place, other = outer.command.place, inner.command.place
     return place.line <= other.line <= place.end_line
 
 
-def _tasks_of(job: Job, step: Stage) -> int | None:
+def _tasks_of(job: BatchScript, step: Stage) -> int | None:
     text = step.text("--ntasks-per-node", "--tasks-per-node")
     if text and text.isdigit():
         return int(text)
@@ -98,7 +98,7 @@ def _tasks_of(job: Job, step: Stage) -> int | None:
     bad=_HEAD + _MEET + _AGENT,
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_lone_agents(job: Job) -> Iterator[Hit]:
+def find_lone_agents(job: BatchScript) -> Iterator[Hit]:
     """Yield agents that the batch host alone starts, in a job of several nodes."""
     if job.nodes is None or job.nodes < 2 or re.search(r"\bssh\b|\bpdsh\b", job.text):
         return
@@ -120,7 +120,7 @@ def find_lone_agents(job: Job) -> Iterator[Hit]:
     bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace('"$SLURM_JOB_ID"', "101"),
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_fixed_ids(job: Job) -> Iterator[Hit]:
+def find_fixed_ids(job: BatchScript) -> Iterator[Hit]:
     """Yield --rdzv-id with a literal."""
     for _, stage in _agents(job):
         word = stage.option("--rdzv-id", "--rdzv_id")
@@ -134,7 +134,7 @@ def find_fixed_ids(job: Job) -> Iterator[Hit]:
             yield Hit(word.place, "every node draws another id")
 
 
-def _inside_task(job: Job, place: Place) -> bool:
+def _inside_task(job: BatchScript, place: TextSpan) -> bool:
     return any(
         task.launch.command.place.line <= place.line <= task.launch.command.place.end_line and not task.launch.early
         for task in job.tasks
@@ -157,7 +157,7 @@ def _inside_task(job: Job, place: Place) -> bool:
     + "export head port\n"
     + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-id=$SLURM_JOB_ID --rdzv-backend=c10d --rdzv-endpoint=$head:$port train.py'\n",
 )
-def find_random_ids(job: Job) -> Iterator[Hit]:
+def find_random_ids(job: BatchScript) -> Iterator[Hit]:
     """Yield $RANDOM as the id inside a task."""
     for _, stage in _agents(job):
         word = stage.option("--rdzv-id", "--rdzv_id")
@@ -175,7 +175,7 @@ def find_random_ids(job: Job) -> Iterator[Hit]:
     bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace('"$SLURM_JOB_NUM_NODES"', "2"),
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_literal_nodes(job: Job) -> Iterator[Hit]:
+def find_literal_nodes(job: BatchScript) -> Iterator[Hit]:
     """Yield a literal number of nodes that agrees with the header."""
     for _, stage in _agents(job):
         text = stage.text("--nnodes", "--num_machines", "--num_nodes")
@@ -194,7 +194,7 @@ def find_literal_nodes(job: Job) -> Iterator[Hit]:
     bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace('"$SLURM_JOB_NUM_NODES"', "4"),
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_other_nodes(job: Job) -> Iterator[Hit]:
+def find_other_nodes(job: BatchScript) -> Iterator[Hit]:
     """Yield a literal number of nodes that differs from the header."""
     for launch, stage in _agents(job):
         text = stage.text("--nnodes", "--num_machines", "--num_nodes")
@@ -215,7 +215,7 @@ def find_other_nodes(job: Job) -> Iterator[Hit]:
     bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace("node=4", "node=8"),
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_other_processes(job: Job) -> Iterator[Hit]:
+def find_other_processes(job: BatchScript) -> Iterator[Hit]:
     """Yield a literal number of processes above the GPUs of a node."""
     for _, stage in _agents(job):
         text = stage.text(*_SIZES)
@@ -234,7 +234,7 @@ def find_other_processes(job: Job) -> Iterator[Hit]:
     bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace("node=4", "node=2"),
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_idle_gpus(job: Job) -> Iterator[Hit]:
+def find_idle_gpus(job: BatchScript) -> Iterator[Hit]:
     """Yield a literal number of processes below the GPUs of a node."""
     for _, stage in _agents(job):
         text = stage.text(*_SIZES)
@@ -255,7 +255,7 @@ def find_idle_gpus(job: Job) -> Iterator[Hit]:
     + 'srun --kill-on-bad-exit=1 torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 --master-addr="$head" --master-port="$port" train.py\n',
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_missing_node_rank(job: Job) -> Iterator[Hit]:
+def find_missing_node_rank(job: BatchScript) -> Iterator[Hit]:
     """Yield agents with a static meeting point over several nodes that do not say which node they are."""
     for launch, stage in _agents(job):
         if stage.name not in {"torchrun", "torch.distributed.run", "torch.distributed.launch"}:
@@ -287,7 +287,7 @@ def find_missing_node_rank(job: Job) -> Iterator[Hit]:
     + _MEET
     + 'srun --kill-on-bad-exit=1 accelerate launch --num_machines "$SLURM_JOB_NUM_NODES" --num_processes 8 --rdzv_backend c10d --main_process_ip "$head" --main_process_port "$port" train.py\n',
 )
-def find_missing_machine_rank(job: Job) -> Iterator[Hit]:
+def find_missing_machine_rank(job: BatchScript) -> Iterator[Hit]:
     """Yield accelerate over several machines that does not say which it is."""
     for launch, stage in _agents(job):
         several = "accelerate" in stage.name and stage.text("--num_machines") not in {None, "1"}
@@ -312,7 +312,7 @@ def find_missing_machine_rank(job: Job) -> Iterator[Hit]:
     + "export head port\n"
     + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$head:$port train.py'\n",
 )
-def find_inert_node_rank(job: Job) -> Iterator[Hit]:
+def find_inert_node_rank(job: BatchScript) -> Iterator[Hit]:
     """Yield --node-rank beside --rdzv-backend=c10d."""
     for _, stage in _agents(job):
         if stage.text("--rdzv-backend", "--rdzv_backend") == "c10d" and stage.has("--node-rank", "--node_rank"):
@@ -332,7 +332,7 @@ def find_inert_node_rank(job: Job) -> Iterator[Hit]:
     + _AGENT.removeprefix("torchrun"),
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_old_launcher(job: Job) -> Iterator[Hit]:
+def find_old_launcher(job: BatchScript) -> Iterator[Hit]:
     """Yield python -m torch.distributed.launch."""
     for _, stage in _agents(job):
         if stage.name == "torch.distributed.launch":
@@ -349,7 +349,7 @@ def find_old_launcher(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "srun --kill-on-bad-exit=1 mpirun -np 2 python train.py\n",
     good=_HEAD + "mpirun -np 2 python train.py\n",
 )
-def find_nested_mpirun(job: Job) -> Iterator[Hit]:
+def find_nested_mpirun(job: BatchScript) -> Iterator[Hit]:
     """Yield mpirun that a step of several tasks starts."""
     for launch in job.all_launches:
         mpi = launch.stage("mpi")
@@ -369,7 +369,7 @@ def find_nested_mpirun(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "mpirun -np 2 srun python train.py\n",
     good=_HEAD + "mpirun -np 2 python train.py\n",
 )
-def find_nested_srun(job: Job) -> Iterator[Hit]:
+def find_nested_srun(job: BatchScript) -> Iterator[Hit]:
     """Yield srun behind mpirun."""
     for launch in job.all_launches:
         kinds = [stage.kind for stage in launch.stages]
@@ -390,7 +390,7 @@ def find_nested_srun(job: Job) -> Iterator[Hit]:
     + _AGENT.replace("train.py", "--no-python accelerate launch --num_processes 4 train.py"),
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_two_agents(job: Job) -> Iterator[Hit]:
+def find_two_agents(job: BatchScript) -> Iterator[Hit]:
     """Yield an agent that another one starts."""
     for launch in job.all_launches:
         agents = [stage for stage in launch.stages if stage.kind == "agent"]
@@ -408,7 +408,7 @@ def find_two_agents(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "srun --kill-on-bad-exit=1 torchrun --standalone --nproc-per-node=4 train.py\n",
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_standalone(job: Job) -> Iterator[Hit]:
+def find_standalone(job: BatchScript) -> Iterator[Hit]:
     """Yield agents over several nodes that do not meet."""
     if job.nodes is None or job.nodes < 2 or "array" in job.header:
         return
@@ -440,7 +440,7 @@ def _reads_settings(stage: Stage) -> bool:
     bad=_HEAD + "deepspeed --hostfile=hosts --num_gpus 4 train.py\n",
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
 )
-def find_deepspeed_hosts(job: Job) -> Iterator[Hit]:
+def find_deepspeed_hosts(job: BatchScript) -> Iterator[Hit]:
     """Yield deepspeed with a host file, outside srun."""
     for launch, stage in _agents(job):
         if (

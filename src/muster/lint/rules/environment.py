@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from muster.lint import sources
-from muster.lint.bash import Command
-from muster.lint.job import Job
-from muster.lint.launch import Launch
+from muster.lint.bash import SimpleCommand
+from muster.lint.job import BatchScript
+from muster.lint.launch import LaunchCommand
 from muster.lint.rule import rule
 from muster.lint.values import Hit, Severity
 
@@ -19,11 +19,11 @@ _STEP = "srun --kill-on-bad-exit=1 python train.py\n"
 _CONDA_SOURCE = "conda/conda docs/source/dev-guide/deep-dives/activation.md (conda activate is a shell function)"
 
 
-def _activations(job: Job) -> list[Command]:
+def _activations(job: BatchScript) -> list[SimpleCommand]:
     return [command for command in job.shell.commands if _activates(command)]
 
 
-def _activates(command: Command) -> bool:
+def _activates(command: SimpleCommand) -> bool:
     words = [word.value for word in command.words]
     if command.program in {"conda", "mamba", "micromamba"}:
         return words[1:2] == ["activate"]
@@ -40,7 +40,7 @@ def _activates(command: Command) -> bool:
     bad=_HEAD + "source ~/env/bin/activate\nmodule load python/3.11 cuda\n" + _STEP,
     good=_HEAD + "module load python/3.11 cuda\nsource ~/env/bin/activate\n" + _STEP,
 )
-def find_late_modules(job: Job) -> Iterator[Hit]:
+def find_late_modules(job: BatchScript) -> Iterator[Hit]:
     """Yield module loads behind an activation."""
     activations = _activations(job)
     for command in job.shell.commands:
@@ -61,7 +61,7 @@ def find_late_modules(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "module load cuda\nmodule purge\n" + _STEP,
     good=_HEAD + "module purge\nmodule load cuda\n" + _STEP,
 )
-def find_late_purges(job: Job) -> Iterator[Hit]:
+def find_late_purges(job: BatchScript) -> Iterator[Hit]:
     """Yield a purge behind loads that nothing follows."""
     modules = [
         command
@@ -88,7 +88,7 @@ def find_late_purges(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "conda activate train\n" + _STEP,
     good=_HEAD + 'eval "$(conda shell.bash hook)"\nconda activate train\n' + _STEP,
 )
-def find_unready_conda(job: Job) -> Iterator[Hit]:
+def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
     """Yield conda activate in a script that does not load conda's function."""
     interactive = bool(re.match(r"#!.*\s-\w*[li]", job.lines[0] if job.lines else ""))
     if interactive or re.search(
@@ -116,7 +116,7 @@ def find_unready_conda(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "source ~/.bashrc\n" + _STEP,
     good=_HEAD + "module load python\n" + _STEP,
 )
-def find_bashrc(job: Job) -> Iterator[Hit]:
+def find_bashrc(job: BatchScript) -> Iterator[Hit]:
     """Yield source ~/.bashrc."""
     for command in job.shell.commands:
         if (
@@ -137,7 +137,7 @@ def find_bashrc(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "srun --kill-on-bad-exit=1 apptainer exec image.sif python train.py\n",
     good=_HEAD + "srun --kill-on-bad-exit=1 apptainer exec --nv image.sif python train.py\n",
 )
-def find_blind_containers(job: Job) -> Iterator[Hit]:
+def find_blind_containers(job: BatchScript) -> Iterator[Hit]:
     """Yield Apptainer without --nv or --rocm in a job with GPUs."""
     asks = job.gpus_per_node or {"gpus", "gpus-per-task", "gpus-per-node"} & job.header.keys()
     if not asks or re.search(
@@ -160,7 +160,7 @@ def find_blind_containers(job: Job) -> Iterator[Hit]:
                 yield Hit(stage.word.place, f"{stage.name} starts without the GPUs")
 
 
-def _asks_a_version(launch: Launch) -> bool:
+def _asks_a_version(launch: LaunchCommand) -> bool:
     """Tell whether the container runs a line of Python that does not speak of a GPU."""
     words = [word.value for word in launch.command.words]
     return "-c" in words and "python" in " ".join(words) and "cuda" not in " ".join(words) and launch.script is None
@@ -176,7 +176,7 @@ def _asks_a_version(launch: Launch) -> bool:
     bad=_HEAD + "apptainer exec --nv image.sif srun python train.py\n",
     good=_HEAD + "srun --kill-on-bad-exit=1 apptainer exec --nv image.sif python train.py\n",
 )
-def find_inner_srun(job: Job) -> Iterator[Hit]:
+def find_inner_srun(job: BatchScript) -> Iterator[Hit]:
     """Yield srun or mpirun behind a container."""
     for launch in job.launches:
         kinds = [stage.kind for stage in launch.stages]
@@ -194,7 +194,7 @@ def find_inner_srun(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "srun --kill-on-bad-exit=1 bash -c 'pip install -r requirements.txt; python train.py'\n",
     good=_HEAD + _STEP,
 )
-def find_installs(job: Job) -> Iterator[Hit]:
+def find_installs(job: BatchScript) -> Iterator[Hit]:
     """Yield pip or conda install inside the tasks of a step."""
     for task in job.tasks:
         for command in task.shell.commands:
@@ -219,7 +219,7 @@ _OF_CPUS = ("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact")
     good=_HEAD
     + "#SBATCH --cpus-per-task=8\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\nsrun --cpus-per-task=8 --kill-on-bad-exit=1 python train.py\n",
 )
-def find_unset_threads(job: Job) -> Iterator[Hit]:
+def find_unset_threads(job: BatchScript) -> Iterator[Hit]:
     """Yield steps with several ranks of a node where the script asks for CPUs but sets no threads."""
     tasks = job.tasks_per_node or 1
     if tasks < 2 or "cpus-per-task" not in job.header or "OMP_NUM_THREADS" in job.text or "set_num_threads" in job.text:
@@ -246,7 +246,7 @@ def find_unset_threads(job: Job) -> Iterator[Hit]:
     good=_HEAD
     + "#SBATCH --cpus-per-task=4\nexport OMP_NUM_THREADS=4\nsrun --cpus-per-task=4 --kill-on-bad-exit=1 python train.py\n",
 )
-def find_many_threads(job: Job) -> Iterator[Hit]:
+def find_many_threads(job: BatchScript) -> Iterator[Hit]:
     """Yield a literal OMP_NUM_THREADS above --cpus-per-task."""
     cpus = job.header["cpus-per-task"].value if "cpus-per-task" in job.header else None
     for assignment in job.assignments:

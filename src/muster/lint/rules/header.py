@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from muster.errors import nearest_hint
 from muster.lint import sources
-from muster.lint.job import Directive, Job, directives_of
+from muster.lint.job import BatchScript, HeaderOption, directives_of
 from muster.lint.launch import starts_python
 from muster.lint.rule import rule
-from muster.lint.values import Edit, Hit, Place, Severity
+from muster.lint.values import Edit, Hit, Severity, TextSpan
 from muster.slurm.flags import SBATCH_FLAGS
 
 _PLUGIN_OPTIONS = frozenset({"image", "module", "volume", "bee", "edf", "environment"})
@@ -24,8 +24,8 @@ _GPUS = frozenset({"gpus", "gpus-per-node", "gres", "gpus-per-task"})
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
 
-def _whole_line(number: int, line: str) -> Place:
-    return Place(number, 1, number, len(line) + 1)
+def _whole_line(number: int, line: str) -> TextSpan:
+    return TextSpan(number, 1, number, len(line) + 1)
 
 
 @rule(
@@ -38,7 +38,7 @@ def _whole_line(number: int, line: str) -> Place:
     bad=_HEAD + "module load cuda\n#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
     good=_HEAD + "#SBATCH --gres=gpu:4\nmodule load cuda\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_late_directives(job: Job) -> Iterator[Hit]:
+def find_late_directives(job: BatchScript) -> Iterator[Hit]:
     """Yield each directive that Slurm does not read."""
     for line in dict.fromkeys(each.place.line for each in job.late_directives):
         text = job.lines[line - 1]
@@ -55,7 +55,7 @@ def find_late_directives(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "# SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
     good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_misspelt_directives(job: Job) -> Iterator[Hit]:
+def find_misspelt_directives(job: BatchScript) -> Iterator[Hit]:
     """Yield comments that were meant as directives."""
     for number, line in enumerate(job.lines, start=1):
         match = re.match(
@@ -68,11 +68,11 @@ def find_misspelt_directives(job: Job) -> Iterator[Hit]:
             continue  # a sentence that shows how to submit
         if re.match(r"#\s", match[0]) and not _is_missed(job, line):
             continue  # switched off with a blank
-        place = Place(number, 1, number, match.end() + 1)
+        place = TextSpan(number, 1, number, match.end() + 1)
         yield Hit(place, f"{match[0].strip()!r} is a comment for sbatch", edits=(Edit(place, "#SBATCH"),))
 
 
-def _is_missed(job: Job, line: str) -> bool:
+def _is_missed(job: BatchScript, line: str) -> bool:
     """Tell whether the job lacks what a line behind `# ` asks for: its place, its size, its time."""
     names = {each.name for each in directives_of("#SBATCH" + line.partition("SBATCH")[2], 1)}
     if names & _GPUS and _GPUS & job.header.keys():
@@ -90,7 +90,7 @@ def _is_missed(job: Job, line: str) -> bool:
     bad=_HEAD + "#SBATCH --output=$HOME/logs/%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "#SBATCH --output=%x-%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
 )
-def find_expansions(job: Job) -> Iterator[Hit]:
+def find_expansions(job: BatchScript) -> Iterator[Hit]:
     """Yield directives with a $ or a backquote that a shell would expand."""
     for each in job.directives:
         if each.value is not None and re.search(r"\$[A-Za-z_{(]|`|^~", each.value):
@@ -107,7 +107,7 @@ def find_expansions(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "#SBATCH --cpu-per-task=8\nsrun --cpus-per-task=8 --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "#SBATCH --cpus-per-task=8\nsrun --cpus-per-task=8 --kill-on-bad-exit=1 hostname\n",
 )
-def find_unknown_options(job: Job) -> Iterator[Hit]:
+def find_unknown_options(job: BatchScript) -> Iterator[Hit]:
     """Yield options that are near to a known one; others may be a site's plugin."""
     for each in job.directives:
         if (
@@ -135,7 +135,7 @@ def _is_prefix(name: str) -> bool:
     bad=_HEAD + "#SBATCH gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
     good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_bare_words(job: Job) -> Iterator[Hit]:
+def find_bare_words(job: BatchScript) -> Iterator[Hit]:
     """Yield words of a directive that are not options."""
     lines: set[int] = set()
     for each in job.directives:
@@ -154,11 +154,11 @@ def find_bare_words(job: Job) -> Iterator[Hit]:
     bad="#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 hostname\n",
     good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 hostname\n",
 )
-def find_missing_interpreter(job: Job) -> Iterator[Hit]:
+def find_missing_interpreter(job: BatchScript) -> Iterator[Hit]:
     """Yield the first line where it is not #!."""
     first = job.lines[0] if job.lines else ""
     if job.is_slurm and not first.startswith("#!"):
-        edits = (Edit(Place(1, 1, 1, 1), "#!/bin/bash\n"),)
+        edits = (Edit(TextSpan(1, 1, 1, 1), "#!/bin/bash\n"),)
         yield Hit(_whole_line(1, first), "sbatch refuses a script that does not begin with #!", edits=edits)
 
 
@@ -172,14 +172,14 @@ def find_missing_interpreter(job: Job) -> Iterator[Hit]:
     bad=(_HEAD + "srun --kill-on-bad-exit=1 hostname\n").replace("\n", "\r\n"),
     good=_HEAD + "srun --kill-on-bad-exit=1 hostname\n",
 )
-def find_dos_line_ends(job: Job) -> Iterator[Hit]:
+def find_dos_line_ends(job: BatchScript) -> Iterator[Hit]:
     """Yield the first line that ends in a carriage return; the fix removes all."""
     places = [(number, len(line)) for number, line in enumerate(job.text.split("\n"), start=1) if line.endswith("\r")]
     if places:
-        edits = tuple(Edit(Place(number, length, number, length + 1), "") for number, length in places)
+        edits = tuple(Edit(TextSpan(number, length, number, length + 1), "") for number, length in places)
         number, length = places[0]
         message = f"{len(places)} lines end in a carriage return"
-        yield Hit(Place(number, max(1, length), number, length + 1), message, edits=edits)
+        yield Hit(TextSpan(number, max(1, length), number, length + 1), message, edits=edits)
 
 
 @rule(
@@ -192,7 +192,7 @@ def find_dos_line_ends(job: Job) -> Iterator[Hit]:
     bad="#!/bin/bash\n#SBATCH --ntasks=8\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
     good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_free_tasks(job: Job) -> Iterator[Hit]:
+def find_free_tasks(job: BatchScript) -> Iterator[Hit]:
     """Yield --ntasks above 1 that nothing ties to nodes."""
     tasks = job.header.get("ntasks")
     if tasks is None or tasks.value in {"1", None} or {"ntasks-per-node", "ntasks-per-gpu"} & job.header.keys():
@@ -213,7 +213,7 @@ def find_free_tasks(job: Job) -> Iterator[Hit]:
     bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus=8\n#SBATCH --ntasks-per-node=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
     good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n#SBATCH --ntasks-per-node=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_gpus_in_all(job: Job) -> Iterator[Hit]:
+def find_gpus_in_all(job: BatchScript) -> Iterator[Hit]:
     """Yield --gpus of a job of several nodes that says nothing of a node."""
     gpus = job.header.get("gpus")
     fixed = {"gpus-per-node", "gres", "exclusive", "gpus-per-task"} & job.header.keys()
@@ -232,11 +232,11 @@ def find_gpus_in_all(job: Job) -> Iterator[Hit]:
     bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-task=1\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
     good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_gpus_per_task(job: Job) -> Iterator[Hit]:
+def find_gpus_per_task(job: BatchScript) -> Iterator[Hit]:
     """Yield --gpus-per-task in the header or on srun, where a node has or may have several tasks."""
     if _shares_gpus(job) or not starts_python(job.steps):
         return
-    hits: list[tuple[Place, str]] = []
+    hits: list[tuple[TextSpan, str]] = []
     directive = job.header.get("gpus-per-task")
     if directive is not None and directive.value is not None:
         hits.append((directive.place, directive.value))
@@ -252,7 +252,7 @@ def find_gpus_per_task(job: Job) -> Iterator[Hit]:
             )
 
 
-def _shares_gpus(job: Job) -> bool:
+def _shares_gpus(job: BatchScript) -> bool:
     """Tell whether the tasks of a node may use one another's GPUs."""
     flags = [each.text("--gres-flags") for launch in job.steps if (each := launch.stage("step")) is not None]
     header = job.header["gres-flags"].value if "gres-flags" in job.header else None
@@ -269,7 +269,7 @@ def _shares_gpus(job: Job) -> bool:
     bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
     good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_too_many_ranks(job: Job) -> Iterator[Hit]:
+def find_too_many_ranks(job: BatchScript) -> Iterator[Hit]:
     """Yield a header whose srun starts more Python ranks on a node than it has GPUs."""
     tasks, gpus = job.tasks_per_node, job.gpus_per_node
     ranks = any(each.stage("python") and not each.stage("agent") for each in job.steps)
@@ -288,7 +288,7 @@ def find_too_many_ranks(job: Job) -> Iterator[Hit]:
     bad="#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\nsrun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "srun --kill-on-bad-exit=1 hostname\n",
 )
-def find_missing_time(job: Job) -> Iterator[Hit]:
+def find_missing_time(job: BatchScript) -> Iterator[Hit]:
     """Yield the first directive of a header without --time."""
     if job.directives and "time" not in job.header:
         yield Hit(job.directives[0].place, "the header has no --time")
@@ -304,7 +304,7 @@ def find_missing_time(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "#SBATCH --mem=64G\n#SBATCH --mem-per-cpu=4G\nsrun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "#SBATCH --mem=64G\nsrun --kill-on-bad-exit=1 hostname\n",
 )
-def find_memory_twice(job: Job) -> Iterator[Hit]:
+def find_memory_twice(job: BatchScript) -> Iterator[Hit]:
     """Yield the second of two ways to ask for memory."""
     asked = [each for name, each in job.header.items() if name in {"mem", "mem-per-cpu", "mem-per-gpu"}]
     for each in asked[1:]:
@@ -321,7 +321,7 @@ def find_memory_twice(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "#SBATCH --gres=gpu:4\n#SBATCH --gres=gpu:2\nsrun --kill-on-bad-exit=1 python train.py\n",
     good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_repeated_options(job: Job) -> Iterator[Hit]:
+def find_repeated_options(job: BatchScript) -> Iterator[Hit]:
     """Yield options that a later line overrides with another value."""
     for index, each in enumerate(job.directives):
         if each.name == "mail-type":
@@ -343,7 +343,7 @@ def find_repeated_options(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train.out\nsrun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train-%A_%a.out\nsrun --kill-on-bad-exit=1 hostname\n",
 )
-def find_shared_outputs(job: Job) -> Iterator[Hit]:
+def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
     """Yield --output and --error of an array without a pattern that differs between tasks."""
     for name in ("output", "error") if "array" in job.header else ():
         directive = job.header.get(name)
@@ -366,7 +366,7 @@ def find_shared_outputs(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "#SBATCH --output=logs/%j.out\nmkdir -p logs\nsrun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "#SBATCH --output=%x-%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
 )
-def find_late_folders(job: Job) -> Iterator[Hit]:
+def find_late_folders(job: BatchScript) -> Iterator[Hit]:
     """Yield outputs whose folder the script itself makes, which is too late."""
     made = {
         word.value.rstrip("/").removeprefix("./")
@@ -391,11 +391,11 @@ def find_late_folders(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "#SBATCH --requeue\nsrun --kill-on-bad-exit=1 python train.py\n",
     good=_HEAD + "#SBATCH --requeue\n#SBATCH --open-mode=append\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_lost_logs(job: Job) -> Iterator[Hit]:
+def find_lost_logs(job: BatchScript) -> Iterator[Hit]:
     """Yield --requeue without --open-mode=append."""
     requeue = job.header.get("requeue")
     if requeue is not None and "open-mode" not in job.header:
-        edits = (Edit(Place(requeue.place.line + 1, 1, requeue.place.line + 1, 1), "#SBATCH --open-mode=append\n"),)
+        edits = (Edit(TextSpan(requeue.place.line + 1, 1, requeue.place.line + 1, 1), "#SBATCH --open-mode=append\n"),)
         yield Hit(requeue.place, "the second run truncates the output of the first", edits=edits)
 
 
@@ -409,7 +409,7 @@ def find_lost_logs(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "#SBATCH --export=DATA=/scratch/data\nsrun --kill-on-bad-exit=1 python train.py\n",
     good=_HEAD + "#SBATCH --export=ALL,DATA=/scratch/data\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_narrow_exports(job: Job) -> Iterator[Hit]:
+def find_narrow_exports(job: BatchScript) -> Iterator[Hit]:
     """Yield --export with names but without ALL, in the header and on srun."""
     directive = job.header.get("export")
     if directive is not None and directive.value and _is_narrow(directive.value):
@@ -439,7 +439,7 @@ def _is_narrow(value: str) -> bool:
     good=_HEAD
     + "#SBATCH --export=NONE\nexport OMP_NUM_THREADS=8\nsrun --export=ALL --kill-on-bad-exit=1 python3 train.py\n",
 )
-def find_export_none(job: Job) -> Iterator[Hit]:
+def find_export_none(job: BatchScript) -> Iterator[Hit]:
     """Yield steps that inherit --export=NONE."""
     directive = job.header.get("export")
     if directive is None or directive.value not in {"NONE", "NIL"}:
@@ -470,7 +470,7 @@ def find_export_none(job: Job) -> Iterator[Hit]:
     good=_HEAD
     + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
 )
-def find_unheard_traps(job: Job) -> Iterator[Hit]:
+def find_unheard_traps(job: BatchScript) -> Iterator[Hit]:
     """Yield --signal without B: where the script traps that signal."""
     directive = job.header.get("signal")
     signal = _signal_of(directive)
@@ -495,7 +495,7 @@ def find_unheard_traps(job: Job) -> Iterator[Hit]:
     good=_HEAD
     + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
 )
-def find_deadly_signals(job: Job) -> Iterator[Hit]:
+def find_deadly_signals(job: BatchScript) -> Iterator[Hit]:
     """Yield --signal=B: without a trap."""
     directive = job.header.get("signal")
     signal = _signal_of(directive)
@@ -519,7 +519,7 @@ def find_deadly_signals(job: Job) -> Iterator[Hit]:
     good=_HEAD
     + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
 )
-def find_blocked_traps(job: Job) -> Iterator[Hit]:
+def find_blocked_traps(job: BatchScript) -> Iterator[Hit]:
     """Yield a step in the foreground of a script that traps the signal sent to it."""
     directive = job.header.get("signal")
     signal = _signal_of(directive)
@@ -530,14 +530,14 @@ def find_blocked_traps(job: Job) -> Iterator[Hit]:
             yield Hit(launch.command.place, f"bash runs the trap for {signal} only after this srun has ended")
 
 
-def _signal_of(directive: Directive | None) -> str | None:
+def _signal_of(directive: HeaderOption | None) -> str | None:
     if directive is None or directive.value is None:
         return None
     name = directive.value.upper().partition("@")[0].rpartition(":")[2].removeprefix("SIG")
     return {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}.get(name, name)
 
 
-def _trapped(job: Job) -> set[str]:
+def _trapped(job: BatchScript) -> set[str]:
     numbers = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}
     words = [
         word.value.upper().removeprefix("SIG")
@@ -558,7 +558,7 @@ def _trapped(job: Job) -> set[str]:
     bad=_HEAD + "#SBATCH --account=<your_account>\nsrun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "#SBATCH --account=phys42\nsrun --kill-on-bad-exit=1 hostname\n",
 )
-def find_placeholders(job: Job) -> Iterator[Hit]:
+def find_placeholders(job: BatchScript) -> Iterator[Hit]:
     """Yield values that stand for a value."""
     for each in job.directives:
         if each.value and re.search(
@@ -578,7 +578,7 @@ def find_placeholders(job: Job) -> Iterator[Hit]:
     bad="#!/bin/bash\n#SBATCH --nodes=2-4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 hostname\n",
     good="#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 hostname\n",
 )
-def find_node_ranges(job: Job) -> Iterator[Hit]:
+def find_node_ranges(job: BatchScript) -> Iterator[Hit]:
     """Yield --nodes=MIN-MAX."""
     nodes = job.header.get("nodes")
     if nodes is not None and nodes.value and re.fullmatch(r"(\d+)-(\d+)", nodes.value):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from muster.lint import sources
 from muster.lint.bash import Word
-from muster.lint.job import Job
+from muster.lint.job import BatchScript
 from muster.lint.launch import Stage
 from muster.lint.rule import rule
-from muster.lint.values import Hit, Place, Severity
+from muster.lint.values import Hit, Severity, TextSpan
 
 _HEAD = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -25,7 +25,7 @@ _ADDRESS_NAMES = re.compile(
 )
 
 
-def _addresses(job: Job) -> Iterator[tuple[Place, Word, bool]]:
+def _addresses(job: BatchScript) -> Iterator[tuple[TextSpan, Word, bool]]:
     """Yield what an address is made from, and whether each task makes it."""
     in_task = {id(each) for task in job.tasks if not task.launch.early for each in task.shell.assignments}
     for each in job.assignments:
@@ -40,7 +40,7 @@ def _addresses(job: Job) -> Iterator[tuple[Place, Word, bool]]:
             yield word.place, word, inside
 
 
-def _is_distributed(job: Job) -> bool:
+def _is_distributed(job: BatchScript) -> bool:
     return job.nodes is None or job.nodes > 1
 
 
@@ -54,7 +54,7 @@ def _is_distributed(job: Job) -> bool:
     bad=_HEAD + "export MASTER_ADDR=localhost\n" + _PORT + _STEP,
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
-def find_loopback(job: Job) -> Iterator[Hit]:
+def find_loopback(job: BatchScript) -> Iterator[Hit]:
     """Yield loopback addresses in a job of several nodes."""
     if job.nodes is None or job.nodes < 2:
         return
@@ -73,7 +73,7 @@ def find_loopback(job: Job) -> Iterator[Hit]:
     bad=_HEAD + _PORT + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_ADDR=$(hostname); python train.py'\n",
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
-def find_own_hosts(job: Job) -> Iterator[Hit]:
+def find_own_hosts(job: BatchScript) -> Iterator[Hit]:
     """Yield addresses that each task makes from its own host name."""
     for place, word, inside in _addresses(job):
         early_text = " ".join(word.substitutions)
@@ -100,7 +100,7 @@ def find_own_hosts(job: Job) -> Iterator[Hit]:
     + _STEP,
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
-def find_ip_guesses(job: Job) -> Iterator[Hit]:
+def find_ip_guesses(job: BatchScript) -> Iterator[Hit]:
     """Yield addresses from hostname -i, -I or --ip-address."""
     for place, word, _ in _addresses(job):
         if any(
@@ -119,7 +119,7 @@ def find_ip_guesses(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "export MASTER_ADDR=$SLURM_JOB_NODELIST\n" + _PORT + _STEP,
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
-def find_node_lists(job: Job) -> Iterator[Hit]:
+def find_node_lists(job: BatchScript) -> Iterator[Hit]:
     """Yield addresses that are the unexpanded node list."""
     lists = {"SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}
     for place, word, _ in _addresses(job):
@@ -144,7 +144,7 @@ def find_node_lists(job: Job) -> Iterator[Hit]:
     + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_ADDR=$SLURM_LAUNCH_NODE_IPADDR; python train.py'\n",
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
-def find_launch_nodes(job: Job) -> Iterator[Hit]:
+def find_launch_nodes(job: BatchScript) -> Iterator[Hit]:
     """Yield addresses from SLURM_LAUNCH_NODE_IPADDR."""
     for place, word, _ in _addresses(job):
         if "SLURM_LAUNCH_NODE_IPADDR" in word.names:
@@ -161,7 +161,7 @@ def find_launch_nodes(job: Job) -> Iterator[Hit]:
     bad=_HEAD + 'export MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1):29401"\n' + _STEP,
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
-def find_ports_in_addresses(job: Job) -> Iterator[Hit]:
+def find_ports_in_addresses(job: BatchScript) -> Iterator[Hit]:
     """Yield MASTER_ADDR with a port."""
     for each in job.assignments:
         if (
@@ -183,7 +183,7 @@ def find_ports_in_addresses(job: Job) -> Iterator[Hit]:
     bad=_HEAD + _FIRST + "export MASTER_PORT=29500\n" + _STEP,
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
-def find_fixed_ports(job: Job) -> Iterator[Hit]:
+def find_fixed_ports(job: BatchScript) -> Iterator[Hit]:
     """Yield literal ports of the meeting point."""
     if not job.is_slurm:
         return
@@ -203,7 +203,7 @@ def find_fixed_ports(job: Job) -> Iterator[Hit]:
                 yield Hit(place, f"the port {port} is the same in every job")
 
 
-def _ports_of(stage: Stage | None) -> Iterator[tuple[str, Place]]:
+def _ports_of(stage: Stage | None) -> Iterator[tuple[str, TextSpan]]:
     """Yield the literal ports in the options of an agent."""
     for names in (_PORT_OPTIONS, ("--rdzv-endpoint", "--rdzv_endpoint")):
         text, word = (stage.text(*names), stage.option(*names)) if stage is not None else (None, None)
@@ -224,7 +224,7 @@ def _ports_of(stage: Stage | None) -> Iterator[tuple[str, Place]]:
     + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_PORT=$((20000 + RANDOM % 9999)); python train.py'\n",
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
-def find_own_ports(job: Job) -> Iterator[Hit]:
+def find_own_ports(job: BatchScript) -> Iterator[Hit]:
     """Yield random ports inside tasks."""
     for task in job.tasks:
         for each in task.shell.assignments if not task.launch.early else ():
@@ -246,7 +246,7 @@ def find_own_ports(job: Job) -> Iterator[Hit]:
     bad=_HEAD + _FIRST + _STEP,
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
-def find_missing_ports(job: Job) -> Iterator[Hit]:
+def find_missing_ports(job: BatchScript) -> Iterator[Hit]:
     """Yield an exported address without any port, where srun starts the ranks itself."""
     names = {each.name for each in job.assignments}
     if "MASTER_PORT" in names or "MASTER_PORT" in job.text or any(each.stage("agent") for each in job.all_launches):
@@ -272,7 +272,7 @@ def find_missing_ports(job: Job) -> Iterator[Hit]:
     bad=_HEAD + _FIRST + _PORT + "export WORLD_SIZE=8\n" + _STEP,
     good=_HEAD + _FIRST + _PORT + "export WORLD_SIZE=$SLURM_NTASKS\n" + _STEP,
 )
-def find_literal_sizes(job: Job) -> Iterator[Hit]:
+def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
     """Yield WORLD_SIZE with a number."""
     for each in job.assignments:
         if (

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from muster.lint import sources
-from muster.lint.bash import Command
-from muster.lint.job import Job
+from muster.lint.bash import SimpleCommand
+from muster.lint.job import BatchScript
 from muster.lint.rule import rule
-from muster.lint.values import Hit, Place, Severity
+from muster.lint.values import Hit, Severity, TextSpan
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
@@ -24,7 +24,7 @@ _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
     bad=_HEAD + "if [ -d data ]; then\n    srun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "if [ -d data ]; then\n    srun --kill-on-bad-exit=1 hostname\nfi\n",
 )
-def find_syntax_errors(job: Job) -> Iterator[Hit]:
+def find_syntax_errors(job: BatchScript) -> Iterator[Hit]:
     """Yield the first place that bash itself refuses, where the grammar sees one."""
     if job.shell.error is None:
         return
@@ -36,11 +36,11 @@ def find_syntax_errors(job: Job) -> Iterator[Hit]:
         yield Hit(_named_line(job, asked.stderr) or job.shell.error, "the text is not bash from here on")
 
 
-def _named_line(job: Job, message: str) -> Place | None:
+def _named_line(job: BatchScript, message: str) -> TextSpan | None:
     """Return the line that bash's message names, where it is one of the file."""
     match = re.search(r"line (\d+):", message)
     number = int(match[1]) if match else 0
-    return Place(number, 1, number, len(job.lines[number - 1]) + 1) if 0 < number <= len(job.lines) else None
+    return TextSpan(number, 1, number, len(job.lines[number - 1]) + 1) if 0 < number <= len(job.lines) else None
 
 
 @rule(
@@ -53,14 +53,14 @@ def _named_line(job: Job, message: str) -> Place | None:
     bad=_HEAD + "srun --kill-on-bad-exit=1 \\ \n    hostname\n",
     good=_HEAD + "srun --kill-on-bad-exit=1 \\\n    hostname\n",
 )
-def find_broken_continuations(job: Job) -> Iterator[Hit]:
+def find_broken_continuations(job: BatchScript) -> Iterator[Hit]:
     """Yield a backslash followed by blanks at a line's end."""
     from muster.lint.values import Edit
 
     for number, line in enumerate(job.lines, start=1):
         match = re.search(r"(?<!\\)\\([ \t]+)$", line)
         if match and not line.lstrip().startswith("#"):
-            place = Place(number, match.start(1) + 1, number, match.end(1) + 1)
+            place = TextSpan(number, match.start(1) + 1, number, match.end(1) + 1)
             yield Hit(place, "the command ends here", edits=(Edit(place, ""),))
 
 
@@ -74,11 +74,11 @@ def find_broken_continuations(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "srun --kill-on-bad-exit=1 \\\n    # --exclusive \\\n    hostname\n",
     good=_HEAD + "# --exclusive\nsrun --kill-on-bad-exit=1 \\\n    hostname\n",
 )
-def find_comments_in_commands(job: Job) -> Iterator[Hit]:
+def find_comments_in_commands(job: BatchScript) -> Iterator[Hit]:
     """Yield comment lines that follow a continued line."""
     for number, (line, following) in enumerate(zip(job.lines, job.lines[1:]), start=2):
         if line.rstrip().endswith("\\") and not line.lstrip().startswith("#") and re.match(r"\s*#", following):
-            yield Hit(Place(number, 1, number, len(following) + 1), "the command ends before this comment")
+            yield Hit(TextSpan(number, 1, number, len(following) + 1), "the command ends before this comment")
 
 
 @rule(
@@ -91,7 +91,7 @@ def find_comments_in_commands(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "DATA = /scratch/data\nsrun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "DATA=/scratch/data\nsrun --kill-on-bad-exit=1 hostname\n",
 )
-def find_spaced_assignments(job: Job) -> Iterator[Hit]:
+def find_spaced_assignments(job: BatchScript) -> Iterator[Hit]:
     """Yield commands whose first argument is =."""
     for each in job.commands:
         if len(each.words) > 1 and each.words[1].text == "=" and re.fullmatch(r"[A-Za-z_]\w*", each.words[0].text):
@@ -110,7 +110,7 @@ def find_spaced_assignments(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "cd /scratch/project/run\nsrun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "cd /scratch/project/run || exit 1\nsrun --kill-on-bad-exit=1 hostname\n",
 )
-def find_unchecked_cd(job: Job) -> Iterator[Hit]:
+def find_unchecked_cd(job: BatchScript) -> Iterator[Hit]:
     """Yield cd to a fixed place without a check."""
     from muster.lint.rules.step import _sets
 
@@ -127,7 +127,7 @@ def find_unchecked_cd(job: Job) -> Iterator[Hit]:
                 yield Hit(each.place, f"the job goes on elsewhere if {target} is missing")
 
 
-def _makes(command: Command, before: Command) -> bool:
+def _makes(command: SimpleCommand, before: SimpleCommand) -> bool:
     return command.program == "mkdir" and command.order < before.order
 
 
@@ -143,7 +143,7 @@ def _makes(command: Command, before: Command) -> bool:
     good=_HEAD
     + "srun --kill-on-bad-exit=1 bash -c 'if [ $SLURM_LOCALID -eq 0 ]; then rocm-smi; fi; python train.py'\n",
 )
-def find_sleeps(job: Job) -> Iterator[Hit]:
+def find_sleeps(job: BatchScript) -> Iterator[Hit]:
     """Yield sleeps between local ranks."""
     for task in job.tasks:
         by_local_rank = "SLURM_LOCALID" in task.shell.text or "LOCAL_RANK" in task.shell.text
@@ -164,7 +164,7 @@ def find_sleeps(job: Job) -> Iterator[Hit]:
     good=_HEAD.replace("nodes=1", "nodes=2")
     + "srun --kill-on-bad-exit=1 bash -c 'export MIOPEN_USER_DB_PATH=$(mktemp -d); python train.py'\n",
 )
-def find_lone_folders(job: Job) -> Iterator[Hit]:
+def find_lone_folders(job: BatchScript) -> Iterator[Hit]:
     """Yield exported folders of mktemp in a job of several nodes."""
     if job.nodes is not None and job.nodes < 2:
         return

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from muster.errors import nearest_hint
 from muster.lint import sources
-from muster.lint.bash import Command
-from muster.lint.job import Job
-from muster.lint.launch import Launch, Stage, starts_python
+from muster.lint.bash import SimpleCommand
+from muster.lint.job import BatchScript
+from muster.lint.launch import LaunchCommand, Stage, starts_python
 from muster.lint.rule import rule
-from muster.lint.values import Edit, Hit, Place, Severity
+from muster.lint.values import Edit, Hit, Severity, TextSpan
 
 _TWO = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -43,7 +43,7 @@ _AT_ONCE = frozenset(
 _STARTS_RANKS = re.compile(r"(?<![\w.-])(python[\d.]*|torchrun\w*|accelerate|deepspeed)(?![\w.-])")
 
 
-def _ranks(job: Job) -> Iterator[tuple[Launch, Stage]]:
+def _ranks(job: BatchScript) -> Iterator[tuple[LaunchCommand, Stage]]:
     """Yield the steps that start Python or an agent."""
     for launch in job.steps:
         stage = launch.stage("step")
@@ -52,10 +52,10 @@ def _ranks(job: Job) -> Iterator[tuple[Launch, Stage]]:
             yield launch, stage
 
 
-def _after(stage: Stage) -> Place:
+def _after(stage: Stage) -> TextSpan:
     """Return the empty stretch right behind the program's name."""
     place = stage.word.place
-    return Place(place.end_line, place.end_column, place.end_line, place.end_column)
+    return TextSpan(place.end_line, place.end_column, place.end_line, place.end_column)
 
 
 @rule(
@@ -68,7 +68,7 @@ def _after(stage: Stage) -> Place:
     bad=_WITH_CPUS + "srun --kill-on-bad-exit=1 python train.py\n",
     good=_WITH_CPUS + 'srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 python train.py\n',
 )
-def find_missing_cpus(job: Job) -> Iterator[Hit]:
+def find_missing_cpus(job: BatchScript) -> Iterator[Hit]:
     """Yield steps of ranks without --cpus-per-task in a job that asks for it."""
     if "cpus-per-task" not in job.header or job.shell.assigned("SRUN_CPUS_PER_TASK"):
         return
@@ -104,7 +104,7 @@ def _may_hide_flags(stage: Stage) -> bool:
     bad=_TWO + "srun python train.py\n",
     good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_survivors(job: Job) -> Iterator[Hit]:
+def find_survivors(job: BatchScript) -> Iterator[Hit]:
     """Yield steps of several ranks without --kill-on-bad-exit."""
     if job.shell.assigned("SLURM_KILL_BAD_EXIT"):
         return
@@ -119,7 +119,7 @@ def find_survivors(job: Job) -> Iterator[Hit]:
 _TASKS = ("--ntasks", "-n", "--ntasks-per-node", "--tasks-per-node", "--ntasks-per-gpu", "--nodes", "-N")
 
 
-def _is_one_task(job: Job, stage: Stage) -> bool:
+def _is_one_task(job: BatchScript, stage: Stage) -> bool:
     """Tell whether the job is one task on one node, and the step does not ask for more."""
     return job.has_one_task and not stage.has(*_TASKS)
 
@@ -140,7 +140,7 @@ def _has_one_task(stage: Stage) -> bool:
     bad=_TWO + 'srun --kill-on-bad-exit=1 bash -c "python train.py --rank $SLURM_PROCID"\n',
     good=_TWO + "srun --kill-on-bad-exit=1 bash -c 'python train.py --rank $SLURM_PROCID'\n",
 )
-def find_early_task_variables(job: Job) -> Iterator[Hit]:
+def find_early_task_variables(job: BatchScript) -> Iterator[Hit]:
     """Yield words of a step in which the batch host expands a variable of the task."""
     for launch in job.steps:
         if launch.command.in_substitution:
@@ -163,7 +163,7 @@ def find_early_task_variables(job: Job) -> Iterator[Hit]:
     good=_TWO
     + "srun --kill-on-bad-exit=1 bash -c 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID; python train.py'\n",
 )
-def find_exported_ranks(job: Job) -> Iterator[Hit]:
+def find_exported_ranks(job: BatchScript) -> Iterator[Hit]:
     """Yield assignments from a variable of the task, outside the tasks."""
     if not job.steps:
         return
@@ -191,7 +191,7 @@ def _has_fallback(text: str) -> bool:
     good=_TWO
     + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_ADDR=node1 MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999)); python train.py'\n",
 )
-def find_unexported(job: Job) -> Iterator[Hit]:
+def find_unexported(job: BatchScript) -> Iterator[Hit]:
     """Yield variables that programs read, set without export in a task."""
     for task in job.tasks:
         for each in task.shell.assignments:
@@ -211,7 +211,7 @@ def find_unexported(job: Job) -> Iterator[Hit]:
     good=_TWO
     + "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999))\nexport MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_unexported_in_script(job: Job) -> Iterator[Hit]:
+def find_unexported_in_script(job: BatchScript) -> Iterator[Hit]:
     """Yield variables that only a program would read, set without export and used nowhere in the script."""
     if not job.steps or any(
         each.program == "set" and any(word.value in {"-a", "-ae", "-ea", "allexport"} for word in each.words)
@@ -245,7 +245,7 @@ def _is_for_programs(name: str) -> bool:
     bad=_TWO + "srun --kill-on-bad-exit=1 python train.py &\n",
     good=_TWO + "srun --kill-on-bad-exit=1 python train.py &\nwait\n",
 )
-def find_missing_wait(job: Job) -> Iterator[Hit]:
+def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
     """Yield a step in the background after which nothing waits."""
     waits = [each.order for each in job.shell.commands if each.program == "wait"]
     beside = max((each.order for each in job.shell.commands if _takes_time(each)), default=0)
@@ -255,7 +255,7 @@ def find_missing_wait(job: Job) -> Iterator[Hit]:
             yield Hit(launch.command.place, "the script does not wait for this step")
 
 
-def _takes_time(command: Command) -> bool:
+def _takes_time(command: SimpleCommand) -> bool:
     """Tell whether the script stays at a command of the foreground: a step in the background runs beside it."""
     return not command.in_background and not command.in_substitution and command.program not in _AT_ONCE
 
@@ -271,7 +271,7 @@ def _takes_time(command: Command) -> bool:
     bad=_TWO + "srun --ntasks-per-node=1 vmstat 60 &\nsleep 5\nsrun --kill-on-bad-exit=1 python train.py\n",
     good=_TWO + "srun --overlap --ntasks-per-node=1 vmstat 60 &\nsleep 5\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_competing_steps(job: Job) -> Iterator[Hit]:
+def find_competing_steps(job: BatchScript) -> Iterator[Hit]:
     """Yield a step in the background without --overlap that another step follows before a wait."""
     waits = [each.order for each in job.shell.commands if each.program == "wait"]
     for index, launch in enumerate(job.steps):
@@ -312,7 +312,7 @@ def _waited(first: int, second: int, waits: list[int]) -> bool:
     bad=_TWO + "srun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
     good=_TWO + "set -o pipefail\nsrun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
 )
-def find_pipes(job: Job) -> Iterator[Hit]:
+def find_pipes(job: BatchScript) -> Iterator[Hit]:
     """Yield a launch whose output is piped on, without pipefail."""
     if _sets(job, "pipefail"):
         return
@@ -335,7 +335,7 @@ def find_pipes(job: Job) -> Iterator[Hit]:
     bad=_TWO + 'srun --kill-on-bad-exit=1 python train.py\necho "done"\n',
     good=_TWO + 'set -e\nsrun --kill-on-bad-exit=1 python train.py\necho "done"\n',
 )
-def find_lost_status(job: Job) -> Iterator[Hit]:
+def find_lost_status(job: BatchScript) -> Iterator[Hit]:
     """Yield the launch that a harmless last command hides."""
     if (
         _sets(job, "errexit", "e")
@@ -370,7 +370,7 @@ def find_lost_status(job: Job) -> Iterator[Hit]:
             return
 
 
-def _sets(job: Job, *options: str) -> bool:
+def _sets(job: BatchScript, *options: str) -> bool:
     for each in job.shell.commands:
         if each.program != "set":
             continue
@@ -391,7 +391,7 @@ def _sets(job: Job, *options: str) -> bool:
     bad=_TWO + "srun --kill-on-bad-exit=1 --nodes=$SLURM_JOB_NUMNODES python train.py\n",
     good=_TWO + "srun --kill-on-bad-exit=1 --nodes=$SLURM_JOB_NUM_NODES python train.py\n",
 )
-def find_misspelt_variables(job: Job) -> Iterator[Hit]:
+def find_misspelt_variables(job: BatchScript) -> Iterator[Hit]:
     """Yield expansions of SLURM_ names that are near to one of Slurm's but are not one."""
     own = {each.name for each in job.assignments}
     for place, name in _expansions(job):
@@ -411,7 +411,7 @@ def find_misspelt_variables(job: Job) -> Iterator[Hit]:
     bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --ntasks-per-node=1 --kill-on-bad-exit=1 python train.py --gpus $SLURM_GPUS_PER_NODE\n",
     good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\nsrun --ntasks-per-node=1 --kill-on-bad-exit=1 python train.py --gpus $SLURM_GPUS_PER_NODE\n",
 )
-def find_unset_variables(job: Job) -> Iterator[Hit]:
+def find_unset_variables(job: BatchScript) -> Iterator[Hit]:
     """Yield expansions of variables whose option is missing in the header."""
     if not job.directives:
         return
@@ -436,7 +436,9 @@ _SET_BY = {
 }
 
 
-def _expansions(job: Job, *, without_default: bool = False, without_echo: bool = False) -> Iterator[tuple[Place, str]]:
+def _expansions(
+    job: BatchScript, *, without_default: bool = False, without_echo: bool = False
+) -> Iterator[tuple[TextSpan, str]]:
     """Yield the variables that the batch script expands, each with its word."""
     commands = [each for each in job.shell.commands if not (without_echo and each.program in {"echo", "printf"})]
     words = [word for each in commands for word in each.words]
@@ -475,7 +477,7 @@ _SLURM_NAMES = frozenset(
     bad=_TWO + 'srun --kill-on-bad-exit=1 bash -c "python train.py --node $(hostname)"\n',
     good=_TWO + "srun --kill-on-bad-exit=1 bash -c 'python train.py --node $(hostname)'\n",
 )
-def find_early_hostname(job: Job) -> Iterator[Hit]:
+def find_early_hostname(job: BatchScript) -> Iterator[Hit]:
     """Yield steps whose words hold the batch host's name, except as the meeting point."""
     for launch in job.steps:
         for word in launch.command.words:
@@ -496,7 +498,7 @@ def find_early_hostname(job: Job) -> Iterator[Hit]:
     bad=_TWO + "python train.py\n",
     good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_lone_python(job: Job) -> Iterator[Hit]:
+def find_lone_python(job: BatchScript) -> Iterator[Hit]:
     """Yield Python programs without a launcher in a job of several nodes that starts nothing over its nodes."""
     if job.nodes is None or job.nodes < 2 or any(each.stage("step") or each.stage("mpi") for each in job.launches):
         return
@@ -514,7 +516,7 @@ def find_lone_python(job: Job) -> Iterator[Hit]:
             yield Hit(launch.command.place, f"{launch.script.value} runs on one of {job.nodes} nodes")
 
 
-def _starts_steps(launch: Launch) -> bool:
+def _starts_steps(launch: LaunchCommand) -> bool:
     """Tell whether the program is told to start steps itself: launcher=slurm, --run-command srun."""
     return any(re.search(r"(^|[=\s])(srun|slurm)$", word.value, re.IGNORECASE) for word in launch.command.words)
 
@@ -531,7 +533,7 @@ def _starts_steps(launch: Launch) -> bool:
     + "for node in $(scontrol show hostnames $SLURM_JOB_NODELIST); do ssh $node python train.py & done\nwait\n",
     good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_ssh(job: Job) -> Iterator[Hit]:
+def find_ssh(job: BatchScript) -> Iterator[Hit]:
     """Yield ssh commands that start Python or a launcher."""
     for each in job.commands:
         if each.program in {"ssh", "pdsh", "clush"} and re.search(
@@ -550,7 +552,7 @@ def find_ssh(job: Job) -> Iterator[Hit]:
     bad=_TWO + "srun --pty --kill-on-bad-exit=1 python train.py\n",
     good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_pty(job: Job) -> Iterator[Hit]:
+def find_pty(job: BatchScript) -> Iterator[Hit]:
     """Yield --pty in a script with a header."""
     for launch in job.steps if job.directives else ():
         stage = launch.stage("step")
@@ -569,7 +571,7 @@ def find_pty(job: Job) -> Iterator[Hit]:
     bad=_TWO + "srun --gpu-bind=single:1 --kill-on-bad-exit=1 python train.py\n",
     good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
 )
-def find_gpu_bind(job: Job) -> Iterator[Hit]:
+def find_gpu_bind(job: BatchScript) -> Iterator[Hit]:
     """Yield --gpu-bind other than none."""
     if 1 in {job.tasks_per_node, job.gpus_per_node}:
         return  # nothing to hide

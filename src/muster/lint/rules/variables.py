@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from muster.lint import sources
-from muster.lint.job import Job
+from muster.lint.job import BatchScript
 from muster.lint.rule import rule
-from muster.lint.values import Edit, Hit, Place, Severity
+from muster.lint.values import Edit, Hit, Severity, TextSpan
 
 _HEAD = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -37,7 +37,7 @@ _DEAD = {
 }
 
 
-def _set(job: Job, *names: str) -> Iterator[tuple[Place, str, str]]:
+def _set(job: BatchScript, *names: str) -> Iterator[tuple[TextSpan, str, str]]:
     """Yield (place, name, literal value) of what the script gives to programs."""
     for assignment in job.assignments:
         if (
@@ -59,7 +59,7 @@ def _set(job: Job, *names: str) -> Iterator[tuple[Place, str, str]]:
     bad=_HEAD + "export NCCL_IB_TIMEOUT=120\n" + _STEP,
     good=_HEAD + "export NCCL_IB_TIMEOUT=22\n" + _STEP,
 )
-def find_ib_timeouts(job: Job) -> Iterator[Hit]:
+def find_ib_timeouts(job: BatchScript) -> Iterator[Hit]:
     """Yield NCCL_IB_TIMEOUT beyond 23."""
     for place, _, value in _set(job, "NCCL_IB_TIMEOUT"):
         if value.isdigit() and (int(value) > 23 or int(value) == 0):
@@ -83,7 +83,7 @@ def find_ib_timeouts(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "export TORCH_NCCL_ASYNC_ERROR_HANDLING=0\n" + _STEP,
     good=_HEAD + _STEP,
 )
-def find_async_errors_off(job: Job) -> Iterator[Hit]:
+def find_async_errors_off(job: BatchScript) -> Iterator[Hit]:
     """Yield the variable set to 0, under its new and its old name."""
     for place, name, value in _set(job, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"):
         if value == "0":
@@ -100,7 +100,7 @@ def find_async_errors_off(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "export NCCL_DEBUG=TRACE\n" + _STEP,
     good=_HEAD + "export NCCL_DEBUG=WARN\n" + _STEP,
 )
-def find_nccl_debug(job: Job) -> Iterator[Hit]:
+def find_nccl_debug(job: BatchScript) -> Iterator[Hit]:
     """Yield NCCL_DEBUG=INFO or TRACE without a file."""
     if any(assignment.name == "NCCL_DEBUG_FILE" for assignment in job.assignments):
         return
@@ -119,7 +119,7 @@ def find_nccl_debug(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "export NCCL_IB_DISABLE=1\nexport NCCL_P2P_DISABLE=1\n" + _STEP,
     good=_HEAD + _STEP,
 )
-def find_fabric_off(job: Job) -> Iterator[Hit]:
+def find_fabric_off(job: BatchScript) -> Iterator[Hit]:
     """Yield variables that close the fast ways."""
     for place, name, value in _set(job, "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"):
         if value == "1":
@@ -139,7 +139,7 @@ def find_fabric_off(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "export CUDA_LAUNCH_BLOCKING=1\n" + _STEP,
     good=_HEAD + _STEP,
 )
-def find_debug_switches(job: Job) -> Iterator[Hit]:
+def find_debug_switches(job: BatchScript) -> Iterator[Hit]:
     """Yield switches that make the program wait."""
     for place, name, value in _set(job, "CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "AMD_SERIALIZE_KERNEL"):
         if (name == "TORCH_DISTRIBUTED_DEBUG" and value == "DETAIL") or (
@@ -158,10 +158,10 @@ def find_debug_switches(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "export NCCL_BLOCKING_WAIT=1\n" + _STEP,
     good=_HEAD + "export TORCH_NCCL_BLOCKING_WAIT=1\n" + _STEP,
 )
-def find_renamed(job: Job) -> Iterator[Hit]:
+def find_renamed(job: BatchScript) -> Iterator[Hit]:
     """Yield old names of torch's NCCL variables."""
     for place, name, _ in _set(job, *_NAMES_NOW):
-        edits = (Edit(Place(place.line, place.column, place.line, place.column + len(name)), _NAMES_NOW[name]),)
+        edits = (Edit(TextSpan(place.line, place.column, place.line, place.column + len(name)), _NAMES_NOW[name]),)
         yield Hit(place, f"{name} is {_NAMES_NOW[name]} now", f"Write {_NAMES_NOW[name]}.", edits)
 
 
@@ -175,7 +175,7 @@ def find_renamed(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "export MIOPEN_USER_DB=/tmp/miopen\n" + _STEP,
     good=_HEAD + "export MIOPEN_USER_DB_PATH=/tmp/miopen\n" + _STEP,
 )
-def find_unread(job: Job) -> Iterator[Hit]:
+def find_unread(job: BatchScript) -> Iterator[Hit]:
     """Yield exported names that no program knows."""
     for assignment in job.assignments:
         if assignment.name in _DEAD and assignment.exported and not re.search(rf"\$\{{?{assignment.name}\b", job.text):
@@ -197,7 +197,7 @@ def find_unread(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "srun --kill-on-bad-exit=1 bash -c 'export CUDA_VISIBLE_DEVICES=0; python train.py'\n",
     good=_HEAD + _STEP,
 )
-def find_visible_devices(job: Job) -> Iterator[Hit]:
+def find_visible_devices(job: BatchScript) -> Iterator[Hit]:
     """Yield literals that name fewer devices than the job has, where they reach a program."""
     sizes = {job.gpus_per_node, *_gpus_of_steps(job)}
     if not _GPU_OPTIONS & job.header.keys() and not any(_gpus_of_steps(job)):
@@ -212,12 +212,12 @@ def find_visible_devices(job: Job) -> Iterator[Hit]:
             yield Hit(each.place, f"it overrides the GPUs that Slurm gave the job with {value}")
 
 
-def _keeps_devices(job: Job) -> bool:
+def _keeps_devices(job: BatchScript) -> bool:
     """Tell whether what the script sets stays set for a program: srun of a job with GPUs sets it again for its tasks."""
     return any(each.stage("step") is None and (each.stage("python") or each.stage("agent")) for each in job.launches)
 
 
-def _gpus_of_steps(job: Job) -> Iterator[int]:
+def _gpus_of_steps(job: BatchScript) -> Iterator[int]:
     """Yield the numbers of GPUs that steps ask for by themselves."""
     for launch in job.steps:
         stage = launch.stage("step")
@@ -237,7 +237,7 @@ def _gpus_of_steps(job: Job) -> Iterator[int]:
     bad=_HEAD + "export NCCL_SOCKET_IFNAME=lo\n" + _STEP,
     good=_HEAD + _STEP,
 )
-def find_loopback_interfaces(job: Job) -> Iterator[Hit]:
+def find_loopback_interfaces(job: BatchScript) -> Iterator[Hit]:
     """Yield interfaces that are lo in a job of several nodes."""
     if job.nodes is not None and job.nodes < 2:
         return
@@ -256,7 +256,7 @@ def find_loopback_interfaces(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "export NCCL_NET=\"'AWS Libfabric'\"\n" + _STEP,
     good=_HEAD + 'export NCCL_NET="AWS Libfabric"\n' + _STEP,
 )
-def find_inner_quotes(job: Job) -> Iterator[Hit]:
+def find_inner_quotes(job: BatchScript) -> Iterator[Hit]:
     """Yield exported values with quotes inside quotes."""
     for assignment in job.assignments:
         value = assignment.value.value if assignment.value is not None and assignment.exported else ""
@@ -279,7 +279,7 @@ def find_inner_quotes(job: Job) -> Iterator[Hit]:
     bad=_HEAD + "export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567\n" + _STEP,
     good=_HEAD + "export WANDB_API_KEY=$(cat ~/.wandb_key)\n" + _STEP,
 )
-def find_secrets(job: Job) -> Iterator[Hit]:
+def find_secrets(job: BatchScript) -> Iterator[Hit]:
     """Yield literals in variables that hold keys; the value is not repeated."""
     for assignment in job.assignments:
         if (
