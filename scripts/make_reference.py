@@ -30,7 +30,7 @@ def page() -> str:
     groups: dict[str, list[str]] = {}
     for name, option in options_of().items():
         flags = ", ".join(f"`{flag}{f' {option.metavar}' if option.metavar else ''}`" for flag in option.flags)
-        help_text = option.help.replace("%%", "%").replace("|", "\\|")
+        help_text = option.help.replace("|", "\\|")
         groups.setdefault(option.group, []).append(f"| {flags.replace('|', chr(92) + '|')} | `{name}` | {help_text} |")
     parts = [_HEAD]
     for group, rows in groups.items():

@@ -172,7 +172,7 @@ def help_text(width: int = 80) -> str:
     from muster.cli.help_page import in_two_columns
 
     rows = [(verb.name, verb.help) for verb in VERBS]
-    options = [("-h, --help", "show this page and leave"), ("--version", "show the version and leave")]
+    options = [("-h, --help", "show this page"), ("--version", "show the version")]
     return _TOP.format(verbs=in_two_columns(rows, width), options=in_two_columns(options, width))
 
 

@@ -289,14 +289,14 @@ def _shell(words: Words) -> int:
 
 _GIVEN = option("--given", metavar="FILE", parse=Path, group="hidden", help="what a job of --job is handed")
 _WHEELHOUSE = option(
-    "--wheelhouse", metavar="DIR", parse=Path, group="output", help="wheels that build lock has fetched"
+    "--wheelhouse", metavar="DIR", parse=Path, group="output", help="folder of wheels that build lock has fetched"
 )
-_OFFLINE = option("--offline", group="output", help="take packages from the wheelhouse only")
+_OFFLINE = option("--offline", group="output", help="take packages only from --wheelhouse")
 _GPU_KINDS = ("cpu", *KINDS)
 _SAID_KINDS = f"{', '.join(_GPU_KINDS[:-1])} or {_GPU_KINDS[-1]}"
 _BUILDING = (
     option("--cache", metavar="DIR", parse=Path, group="output", help="folder for fetched files"),
-    option("--replace", group="output", help="replace the old one by the new one, once it is proved"),
+    option("--replace", group="output", help="replace an existing one, once the new one has passed its tests"),
     option("--job", group="output", help="build in a job of one node, with the site's queue and time"),
     option(
         "--job-option",
@@ -304,7 +304,7 @@ _BUILDING = (
         repeated=True,
         whole_flags=True,
         group="output",
-        help="an option of muster run for that job: --job-option=-Aphys",
+        help="add an option of muster run for the job of --job: --job-option=-Aphys",
     ),
     QUIET,
     _GIVEN,
@@ -321,37 +321,39 @@ _IMAGE = CommandLine(
             parse=Path,
             required=True,
             group="output",
-            help="the image to make: X.sif, X.sqsh or a directory",
+            help="image to make: X.sif, X.sqsh or a directory",
         ),
         option(
             "--from",
             metavar="IMAGE",
             group="output",
-            help="docker://…, docker-archive:FILE, X.sif, X.sqsh, DIR, site:NAME",
+            help="source of the image: docker://…, docker-archive:FILE, X.sif, X.sqsh, DIR or site:NAME",
         ),
         option(
             "--def",
             metavar="FILE",
             parse=Path,
             group="output",
-            help="a definition, on top of --from if both are given; or a simple Containerfile",
+            help="definition file, or a simple Containerfile; with --from it is applied on top of that image",
         ),
-        option("--pip", metavar="FILE", parse=Path, group="output", help="requirements to install in it"),
+        option("--pip", metavar="FILE", parse=Path, group="output", help="requirements file to install in the image"),
         _WHEELHOUSE,
         _OFFLINE,
-        option("--copy", metavar="SRC:DST", repeated=True, group="output", help="a file or directory to put into it"),
+        option(
+            "--copy", metavar="SRC:DST", repeated=True, group="output", help="copy a file or directory into the image"
+        ),
         option(
             "--conda",
             metavar="FILE",
             parse=Path,
             group="output",
-            help="a conda environment file to install in it, by cotainr",
+            help="conda environment file, which cotainr installs in the image",
         ),
         option(
             "--system",
             metavar="NAME",
             group="output",
-            help="with --conda: cotainr's name of a system, for its base image",
+            help="with --conda: name of a system in cotainr, for its base image",
         ),
         option(
             "--gpu-kind",
@@ -365,15 +367,15 @@ _IMAGE = CommandLine(
             group="output",
             help="you accept the licence of Miniforge, which cotainr installs",
         ),
-        option("--sandbox", group="output", help="a directory that can be changed, instead of one file"),
-        option("--site", metavar="SITE", group="output", help="the site whose image site:NAME is"),
+        option("--sandbox", group="output", help="make a directory that can be changed, not one file"),
+        option("--site", metavar="SITE", group="output", help="site of the image site:NAME"),
         option(
             "--login",
             metavar="USER",
             group="output",
-            help="user of the registry (default: what docker login has kept)",
+            help="user name at the registry (default: the one that docker login has kept)",
         ),
-        option("--password-env", metavar="NAME", group="output", help="the variable that holds the password"),
+        option("--password-env", metavar="NAME", group="output", help="name of the variable that holds the password"),
         option("--password-stdin", group="output", help="read the password from stdin"),
         *_BUILDING,
     ),
@@ -388,7 +390,14 @@ _VENV = CommandLine(
     most=1,
     options=(
         option("--python", metavar="P", default="python3", group="output", help="the Python of the environment"),
-        option("--requirements", metavar="FILE", parse=Path, repeated=True, group="output", help="what to install"),
+        option(
+            "--requirements",
+            metavar="FILE",
+            parse=Path,
+            repeated=True,
+            group="output",
+            help="requirements file to install",
+        ),
         option("--module", metavar="NAME", repeated=True, group="output", help="a module to load first"),
         option("--module-use", metavar="DIR", repeated=True, group="output", help="a directory with more modules"),
         option(
@@ -403,7 +412,7 @@ _VENV = CommandLine(
             metavar="DIR",
             parse=Path,
             group="output",
-            help="the NCCL to compile against (default: the modules')",
+            help="folder of the NCCL to compile against (default: that of the modules)",
         ),
         option(
             "--gpu-kind",
@@ -416,7 +425,7 @@ _VENV = CommandLine(
             "--site",
             metavar="SITE",
             group="output",
-            help="the site whose modules are loaded first (default: detected)",
+            help="site whose modules are loaded first (default: the one that is detected)",
         ),
         _WHEELHOUSE,
         _OFFLINE,
@@ -435,7 +444,7 @@ _LOCK = CommandLine(
             parse=Path,
             required=True,
             group="output",
-            help="a requirements file; or a conda environment file, to be judged",
+            help="requirements file; or a conda environment file, which is only judged",
         ),
         option(
             "-o",
@@ -443,18 +452,18 @@ _LOCK = CommandLine(
             metavar="LOCK",
             parse=Path,
             group="output",
-            help="file for the lock (default: none, the file is only judged)",
+            help="file for the lock (default: none; the requirements are only judged)",
         ),
         option("--wheelhouse", metavar="DIR", parse=Path, group="output", help="fetch the wheels too"),
         option(
             "--site",
             metavar="SITE",
             group="output",
-            help="the target is a node of this site: its machine and its GPUs",
+            help="take the machine and the GPUs of this site's nodes as the target",
         ),
         option("--arch", metavar="A", group="output", help="machine of the target: x86_64, aarch64"),
-        option("--glibc", metavar="V", default="2.28", group="output", help="its C library"),
-        option("--python-version", metavar="V", group="output", help="its Python, 3.11"),
+        option("--glibc", metavar="V", default="2.28", group="output", help="C library of the target"),
+        option("--python-version", metavar="V", group="output", help="Python of the target: 3.11"),
         option(
             "--gpu-kind",
             metavar="KIND",
@@ -467,10 +476,10 @@ _LOCK = CommandLine(
             metavar="DIR",
             parse=Path,
             group="output",
-            help="of a conda file: the environment that conda has made of it",
+            help="with a conda file: the environment that conda has made of it",
         ),
         option(
-            "--find-links", metavar="DIR", parse=Path, group="output", help="folder with wheels that are here already"
+            "--find-links", metavar="DIR", parse=Path, group="output", help="folder of wheels that are here already"
         ),
         option("--offline", group="output", help="look only in --find-links"),
         JSON,
@@ -489,7 +498,7 @@ _SHELL = CommandLine(
 COMMAND = CommandLine(
     name="build",
     summary="""\
-Make environments, once and proved: images, virtual environments, locks. Nothing that is half-built ever has the
-finished name.""",
+Make environments, and prove that they work: images, virtual environments, locks. The name of the result appears only
+when it is whole.""",
     verbs=(_IMAGE, _VENV, _LOCK, _SHELL),
 )

@@ -82,11 +82,11 @@ COMMAND = CommandLine(
     name="cancel",
     start=main,
     summary="""\
-End jobs, waiting or running. One that is over already is left as it is.""",
+End jobs that wait or run. A job that is over stays as it is.""",
     options=(
         option(
             "--save",
-            help="tell the ranks to save, and wait until they have ended, at most the time of their --save-before",
+            help="ask the ranks to save first, and wait until they have ended, at most as long as their --save-before",
         ),
         JSON,
     ),

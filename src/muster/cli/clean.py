@@ -132,17 +132,18 @@ COMMAND = CommandLine(
     name="clean",
     start=main,
     summary="""\
-List what earlier jobs have left, and remove it once you agree: run directories older than --older, entries whose
-directory is gone, rank libraries that no environment uses, secrets that no job will read.
+List what earlier jobs have left, and remove it once you agree: run directories older than --older, records of run
+directories that are gone, rank libraries that no environment uses, and secrets that no job will read.
 
-What a job that waits or runs needs stays.""",
+What a waiting or a running job needs stays.""",
     options=(
-        option("--older", metavar="AGE", parse=_older, help="least age of run directories: 30d (default), 12h"),
-        option("--dry-run", help="only list"),
+        option("--older", metavar="AGE", parse=_older, help="least age of the run directories: 12h (default: 30d)"),
+        option("--dry-run", help="list only, and remove nothing"),
         option("--yes", help="remove without asking"),
         option("--with-results", help="also remove run directories that hold results of the job"),
         option(
-            "--other-clusters", help="also remove what jobs of other clusters left, which cannot be asked from here"
+            "--other-clusters",
+            help="also remove what jobs on other clusters left; Slurm cannot be asked about those jobs from here",
         ),
         JSON,
     ),

@@ -30,7 +30,7 @@ __all__ = [
     "words_of",
 ]
 
-JSON = option("--json", help="one JSON document with stable keys", group="output")
+JSON = option("--json", help="print one JSON document with stable keys", group="output")
 QUIET = option("--quiet", help="show warnings only, no progress", group="output")
 VERBOSE = option(
     "--verbose", help="report where the command runs and why, and which launcher was chosen", group="output"

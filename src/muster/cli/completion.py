@@ -178,7 +178,7 @@ def _flags(by_flag: Mapping[str, Option], typed_flags: set[str]) -> list[Candida
         option.flags: option for option in by_flag.values() if option.repeated or not typed_flags & set(option.flags)
     }
     longs = [(next(flag for flag in option.flags if flag.startswith("--")), option) for option in options_left.values()]
-    return [Candidate(flag, option.help.replace("%%", "%")) for flag, option in longs]
+    return [Candidate(flag, option.help) for flag, option in longs]
 
 
 def _operands(command: CommandLine, earlier_words: Sequence[str]) -> Iterable[Candidate]:

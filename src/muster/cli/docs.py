@@ -169,10 +169,10 @@ COMMAND = CommandLine(
     name="docs",
     start=main,
     summary="""\
-Show a page of the documents in the terminal; without a page, list all of them: a tutorial, how-tos, reference,
-explanation, a page for each site. Into a file or a pipe a page is written as it is, in Markdown.""",
-    options=(option("--find", metavar="TEXT", help="the lines of all pages that hold this text"), JSON),
-    operands="PAGE",
+Show a page of the documents in the terminal, or list all pages: a tutorial, how-tos, reference, explanation, and a page
+for each site. Into a file or a pipe a page is written as Markdown.""",
+    options=(option("--find", metavar="TEXT", help="print the lines of all pages that hold this text"), JSON),
+    operands="[PAGE]",
     most=1,
     hint="muster docs lists the pages",
     examples=("muster docs first-job", "muster docs --find KillOnBadExit"),

@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from muster.job.option import UNGROUPED
+
 if TYPE_CHECKING:
     from muster.cli.command_line import CommandLine
     from muster.job.option import Option
@@ -75,7 +77,7 @@ def _options(command: CommandLine, width: int, *, with_all: bool) -> Iterator[st
 
 
 def _title(option: Option, command: CommandLine) -> str:
-    return option.group if command.fields or option.group != "output" else "options"
+    return "options" if not command.fields and option.group in {"output", UNGROUPED} else option.group
 
 
 def _column(options: Iterable[Option]) -> int:
@@ -92,9 +94,9 @@ def _of_options(options: Iterable[Option], width: int, column: int) -> Iterator[
 
 
 def _sentence(option: Option) -> str:
-    repeat_note = "; may be given again" if option.repeated else ""
-    default = f" ({option.default})" if isinstance(option.default, (str, int)) and not option.is_switch else ""
-    return f"{option.help.replace('%%', '%')}{default}{repeat_note}"
+    repeat_note = " (may be repeated)" if option.repeated else ""
+    default = f" (default: {option.default})" if isinstance(option.default, (str, int)) and not option.is_switch else ""
+    return f"{option.help}{default}{repeat_note}"
 
 
 def _rows(rows: Iterable[tuple[str, str]], width: int, column: int) -> Iterator[str]:

@@ -155,32 +155,38 @@ def _name_option(name: str) -> str:
     return "" if name == "lab" else f" --name {name}"
 
 
-_NAME = option("--name", metavar="LAB", default="lab", group="output", help="which lab")
+_NAME = option("--name", metavar="LAB", default="lab", group="output", help="name of the lab")
 _PLACE = (
     _NAME,
-    option("--host", metavar="H", group="output", help="the host (default: login, the host of the controller)"),
+    option("--host", metavar="H", group="output", help="host of the lab (default: login, the host of the controller)"),
     option(
         "--user",
         metavar="U",
         group="output",
-        help="an ordinary user of the lab, to whom Slurm's limits apply (default: root)",
+        help="user of the lab; Slurm's limits apply to all but root (default: root)",
     ),
 )
 COMMAND = CommandLine(
     name="lab",
     summary="""\
-A private, real Slurm cluster of virtual hosts on this machine, in seconds, without root and without Docker.""",
+Run a private, real Slurm cluster of virtual hosts on this machine. It starts in seconds, without root and Docker.""",
     examples=("muster lab up -N 4", "muster lab exec -- srun -N4 hostname", "muster lab down"),
     verbs=(
         CommandLine(
             name="lab up",
             start=_up,
-            summary="Make a lab; returns when it takes jobs.",
+            summary="Make a lab, and return when it takes jobs.",
             more=PARTITION_GRAMMAR,
             options=(
                 _NAME,
                 option(
-                    "-N", "--nodes", metavar="N", parse=parse_count(1, 1000), default=4, group="output", help="hosts"
+                    "-N",
+                    "--nodes",
+                    metavar="N",
+                    parse=parse_count(1, 1000),
+                    default=4,
+                    group="output",
+                    help="number of hosts",
                 ),
                 option(
                     "--cpus-per-node",
@@ -198,14 +204,14 @@ A private, real Slurm cluster of virtual hosts on this machine, in seconds, with
                     group="output",
                     help="GPUs of each host",
                 ),
-                option("--gpu-type", metavar="T", group="output", help="their type, as --gres=gpu:T:n names it"),
+                option("--gpu-type", metavar="T", group="output", help="type of the GPUs: a100, for --gres=gpu:a100:2"),
                 option(
                     "--memory",
                     metavar="M",
                     parse=parse_memory,
                     default=Memory(16 * 1024),
                     group="output",
-                    help="memory of each host (16G)",
+                    help="memory of each host (default: 16G)",
                 ),
                 option(
                     "--tmp",
@@ -213,10 +219,20 @@ A private, real Slurm cluster of virtual hosts on this machine, in seconds, with
                     parse=parse_memory,
                     default=Memory(256),
                     group="output",
-                    help="size of each host's own /tmp, in memory (256M)",
+                    help="size of each host's own /tmp, which lies in memory (default: 256M)",
                 ),
-                option("--partition", metavar="SPEC", repeated=True, group="output", help="a partition; see below"),
-                option("--accounting", group="output", help="accounts, QOS, limits and sacct, on a real database"),
+                option(
+                    "--partition",
+                    metavar="SPEC",
+                    repeated=True,
+                    group="output",
+                    help="add a partition; its form stands below",
+                ),
+                option(
+                    "--accounting",
+                    group="output",
+                    help="run accounting on a real database: accounts, QOS, limits and sacct",
+                ),
                 option(
                     "--slurm",
                     metavar="V",
@@ -224,7 +240,7 @@ A private, real Slurm cluster of virtual hosts on this machine, in seconds, with
                     group="output",
                     help=f"which Slurm: {', '.join(SLURM_VERSIONS)}",
                 ),
-                option("--internet", group="output", help="let the hosts reach what this machine reaches"),
+                option("--internet", group="output", help="let the hosts reach the network of this machine"),
                 option(
                     "--like",
                     metavar="SITE",
@@ -254,7 +270,7 @@ A private, real Slurm cluster of virtual hosts on this machine, in seconds, with
         CommandLine(
             name="lab status",
             start=_status,
-            summary="Show what is up, what is real and what is faked.",
+            summary="Show the hosts of the lab, what is real in it and what is faked.",
             options=(_NAME, JSON),
         ),
         CommandLine(name="lab down", start=_down, summary="End the lab and everything in it.", options=(_NAME,)),

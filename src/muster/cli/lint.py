@@ -125,14 +125,14 @@ Status 0: nothing serious was found; 1: something breaks, hangs or is slow.""",
     operands="FILE…",
     most=None,
     options=(
-        option("--site", metavar="SITE", group="output", help="apply this site's rules too"),
-        option("--fix", group="output", help="fix what is certain in the file, and show the difference"),
-        option("--rules", group="output", help="list all rules; with names: explain these"),
+        option("--site", metavar="SITE", group="output", help="apply the rules of this site too"),
+        option("--fix", group="output", help="correct the file where that is certain, and show the difference"),
+        option("--rules", group="output", help="list all rules, or explain those that are named"),
         JSON,
-        option("--sarif", group="output", help="a SARIF 2.1.0 log, as code hosts read it"),
+        option("--sarif", group="output", help="print a SARIF 2.1.0 log, which code hosts read"),
     ),
     examples=("muster lint job.sbatch",),
     more="""\
-A comment on the line, or on a line of its own above it, silences a rule. It wants a reason:
+A comment on the line, or on the line above it, silences a rule. It needs a reason:
   # muster: ignore[port-fixed] this node is never shared""",
 )

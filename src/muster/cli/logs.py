@@ -211,8 +211,8 @@ COMMAND = CommandLine(
     name="logs",
     start=main,
     summary="""\
-Print what the ranks of a job wrote, each line behind its rank: "3: …". A single rank's lines are as it wrote them.
-The files of one of Muster's jobs are read also while Slurm is silent.""",
+Print what the ranks of a job wrote, each line behind the number of its rank: "3: …". With --rank the lines are as the
+rank wrote them. For a job of Muster's this works also while Slurm does not answer.""",
     options=(
         option(
             "-f", "--follow", help="follow the output until the job has ended, and exit with its status", group="output"
@@ -221,11 +221,11 @@ The files of one of Muster's jobs are read also while Slurm is silent.""",
             "--attempt",
             metavar="N",
             parse=_attempt,
-            help="one run of a job that was put back into the queue (default: the last)",
+            help="show one run of a job that was requeued: 1, 2, … (default: the last)",
             group="output",
         ),
-        option("--rank", metavar="R", parse=_rank, help="only this rank", group="output"),
-        option("--json", help='one JSON object per line: {"rank": R or null, "text": "…"}', group="output"),
+        option("--rank", metavar="R", parse=_rank, help="show only this rank", group="output"),
+        option("--json", help='print one JSON object per line: {"rank": R or null, "text": "…"}', group="output"),
     ),
     operands="JOB",
     least=1,

@@ -68,10 +68,12 @@ COMMAND = CommandLine(
     name="nodes",
     start=main,
     summary="""\
-List the nodes that failed under your jobs: Slurm said that a node died, an error that is known to be of a node, or a
-node that was twice the first to fail in different jobs. `muster submit` excludes them for a week.""",
+List the nodes that failed under your jobs. `muster submit` excludes them for a week.
+
+A node is listed if Slurm said that it died, if an error there is known to be a fault of nodes, or if it was the first
+to fail in two different jobs.""",
     options=(
-        option("--clear", help="forget these nodes, or all of them", group="what is remembered"),
+        option("--clear", help="forget the nodes that are named, or all if none is named"),
         JSON,
     ),
     operands="[NODE…]",

@@ -147,33 +147,33 @@ COMMAND = CommandLine(
     name="port",
     start=main,
     summary="""\
-Read a batch script of any Slurm site. Print the one line of muster submit that does the same, and what became of each
-part of the script, with the reason. With --site: the job for that site, and its script. Nothing is run.
+Read a batch script of any Slurm site. Print the line of `muster submit` that does the same, and what became of each
+part of the script, with the reason. With --site, print the job for that site and its script too. Nothing is run.
 
-Status 0: read; 1: the plan of the site refuses what came out.""",
+Status 0: the script was read; 1: the site's rules refuse the new job.""",
     operands="FILE",
     most=1,
     hint="muster port job.sbatch --site SITE",
     options=(
-        option("--site", metavar="SITE", group="where", help="carry the job to this site"),
+        option("--site", metavar="SITE", group="where", help="site to carry the job to"),
         option(
             "--from",
             metavar="SITE",
             group="where",
-            help="the site it was written for; found by its names if not given",
+            help="site that the script was written for (default: found by the names in it)",
         ),
-        option("-A", "--account", metavar="NAME", group="where", help="your account at the site"),
+        option("-A", "--account", metavar="NAME", group="where", help="your account at the new site"),
         option(
             "--as",
             metavar="FORM",
             choices=("all", "table", "line", "script", "json"),
             group="output",
-            help="all (if not given), the table, the line, the whole script, or json",
+            help="what to print: all, table, line, script or json (default: all)",
         ),
         JSON,
     ),
     examples=("muster port job.sbatch", "muster port job.sbatch --site SITE --as script > there.sbatch"),
     more="""\
-Verdicts: kept; changed: in Muster's words, or in the site's; dropped: for the reason that is given; asked: read it
-before you submit, for Muster cannot know.""",
+What became of a part: kept; changed: written in Muster's words or the site's; dropped: omitted, with the reason;
+asked: read it before you submit, since Muster cannot know it.""",
 )

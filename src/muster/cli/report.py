@@ -200,22 +200,22 @@ COMMAND = CommandLine(
     name="report",
     start=main,
     summary="""\
-Pack what one would send to a site's support about a job into one small file: the script, the plan and its reasons,
+Pack what a site's support needs to know of a job into one small file: the script, the plan and its reasons,
 versions, the attempts and their ends, what `muster why` finds, the last lines of the logs, what Slurm says, the site.
 
-No secrets stand in it: no value of a variable that was passed on by name alone or whose name looks like a secret, no
-token of a known form in a line of a log. The list that is printed says what is in it and what was omitted. Only you can
-read the file: look at it before you send it.""",
+Secrets are omitted: values of variables that were passed on by name alone or whose name looks like a secret, and
+tokens of a known form in the logs. The list that is printed says what the file holds and what was omitted. Only you
+can read the file: look at it before you send it.""",
     options=(
         option(
             "-o",
             "--output",
             metavar="FILE",
             group="output",
-            help="write to this .tar.gz or .tgz; any other name is that of a new folder "
-            "(default: muster-report-JOB.tar.gz, here)",
+            help="file to write, .tar.gz or .tgz; another name makes a new folder (default: "
+            "muster-report-JOB.tar.gz, here)",
         ),
-        option("--list", help="show what would be in it, and write nothing", group="output"),
+        option("--list", help="list what would be in it, and write nothing", group="output"),
     ),
     operands="JOB",
     least=1,

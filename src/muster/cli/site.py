@@ -278,42 +278,45 @@ _SRUN = option(
     repeated=True,
     whole_flags=True,
     group="output",
-    help="one more flag for the job of --job: --srun=-Aphys",
+    help="add a flag of srun for the job of --job: --srun=-Aphys",
 )
 _REACH = option(
     "--reach",
     metavar="HOST",
     group="output",
-    help="have the compute node of --job try one connection to this host, port 443: is there a way out?",
+    help="let the compute node of --job try one connection to port 443 of this host, to see whether there is a way out",
 )
 COMMAND = CommandLine(
     name="site",
     summary="""\
-What is known of the clusters, with the document and the date of each fact. A site is a name of the list, or a TOML
-file.""",
+Show what is known of the clusters, with the document and the date of each fact. A site is a name of the list, or a
+TOML file.""",
     verbs=(
-        CommandLine(name="site list", start=_list, summary="List the profiles that there are.", options=(JSON,)),
+        CommandLine(name="site list", start=_list, summary="List all profiles.", options=(JSON,)),
         CommandLine(
             name="site show",
             start=_show,
-            summary="Show one profile; the one of this host if none is named.",
+            summary="Show a profile (default: that of this host).",
             operands="[SITE]",
             most=1,
             options=(
-                option("--why", group="output", help="each value with its reason, document, date and trust"),
+                option("--why", group="output", help="show the reason, document, date and trust of each value"),
                 JSON,
             ),
         ),
         CommandLine(
-            name="site detect", start=_detect, summary="Which site this is, and the evidence.", options=(JSON,)
+            name="site detect",
+            start=_detect,
+            summary="Say which site this is, and by what it was found.",
+            options=(JSON,),
         ),
         CommandLine(
             name="site probe",
             start=_probe,
             summary="""\
-Write a draft of this cluster's profile on stdout.
+Write a draft of this cluster's profile to stdout.
 
-It asks of Slurm what an ordinary user may ask.""",
+Slurm is asked only what every user may ask.""",
             operands="[NAME]",
             most=1,
             options=(
@@ -326,9 +329,9 @@ It asks of Slurm what an ordinary user may ask.""",
             name="site check",
             start=_check,
             summary="""\
-Does the profile hold here? One line for each fact that does not.
+Check whether the profile is right here. Print one line for each fact that is wrong.
 
-Status 0: it holds; 1: something does not.""",
+Status 0: all facts are right; 1: a fact is wrong.""",
             operands="[SITE]",
             most=1,
             options=(
@@ -344,7 +347,7 @@ Status 0: it holds; 1: something does not.""",
             summary="""\
 Write what `site check` sees into one file that can be attached to an issue.
 
-It holds no user name, no account and no path of yours. With --job it is what signs a profile.""",
+The file holds none of your names, accounts and paths. A report with --job is what confirms a profile.""",
             operands="[SITE]",
             most=1,
             options=(

@@ -122,13 +122,15 @@ COMMAND = CommandLine(
     name="stacks",
     start=main,
     summary="""\
-Show where every rank of a running job stands: ranks at the same line together, and who keeps the others waiting.
-The job goes on; each process is held for some milliseconds.""",
+Show at which line every rank of a running job stands, and which rank keeps the others waiting. Ranks at the same line
+are shown together. The job goes on: each process stops for a few milliseconds.""",
     options=(
-        option("--here", help="the ranks of muster run on this machine", group="output"),
-        option("--rank", metavar="R", parse=_rank, help="only this rank", group="output"),
-        option("--native", help="the C functions too", group="output"),
-        option("--full", help="every frame of every thread, for one rank of each class", group="output"),
+        option("--here", help="look at the ranks of muster run on this machine", group="output"),
+        option("--rank", metavar="R", parse=_rank, help="look only at this rank", group="output"),
+        option("--native", help="show the C functions too", group="output"),
+        option(
+            "--full", help="show every frame of every thread, for one rank of each group of equal ranks", group="output"
+        ),
         JSON,
     ),
     operands="[JOB]",

@@ -46,12 +46,12 @@ COMMAND = CommandLine(
     name="stage",
     start=main,
     summary="""\
-Bring a folder or file to the nodes of the allocation this is typed in, and print where it lies there.
+Copy a folder or file to the nodes of the allocation in which this is typed, and print its path there.
 
-It is packed once; each node sends its share of it to the others, verifies what it gets by its hash and unpacks it while
-it comes. It stays there: the next job on that node finds it, unless the original has changed. Where a node cannot take
-it, the printed path is the shared one, for all nodes, and a warning gives the reason. `muster run` and `muster submit`
-do the same with --stage DATA and --stage-env, and show the copy to the ranks under the name of the original.""",
+The copy is packed once. Each node sends its share to the others, verifies what it gets by its hash and unpacks it while
+it arrives. The copy stays: the next job on that node finds it, unless the original has changed. If one node cannot take
+the copy, the printed path is the shared one for all nodes, and a warning gives the reason. `muster run` and
+`muster submit` do the same with --stage DATA and --stage-env, and show the copy to the ranks under its own name.""",
     operands="PATH",
     most=1,
     options=(
@@ -60,21 +60,21 @@ do the same with --stage DATA and --stage-env, and show the copy to the ranks un
             metavar="DIR",
             parse=Path,
             group="output",
-            help="a folder on the nodes' own disks (default: one in /tmp)",
+            help="folder on the nodes' own disks (default: one in /tmp)",
         ),
         option(
             "--cache",
             metavar="DIR",
             parse=Path,
             group="output",
-            help="where the archive is kept (default: .muster-stage beside PATH)",
+            help="folder where the packed archive is kept (default: .muster-stage beside PATH)",
         ),
         option(
             "--clean",
             metavar="DAYS",
             parse=parse_count(0, 36_500),
             group="output",
-            help="stage nothing; remove copies from the nodes that no job has used for so many days",
+            help="stage nothing; remove copies from the nodes that no job has used for this many days",
         ),
         JSON,
         QUIET,

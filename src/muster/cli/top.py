@@ -214,15 +214,15 @@ COMMAND = CommandLine(
     name="top",
     start=main,
     summary="""\
-Show one screen of a running job that refreshes: its ranks by host, what each does, at which line, and who keeps the
-others waiting. Keys: arrows choose a rank, s shows its stack, l its log, q ends. Not on a terminal: once.
-The whole time it is one step beside the job's own.""",
+Show a running job on one screen that refreshes: its ranks by host, what each does and at which line, and which rank
+keeps the others waiting. Keys: the arrows choose a rank, s shows its call stack, l its log, q ends. Into a file or a
+pipe it is written once. It needs one step of the job, beside that of the ranks.""",
     options=(
         option(
             "--every",
             metavar="SECONDS",
             parse=parse_count(1, 3600),
-            help="between two looks at the ranks (10)",
+            help="seconds between two looks at the ranks (default: 10)",
             group="output",
         ),
     ),

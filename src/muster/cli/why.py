@@ -236,9 +236,9 @@ COMMAND = CommandLine(
     name="why",
     start=main,
     summary="""\
-Say why a job waits, what would start it sooner and when it is expected to start; what a running one does: it works, it
-waits for one rank, it hangs, where; or how it ended: state, exit status or signal, node, and the last lines of the rank
-that failed first.""",
+Say why a job waits, what would start it sooner and when it is expected to start. Of a running job: whether it works,
+waits for one rank, or hangs, and where. Of a job that is over: state, exit status or signal, node, and the last lines
+of the rank that failed first.""",
     options=(JSON,),
     operands="JOB…",
     least=1,

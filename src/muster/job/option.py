@@ -13,6 +13,7 @@ from muster.images.reference import ImageReference
 from muster.units import Memory, Walltime, shown, whole_number
 
 __all__ = [
+    "UNGROUPED",
     "Option",
     "convert",
     "option",
@@ -32,6 +33,7 @@ __all__ = [
     "parse_walltime",
 ]
 
+UNGROUPED = "what to run on"  # the title of the options that name no other group
 _LONGEST_S = 3650 * 24 * 3600
 _LEAST_SILENCE_S = 5
 _LONGEST_LEAD_S = 65_535
@@ -55,7 +57,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """What stands for the value in the help; None: a switch, which has none."""
 
     repeated: bool = False
-    group: str = "what to run on"
+    group: str = UNGROUPED
     choices: tuple[str, ...] | None = None
     default: Any = None
     directive: str | None = None
@@ -93,7 +95,7 @@ def option(
     parse: Callable[[str], Any] = parse_text,
     metavar: str | None = None,
     repeated: bool = False,
-    group: str = "what to run on",
+    group: str = UNGROUPED,
     choices: tuple[str, ...] | None = None,
     default: Any = None,
     directive: str | None = None,

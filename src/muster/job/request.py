@@ -76,7 +76,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="N",
             parse=parse_count(0, 1024),
             is_common=True,
-            help="GPUs on each node, as Slurm counts them; 0: none",
+            help="GPUs on each node (as Slurm counts them); 0: none",
         ),
     ] = None
     ntasks_per_node: Annotated[
@@ -92,45 +92,66 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     cpus_per_task: Annotated[
         Optional[int],
-        option("-c", "--cpus-per-task", metavar="N", parse=parse_count(1, 65_533), help="CPUs for each rank"),
+        option(
+            "-c",
+            "--cpus-per-task",
+            metavar="N",
+            parse=parse_count(1, 65_533),
+            help="CPUs for each rank (default: its share of the node's cores)",
+        ),
     ] = None
     gres: Annotated[
-        Optional[str], option("--gres", metavar="LIST", help="generic resources as Slurm spells them: gpu:volta:2")
+        Optional[str],
+        option("--gres", metavar="LIST", help="generic resources of each node, in Slurm's form: gpu:volta:2"),
     ] = None
     account: Annotated[
         Optional[str],
-        option("-A", "--account", metavar="NAME", directive="account", is_common=True, help="account that pays"),
+        option(
+            "-A", "--account", metavar="NAME", directive="account", is_common=True, help="account that pays for the job"
+        ),
     ] = None
     partition: Annotated[
         Optional[str],
-        option("-p", "--partition", metavar="NAME", directive="partition", is_common=True, help="partition"),
+        option(
+            "-p",
+            "--partition",
+            metavar="NAME",
+            directive="partition",
+            is_common=True,
+            help="partition, which is the queue of the job",
+        ),
     ] = None
-    qos: Annotated[Optional[str], option("-q", "--qos", metavar="NAME", directive="qos", help="quality of service")] = (
-        None
-    )
+    qos: Annotated[
+        Optional[str],
+        option("-q", "--qos", metavar="NAME", directive="qos", help="quality of service (QOS) of the job"),
+    ] = None
     trial: Annotated[
-        bool, option("--trial", help="a short trial: it goes to the site's queue for trials, if there is one")
+        bool, option("--trial", help="send the job to the site's queue for short trials, if there is one")
     ] = False
     constraint: Annotated[
         Optional[str],
-        option("-C", "--constraint", metavar="LIST", directive="constraint", help="features that the nodes must have"),
+        option(
+            "-C",
+            "--constraint",
+            metavar="LIST",
+            directive="constraint",
+            help="features that every node must have: a100",
+        ),
     ] = None
     nodelist: Annotated[
         Optional[str],
-        option("-w", "--nodelist", metavar="LIST", directive="nodelist", help="nodes that the job has to get"),
+        option("-w", "--nodelist", metavar="LIST", directive="nodelist", help="nodes that the job must get: node[1-4]"),
     ] = None
     exclude: Annotated[
         Optional[str],
-        option("-x", "--exclude", metavar="LIST", directive="exclude", help="nodes that the job must not get"),
+        option("-x", "--exclude", metavar="LIST", directive="exclude", help="nodes that the job must not get: node7"),
     ] = None
     mem: Annotated[
         Optional[Memory],
-        option(
-            "--mem", metavar="SIZE", parse=parse_memory, directive="mem", help="memory of each node, for example 64G"
-        ),
+        option("--mem", metavar="SIZE", parse=parse_memory, directive="mem", help="memory of each node: 64G"),
     ] = None
     exclusive: Annotated[
-        bool, option("--exclusive", directive="exclusive", help="whole nodes, not shared with other jobs")
+        bool, option("--exclusive", directive="exclusive", help="take whole nodes, which no other job shares")
     ] = False
     time: Annotated[
         Optional[Walltime],
@@ -146,7 +167,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     distribution: Annotated[
         Optional[str],
-        option("-m", "--distribution", metavar="HOW", help="order of ranks over nodes: block, cyclic or plane=N"),
+        option(
+            "-m",
+            "--distribution",
+            metavar="HOW",
+            help="order of the ranks: block (one node after the other), cyclic (around all nodes) or plane=N",
+        ),
     ] = None
 
     job_name: Annotated[
@@ -159,11 +185,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--output",
             metavar="FILE",
             group="the job",
-            help="file for the output; %%x is the job's name, %%j its id",
+            help="file for the output: %x-%j.log (%x: the job's name, %j: its id)",
         ),
     ] = None
     error: Annotated[
-        Optional[str], option("-e", "--error", metavar="FILE", group="the job", help="file for the errors")
+        Optional[str],
+        option(
+            "-e", "--error", metavar="FILE", group="the job", help="file for the errors (default: that of the output)"
+        ),
     ] = None
     chdir: Annotated[
         Optional[str], option("-D", "--chdir", metavar="DIR", group="the job", help="working directory of the ranks")
@@ -192,8 +221,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="TIME",
             parse=parse_silence,
             group="the job",
-            help="when no rank goes on for so long (5m, 1h), say which one hangs, where and how; off: never; "
-            "submit takes 30m by itself",
+            help="report which rank hangs, and where, when no rank goes on for this time: 10m; off: never "
+            "(default: 30m for submit, off for run)",
         ),
     ] = None
     stacks_ready: Annotated[
@@ -201,8 +230,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         option(
             "--stacks-ready",
             group="the job",
-            help="let each rank show its call stack and torch's record by itself, for nodes whose kernel lets nobody "
-            "look into a process; the script stays as it is (default: off): --stacks-ready --hang 10m",
+            help="let each rank write its own call stack, for nodes where no other process may read it (default: "
+            "off): --stacks-ready --hang 10m",
         ),
     ] = False
     sweep: Annotated[
@@ -211,8 +240,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--sweep",
             metavar="FILE",
             group="the job",
-            help="one task of an array for each row of a table (CSV); {COLUMN} in the command is the row's value "
-            "(default: one run): --sweep grid.csv -- python train.py --lr {lr}",
+            help="run one task of a job array for each row of a CSV table; {COLUMN} in the command becomes the "
+            "row's value (default: one run): --sweep grid.csv -- python train.py --lr {lr}",
         ),
     ] = None
     sweep_at_once: Annotated[
@@ -222,7 +251,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="N",
             parse=parse_count(1, 1_000_000),
             group="the job",
-            help="how many rows of --sweep may run at the same time (default: as many as fit): --sweep-at-once 4",
+            help="run at most this many rows of --sweep at the same time (default: as many as fit)",
         ),
     ] = None
     sbatch: Annotated[
@@ -233,7 +262,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             repeated=True,
             whole_flags=True,
             group="the job",
-            help="one more flag of sbatch for the job: --sbatch=--nice=5",
+            help="add a flag of sbatch for the job: --sbatch=--nice=5",
         ),
     ] = ()
     srun: Annotated[
@@ -244,7 +273,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             repeated=True,
             whole_flags=True,
             group="the job",
-            help="one more flag of srun for the step: --srun=--label",
+            help="add a flag of srun for the step: --srun=--label",
         ),
     ] = ()
 
@@ -256,7 +285,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             repeated=True,
             whole_flags=True,
             group="how ranks start",
-            help="one more flag of torchrun, or of ft_launcher with --launcher ft: --torchrun=--max-restarts=3",
+            help="add a flag of torchrun, or of ft_launcher with --launcher ft: --torchrun=--max-restarts=3",
         ),
     ] = ()
     launcher: Annotated[
@@ -266,7 +295,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="NAME",
             group="how ranks start",
             choices=TYPED_NAMES,
-            help="the program that starts the ranks: " + ", ".join(TYPED_NAMES),
+            help=f"program that starts the ranks (default: auto): {', '.join(TYPED_NAMES)}",
         ),
     ] = "auto"
     mpi: Annotated[
@@ -275,7 +304,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--mpi",
             metavar="TYPE",
             group="how ranks start",
-            help="PMI by which srun starts ranks of MPI: pmi2, pmix, none",
+            help="how srun starts ranks that use MPI (default: the site's): pmi2, pmix, none",
         ),
     ] = None
     wireup: Annotated[
@@ -285,7 +314,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="METHOD",
             group="how ranks start",
             choices=WIREUPS,
-            help="the method by which muster.world() finds its rank: " + ", ".join(WIREUPS),
+            help=f"how muster.world() finds its rank (default: auto): {', '.join(WIREUPS)}",
         ),
     ] = None
     visibility: Annotated[
@@ -295,7 +324,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="HOW",
             group="how ranks start",
             choices=("all", "one"),
-            help="all: every rank sees all GPUs of its node; one: only its own (set_device(LOCAL_RANK) then fails)",
+            help="GPUs that a rank sees: all of its node, or only its own one; with one, set_device(LOCAL_RANK) "
+            "fails (default: the site's, else all)",
         ),
     ] = None
     node_prologue: Annotated[
@@ -304,7 +334,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--node-prologue",
             metavar="COMMAND",
             group="how ranks start",
-            help="command that runs once on every node before its ranks; split as a shell splits words",
+            help='run a command once on each node before its ranks start: "mkdir -p /tmp/cache"',
         ),
     ] = None
     check: Annotated[
@@ -312,7 +342,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         option(
             "--check",
             group="how ranks start",
-            help="check the nodes and the network between them first (seconds); if one is broken, the run ends",
+            help="check the nodes and their network first, in seconds; end the run if one is broken",
         ),
     ] = False
     master_addr: Annotated[
@@ -322,7 +352,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="HOST",
             parse=parse_host,
             group="how ranks start",
-            help="address of the host of rank 0 (default: the host's name)",
+            help="host or address where the ranks meet (default: the name of the host of rank 0)",
         ),
     ] = None
     master_port: Annotated[
@@ -332,7 +362,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="PORT",
             parse=parse_port,
             group="how ranks start",
-            help="port of the meeting point (default: a free one)",
+            help="port where the ranks meet (default: a free one)",
         ),
     ] = None
     port_range: Annotated[
@@ -342,7 +372,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="LOW-HIGH",
             parse=parse_port_range,
             group="how ranks start",
-            help="ports that a firewall lets through: 20000-21000",
+            help="ports to choose from, for example those that a firewall lets through: 20000-21000",
         ),
     ] = None
     grace: Annotated[
@@ -352,7 +382,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="SECONDS",
             parse=parse_count(1, 86_400),
             group="how ranks start",
-            help="time between asking the other ranks to end and killing them (default: 10)",
+            help="seconds that the other ranks get to end after one failed, before they are killed (default: 10)",
         ),
     ] = 10
 
@@ -363,7 +393,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="N",
             parse=parse_count(0, 1000),
             group="until it is done",
-            help="when a rank fails, start the same ranks again in the same allocation, N times at most",
+            help="when a rank fails, start all ranks again in the same allocation, at most N times (default: 0)",
         ),
     ] = 0
     spares: Annotated[
@@ -373,7 +403,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="K",
             parse=parse_count(0, 1000),
             group="until it is done",
-            help="hold K nodes more, which take the place of nodes that die: the ranks start again on those that live",
+            help="ask for K more nodes; they replace nodes that die, and the ranks start again (default: 0)",
         ),
     ] = 0
     checkpoint: Annotated[
@@ -382,8 +412,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--checkpoint",
             metavar="DIR",
             group="until it is done",
-            help="where the script saves: the newest whole checkpoint is passed on as MUSTER_CHECKPOINT; "
-            "%a is the task of an array",
+            help="folder where the script saves; each start gets the newest whole checkpoint as MUSTER_CHECKPOINT;"
+            " %a is the task of an array: runs/%a",
         ),
     ] = None
     until_done: Annotated[
@@ -391,8 +421,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         option(
             "--until-done",
             group="until it is done",
-            help="a job that its time limit, a preemption or a failed node ended goes on in one next job, "
-            "until the command ends with status 0 or fails by itself",
+            help="go on in another job after a time limit, a preemption or a failed node, until the command ends "
+            "by itself",
         ),
     ] = False
     links: Annotated[
@@ -402,7 +432,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="N",
             parse=parse_count(1, 1000),
             group="until it is done",
-            help="how many jobs may follow each other with --until-done, the first among them (default: 20)",
+            help="most jobs of --until-done, with the first one (default: 20)",
         ),
     ] = 20
     save_before: Annotated[
@@ -412,7 +442,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="TIME",
             parse=parse_lead,
             group="until it is done",
-            help="so long before the time limit, and on preemption, every rank that handles the signal gets it: 5m",
+            help="send a signal to the ranks this long before the time limit, and on preemption, so that they "
+            "save; only ranks that handle it get it: 5m",
         ),
     ] = None
     save_signal: Annotated[
@@ -422,7 +453,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="SIGNAL",
             parse=parse_signal,
             group="until it is done",
-            help="the signal of --save-before (default: USR1), for example TERM",
+            help="the signal of --save-before (default: USR1): TERM",
         ),
     ] = "USR1"
 
@@ -434,8 +465,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             parse=parse_assignment,
             repeated=True,
             group="environment",
-            help="set a variable in every rank; KEY alone passes your value on; "
-            "{job_id}, {run_dir}, {node_tmp} are filled in",
+            help="set a variable in every rank; KEY alone passes your value on; {job_id}, {run_dir} and {node_tmp}"
+            " are filled in: --env OMP_NUM_THREADS=8",
         ),
     ] = ()
     unset_env: Annotated[
@@ -446,7 +477,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             parse=parse_variable,
             repeated=True,
             group="environment",
-            help="unset a variable in every rank",
+            help="remove a variable from every rank",
         ),
     ] = ()
     export: Annotated[
@@ -456,7 +487,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="HOW",
             group="environment",
             choices=("NONE", "ALL"),
-            help="NONE: the ranks get the variables that the plan shows; ALL: your whole environment",
+            help="which of your variables the ranks get: NONE, only those that the plan shows (default), or ALL",
         ),
     ] = "NONE"
     module: Annotated[
@@ -467,7 +498,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     module_use: Annotated[
         tuple[str, ...],
-        option("--module-use", metavar="DIR", repeated=True, group="environment", help="a directory with more modules"),
+        option(
+            "--module-use",
+            metavar="DIR",
+            repeated=True,
+            group="environment",
+            help="add a directory of modules, as module use does",
+        ),
     ] = ()
     stack: Annotated[
         Optional[str],
@@ -475,7 +512,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--stack",
             metavar="NAME",
             group="environment",
-            help="software stack, by its name in the site's profile (default: it follows from --image and --srun)",
+            help="software stack of the site, by its name in the profile (default: it follows from --image and --srun)",
         ),
     ] = None
     workload: Annotated[
@@ -485,7 +522,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="NAME",
             repeated=True,
             group="environment",
-            help="settings of the site that only some programs need, by name; muster site show lists them",
+            help="use settings of the site that only some programs need, by name; muster site show lists them",
         ),
     ] = ()
     venv: Annotated[
@@ -495,7 +532,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="DIR",
             is_common=True,
             group="environment",
-            help="virtual environment (default: the active one); none: without one",
+            help="folder of the virtual environment (default: the active one); none: use none",
         ),
     ] = None
     conda: Annotated[
@@ -504,7 +541,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--conda",
             metavar="ENV",
             group="environment",
-            help="conda environment: its folder, or its name where conda keeps it",
+            help="conda environment: its folder, or its name if conda keeps it",
         ),
     ] = None
     environment: Annotated[
@@ -514,7 +551,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="WHICH",
             group="environment",
             choices=("image", "venv", "image+venv", "conda", "modules"),
-            help="which environment to use if several are named; image+venv: the virtual environment in the image",
+            help="which environment to use if several are named: image, venv, image+venv (the one inside the "
+            "image), conda or modules",
         ),
     ] = None
     image: Annotated[
@@ -525,7 +563,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             parse=parse_image,
             is_common=True,
             group="environment",
-            help="run in a .sif, sandbox directory, .sqsh, docker://…, EDF name or file, or site:NAME",
+            help="image to run in: FILE.sif, FILE.sqsh, a sandbox directory, docker://…, an EDF name or file, or "
+            "site:NAME",
         ),
     ] = None
     engine: Annotated[
@@ -534,7 +573,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--engine",
             metavar="NAME",
             group="environment",
-            help=f"container engine: {', '.join(engines_in_options())}; default: the site's",
+            help=f"container engine: {', '.join(engines_in_options())} (default: the site's)",
         ),
     ] = None
     bind: Annotated[
@@ -544,7 +583,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="SRC[:DST[:ro]]",
             repeated=True,
             group="environment",
-            help="make a path of the host visible in the image",
+            help="show a path of the host in the image: /data:/mnt:ro",
         ),
     ] = ()
 
@@ -553,7 +592,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         option(
             "--stage-env",
             group="staging",
-            help="copy the environment, its Python and the script's folder (or the image) to the nodes' own disks",
+            help="copy the environment, its Python and the script's folder (or the image) to the nodes' own disks "
+            "first",
         ),
     ] = False
     stage: Annotated[
@@ -563,7 +603,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="DATA",
             repeated=True,
             group="staging",
-            help="copy a folder or file to the nodes' own disks; ranks see it under its own name",
+            help="copy a folder or file to the nodes' own disks first; ranks see it under its own name",
         ),
     ] = ()
     stage_out: Annotated[
@@ -572,12 +612,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "--stage-out",
             metavar="DIR",
             group="staging",
-            help="folder for results: they stay on the nodes' disks until the ranks end, and are then copied to DIR",
+            help="folder for results: ranks write to the nodes' own disks, and the files are copied to DIR when "
+            "the ranks have ended",
         ),
     ] = None
 
     site: Annotated[
-        Optional[str], option("--site", metavar="SITE", group="where", help="site profile (default: detected)")
+        Optional[str],
+        option("--site", metavar="SITE", group="where", help="profile of the site (default: the one that is detected)"),
     ] = None
     site_set: Annotated[
         tuple[str, ...],
@@ -587,15 +629,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             parse=parse_site_fact,
             repeated=True,
             group="where",
-            help="another value for a key of the site's profile, in this command only: memory.mem=400G",
+            help="change a value of the site's profile for this command: memory.mem=400G",
         ),
     ] = ()
     here: Annotated[
         bool, option("--here", group="where", is_common=True, help="run on this machine, without Slurm")
     ] = False
-    no_label: Annotated[bool, option("--no-label", group="where", help="do not put the rank before each line")] = False
+    no_label: Annotated[bool, option("--no-label", group="where", help="do not write the rank before each line")] = (
+        False
+    )
     per_rank_files: Annotated[
-        bool, option("--per-rank-files", group="where", help="one output file for each rank, not one for each node")
+        bool,
+        option("--per-rank-files", group="where", help="write one output file for each rank, not one for each node"),
     ] = False
 
     def origin(self, name: str) -> str:
