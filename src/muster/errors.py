@@ -38,13 +38,16 @@ class RequestError(MusterError):
 
 
 class UnknownName(RequestError):
-    """`name` is none of `known`: the hint offers the nearest, else lists them."""
+    """`name` is none of `known`: the hint offers the nearest, else lists them, or names what lists them."""
 
-    def __init__(self, kind: str, name: str, known_names: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known_names: Iterable[str], *, listed_by: str = "") -> None:
         self.kind = kind
         self.name = name
         self.known = tuple(known_names)
-        super().__init__(f"there is no {kind} named {name!r}", nearest_hint(name, self.known))
+        hint = nearest_hint(name, self.known)
+        if listed_by and not hint.startswith("did you mean"):
+            hint = f"{listed_by} lists them"
+        super().__init__(f"there is no {kind} named {name!r}", hint)
 
 
 class MachineLacks(RequestError):
@@ -105,11 +108,13 @@ class CommandFailed(SiteError):
 
 
 def nearest_hint(name: str, known_names: Sequence[str]) -> str:
-    """Return 'did you mean …?' when something is close, else the list of what there is."""
+    """Return 'did you mean …?' when a name begins like it or is close, else the list of what there is."""
     from difflib import get_close_matches  # only needed once something is wrong
 
     by_spelling = {name_as_known.casefold(): name_as_known for name_as_known in known_names}
-    close = get_close_matches(name.casefold(), by_spelling, n=1)
+    typed_name = name.casefold()
+    longer_names = [spelling for spelling in by_spelling if len(typed_name) > 1 and spelling.startswith(typed_name)]
+    close = longer_names if len(longer_names) == 1 else get_close_matches(typed_name, by_spelling, n=1)
     if close:
         return f"did you mean {by_spelling[close[0]]!r}?"
     return "known: " + ", ".join(known_names) if known_names else "there are none yet"

@@ -132,7 +132,7 @@ def test_an_option_that_is_none_was_not_given_and_a_false_switch_stands_over_the
         (lambda: plan("python 'train.py"), RequestError, "cannot be split into words", "a list needs no quotes"),
         (lambda: plan(["python", 3]), RequestError, "not a list of texts", "python"),  # type: ignore[list-item]
         (lambda: submit(COMMAND, here=True), RequestError, "muster.submit does not take here", "omit here"),
-        (lambda: plan(COMMAND, site="nowhere"), RequestError, "nowhere", "generic"),
+        (lambda: plan(COMMAND, site="nowhere"), RequestError, "nowhere", "muster site list"),
     ],
 )
 def test_a_mistake_is_the_exception_of_the_command_line_with_its_hint(

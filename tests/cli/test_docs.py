@@ -68,10 +68,20 @@ def test_the_site_comes_before_what_its_wiki_says(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.startswith("# LUMI")
 
 
-def test_a_misspelt_page_is_answered_with_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["docs", "jbos"]) == 2
+@pytest.mark.parametrize(
+    "name, hint",
+    [
+        pytest.param("jbos", "did you mean 'jobs'?", id="letters changed places"),
+        pytest.param("first", "did you mean 'first-job'?", id="the beginning"),
+        pytest.param("nothing-like-it", "muster docs lists them", id="unlike any"),
+    ],
+)
+def test_a_page_that_is_not_there_is_answered_with_what_to_type(
+    name: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["docs", name]) == 2
 
-    assert "did you mean 'jobs'?" in capsys.readouterr().err
+    assert f"hint: {hint}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("columns", ["40", "160"])

@@ -101,7 +101,7 @@ def _choose(typed_name: str, pages: Sequence[Page]) -> Page:
     for page in pages:
         if wanted_name in {page.name, f"{page.kind}/{page.path.stem}"}:
             return page
-    raise UnknownName("page", typed_name, [page.name for page in pages])
+    raise UnknownName("page", typed_name, [page.name for page in pages], listed_by="muster docs")
 
 
 def _contents(pages: Sequence[Page]) -> Iterator[str]:

@@ -72,4 +72,4 @@ def rule_named(name: str) -> Rule:
     for candidate in all_rules():
         if candidate.name == name:
             return candidate
-    raise UnknownName("rule", name, [candidate.name for candidate in all_rules()])
+    raise UnknownName("rule", name, [candidate.name for candidate in all_rules()], listed_by="muster lint --rules")

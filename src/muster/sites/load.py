@@ -54,7 +54,7 @@ def _base_layers(name: str, search: SearchPath, chain: tuple[tuple[str, Layer], 
         raise _about_parent(chain[-1][1], f"profiles extend each other in a circle: {cycle}", hint)
     own_layers = [_layer(kind, path) for kind, path in _files_of(name, search)]
     if not own_layers:
-        unknown = UnknownName("site", name, [head.name for head in heads(search)])
+        unknown = UnknownName("site", name, [head.name for head in heads(search)], listed_by="muster site list")
         raise _about_parent(chain[-1][1], unknown.message, unknown.hint) if chain else unknown
     extending = next((layer for layer in reversed(own_layers) if isinstance(layer.table.get("extends"), str)), None)
     base_layers = _base_layers(extending.table["extends"], search, (*chain, (name, extending))) if extending else []
