@@ -69,7 +69,7 @@ def test_the_site_comes_before_what_its_wiki_says(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    "name, hint",
+    ("name", "hint"),
     [
         pytest.param("jbos", "did you mean 'jobs'?", id="letters changed places"),
         pytest.param("first", "did you mean 'first-job'?", id="the beginning"),
