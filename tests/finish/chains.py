@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import random
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +14,10 @@ from launch.lab_runs import path_with
 from muster.runner import checked
 from plugins.labs import MUSTER, Lab
 
-__all__ = ["HOSTS", "KINDS", "SETTINGS", "go_on"]
+__all__ = ["HOSTS", "KINDS", "SETTINGS", "go_on_side_by_side"]
 
-# Two hosts whose jobs give way, two of which one dies, and all others.
-HOSTS = ("-N", "7", "--cpus-per-node", "64")
+# Two hosts for most jobs, two whose jobs give way, and twice two of which one dies with one in reserve.
+HOSTS = ("-N", "10", "--cpus-per-node", "64")
 SETTINGS = """\
 grep -v -E '^(PartitionName|Preempt|SlurmctldParameters|KillWait|SlurmdTimeout)' /etc/slurm/slurm.conf >/etc/slurm/new
 cat >>/etc/slurm/new <<END
@@ -29,6 +30,7 @@ PartitionName=main Nodes=node[1-2] Default=YES State=UP
 PartitionName=low Nodes=node[3-4] State=UP PriorityTier=1 GraceTime=60
 PartitionName=high Nodes=node[3-4] State=UP PriorityTier=10
 PartitionName=frail Nodes=node[5-7] State=UP
+PartitionName=brittle Nodes=node[8-10] State=UP
 END
 mv /etc/slurm/new /etc/slurm/slurm.conf
 scontrol reconfigure
@@ -40,7 +42,10 @@ KINDS = {
     "preemption": ("-p", "low", "-t", "20", "--save-before", "50s"),
     "requeue": ("-t", "20", "--save-before", "50s", "--save-signal", "TERM", "--grace", "50"),
     "node failure": ("-p", "frail", "-t", "20", "--save-before", "50s"),
+    "failure of the script's host": ("-p", "brittle", "-t", "20", "--save-before", "50s"),
 }
+# Which host dies: the first is that of the scripts.
+_DYING = {"node failure": "node6", "failure of the script's host": "node8"}
 _RANKS = 2
 # So long is a step, and so many steps of a later attempt are enough.
 _STEPS = "0.25 8"
@@ -60,19 +65,38 @@ class Chain:
         return [line.split("\t") for line in _read(self.run / "attempts").splitlines()]
 
 
-def go_on(
-    lab: Lab, folder: Path, kind: str, launcher: str, count: int, *words: str, seed: int = 16, path: str = ""
+def go_on_side_by_side(
+    lab: Lab, folder: Path, kinds: tuple[str, ...], launcher: str, count: int, *words: str, path: str = ""
 ) -> list[str]:
-    """Start `count` jobs that go on, end all of them in one way, and return what is wrong with their ends."""
-    submit = _Submit(lab, kind, launcher, words, path or path_with())
-    chains = list(submit.all(folder, count))
-    _wait(lambda: all(len(_began(chain, 1)) == _RANKS for chain in chains))
-    time.sleep(3 if kind == "node failure" else 1)
-    _end_all(lab, kind, chains, seed)
-    _wait(lambda: all((chain.run / "over").exists() for chain in chains))
+    """Start `count` jobs of each kind that go on, end them, and return what is wrong with their ends."""
+    starting = threading.Lock()
+
+    def go_on(kind: str) -> list[str]:
+        place = folder / kind.replace(" ", "-").replace("'", "")
+        return _go_on(_Submit(lab, kind, launcher, words, path or path_with()), place, count, starting)
+
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        return [complaint for complaints in pool.map(go_on, kinds) for complaint in complaints]
+
+
+def _go_on(submit: _Submit, folder: Path, count: int, starting: threading.Lock) -> list[str]:
+    """The same of one kind; one kind after the other starts its jobs."""
+    lab, kind = submit.lab, submit.kind
+    with starting:
+        folder.mkdir()
+        chains = list(submit.all(folder, count))
+        _wait(lambda: all(len(_began(chain, 1)) == _RANKS for chain in chains), chains)
+    time.sleep(3 if kind in _DYING else 1)
+    _end_all(lab, kind, chains)
+    _wait(lambda: all((chain.run / "over").exists() for chain in chains), chains)
     ids = {job for chain in chains for job in _links(chain)}
-    _wait(lambda: not ids & set(_queue(lab)))
-    return [f"{kind} {chain.job}: {complaint}" for chain in chains for complaint in _complaints(kind, chain)]
+    _wait(lambda: not ids & set(_queue(lab)), chains)
+    complaints = {chain.job: list(_complaints(kind, chain)) for chain in chains}
+    right = sum(not wrong for wrong in complaints.values())
+    print(f"{submit.launcher}, {kind}: {right} of {len(chains)} right", flush=True)
+    return [
+        f"{submit.launcher}, {kind}, {job}: {complaint}" for job, wrong in complaints.items() for complaint in wrong
+    ]
 
 
 @dataclass(frozen=True)
@@ -115,22 +139,20 @@ def _place(folder: Path) -> Path:
     return folder
 
 
-def _end_all(lab: Lab, kind: str, chains: list[Chain], seed: int) -> None:
+def _end_all(lab: Lab, kind: str, chains: list[Chain]) -> None:
     """Make Slurm end the jobs; the time limit comes by itself."""
     if kind == "preemption":
         checked(lab.exec(["srun", "--quiet", "--exclusive", "-p", "high", "-N2", "-t", "1", "true"], timeout_s=300))
     if kind == "requeue":
         jobs = [chain.job for chain in chains]
         checked(lab.exec(["scontrol", "requeue", ",".join(jobs)]))
-        _wait(lambda: all(_queue(lab).get(job) == "PENDING" for job in jobs))
+        _wait(lambda: all(_queue(lab).get(job) == "PENDING" for job in jobs), chains)
         for job in jobs:
             checked(lab.exec(["scontrol", "update", f"JobId={job}", "StartTime=now"]))
-    if kind == "node failure":
-        # The host of the scripts, or the other one.
-        host = random.Random(seed).choice(["node5", "node6"])  # noqa: S311  # it has to be repeated
-        print(f"{host} dies")
+    if kind in _DYING:
+        host = _DYING[kind]
         checked(lab.muster("fault", "kill-node", host))
-        _wait(lambda: all(_queue(lab).get(chain.job) != "RUNNING" for chain in chains))
+        _wait(lambda: all(_queue(lab).get(chain.job) != "RUNNING" for chain in chains), chains)
         checked(lab.muster("fault", "restore", host, timeout_s=300))
         for chain in chains:
             checked(lab.exec(["scontrol", "update", f"JobId={chain.job}", "StartTime=now"]))
@@ -145,7 +167,7 @@ def _complaints(kind: str, chain: Chain) -> Iterator[str]:
         yield f"{len(attempts)} attempts: {attempts}"
         return
     jobs = [attempt[4] for attempt in attempts]
-    same_job = kind in {"requeue", "node failure"}
+    same_job = kind == "requeue" or kind in _DYING
     if (jobs[0] == jobs[1]) != same_job or jobs[1] not in _links(chain):
         yield f"its attempts are those of {jobs}, its links are {_links(chain)}"
     begun = [_begun_at(chain, number) for number in (1, 2)]
@@ -153,7 +175,7 @@ def _complaints(kind: str, chain: Chain) -> Iterator[str]:
         yield f"logs are lost, or ranks began apart: {begun}"
         return
     (second,) = begun[1]
-    if kind == "node failure":
+    if kind in _DYING:
         if second % 10 or not (chain.folder / f"saved/step{second}.pt").exists():
             yield f"it went on at {second}"
         return
@@ -187,8 +209,8 @@ def _read(file: Path) -> str:
     return file.read_text() if file.exists() else ""
 
 
-def _wait(holds: Callable[[], bool]) -> None:
+def _wait(holds: Callable[[], bool], chains: list[Chain]) -> None:
     until = time.monotonic() + _WAIT_S
     while not holds():
-        assert time.monotonic() < until
+        assert time.monotonic() < until, [(chain.job, chain.attempts(), _read(chain.run / "over")) for chain in chains]
         time.sleep(0.5)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from finish.chains import HOSTS, KINDS, SETTINGS, go_on
+from finish.chains import HOSTS, KINDS, SETTINGS, go_on_side_by_side
 from muster.runner import checked
 from plugins.labs import Lab, Person, lab_up
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 _COUNT = int(os.environ.get("MUSTER_TEST_CHAINS", "20"))
-_SEED = int(os.environ.get("MUSTER_TEST_SEED", "16"))
+_KINDS = tuple(os.environ.get("MUSTER_TEST_KINDS", ",".join(KINDS)).split(","))
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +27,5 @@ def mixed_lab(tester: Person, slurm_version: str) -> Iterator[Lab]:
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun", pytest.param("torchrun", marks=pytest.mark.torch)])
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_goes_on_once_where_it_saved(mixed_lab: Lab, shared_directory: Path, kind: str, launcher: str) -> None:
-    assert go_on(mixed_lab, shared_directory, kind, launcher, _COUNT, seed=_SEED) == []
+def test_each_goes_on_once_where_it_saved(mixed_lab: Lab, shared_directory: Path, launcher: str) -> None:
+    assert go_on_side_by_side(mixed_lab, shared_directory, _KINDS, launcher, _COUNT) == []

@@ -277,6 +277,7 @@ def test_where_jobs_cannot_queue_any_the_links_are_queued_at_once(chain: _Chain)
             ("submit", "--until-done", "-t", "5", "--checkpoint", "/dev/null/x", "--", "hostname"),
             "--checkpoint /dev/null/x is not there, and cannot be made in",
         ),
+        (("submit", "--checkpoint", "/dev/null", "--", "hostname"), "--checkpoint /dev/null is not a directory"),
     ],
 )
 def test_bad_input_is_told_before_the_queue(chain: _Chain, words: tuple[str, ...], sentence: str) -> None:

@@ -188,8 +188,9 @@ def test_a_controller_that_is_away_for_a_minute_ends_nothing(
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", ["kill-node", "pause-node", "cut-link"])
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_a_node_that_slurm_calls_dead_is_replaced_by_the_spare(
-    new_lab: Callable[..., Lab], shared_directory: Path, fault: str
+    new_lab: Callable[..., Lab], shared_directory: Path, launcher: str, fault: str
 ) -> None:
     lab = new_lab("-N", "4")
     (shared_directory / "rank.py").write_text(
@@ -202,10 +203,14 @@ def test_a_node_that_slurm_calls_dead_is_replaced_by_the_spare(
         words = ("env", f"XDG_STATE_HOME={shared_directory / 'state'}", MUSTER, *words)
         return checked(lab.exec(words, cwd=shared_directory, env=env)).stdout
 
-    size = ("--spares", "1", "-N", "3", "--ntasks-per-node", "1")
+    def begun(logs: str) -> list[float]:
+        lines = [line for log in (run / logs).glob("*.log") for line in _read(log).splitlines()]
+        return [float(line.split()[-1]) for line in lines if "begins" in line]
+
+    size = ("--spares", "1", "-N", "3", "--ntasks-per-node", "1", "-t", "10", "--launcher", launcher)
     job = muster("submit", "--quiet", *size, "--", "python3", "rank.py").strip()
     (run,) = (shared_directory / "muster-runs").iterdir()
-    _wait_for(lambda: "begins" in _read(run / "logs/node2.log"))
+    _wait_for(lambda: len(begun("logs")) == 3)
     checked(lab.muster("fault", fault, "node2"))
     _wait_for(lambda: "node2" in lab.exec(["sinfo", "-h", "-N", "-o", "%N", "-t", "down"]).stdout)
     down = time.time()
@@ -213,8 +218,9 @@ def test_a_node_that_slurm_calls_dead_is_replaced_by_the_spare(
 
     story = muster("why", job)
     assert "attempt 1: node2 failed; node2 is lost; the same ranks start again on node1,node3,node4" in story
-    began = [float(_read(run / f"logs/attempt-2/{name}.log").split()[-1]) for name in ("node1", "node3", "node4")]
-    print(f"spare in use {max(began) - down:.2f} s after Slurm said that the host is down")
+    began = begun("logs/attempt-2")
+    assert len(began) == 3
+    print(f"{launcher}, {fault}: spare in use {max(began) - down:.2f} s after Slurm said that the host is down")
 
 
 @pytest.mark.long

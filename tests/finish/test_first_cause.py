@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from shutil import which
 
 import pytest
 
 from muster.render.parts import compose
 from muster.runner import checked, run
 
+_WAITED = "muster: Slurm ended the step of mpirun's daemons, and mpirun waited on: it was ended"
 _TOLD = """
 muster_files=("$1") muster_status=$2 muster_reason=/dev/null muster_saved='' muster_lines=labelled muster_logs=/nowhere
 muster_find_cause
@@ -56,3 +59,52 @@ def test_of_srun(tmp_path: Path, status: int, lines: list[str], cause: str) -> N
 
     done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), str(status)]))
     assert done.stdout == cause
+
+
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        ([_WAITED], "mpirun lost its daemon"),
+        (["  Remote daemon: [[27343,0],2] on node node3", _WAITED], "mpirun lost its daemon on node3"),
+        (["muster: rank 1 on node2 ended with status 7", _WAITED], "rank 1 on node2: exit status 7"),
+        (["nothing to do with it"], "exit status 7"),
+    ],
+)
+def test_of_mpirun(tmp_path: Path, lines: list[str], cause: str) -> None:
+    (tmp_path / "said").write_text("\n".join([*lines, ""]))
+    script = compose(("again", "told_mpirun")) + _TOLD
+
+    done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), "7"]))
+    assert done.stdout == cause
+
+
+# A program of the name `mpirun` whose child of the name `srun` ends, while it may wait on, deaf to SIGTERM.
+_MPIRUN = """
+trap '' TERM
+"$2" {seconds} &
+wait "$!"
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    ("srun_s", "then", "is_ended"),
+    [("3", "while :; do sleep 0.1; done", True), ("1.5", "exit 0", False)],
+    ids=["waits on", "ends by itself"],
+)
+def test_an_mpirun_that_outlives_the_step_of_its_daemons_is_ended(
+    tmp_path: Path, srun_s: str, then: str, is_ended: bool
+) -> None:
+    for name, program in (("mpirun", "bash"), ("srun", "sleep")):
+        (tmp_path / name).symlink_to(which(program) or "")
+    (tmp_path / "daemons.sh").write_text(_MPIRUN.format(seconds=srun_s, then=then))
+    script = f"""{compose(("mpirun_waits",))}
+muster_watch_daemons
+"$1/mpirun" "$1/daemons.sh" mpirun "$1/srun"
+echo $?
+wait "$muster_daemons_watcher"
+"""
+    done = run(["bash", "-c", script, "bash", str(tmp_path)], env={**os.environ, "MUSTER_GRACE": "1"}, timeout_s=60)
+
+    assert done.stdout == ("137\n" if is_ended else "0\n"), done.stderr
+    assert (_WAITED in done.stderr) == is_ended

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from finish.chains import HOSTS, KINDS, SETTINGS, go_on
+from finish.chains import HOSTS, KINDS, SETTINGS, go_on_side_by_side
 from muster.runner import checked
 from plugins.labs import Lab, Person, lab_up
 
@@ -17,6 +17,7 @@ from .conftest import Images
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 _COUNT = int(os.environ.get("MUSTER_TEST_CHAINS", "20"))
+_KINDS = tuple(os.environ.get("MUSTER_TEST_KINDS", ",".join(KINDS)).split(","))
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +28,9 @@ def mixed_lab(tester: Person, slurm_version: str) -> Iterator[Lab]:
         yield made
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_each_goes_on_once_where_it_saved(
-    mixed_lab: Lab, images: Images, image_with_torch: tuple[str, ...], shared_directory: Path, kind: str
+    mixed_lab: Lab, images: Images, image_with_torch: tuple[str, ...], shared_directory: Path
 ) -> None:
     """The image's Python is this machine's."""
-    assert go_on(mixed_lab, shared_directory, kind, "srun", _COUNT, *image_with_torch, path=images.path) == []
+    words = image_with_torch
+    assert go_on_side_by_side(mixed_lab, shared_directory, _KINDS, "srun", _COUNT, *words, path=images.path) == []

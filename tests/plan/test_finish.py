@@ -114,3 +114,10 @@ def test_a_job_that_slurm_does_not_signal_looks_at_the_clock() -> None:
 def test_what_cannot_be_is_refused(words: tuple[str, ...], engine: Engine, within: bool, sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
         plan(*words, *_COMMAND, engine=engine, within=within)
+
+
+@pytest.mark.parametrize(("spares", "nodes"), [(1, 65), (3, 67)])
+def test_spare_nodes_count_where_a_partition_is_too_small(spares: int, nodes: int) -> None:
+    words = ("-A", "x", "-p", "boost_usr_prod", "-t", "30", "-N", "64", "-g", "4", "--spares", str(spares))
+    with pytest.raises(RequestError, match=rf"{nodes} nodes \({spares} spare\), but normal allows 64"):
+        plan(*words, "--", "python", "train.py", site="leonardo")

@@ -54,6 +54,10 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
 
 def _check_checkpoints(folder: Path) -> None:
     """Refuse a folder of checkpoints that the ranks cannot write and that cannot be made."""
+    if folder.exists() and not folder.is_dir():
+        raise RequestError(
+            f"--checkpoint {folder} is not a directory", hint="name the folder that the checkpoints are in"
+        )
     if folder.exists() and not os.access(folder, os.W_OK):
         raise RequestError(
             f"--checkpoint {folder} cannot be written by you", hint="name a folder that the ranks can write"

@@ -20,7 +20,7 @@ from muster.model.failure import Failure, exit_words
 from muster.model.plan import Engine, Flag, Plan, Reason
 from muster.model.words import Fragment, Word, fold
 
-__all__ = ["KEEP_REPORT", "REPORT_KEPT", "ByMpirun", "Mpirun", "mpirun_failure", "report_parts"]
+__all__ = ["KEEP_REPORT", "REPORT_KEPT", "ByMpirun", "Mpirun", "mpirun_failure", "report_parts", "watch_parts"]
 
 # Behind a line whose report passes through the script on its way to the user.
 KEEP_REPORT = Fragment('2> >(tee -i "$muster_report" >&2)')
@@ -46,6 +46,11 @@ _HYDRA_SIGNAL = re.compile(r"^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: 
 def report_parts(plan: Plan) -> tuple[Part, ...]:
     """Return the shell parts by which a report passes through the script, where it does."""
     return ("report",) if keeps_report(plan) else ()
+
+
+def watch_parts(plan: Plan) -> tuple[Part, ...]:
+    """Return the shell parts by which a job that goes on ends an mpirun that waits for a dead node."""
+    return ("mpirun_waits",) if plan.finish is not None else ()
 
 
 class ByMpirun(Launcher):
@@ -83,6 +88,8 @@ class ByMpirun(Launcher):
 
         mpirun's status is not always that of the first rank that failed.
         """
+        if plan.finish is not None:
+            yield "muster_watch_daemons"
         report = '"$muster_report"' if keeps_report(plan) else '"$muster_logs/ranks.log"'
         if keeps_report(plan):
             yield "muster_keep_report"
@@ -92,6 +99,8 @@ class ByMpirun(Launcher):
         yield "muster_status=$?"
         if keeps_report(plan):
             yield REPORT_KEPT
+        if plan.finish is not None:
+            yield 'kill "$muster_daemons_watcher" 2>/dev/null'
         yield f"{self.reads_status} {report}"
 
 
@@ -114,7 +123,7 @@ class Mpirun(ByMpirun):
         return ("mpirun", *(flag.word for flag in _LINE), *command)
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
-        return (*report_parts(plan), "mpirun", "hydra_status")
+        return (*report_parts(plan), "mpirun", "hydra_status", *watch_parts(plan))
 
     def first_failure(self, outputs: Iterable[Iterable[str]]) -> Failure | None:
         return next((failure for lines in outputs if (failure := mpirun_failure(lines))), None)

@@ -23,7 +23,7 @@ from muster.launchers.base import (
     step_parts,
 )
 from muster.launchers.local import lines_here
-from muster.launchers.mpirun import KEEP_REPORT, REPORT_KEPT, ByMpirun, failure_of, report_parts
+from muster.launchers.mpirun import KEEP_REPORT, REPORT_KEPT, ByMpirun, failure_of, report_parts, watch_parts
 from muster.launchers.srun import step_flags, step_words
 from muster.model.failure import Failure
 from muster.model.plan import Engine, Flag, Output, Plan, Reason
@@ -155,7 +155,7 @@ class MpirunTorchrun(_OfTorchrun, ByMpirun):
         return ("mpirun", *(flag.word for flag in self.flags(plan)), *agent_words(plan, wrap))
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
-        return (*report_parts(plan), "torchrun_status", "mpirun")
+        return (*report_parts(plan), "torchrun_status", "mpirun", *watch_parts(plan))
 
     def rank_by_rank(self, engine: Engine) -> str | None:
         del engine

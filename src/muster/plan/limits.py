@@ -46,6 +46,7 @@ def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[s
     }
     return Ask(
         nodes=shape.nodes,
+        spares=request.spares,
         gpus_per_node=shape.gpus_per_node,
         gpu_type=_gpu_type(header),
         ntasks_per_node=shape.ntasks_per_node,

@@ -23,6 +23,8 @@ class Ask(msgspec.Struct, frozen=True):
     """A job as it would be submitted, after the site's defaults; None: not asked for."""
 
     nodes: int = 1
+    spares: int = 0
+    """How many of the nodes have no ranks."""
     gpus_per_node: int = 0
     gpu_type: str | None = None
     ntasks_per_node: int = 1
@@ -142,7 +144,7 @@ def _open_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         if queue.nodes_max is not None and ask.nodes > queue.nodes_max:
-            message = f"{ask.nodes} nodes, but {name} allows {queue.nodes_max}"
+            message = f"{_nodes_of(ask)}, but {name} allows {queue.nodes_max}"
             yield Refusal("nodes-max", message, _other_queue(profile, ask, name), f"{kind}.{name}.nodes_max")
         if queue.nodes_min is not None and ask.nodes < queue.nodes_min:
             message = f"{ask.nodes} nodes, but {name} is for {queue.nodes_min} or more"
@@ -151,13 +153,17 @@ def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         yield from _nodes_of_any(profile, ask)
 
 
+def _nodes_of(ask: Ask) -> str:
+    return f"{ask.nodes} nodes{f' ({ask.spares} spare)' if ask.spares else ''}"
+
+
 def _nodes_of_any(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     """Where the site itself picks the partition by the GPUs: no partition that may be picked takes so many nodes."""
     fit = {name: queue for name, queue in profile.partitions.items() if _may_be_picked(queue, ask)}
     largest = max(fit, key=lambda name: fit[name].nodes_max or ask.nodes, default=None)
     limit = None if largest is None else fit[largest].nodes_max
     if limit is not None and ask.nodes > limit:
-        message = f"{ask.nodes} nodes, but {largest} allows {limit}"
+        message = f"{_nodes_of(ask)}, but {largest} allows {limit}"
         hint = f"at most {limit} nodes, or another partition with -p"
         yield Refusal("nodes-max", message, hint, f"partitions.{largest}.nodes_max")
 

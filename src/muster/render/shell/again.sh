@@ -82,7 +82,8 @@ muster_find_cause() {
     end=${end:+ended by SIG$end}
     end=${end:-exit status $muster_status}
     muster_cause="${muster_failed_rank:+rank $muster_failed_rank${muster_failed_host:+ on $muster_failed_host}: }$end"
-    [ -n "$muster_failed_rank" ] || [ -z "$muster_failed_host" ] || muster_cause=${muster_failed_daemon:-$muster_failed_host failed}
+    [ -n "$muster_failed_rank" ] || [ -z "$muster_failed_host$muster_failed_daemon" ] ||
+        muster_cause=${muster_failed_daemon:-$muster_failed_host failed}
     muster_cause=$muster_cause${muster_failed_words:+ ($muster_failed_words)}
     muster_find_memory
     [ ! -s "$muster_reason" ] || muster_cause=$(head -n 1 "$muster_reason")
@@ -180,20 +181,22 @@ muster_was_to_end() { [ -n "$muster_saved" ] && [ "$muster_saved" != asked ]; }
 
 # Takes spare nodes in the place of those that the job ($1: its list of nodes) has lost. Result in $muster_lost.
 muster_replace_nodes() {
-    local before=$SLURM_JOB_NODELIST name
-    if ! muster_place_ranks "$1"; then
+    local before=$SLURM_JOB_NODELIST list=$1 name
+    [ -z "$muster_failed_daemon" ] || [ -z "$muster_failed_host" ] || muster_answers "$muster_failed_host" ||
+        list=$(scontrol show hostnames "$list" | grep -vxF "$muster_failed_host" | paste -s -d ,)
+    if ! muster_place_ranks "$list"; then
         muster_decision=end muster_outside=1
-        muster_why="$(scontrol show hostnames "$1" | grep -c .) nodes are left, and the ranks need $muster_nodes"
+        muster_why="$(scontrol show hostnames "$list" | grep -c .) nodes are left, and the ranks need $muster_nodes"
         return
     fi
     for name in ${before//,/ }; do
-        case ",$(scontrol show hostnames "$1" | tr '\n' ',')" in
+        case ",$(scontrol show hostnames "$list" | tr '\n' ',')" in
         *",$name,"*) ;;
         *) muster_lost=$muster_lost${muster_lost:+ }$name ;;
         esac
     done
-    # mpirun's daemons lose each other when one of their nodes dies: Slurm knows which.
-    [ -z "$muster_failed_daemon" ] || [ -z "$muster_lost" ] || muster_cause="$muster_lost failed" muster_failed_host=${muster_lost%% *}
+    # What the launcher says of a node that died may be wrong: mpirun names any daemon, and a rank that Slurm ended.
+    [ -z "$muster_lost" ] || muster_cause="$muster_lost failed" muster_failed_host=${muster_lost%% *} muster_failed_rank=''
 }
 
 # Whether a whole checkpoint was written since the attempt began.

@@ -1,7 +1,6 @@
 # Builds the flags of this mpirun for hosts (in rank order), labels and variables. $1: 1 if each line gets a label; then
 # the variables that the job sets; after -- the site's own flags.
 muster_mpirun_words() {
-    local names=() kind
     muster_label=$1
     shift
     muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS
@@ -16,15 +15,21 @@ muster_mpirun_words() {
     muster_carried+=(MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE
         MUSTER_STAGE_ENV MUSTER_STAGE_ENV_HERE MUSTER_STAGE_BINDS MUSTER_STAGE_LIBRARY
         PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV @VISIBLE@ OMP_NUM_THREADS)
+    # Two runs in one job have the same job id and, with --master-port, the same port. This name tells them apart.
+    export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
+    export MUSTER_DIRECTORY=$PWD
+    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY)
+    muster_mpirun_hosts
+}
+
+# Builds the flags again for the nodes that the ranks have now.
+muster_mpirun_hosts() {
+    local names=() kind
     if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
         mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
         names=("${names[@]:0:$muster_nodes}")
         export MUSTER_NODES="${names[*]}"
     fi
-    # Two runs in one job have the same job id and, with --master-port, the same port. This name tells them apart.
-    export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
-    export MUSTER_DIRECTORY=$PWD
-    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY)
     kind=$(mpirun --version 2>&1)
     case $kind in
     *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;

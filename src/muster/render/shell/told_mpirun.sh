@@ -6,5 +6,6 @@ muster_find_failed() {
     [ -z "$muster_failed_host" ] || return 0
     # Its node may have died, or Slurm ended the daemon with the step.
     muster_failed_host=$(sed -n -E 's/.*Remote daemon: .* on node ([^ ]+).*/\1/p' "$@" | head -n 1)
-    muster_failed_daemon="mpirun lost its daemon on $muster_failed_host"
+    muster_failed_daemon="mpirun lost its daemon${muster_failed_host:+ on $muster_failed_host}"
+    [ -n "$muster_failed_host" ] || grep -qs "^muster: Slurm ended the step of mpirun's daemons" "$@" || muster_failed_daemon=''
 }
