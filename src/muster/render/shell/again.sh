@@ -130,16 +130,24 @@ muster_find_words() {
 # Whether the ranks start again, by how often they did ($1), and the failure before ($2) and now ($3).
 # Results in $muster_decision, $muster_why and, where the cause lies outside the ranks, $muster_outside.
 muster_decide() {
-    local state list end
+    local state list end muster_dead=''
     muster_signature=$3
     muster_decision=end
     muster_outside=1
+    if [ -n "$muster_failed_daemon" ] && [ -n "$muster_failed_host" ] && ! muster_answers "$muster_failed_host"; then
+        muster_dead=$muster_failed_host
+        [ -n "${muster_place:-}" ] || muster_await_end
+    fi
     if [ -n "${muster_interrupted:-}" ]; then
         muster_why='the job was told to end'
         return
     fi
     if muster_was_to_end; then
         muster_why=$muster_save_words
+        return
+    fi
+    if [ -n "$muster_dead" ] && [ -z "${muster_place:-}" ]; then
+        muster_why="$muster_dead starts no step"
         return
     fi
     muster_outside=
@@ -176,14 +184,26 @@ muster_decide() {
     [ -z "${muster_place:-}" ] || muster_replace_nodes "$list"
 }
 
+# Whether node $1 starts a step: mpirun may lose a node before Slurm does.
+muster_answers() {
+    timeout 30 srun --overlap --nodes=1 --nodelist="$1" --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --mem=0 --gres=none \
+        --mpi=none --input=none --quiet --export=NONE --chdir=/ /bin/true >/dev/null 2>&1
+}
+
+# Waits until Slurm ends this job, whose node is dead: a quarter of an hour at most.
+muster_await_end() {
+    sleep 900 </dev/null >/dev/null 2>&1 &
+    wait "$!"
+    kill "$!" 2>/dev/null
+}
+
 # Whether the ranks were told to save because the job is about to end.
 muster_was_to_end() { [ -n "$muster_saved" ] && [ "$muster_saved" != asked ]; }
 
 # Takes spare nodes in the place of those that the job ($1: its list of nodes) has lost. Result in $muster_lost.
 muster_replace_nodes() {
     local before=$SLURM_JOB_NODELIST list=$1 name
-    [ -z "$muster_failed_daemon" ] || [ -z "$muster_failed_host" ] || muster_answers "$muster_failed_host" ||
-        list=$(scontrol show hostnames "$list" | grep -vxF "$muster_failed_host" | paste -s -d ,)
+    [ -z "$muster_dead" ] || list=$(scontrol show hostnames "$list" | grep -vxF "$muster_dead" | paste -s -d ,)
     if ! muster_place_ranks "$list"; then
         muster_decision=end muster_outside=1
         muster_why="$(scontrol show hostnames "$list" | grep -c .) nodes are left, and the ranks need $muster_nodes"
@@ -242,6 +262,7 @@ muster_prepare_attempt() {
     [ -z "${MUSTER_STEP:-}" ] || MUSTER_STEP=${MUSTER_STEP%%-*}-$muster_number
     [ -z "${muster_saves:-}" ] || muster_find_checkpoint "$muster_saves"
     [ "$(type -t muster_choose_port)" != function ] || muster_move_port
+    [ "$(type -t muster_mpirun_hosts)" != function ] || muster_mpirun_hosts
 }
 
 # Another port than that of the attempt before, whose ranks may still be about.

@@ -6,10 +6,7 @@ muster_mpirun_words() {
     muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS
         MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_HOST_SUFFIX MUSTER_ADDRESS
         MUSTER_RANGE_ASKED MUSTER_WIREUP MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES)
-    while [ "$1" != -- ]; do
-        muster_carried+=("$1")
-        shift
-    done
+    while [ "$1" != -- ]; do muster_carried+=("$1") && shift; done
     shift
     muster_mpirun_site=("$@")
     muster_carried+=(MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE
@@ -24,17 +21,14 @@ muster_mpirun_words() {
 
 # Builds the flags again for the nodes that the ranks have now.
 muster_mpirun_hosts() {
-    local names=() kind
-    if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
-        mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-        names=("${names[@]:0:$muster_nodes}")
-        export MUSTER_NODES="${names[*]}"
-    fi
-    kind=$(mpirun --version 2>&1)
-    case $kind in
+    local names=()
+    [ -z "${SLURM_JOB_NODELIST:-}" ] || mapfile -tn "$muster_nodes" names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+    [ "${#names[@]}" -eq 0 ] || export MUSTER_NODES="${names[*]}"
+    : "${muster_mpirun_kind:=$(mpirun --version 2>&1)}"
+    case $muster_mpirun_kind in
     *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
     *HYDRA* | *Hydra* | *'Intel(R) MPI'*) muster_hydra "${names[@]}" ;;
-    *) muster_stop "this mpirun belongs neither to Open MPI nor to MPICH: ${kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
+    *) muster_stop "this mpirun belongs neither to Open MPI nor to MPICH: ${muster_mpirun_kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
     esac
 }
 

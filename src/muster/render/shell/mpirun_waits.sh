@@ -1,17 +1,19 @@
 # An mpirun that has lost a daemon may wait for it until the job's time is over: Open MPI hears nothing of a node that died or
 # hangs. Slurm ends the step of the daemons when it calls one of its nodes dead, and the srun of that step ends with it.
 
-# Looks, while mpirun runs, after the srun of its daemons.
+# Looks, while mpirun runs, after the srun of its daemons. Their step of the attempt before may stand until Slurm calls its node
+# dead, and would hold the others up.
 muster_watch_daemons() {
+    [ "${muster_number:-1}" -eq 1 ] || export SLURM_OVERLAP=1
     muster_end_waiting_mpirun "${muster_starting:-$$}" </dev/null >/dev/null &
     muster_daemons_watcher=$!
 }
 
-# Ends the mpirun that process $1 starts, if it has outlived the srun of its daemons by MUSTER_GRACE seconds: so long may ranks
-# save where Slurm ends the whole job. Reads /proc, and asks nobody.
+# Ends the mpirun that process $1 starts, if it outlives the srun of its daemons: at once where Slurm has taken a node out of the
+# job, and otherwise after MUSTER_GRACE seconds, for ranks may save while Slurm ends the job. Reads /proc; asks Slurm once.
 muster_end_waiting_mpirun() {
     trap - TERM INT HUP USR1
-    local pipe notes mpirun='' starter='' since=0 state=''
+    local pipe notes mpirun='' starter='' since=0 patience='' state children
     exec {pipe}<> <(:) {notes}>&2 2>/dev/null
     while read -rt 1 -u "$pipe" || [ -d "/proc/$1" ]; do
         if [ -z "$starter" ]; then
@@ -25,12 +27,27 @@ muster_end_waiting_mpirun() {
         '' | *') Z '*) ;;
         *) since=$SECONDS && continue ;;
         esac
-        [ $((SECONDS - since)) -gt "${MUSTER_GRACE:-10}" ] || continue
+        [ -n "$patience" ] || ! muster_has_lost_node || patience=0
+        : "${patience:=${MUSTER_GRACE:-10}}"
+        [ $((SECONDS - since)) -ge "$patience" ] || continue
         printf "muster: Slurm ended the step of mpirun's daemons, and mpirun waited on: it was ended\n" >&"$notes"
-        kill "$mpirun" && read -rt 3 -u "$pipe"
-        kill -KILL "$mpirun"
+        # It aborts already, and heeds no other signal. Its ranks on this host are the leaders of their groups.
+        read -ra children <"/proc/$mpirun/task/$mpirun/children"
+        kill -KILL "$mpirun" "${children[@]/#/-}"
         return
     done
+}
+
+# Whether Slurm has taken a node of the ranks out of this job.
+muster_has_lost_node() {
+    local state nodes name
+    state=$(timeout 10 scontrol --oneliner show job "$SLURM_JOB_ID") || return 1
+    nodes=${state#* NodeList=}
+    nodes=" $(scontrol show hostnames "${nodes%% *}" | tr '\n' ' ')"
+    for name in ${MUSTER_NODES:-}; do
+        case $nodes in *" $name "*) ;; *) return 0 ;; esac
+    done
+    return 1
 }
 
 # Finds the mpirun among the children of $1, and the srun that it started. Results in $mpirun and $starter.

@@ -31,11 +31,4 @@ muster_place_ranks() {
     export SLURM_JOB_NODELIST=${list// /,} SLURM_NODELIST=${list// /,} SLURM_JOB_NUM_NODES=$muster_nodes SLURM_NNODES=$muster_nodes
     [ -z "${SLURM_TASKS_PER_NODE:-}" ] || export SLURM_TASKS_PER_NODE="$muster_ntasks_per_node(x$muster_nodes)"
     [ -z "${MUSTER_NODES:-}" ] || export MUSTER_NODES=$list
-    [ -z "${muster_carried:-}" ] || muster_mpirun_hosts
-}
-
-# Whether node $1 starts a step: mpirun may lose a node before Slurm does.
-muster_answers() {
-    timeout 30 srun --overlap --nodes=1 --nodelist="$1" --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --mem=0 --gres=none \
-        --mpi=none --input=none --quiet --export=NONE --chdir=/ /bin/true >/dev/null 2>&1
 }
