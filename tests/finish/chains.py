@@ -36,9 +36,9 @@ mv /etc/slurm/new /etc/slurm/slurm.conf
 scontrol reconfigure
 """
 KINDS = {
-    # Slurm signals up to a minute early.
-    "limit": ("-t", "3", "--save-before", "50s"),
-    "array": ("-t", "3", "--save-before", "50s"),
+    # Slurm signals up to a minute early, and the second link has to be done by then on a busy machine.
+    "limit": ("-t", "4", "--save-before", "50s"),
+    "array": ("-t", "4", "--save-before", "50s"),
     "preemption": ("-p", "low", "-t", "20", "--save-before", "50s"),
     "requeue": ("-t", "20", "--save-before", "50s", "--save-signal", "TERM", "--grace", "50"),
     "node failure": ("-p", "frail", "-t", "20", "--save-before", "50s"),
@@ -93,10 +93,11 @@ def _go_on(submit: _Submit, folder: Path, count: int, starting: threading.Lock) 
     _wait(lambda: not ids & set(_queue(lab)), chains)
     complaints = {chain.job: list(_complaints(kind, chain)) for chain in chains}
     right = sum(not wrong for wrong in complaints.values())
-    print(f"{submit.launcher}, {kind}: {right} of {len(chains)} right", flush=True)
-    return [
+    told = [
         f"{submit.launcher}, {kind}, {job}: {complaint}" for job, wrong in complaints.items() for complaint in wrong
     ]
+    print(f"{submit.launcher}, {kind}: {right} of {len(chains)} right", *told, sep="\n", flush=True)
+    return told
 
 
 @dataclass(frozen=True)
