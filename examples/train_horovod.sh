@@ -24,7 +24,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 330b4983), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 ed92d7cc), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -151,35 +151,34 @@ muster_choose_port() {
 # Builds the flags of this mpirun for hosts (in rank order), labels and variables. $1: 1 if each line gets a label; then
 # the variables that the job sets; after -- the site's own flags.
 muster_mpirun_words() {
-    local names=() kind
     muster_label=$1
     shift
     muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS
         MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_HOST_SUFFIX MUSTER_ADDRESS
         MUSTER_RANGE_ASKED MUSTER_WIREUP MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES)
-    while [ "$1" != -- ]; do
-        muster_carried+=("$1")
-        shift
-    done
+    while [ "$1" != -- ]; do muster_carried+=("$1") && shift; done
     shift
     muster_mpirun_site=("$@")
     muster_carried+=(MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE
         MUSTER_STAGE_ENV MUSTER_STAGE_ENV_HERE MUSTER_STAGE_BINDS MUSTER_STAGE_LIBRARY
         PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK OMP_NUM_THREADS)
-    if [ -n "${SLURM_JOB_NODELIST:-}" ]; then
-        mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-        names=("${names[@]:0:$muster_nodes}")
-        export MUSTER_NODES="${names[*]}"
-    fi
     # Two runs in one job have the same job id and, with --master-port, the same port. This name tells them apart.
     export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
     export MUSTER_DIRECTORY=$PWD
     muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY)
-    kind=$(mpirun --version 2>&1)
-    case $kind in
+    muster_mpirun_hosts
+}
+
+# Builds the flags again for the nodes that the ranks have now.
+muster_mpirun_hosts() {
+    local names=()
+    [ -z "${SLURM_JOB_NODELIST:-}" ] || mapfile -tn "$muster_nodes" names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+    [ "${#names[@]}" -eq 0 ] || export MUSTER_NODES="${names[*]}"
+    : "${muster_mpirun_kind:=$(mpirun --version 2>&1)}"
+    case $muster_mpirun_kind in
     *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
     *HYDRA* | *Hydra* | *'Intel(R) MPI'*) muster_hydra "${names[@]}" ;;
-    *) muster_stop "this mpirun belongs neither to Open MPI nor to MPICH: ${kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
+    *) muster_stop "this mpirun belongs neither to Open MPI nor to MPICH: ${muster_mpirun_kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
     esac
 }
 
