@@ -11,11 +11,12 @@ settings.load_profile("counted")
 
 pytest_plugins = [
     "plugins.bytecode",
+    "plugins.garbage",
     "plugins.horovod",
     "plugins.labs",
     "plugins.required_parts",
     "plugins.slurm_versions",
-    "plugins.threads",
+    "plugins.torch_ranks",
 ]
 
 

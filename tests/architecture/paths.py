@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "muster"
+
+
+@cache
+def parsed(source: str) -> ast.Module:
+    """Return the tree of a source. Many tests look at all of them, and nobody changes one."""
+    return ast.parse(source)
 
 
 def module_names(under: Path = PACKAGE) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .paths import PACKAGE, ROOT, module_names
+from .paths import PACKAGE, ROOT, module_names, parsed
 
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 # Profiles that describe no site.
@@ -62,15 +62,15 @@ def site_names() -> set[str]:
 
 def named_in(source: str, names: set[str]) -> Iterator[str]:
     """Those of `names` that stand in identifiers and texts; comments and docstrings may give examples."""
-    if not names:
+    pattern = re.compile(rf"(?<![a-z])({'|'.join(sorted(map(re.escape, names)))})(?![a-z])", flags=re.IGNORECASE)
+    if not names or not pattern.search(source):
         return
-    tree = ast.parse(source)
+    tree = parsed(source)
     docstrings = {
         id(node.value)
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     }
-    pattern = re.compile(rf"(?<![a-z])({'|'.join(sorted(map(re.escape, names)))})(?![a-z])", flags=re.IGNORECASE)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield from pattern.findall(node.value)
@@ -108,7 +108,7 @@ _TYPES = {"str", "int", "float", "bool", "dict", "list", "tuple", "set", "bytes"
 
 def computed_unions(source: str) -> list[int]:
     """The lines where types are joined by `|` outside an annotation: text until somebody asks, so only these run."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     noted = [getattr(node, name, None) for node in ast.walk(tree) for name in ("annotation", "returns")]
     text = {id(part) for each in noted if isinstance(each, ast.AST) for part in ast.walk(each)}
     joined = (node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr))

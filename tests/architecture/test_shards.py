@@ -56,36 +56,44 @@ def test_the_second_time():
 """
 
 
-@pytest.mark.parametrize(
-    ("broken", "lint", "status", "last"),
-    [
-        ("def test_wrong(): assert False", "true", 1, "3 passed, 1 failed, 1 skipped"),
-        ("", "false", 1, "3 passed, 0 failed, 1 skipped"),
-    ],
-)
 def test_a_failure_anywhere_fails_the_whole_and_what_failed_runs_again(
     run_tests: ModuleType,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    broken: str,
-    lint: str,
-    status: int,
-    last: str,
 ) -> None:
     for folder, text in (
-        ("launch", "def test_right(): pass\n" + broken),
+        ("launch", "def test_right(): pass\ndef test_wrong(): assert False"),
         ("lab", FLAKY),
         ("other", "import pytest\ndef test_right(): pass\n@pytest.mark.skip\ndef test_not(): pass"),
     ):
         (tmp_path / "tests" / folder).mkdir(parents=True)
         (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(text)
-    (tmp_path / "Makefile").write_text(f"lint:\n\t@{lint}\n")
+    (tmp_path / "Makefile").write_text("lint:\n\t@true\n")
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # each of the four starts is faster
     monkeypatch.setattr(run_tests, "ROOT", tmp_path)
     monkeypatch.setattr(run_tests, "LOGS", tmp_path / "logs")
     monkeypatch.setattr(run_tests, "SHARDS", {"launch": ["launch"], "lab": ["lab"], "rest": []})
     monkeypatch.setattr(run_tests, "TESTS", [sys.executable, "-m", "pytest"])
 
+    assert run_tests.main([]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 1 failed, 1 skipped"
+
+
+@pytest.mark.parametrize(("lint", "status"), [("true", 0), ("false", 1)])
+def test_lint_fails_the_whole(
+    run_tests: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    lint: str,
+    status: int,
+) -> None:
+    (tmp_path / "Makefile").write_text(f"lint:\n\t@{lint}\n")
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    monkeypatch.setattr(run_tests, "LOGS", tmp_path / "logs")
+    monkeypatch.setattr(run_tests, "SHARDS", {"launch": ["launch"], "rest": []})
+    monkeypatch.setattr(run_tests, "TESTS", ["echo", "2 passed in 0.1s of"])
+
     assert run_tests.main([]) == status
-    assert capsys.readouterr().out.splitlines()[-1] == last
+    assert capsys.readouterr().out.splitlines()[-1] == "4 passed, 0 failed, 0 skipped"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .paths import PACKAGE, ROOT
+from .paths import PACKAGE, ROOT, parsed
 
 # What people call from their own scripts and notebooks.
 FOR_PEOPLE = ("api", "rank/__init__.py", "rank/together.py", "rank/world.py", "rank/checkpoint.py", "older.py")
@@ -18,7 +18,7 @@ FOR_TESTS = {"launcher_names"}
 
 def defined_functions(file: Path) -> Iterator[str]:
     """The functions and classes of a file that nothing else registers: a decorator, or a visitor's name."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(parsed(file.read_text())):
         if (
             isinstance(node, (ast.FunctionDef, ast.ClassDef))
             and not node.name.startswith(("__", "visit_"))
@@ -27,15 +27,18 @@ def defined_functions(file: Path) -> Iterator[str]:
             yield node.name
 
 
-def uses(file: Path) -> Counter[str]:
-    """How often each word stands in a file; the list of public names is no use."""
-    return Counter(re.findall(r"\w+", re.sub(r"__all__ = [\[(].*?[\])]", "", file.read_text(), flags=re.DOTALL)))
+def uses(files: Iterable[Path]) -> Counter[str]:
+    """How often each word stands in the files; the list of public names is no use."""
+    words: Counter[str] = Counter()
+    for file in files:
+        words.update(re.findall(r"\w+", re.sub(r"__all__ = [\[(].*?[\])]", "", file.read_text(), flags=re.DOTALL)))
+    return words
 
 
 def test_every_function_is_used_by_the_package_itself() -> None:
     texts = [file for kind in ("*.py", "*.sh") for file in PACKAGE.rglob(kind)]
     texts += [*(ROOT / "scripts").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
-    words = sum((uses(file) for file in texts), Counter())
+    words = uses(texts)
     unused = [
         f"{file.relative_to(PACKAGE)}: {name}"
         for file in PACKAGE.rglob("*.py")
@@ -48,7 +51,7 @@ def test_every_function_is_used_by_the_package_itself() -> None:
 
 def test_every_shell_function_is_called() -> None:
     files = [*PACKAGE.rglob("*.sh"), *PACKAGE.rglob("*.py")]
-    words = sum((uses(file) for file in files), Counter())
+    words = uses(files)
     defined = {
         name
         for file in PACKAGE.rglob("*.sh")

@@ -10,7 +10,7 @@ import pytest
 
 from muster.rank.vendors import VENDORS
 
-from .paths import PACKAGE
+from .paths import PACKAGE, parsed
 
 TABLE = "rank/vendors.py"
 MAY: dict[str, str] = {
@@ -34,6 +34,7 @@ MAY: dict[str, str] = {
 }
 
 
+@cache
 def vendor_words() -> set[str]:
     """Return what the table says, as code would write it in a comparison."""
     words: set[str] = set()
@@ -46,10 +47,12 @@ def vendor_words() -> set[str]:
 @cache
 def literals(path: Path) -> list[tuple[int, str]]:
     """Return the strings of a file that are exactly a vendor's word, with their lines."""
-    words = vendor_words()
+    words, source = vendor_words(), path.read_text()
+    if not any(word in source for word in words):
+        return []
     return [
         (node.lineno, node.value)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in words
     ]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .paths import ROOT
+from .paths import ROOT, parsed
 
 # What → why, and what to write.
 WORST = {
@@ -32,13 +32,14 @@ EXAMPLES = ("docs/contributing/words.md",)
 
 
 def texts() -> Iterator[tuple[str, int, str]]:
-    """Yield (file, line number, line) of the files that people read."""
+    """Yield (file, line number, line) of the files that people read and that hold one of the phrases."""
     listed = subprocess.run(["git", "ls-files", "--", *PATHS], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listed.stdout.splitlines():
         if name in EXAMPLES or Path(name).suffix not in {".py", ".sh", ".md", ".toml", ""}:
             continue
-        for number, line in enumerate((ROOT / name).read_text(errors="replace").splitlines(), 1):
-            yield name, number, line
+        text = (ROOT / name).read_text(errors="replace")
+        if any(phrases_in(text)):
+            yield from ((name, number, line) for number, line in enumerate(text.splitlines(), 1))
 
 
 def phrases_in(line: str) -> Iterator[str]:
@@ -90,7 +91,7 @@ MOST_VAGUE = 0.04
 
 def vague_locals(source: str) -> Iterator[tuple[str, str]]:
     """Yield each function with those of its locals that do not say what they hold."""
-    for function in ast.walk(ast.parse(source)):
+    for function in ast.walk(parsed(source)):
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             bound = {
                 node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
 from muster.errors import MusterError
+from muster.model.plan import Plan
 from muster.plan.build import make_plan
 from muster.port.carry import request_of
 from muster.render.script import job_script
@@ -17,13 +18,10 @@ from sites.profiles import bundled
 
 from .scripts import read
 
-MADE = [case for case in cases() if not isinstance(plan_of(case), MusterError)]
-SITES = sorted({case.site for case in MADE})
+SITES = sorted({case.site for case in cases()})
 
 
-def _again(case: Case) -> None:
-    first = plan_of(case)
-    assert not isinstance(first, MusterError)
+def _again(case: Case, first: Plan) -> None:
     _, draft = read(job_script(first))
     facts = IMAGE_FACTS if case.mode == "container" else FACTS
     second = make_plan(request_of(draft), bundled(case.site), facts, typed=first.typed)
@@ -35,8 +33,11 @@ def _again(case: Case) -> None:
 
 @pytest.mark.parametrize("site", sampled(SITES, keep=4))
 def test_the_plan_of_a_script_of_muster_s_is_the_same(site: str) -> None:
-    for case in (each for each in MADE if each.site == site):
-        _again(case)
+    plans = {case: plan_of(case) for case in cases() if case.site == site}
+    made = {case: first for case, first in plans.items() if not isinstance(first, MusterError)}
+    assert made
+    for case, first in made.items():
+        _again(case, first)
 
 
 def test_an_edited_header_holds() -> None:

@@ -17,7 +17,6 @@ import pytest
 
 from .ranks import Ended, together, torch_variables
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -50,6 +49,8 @@ def ended_well(ended: list[Ended]) -> str:
 
 
 def weights_of(file: Path) -> dict[str, Any]:
+    import torch
+
     return dict(torch.load(file))
 
 

@@ -13,7 +13,6 @@ import pytest
 from muster.runner import ProgramResult, checked, run
 from plugins.labs import MUSTER, Lab
 
-pytest.importorskip("torch")
 pytestmark = [pytest.mark.lab, pytest.mark.torch]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -17,7 +17,6 @@ from muster.rank.training import start_method, workers
 from .ranks import together
 from .test_world import well
 
-pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 

@@ -15,7 +15,6 @@ import pytest
 from .environments import slurm_step
 from .ranks import Ended, free_port, listener, together, torch_variables
 
-pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 

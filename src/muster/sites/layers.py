@@ -53,7 +53,7 @@ class Layer(msgspec.Struct, frozen=True, dict=True):
     """Reached by `extends`: what it says of itself does not hold for the other."""
 
     @cached_property
-    def lines(self) -> dict[Path, int]:
+    def lines(self) -> Mapping[Path, int]:
         return toml_lines(self.text)
 
     def line(self, path: Path) -> int | None:
@@ -61,7 +61,7 @@ class Layer(msgspec.Struct, frozen=True, dict=True):
         return toml_line(self.lines, path)
 
 
-class Merged(msgspec.Struct, frozen=True):
+class Merged(msgspec.Struct, frozen=True, dict=True):
     """The tables of all layers, and for every leaf the layer it came from and its path there."""
 
     table: dict[str, Any]
@@ -69,10 +69,20 @@ class Merged(msgspec.Struct, frozen=True):
 
     def origin(self, path: Path) -> tuple[int, Path] | None:
         """Return the strongest layer that says something at or below this path, else around it."""
-        origins_below = [origin for leaf, origin in self.origins.items() if leaf[: len(path)] == path]
-        if origins_below:
-            return max(origins_below, key=lambda origin: origin[0])
-        return self.origin(path[:-1]) if len(path) > 1 else None
+        for length in range(len(path), 0, -1):
+            if path[:length] in self._strongest:
+                return self._strongest[path[:length]]
+        return None
+
+    @cached_property
+    def _strongest(self) -> dict[Path, tuple[int, Path]]:
+        """Return the strongest origin at or below each path; of equally strong ones the first."""
+        strongest: dict[Path, tuple[int, Path]] = {}
+        for leaf, origin in self.origins.items():
+            for length in range(1, len(leaf) + 1):
+                if origin[0] > strongest.get(leaf[:length], (-1,))[0]:
+                    strongest[leaf[:length]] = origin
+        return strongest
 
 
 def merge(layers: Sequence[Layer]) -> Merged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -86,10 +87,15 @@ def _overlay_layers(name: str, search: SearchPath) -> Iterator[Layer]:
 
 
 def _layer(kind: str, path: FilePath) -> Layer:
-    text = read_text(path)
-    table = parse_toml(text, str(path))
-    check_version(table, text, str(path))
-    return Layer(kind, str(path), text, table)
+    return _layer_of(kind, str(path), read_text(path))
+
+
+@lru_cache(maxsize=128)
+def _layer_of(kind: str, file: str, text: str) -> Layer:
+    """Return the layer of this text. Nothing changes a layer, so many sites share the one that they extend."""
+    table = parse_toml(text, file)
+    check_version(table, text, file)
+    return Layer(kind, file, text, table)
 
 
 def _override_layer(overrides: Mapping[str, Any]) -> Layer:

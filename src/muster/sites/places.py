@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Union
 
 __all__ = ["Path", "spell", "toml_line", "toml_lines"]
@@ -17,7 +18,8 @@ _ASSIGNMENT = re.compile(rf"\s*({_KEY})\s*=")
 _TOKEN = re.compile(r'''"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{}]''')
 
 
-def toml_lines(text: str) -> dict[Path, int]:
+@lru_cache(maxsize=128)
+def toml_lines(text: str) -> Mapping[Path, int]:
     """Return the line, from 1, of every table and of every key that stands on a line of its own."""
     line_numbers: dict[Path, int] = {}
     counts: dict[Path, int] = {}
