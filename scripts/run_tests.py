@@ -38,8 +38,8 @@ SHARDS: Mapping[str, Sequence[str]] = {
     "rest": (),
 }
 FAST_SHARDS: Mapping[str, Sequence[str]] = {
-    "launch": ("launch", "plan", "render", "launchers", "rank", "stage", "sites", "survey"),
-    "build": ("build", "images"),
+    "launch": ("launch", "plan", "render", "launchers", "act", "job", "unit", "install"),
+    "sites": ("sites", "port", "survey", "policy", "cli", "api", "lint", "check", "slurm"),
     "rest": (),
 }
 

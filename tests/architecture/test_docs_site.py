@@ -23,10 +23,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
+@pytest.mark.wide
 def test_every_link_of_the_site_leads_somewhere_and_nothing_is_fetched(site: Path) -> None:
     assert list(make_docs.faults(site)) == []
 
 
+@pytest.mark.wide
 def test_every_document_has_its_page(site: Path) -> None:
     documents = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
     pages = {path.with_name(path.name.replace("README.md", "index.md")).with_suffix(".html") for path in documents}
@@ -34,6 +36,7 @@ def test_every_document_has_its_page(site: Path) -> None:
     assert {page for page in pages if not (site / page).exists()} == set()
 
 
+@pytest.mark.wide
 def test_the_search_works_from_a_folder(site: Path) -> None:
     text = (site / "guides/jobs.html").read_text()
 

@@ -108,10 +108,12 @@ _TYPES = {"str", "int", "float", "bool", "dict", "list", "tuple", "set", "bytes"
 
 def computed_unions(source: str) -> list[int]:
     """The lines where types are joined by `|` outside an annotation: text until somebody asks, so only these run."""
-    tree = parsed(source)
-    noted = [getattr(node, name, None) for node in ast.walk(tree) for name in ("annotation", "returns")]
+    nodes = list(ast.walk(parsed(source)))
+    joined = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)]
+    if not any(is_type(node.left) or is_type(node.right) for node in joined):
+        return []
+    noted = [getattr(node, name, None) for node in nodes for name in ("annotation", "returns")]
     text = {id(part) for each in noted if isinstance(each, ast.AST) for part in ast.walk(each)}
-    joined = (node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr))
     return [node.lineno for node in joined if id(node) not in text and (is_type(node.left) or is_type(node.right))]
 
 

@@ -41,13 +41,14 @@ def simulated(nodes: int, slow: set[int], seed: int, noise: float = 0.03, share:
     return tuple(node for one in suspects(pair_rates(rounds)) for node in one.nodes)
 
 
-@pytest.mark.parametrize("nodes", [3, 4, 5, 8, 256])
+@pytest.mark.parametrize("nodes", [3, 4, 5, 8, pytest.param(256, marks=pytest.mark.wide)])
 def test_the_slow_node_is_named_and_no_other(nodes: int) -> None:
     for seed in range(100 if nodes < 100 else 40):
         bad = seed % nodes
         assert simulated(nodes, {bad}, seed) == (bad,)
 
 
+@pytest.mark.wide
 def test_a_healthy_set_of_256_names_nobody() -> None:
     assert [seed for seed in range(100) if simulated(256, set(), seed)] == []
 

@@ -166,7 +166,9 @@ def test_output_that_may_not_be_read_is_a_sentence(tmp_path: Path) -> None:
         list(Follower(output_of_files([path])).new_lines())
 
 
-@pytest.mark.parametrize("lines", [1000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "lines", [200, pytest.param(1000, marks=pytest.mark.wide), pytest.param(10_000, marks=pytest.mark.long)]
+)
 def test_64_ranks_of_many_lines_lose_nothing_in_50_mb(tmp_path: Path, lines: int) -> None:
     """Sixteen files grow in turns while the follower reads, as nodes write them."""
     follower = Follower(JobOutput(tmp_path))

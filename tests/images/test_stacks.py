@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 from muster.runner import end_group, start
@@ -42,6 +43,7 @@ def test_a_rank_in_an_image_shows_its_stack(images: Images, shared_directory: Pa
     try:
         while (shared_directory / "output").read_text().count("begins") < 2:
             assert process.poll() is None, (shared_directory / "output").read_text()
+            time.sleep(0.02)
         jobs = set(jobs_here()) - before
         stacks = [each for job in jobs for each in read_answers(ask_here(job, StackQuestion(None)))]
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def test_jobs_lists_those_of_all_accounts_and_names_them(people: As) -> None:
 def test_the_ranks_of_somebody_elses_job_are_theirs(people: As) -> None:
     theirs = batch(people, "bob", "sleep 600", "--output=/dev/null")
     while "RUNNING" not in people("alice", MUSTER, "why", theirs).stdout:
-        pass
+        time.sleep(0.3)
     sentence = f"job {theirs} belongs to another user"
     for verb in ("stacks", "top"):
         done = people("alice", MUSTER, verb, theirs)

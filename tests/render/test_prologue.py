@@ -21,6 +21,7 @@ from muster.rank.hostlist import compress, first
 from muster.render.parts import compose
 from muster.render.script import prologue_text
 from muster.runner import run
+from plugins.wide import sampled
 
 each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
 
@@ -285,10 +286,13 @@ def test_the_node_prologue_runs_once_and_its_failure_names_the_node() -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [
-        *((name, ()) for name in sorted(set(CHOICES) - {"auto"})),
-        ("horovod", ("--mpi", "pmix", "-N", "2", "--", "true")),
-    ],
+    sampled(
+        [
+            *(pytest.param(name, (), id=name) for name in sorted(set(CHOICES) - {"auto"})),
+            pytest.param("horovod", ("--mpi", "pmix", "-N", "2", "--", "true"), id="horovod-pmix"),
+        ],
+        keep=lambda case: case.values[0] in {"srun", "mpirun+torchrun"},
+    ),
 )
 def test_every_prologue_passes_shellcheck(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
     from launch.plans import plan

@@ -25,6 +25,7 @@ from muster.render.explain import explain, plan_as_text
 from muster.render.functions import functions_in
 from muster.render.script import RULE, job_part, job_script, job_shown, lines_of_job
 from muster.runner import run
+from plugins.wide import sampled
 from sites.golden_scripts import as_kept
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -126,7 +127,7 @@ def test_the_script_passes_shellcheck(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("within", [False, True], ids=["allocates", "within"])
-@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun", "horovod"])
+@pytest.mark.parametrize("launcher", sampled(["srun", "torchrun", "mpirun", "mpirun+torchrun", "horovod"], keep=3))
 def test_the_form_that_streams_to_a_terminal_passes_shellcheck(launcher: str, within: bool, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     made = plan("-N", "2", "--ntasks-per-node", "2", "--", "a b", launcher=launcher, within=within, stream=True)

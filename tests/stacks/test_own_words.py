@@ -13,6 +13,7 @@ import json
 import os
 import pickle
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,7 @@ def test_torch_s_own_record_of_a_world_that_waits(tmp_path: Path) -> None:
             said = own_words(
                 [each for job in jobs for each in read_answers(ask_here(job, StackQuestion(records=True)))]
             )
+            time.sleep(0.1)
     finally:
         end_group(process, grace_s=20)
     assert said == ("torch's record: rank 1 has not come to collective 3, all_reduce of 3, which rank 0 has begun",)
@@ -218,6 +220,7 @@ def test_torch_s_analyser_finds_the_same(tmp_path: Path) -> None:
     try:
         while not all(file.is_file() and file.stat().st_size for file in files):
             assert process.poll() is None
+            time.sleep(0.02)
     finally:
         end_group(process, grace_s=20)
     stacks = [

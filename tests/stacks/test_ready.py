@@ -96,6 +96,7 @@ def _running(folder: Path, *words: str, script: str = _SCRIPT) -> Iterator[list[
     try:
         while (folder / "output").read_text().count("begins") < 2:
             assert process.poll() is None, (folder / "output").read_text()
+            time.sleep(0.02)
         yield sorted(set(jobs_here()) - before)
     finally:
         end_group(process, grace_s=20)  # muster ends its ranks; nobody else would
@@ -132,6 +133,7 @@ def test_the_server_of_torch_is_asked_where_the_script_has_started_one(tmp_path:
         while not records and time.monotonic() < deadline:  # rank 0 says that it begins, and then it begins
             stacks = _ask(jobs, StackQuestion(None, records=True))
             records = own_words(stacks)
+            time.sleep(0.1)
         assert records == (
             "torch's record: rank 1 has not come to collective 51, all_reduce of 4, which rank 0 has begun",
         )
@@ -202,7 +204,7 @@ def test_without_py_spy_there_is_a_sentence_and_what_to_do(lab: Lab, shared_dire
         job = checked(lab.exec(asked, cwd=shared_directory, env=path)).stdout.strip()
         try:
             while "hello" not in lab.exec([MUSTER, "logs", job]).stdout:
-                pass
+                time.sleep(0.3)
             done = checked(lab.exec([*muster, "stacks", job], env=path))
             assert (said in done.stderr, "wait.py:4" in done.stdout) == (True, bool(more)), done.stdout + done.stderr
             assert ("pip install 'muster-hpc[stacks]'" in done.stderr) is not bool(more)
@@ -217,7 +219,7 @@ def test_a_site_that_forbids_to_look_is_a_sentence(lab: Lab, shared_directory: P
     job = checked(lab.exec([forbidden, "-m", "muster", *asked], cwd=shared_directory)).stdout.strip()
     try:
         while lab.exec([MUSTER, "logs", job]).stdout.count("hello") < 2:
-            pass
+            time.sleep(0.3)
         done = lab.exec([forbidden, "-m", "muster", "stacks", job])
         assert "warning: the kernel forbids to look into the process" in done.stderr
         assert re.search("hint: start the job with --stacks-ready", done.stderr)

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,8 +40,6 @@ dist.all_reduce(torch.ones(1))
 
 def _until(asked: Callable[[], ProgramResult], seen: Callable[[ProgramResult], bool]) -> ProgramResult:
     """Ask until the answer is there; the test's own time-out ends it if it never is."""
-    import time
-
     while not seen(done := asked()):
         assert done.status in {0, 2, 3}, done.stderr
         time.sleep(0.2)
@@ -84,11 +83,11 @@ def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
             return [(group.what, len(group.ranks), group.where.name if group.where else "") for group in fold(stacks)]
 
         while groups() != [("wait", 3, "sleep.py")]:
-            pass
+            time.sleep(0.1)
         (job,) = set(jobs_here()) - before
         os.kill(_pids(job)[-1], signal.SIGSTOP)
         while len(groups()) != 2:
-            pass
+            time.sleep(0.1)
         assert ("is stopped, in wait", 1, "sleep.py") in groups()
         os.kill(_pids(job)[-1], signal.SIGCONT)
 
@@ -107,7 +106,7 @@ def test_stacks_are_taken_in_turn(tmp_path: Path) -> None:
             return [[stack.rank for stack in each.stacks if stack.frames] for each in rounds]
 
         while len(taken := looks()) != 9 or len(taken[0]) != 5 or len(taken[1]) != 5:
-            pass
+            time.sleep(0.1)
         assert all(len(ranks) <= 2 for ranks in taken[2:])
         assert {rank for ranks in taken[2:] for rank in ranks} == {0, 1, 2, 3, 4}
 

@@ -141,6 +141,7 @@ def _two_ranks(folder: Path) -> Iterator[str]:
     try:
         while (folder / "output").read_text().count("hello") < 2:
             assert process.poll() is None
+            time.sleep(0.02)
         (job,) = (each for each in set(jobs_here()) - before if _is_at(each, folder))
         yield job
     finally:
@@ -271,7 +272,7 @@ def test_the_keys_of_a_terminal(lab: Lab, shared_directory: Path, columns: int) 
     submit = [MUSTER, "submit", *size, "--", sys.executable, "wait.py"]
     job = checked(lab.exec(submit, cwd=shared_directory)).stdout.strip()
     while "hello" not in lab.exec([MUSTER, "logs", job]).stdout:
-        pass
+        time.sleep(0.3)
     try:
         words = lab.argv([MUSTER, "top", job, "--every", "1"])
         with _terminal(words, {**lab.person.environment(), "TERM": "xterm"}, columns) as terminal:
