@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+import muster
 from muster.act.clean import CleanRules, find_leftovers, remove_leftover, remove_passed
 from muster.act.record import Run, find_run, register
+from muster.follow.links import jobs_that_go_on
 from muster.runner import ProgramResult, run
+from muster.stacks.quiet import REPORT
 from plugins.labs import MUSTER
 
 DAY_S = 24 * 3600
@@ -72,6 +76,35 @@ def test_what_the_job_wrote_stays_unless_it_is_asked_for(asked: CleanRules) -> N
     assert told["run 1"] == "it holds what the job wrote: model.pt (--with-results)"
     assert all(kept is not None for kept in told.values())
     assert set(_told(replace(asked, with_results=True)).values()) == {None}
+
+
+def test_what_muster_wrote_beside_a_job_is_no_result(asked: CleanRules) -> None:
+    """Every file that the script writes into a run directory, by its own text."""
+    shell = Path(muster.__file__).parent / "render" / "shell"
+    names = {
+        name.replace("$muster_link", "2").replace("$muster_job", "7")
+        for part in shell.glob("*.sh")
+        for name in re.findall(r"muster_run_dir/([a-z.][\w.$-]*)", part.read_text())
+        if name != "logs"
+    }
+    assert {"links", "link-2", "ends", "array"} <= names
+    for job, folder in (("1", ""), ("2", "task-3/")):
+        _run(asked, job, files=tuple(f"{folder}{name}" for name in sorted({*names, REPORT, "row.json"} - {"passed"})))
+
+    assert _told(asked) == {"run 1": None, "run 2": None}
+
+
+def test_a_job_whose_later_link_runs_stays(asked: CleanRules) -> None:
+    run = replace(_run(asked, "1"), links=20)
+    register(asked.state, run)
+    for job, text in (("4", "1\t4\n2\t6\n"), ("8", "1\t8_3\n2\t9\n")):
+        other = replace(_run(asked, job), links=20)
+        (other.directory / "task-3").mkdir()
+        (other.directory / ("links" if job == "4" else "task-3/links")).write_text(text)
+        register(asked.state, other)
+
+    assert jobs_that_go_on(asked.state, "here", {"6", "9", "77"}) == {"4", "8"}
+    assert jobs_that_go_on(asked.state, "there", {"6", "9"}) == frozenset()
 
 
 def test_another_clusters_jobs_cannot_be_asked_for_from_here(asked: CleanRules) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from muster.act.record import Run
-from muster.cli.asking import JSON_KEYS, JobCase, as_json, cases, ended_how, job_ids, plain
+from muster.cli.asking import JSON_KEYS, JobCase, as_json, cases, ended_how, job_ids, plain, running_case, shown_id_of
 from muster.cli.command_line import read_command
 from muster.cli.logs import COMMAND
 from muster.cli.status import _details
 from muster.cli.why import _shortened, _waiting, _warnings
-from muster.errors import RequestError, SchedulerSilent, UnknownName
+from muster.errors import MusterError, RequestError, SchedulerSilent, UnknownName
 from muster.follow.scheduler import Answer
 from muster.follow.watch import JobOutput
 from muster.slurm.jobs import SlurmJob
@@ -37,6 +37,30 @@ def job(state: str, **more: object) -> SlurmJob:
 )
 def test_every_job_has_the_same_keys_in_json(case: JobCase) -> None:
     assert tuple(as_json(case)) == JSON_KEYS
+
+
+def task(number: int, state: str) -> JobCase:
+    """Return one task of the array 7."""
+    return JobCase("7", SlurmJob(str(7 + number), f"7_{number}", "train", state_of(state), reason_of("None")), None)
+
+
+@pytest.mark.parametrize(
+    ("states", "answer"),
+    [
+        (("COMPLETED", "RUNNING", "PENDING"), "7_2"),
+        (("RUNNING", "RUNNING", "COMPLETED"), "7 is an array, and 2 of its jobs run / name one: muster top 7_1"),
+        (("COMPLETED", "PENDING"), "job 7 does not run yet: PENDING / muster why 7"),
+        (("COMPLETED", "FAILED"), "job 7 has ended / muster why 7"),
+    ],
+)
+def test_of_an_array_the_one_task_that_runs_is_meant(states: tuple[str, ...], answer: str) -> None:
+    tasks = [task(number, state) for number, state in enumerate(states, start=1)]
+    if answer.startswith("7_"):
+        assert shown_id_of(running_case("7", tasks, "top")) == answer
+        return
+    with pytest.raises(MusterError) as refused:
+        running_case("7", tasks, "top")
+    assert f"{refused.value.message} / {refused.value.hint}" == answer
 
 
 @pytest.mark.parametrize(

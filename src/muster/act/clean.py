@@ -17,7 +17,13 @@ __all__ = ["CleanRules", "Leftover", "find_leftovers", "remove_leftover", "remov
 _DAY_S = 24 * 3600
 # A file of hidden values is its job's for so long, whatever Slurm says of it.
 _JUST_MADE_S = 600
-_OURS = frozenset({"plan.json", "job.sh", "record.json", "changes.diff", "job_id", "attempts", "passed", "image.toml"})
+_OURS = frozenset(
+    {
+        *("plan.json", "job.sh", "record.json", "changes.diff", "job_id", "passed", "image.toml", "row.json", "hang"),
+        *("array", "attempts", "cancel", "ends", "links", "over", "saves"),
+    }
+)
+_OURS_BEGIN = ("link-", ".muster-image-")
 
 
 class CleanRules(msgspec.Struct, frozen=True):
@@ -32,7 +38,7 @@ class CleanRules(msgspec.Struct, frozen=True):
     """The cluster that could be asked; None: there is none here."""
 
     living: Collection[str]
-    """Ids of the jobs there that wait or run."""
+    """Ids of the jobs there that wait or run, and of each job that goes on in one of them."""
 
     older_s: float
     other_clusters: bool = False
@@ -102,7 +108,9 @@ def _why_it_stays(run: Run, question: CleanRules) -> str | None:
 def _is_ours(path: Path) -> bool:
     """Return whether Muster, and not the job, wrote a file of a run directory. A snapshot is where the job works."""
     parts = path.parts[1:] if path.parts[0].startswith("task-") else path.parts
-    return (len(parts) == 1 and parts[0] in _OURS) or (parts[0] == "logs" and parts[-1].endswith(".log"))
+    if len(parts) == 1:
+        return parts[0] in _OURS or parts[0].startswith(_OURS_BEGIN)
+    return parts[0] == "logs" and parts[-1].endswith(".log")
 
 
 def remove_leftover(leftover: Leftover, state: Path) -> None:

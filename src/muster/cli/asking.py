@@ -22,19 +22,25 @@ __all__ = [
     "JobCase",
     "as_json",
     "ask",
+    "attempt_of",
     "attempts_as_json",
     "cases",
     "cluster",
     "earlier_runs",
     "ended_how",
     "expected_start",
+    "id_to_type",
     "job_ids",
+    "only_case",
     "other_owner",
     "plain",
+    "reported_hang",
     "row_line",
     "row_of",
     "run_of",
+    "running_case",
     "scheduler",
+    "shown_id_of",
     "state",
     "when",
     "with_links",
@@ -81,6 +87,70 @@ def cases(ids: Sequence[str], answer: Answer, *, records_do: bool = False) -> li
 def ask(ids: Sequence[str]) -> Answer:
     """Return what Slurm knows of these jobs, and of those that follow them with --until-done: one request."""
     return scheduler().jobs(with_links(ids))
+
+
+def running_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> JobCase:
+    """Return the job that is meant; refused where it does not run, or is an array of which several tasks run."""
+    from muster.errors import RequestError, SiteError
+
+    running = [case for case in found_cases if case.job is not None and case.job.state.name == "RUNNING"]
+    if len(running) == 1:
+        return running[0]
+    if running:
+        message = f"{asked_id} is an array, and {len(running)} of its jobs run"
+        raise RequestError(message, hint=f"name one: muster {verb} {shown_id_of(running[0])}")
+    waiting = [case.job for case in found_cases if case.job is not None and not case.job.state.phase.is_over]
+    ending = f"does not run yet: {waiting[0].state.name}" if waiting else "has ended"
+    raise SiteError(f"job {asked_id} {ending}", hint=f"muster why {asked_id}")
+
+
+def only_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> JobCase:
+    """Return the one job that an id means; an array of several is refused."""
+    from muster.errors import RequestError
+
+    if len(found_cases) > 1:
+        message = f"{asked_id} is an array of {len(found_cases)} jobs"
+        raise RequestError(message, hint=f"name one: muster {verb} {shown_id_of(found_cases[0])}")
+    return found_cases[0]
+
+
+def shown_id_of(case: JobCase) -> str:
+    """Return a job's id as squeue shows it, 57_3; as it was asked for where Slurm does not know the job."""
+    return case.job.shown_id if case.job is not None else case.asked
+
+
+def id_to_type(case: JobCase) -> str:
+    """Return the id that means this job alone: of an array, that of its task."""
+    shown_id = shown_id_of(case)
+    return shown_id if "_" in shown_id and "_" not in case.asked else case.asked
+
+
+def attempt_of(case: JobCase) -> int:
+    """Return which attempt of a job the newest is, from 1 on."""
+    from muster.follow.attempt_list import read_attempts
+
+    folder = _folder_of(case)
+    attempts = [] if folder is None else read_attempts(folder)
+    return max((attempt.number for attempt in attempts), default=1)
+
+
+def reported_hang(case: JobCase) -> list[str]:
+    """Return what the job's own watcher has found, if it has."""
+    from muster.stacks.quiet import REPORT
+
+    folder = _folder_of(case)
+    try:
+        return [] if folder is None else (folder / REPORT).read_text("utf-8", errors="replace").splitlines()[-1:]
+    except OSError:
+        return []
+
+
+def _folder_of(case: JobCase) -> Path | None:
+    """Return where a job, or one task of an array, keeps its attempts and what its watcher has found."""
+    from muster.follow.attempt_list import folder_of
+
+    task = _task_of(case)
+    return None if case.run is None else folder_of(case.run, task if task.isdigit() else None)
 
 
 def with_links(ids: Sequence[str]) -> tuple[str, ...]:
@@ -144,7 +214,7 @@ def attempts_as_json(case: JobCase) -> list[dict[str, Any]]:
 
     if case.run is None:
         return []
-    task = (case.job.shown_id if case.job else case.asked).partition("_")[2]
+    task = _task_of(case)
     waits = case.job is not None and case.job.state.phase is Phase.WAITING
     return attempts_over(case.run, task if task.isdigit() else None, waits=waits)
 

@@ -63,13 +63,19 @@ def _question(words: Words) -> CleanRules:
 
 
 def _living() -> tuple[str | None, frozenset[str]]:
-    """Return the cluster here and its jobs that wait or run. A silent controller ends the verb: nothing is removed."""
+    """Return the cluster here, and its jobs that wait or run, or go on in one that does.
+
+    A silent controller ends the verb: nothing is removed.
+    """
     try:
         jobs = scheduler().mine().jobs
     except (MachineLacks, NoSlurm):
         return None, frozenset()
+    from muster.follow.links import jobs_that_go_on
+
     living = [job for job in jobs if not job.state.phase.is_over]
-    return cluster(), frozenset(job_id for job in living for job_id in (job.id, job.shown_id.partition("_")[0]))
+    living_ids = frozenset(job_id for job in living for job_id in (job.id, job.shown_id.partition("_")[0]))
+    return cluster(), living_ids | jobs_that_go_on(state(), cluster(), living_ids)
 
 
 def _agreed() -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from muster.cli.asking import JobCase, as_json, cluster, ended_how, expected_start, plain, run_of, scheduler, when
@@ -24,17 +26,37 @@ def main(words: Words) -> int:
         return 0
     # One account needs no column of its own.
     accounts = len({job.account for job in jobs}) > 1
+    links = _links_among(jobs)
     columns = ("job", "", "name", "state", "nodes", "partition", *(["account"] if accounts else []), "what")
-    print_table("your jobs", columns, [_row(job, accounts=accounts) for job in jobs])
+    print_table("your jobs", columns, [_row(job, links.get(job.id), accounts=accounts) for job in jobs])
     return 0
 
 
-def _order(job: SlurmJob) -> tuple[bool, int]:
-    """Return those that live before those that ended, the oldest first."""
-    return job.state.phase.is_over, int(job.id)
+def _order(job: SlurmJob) -> tuple[bool, int, int]:
+    """Return those that live before those that ended, the oldest first, the tasks of an array by their number."""
+    array, _, task = job.shown_id.partition("_")
+    return job.state.phase.is_over, int(array), int(task) if task.isdigit() else 0
 
 
-def _row(job: SlurmJob, *, accounts: bool) -> tuple[object, ...]:
+def _links_among(jobs: Sequence[SlurmJob]) -> dict[str, str]:
+    """Return, by id, "link 2 of 57" for each job that goes on with an earlier one (--until-done).
+
+    The links of a job have one comment: where it stands alone, no file is read.
+    """
+    from pathlib import Path
+
+    from muster.follow.links import link_of
+
+    how_often = Counter(job.comment for job in jobs if job.is_ours)
+    return {
+        job.id: f"link {link.number} of {first.job}"
+        for job in jobs
+        if how_often[job.comment] > 1 and job.stdout is not None
+        for first, link in link_of(Path(job.stdout).parent.parent, job)
+    }
+
+
+def _row(job: SlurmJob, link: str | None, *, accounts: bool) -> tuple[object, ...]:
     mark = "*" if job.is_ours else ""
     return (
         job.shown_id,
@@ -44,8 +66,12 @@ def _row(job: SlurmJob, *, accounts: bool) -> tuple[object, ...]:
         job.nodes if job.nodes is not None else "?",
         job.partition or "?",
         *([job.account or "?"] if accounts else []),
-        _what(job),
+        ": ".join(part for part in (link, "not needed" if link and _never_began(job) else _what(job)) if part),
     )
+
+
+def _never_began(job: SlurmJob) -> bool:
+    return job.state.name == "CANCELLED" and not job.node_list
 
 
 def _what(job: SlurmJob) -> str:

@@ -7,7 +7,19 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import JobCase, cases, cluster, job_ids, row_line, scheduler, state, with_links, words_of_waiting
+from muster.cli.asking import (
+    JobCase,
+    cases,
+    cluster,
+    job_ids,
+    only_case,
+    row_line,
+    scheduler,
+    shown_id_of,
+    state,
+    with_links,
+    words_of_waiting,
+)
 from muster.cli.command_line import CommandLine, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SchedulerSilent
@@ -74,19 +86,10 @@ def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> JobCase:
     if found_cases[0].run is not None and not follow and "_" not in asked_id:
         return JobCase(
             asked_id,
-            found_cases[0].job if len(found_cases) == 1 and "_" not in _shown(found_cases[0]) else None,
+            found_cases[0].job if len(found_cases) == 1 and "_" not in shown_id_of(found_cases[0]) else None,
             found_cases[0].run,
         )
-    if len(found_cases) > 1:
-        raise RequestError(
-            f"{asked_id} is an array of {len(found_cases)} jobs",
-            hint=f"name one: muster logs {_shown(found_cases[0]) or asked_id}",
-        )
-    return found_cases[0]
-
-
-def _shown(case: JobCase) -> str:
-    return case.job.shown_id if case.job else ""
+    return only_case(asked_id, found_cases, "logs")
 
 
 def _asked(slurm: Scheduler, asked_id: str) -> Answer:

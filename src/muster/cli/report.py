@@ -18,6 +18,7 @@ from muster.cli.asking import (
     cluster,
     earlier_runs,
     job_ids,
+    only_case,
     plain,
     scheduler,
     state,
@@ -81,12 +82,8 @@ def _case(job_id: str, slurm: Scheduler) -> tuple[JobCase, bool]:
             raise
         answer = Answer((), (job_id,), silent=True)
     found_cases = cases([job_id], answer, records_do=True)
-    if len(found_cases) > 1:
-        shown_id = found_cases[0].job.shown_id if found_cases[0].job else job_id
-        raise RequestError(
-            f"{job_id} is an array of {len(found_cases)} jobs", hint=f"name one: muster report {shown_id}"
-        )
-    return found_cases[0], answer.silent and found_cases[0].job is None
+    case = only_case(job_id, found_cases, "report")
+    return case, answer.silent and case.job is None
 
 
 def _parts(case: JobCase, slurm: Scheduler) -> tuple[list[ReportFile], list[str]]:

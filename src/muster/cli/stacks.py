@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import ask, cases, job_ids
+from muster.cli.asking import ask, cases, job_ids, running_case
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, say
-from muster.errors import RequestError, SiteError
+from muster.errors import RequestError
 from muster.job.option import option
 from muster.units import shown, whole_number
 
@@ -76,11 +76,8 @@ def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> tu
     from muster.rank.hostlist import expand
     from muster.stacks.ask import StackQuestion, ask_job, find_spy
 
-    (case,) = cases(ids, ask(ids))
-    if case.job is None or case.job.state.phase.is_over:
-        raise SiteError(f"job {ids[0]} has ended", hint=f"muster why {ids[0]}")
-    if case.job.state.name != "RUNNING":
-        raise SiteError(f"job {ids[0]} does not run yet: {case.job.state.name}", hint=f"muster why {ids[0]}")
+    case = running_case(ids[0], cases(ids, ask(ids)), "stacks")
+    assert case.job is not None  # noqa: S101  # it runs
     question = StackQuestion(find_spy(os.environ), rank, options=tuple(options), records=True)
     answer = ask_job(case.job.id, case.job.nodes or 1, dict(os.environ), question)
     return answer, tuple(expand(case.job.node_list or ""))

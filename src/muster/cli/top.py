@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import JobCase, ask, cases, earlier_runs, job_ids, plain
+from muster.cli.asking import JobCase, ask, attempt_of, cases, id_to_type, job_ids, plain, running_case
 from muster.cli.command_line import CommandLine, Words
-from muster.errors import RequestError, SiteError
+from muster.errors import RequestError
 from muster.job.option import option, parse_count
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ _UP, _DOWN = {"\x1b[A", "k"}, {"\x1b[B", "j"}
 
 def main(words: Words) -> int:
     """Show the screen until q is pressed or the job ends; on no terminal once."""
-    case = running_case(job_ids(words))
+    ids = job_ids(words)
+    case = running_case(ids[0], cases(ids, ask(ids)), "top")
     from muster.stacks.ask import StackQuestion, find_spy
     from muster.stacks.stream import StepWatch
 
@@ -44,16 +45,6 @@ def main(words: Words) -> int:
         return _live(case, watch) if live else _once(case, watch)
     finally:
         watch.end()
-
-
-def running_case(ids: tuple[str, ...]) -> JobCase:
-    """Return the one job that was asked for; refused where it does not run."""
-    (case,) = cases(ids, ask(ids))
-    if case.job is None or case.job.state.phase.is_over:
-        raise SiteError(f"job {ids[0]} has ended", hint=f"muster why {ids[0]}")
-    if case.job.state.name != "RUNNING":
-        raise SiteError(f"job {ids[0]} does not run yet: {case.job.state.name}", hint=f"muster why {ids[0]}")
-    return case
 
 
 def _once(case: JobCase, watch: StepWatch) -> int:
@@ -99,7 +90,7 @@ def _live(case: JobCase, watch: StepWatch) -> int:
             if watch.has_ended:
                 break
     _check(case, watch)
-    print(f"job {case.asked} has ended: muster why {case.asked}")
+    print(f"job {case.asked} has ended: muster why {id_to_type(case)}")
     return 0
 
 
@@ -136,8 +127,8 @@ class _Top:
     def _title(self, size: int, found_ranks: int) -> str:
         job = self.case.job
         assert job is not None  # noqa: S101  # it runs
-        parts = [f"job {self.case.asked} {job.name}", f"{found_ranks} of {size} ranks on {job.nodes} nodes"]
-        attempt = len(earlier_runs(self.case)) + 1
+        parts = [f"job {id_to_type(self.case)} {job.name}", f"{found_ranks} of {size} ranks on {job.nodes} nodes"]
+        attempt = attempt_of(self.case)
         if attempt > 1:
             parts.append(f"attempt {attempt}")
         if job.started is not None:

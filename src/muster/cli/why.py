@@ -13,6 +13,7 @@ from muster.cli.asking import (
     cases,
     earlier_runs,
     expected_start,
+    id_to_type,
     job_ids,
     plain,
     row_line,
@@ -59,7 +60,7 @@ def explain_case(case: JobCase) -> Iterator[str]:
         from muster.cli.why_running import explain_running
 
         yield from explain_running(case)
-        yield f"  what it says: muster logs -f {case.asked}"
+        yield f"  what it says: muster logs -f {id_to_type(case)}"
     else:
         yield from _ended(case)
 
@@ -118,7 +119,7 @@ def _ended(case: JobCase) -> Iterator[str]:
         if explanation is not None:
             yield f"  known: {explanation['cause']}"
             yield f"    hint: {explanation['remedy']}"
-        yield f"  all of it: muster logs {case.asked}"
+        yield f"  all of it: muster logs {id_to_type(case)}"
         return
     from muster.follow.find_output import closed_output
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import JobCase, plain
+from muster.cli.asking import JobCase, id_to_type, plain, reported_hang
 from muster.errors import MusterError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _LONGEST_LINE = 120
 
 def explain_running(case: JobCase) -> Iterator[str]:
     """Yield what the ranks do, and what they wrote last."""
-    reported_texts = [plain(text) for text in _reported(case)]
+    reported_texts = [plain(text) for text in reported_hang(case)]
     yield from (f"  {text}" for text in reported_texts)
     try:
         verdict, words = look_at_ranks(case)
@@ -38,7 +38,7 @@ def explain_running(case: JobCase) -> Iterator[str]:
     yield from (f"  {plain(text)}" for text in words)
     yield from (f"  {text}" for text in _last_output(case))
     if verdict.is_hang:
-        yield f"  every rank: muster stacks {case.asked}"
+        yield f"  every rank: muster stacks {id_to_type(case)}"
 
 
 def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
@@ -56,17 +56,6 @@ def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
     rounds = read_rounds(ask_job(job.id, nodes, dict(os.environ), question))
     verdict = judge_job(rounds, expand(job.node_list or ""))
     return verdict, own_words(rounds[-1].stacks) if rounds and verdict.is_hang else ()
-
-
-def _reported(case: JobCase) -> Iterator[str]:
-    """Yield what the job's own watcher has found, if it has."""
-    if case.run is None:
-        return
-    try:
-        text = (case.run.directory / "hang").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return
-    yield from text.splitlines()[-1:]
 
 
 def _last_output(case: JobCase) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,16 @@ from muster.act.record import Run, known_runs, write_whole
 from muster.slurm.jobs import SlurmJob
 from muster.units import whole_number
 
-__all__ = ["ChainLink", "chains_of", "close_chain", "current_of", "links_in", "run_with_link"]
+__all__ = [
+    "ChainLink",
+    "chains_of",
+    "close_chain",
+    "current_of",
+    "jobs_that_go_on",
+    "link_of",
+    "links_in",
+    "run_with_link",
+]
 
 
 class ChainLink(msgspec.Struct, frozen=True):
@@ -36,6 +45,14 @@ def links_in(folder: Path) -> tuple[ChainLink, ...]:
     return tuple(links[number] for number in sorted(links))
 
 
+def link_of(folder: Path, job: SlurmJob) -> tuple[tuple[ChainLink, ChainLink], ...]:
+    """Return the first link and that of a job, if the folder of its output says that the job is a later one."""
+    links = links_in(folder)
+    # A link of an array has one task; once it is withdrawn Slurm shows it without.
+    ids = {job.id, job.shown_id.partition("_")[0]}
+    return tuple((links[0], link) for link in links[1:] if link.job.partition("_")[0] in ids)
+
+
 def chains_of(run: Run, task: str = "") -> tuple[tuple[ChainLink, ...], ...]:
     """Return the chain of a job; of an array, those of each of its tasks, or of the one that is meant."""
     if not run.links:
@@ -48,6 +65,15 @@ def run_with_link(state: Path, cluster: str, job: str) -> Run | None:
     """Return the run of which a job is a link: only the first is in the registry."""
     return next(
         (run for run in _chained(state, cluster) if any(_is_link(chain, job) for chain in chains_of(run))), None
+    )
+
+
+def jobs_that_go_on(state: Path, cluster: str, living: Collection[str]) -> frozenset[str]:
+    """Return the first job of each chain of which a link is among the jobs that wait or run."""
+    return frozenset(
+        run.job
+        for run in _chained(state, cluster)
+        if any(_is_link(chain, job) for chain in chains_of(run) for job in living)
     )
 
 

@@ -1,0 +1,77 @@
+"""muster jobs: one list, in which a link of a job says whose it is; and what a task of an array has by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster.act.record import Run
+from muster.cli.asking import JobCase, attempt_of, id_to_type, reported_hang
+from muster.cli.jobs import _links_among, _order, _row
+from muster.slurm.jobs import SlurmJob
+from muster.slurm.reasons import reason_of
+from muster.slurm.states import state_of
+from muster.stacks.quiet import REPORT
+
+
+def job(number: int, shown_id: str, state: str, folder: Path, *, comment: str = "muster:abc") -> SlurmJob:
+    """Return a job of Muster's whose output lies in a folder."""
+    nodes = "" if state in {"PENDING", "CANCELLED"} else "node1"
+    stdout = f"{folder}/logs/batch.log"
+    return SlurmJob(
+        str(number),
+        shown_id,
+        "train",
+        state_of(state),
+        reason_of("None"),
+        node_list=nodes,
+        stdout=stdout,
+        comment=comment,
+    )
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """Return the folders of the tasks 1 and 2 of the array 9, whose next links are the arrays 12 and 13."""
+    for task, link in ((1, 12), (2, 13)):
+        folder = tmp_path / f"task-{task}"
+        folder.mkdir()
+        (folder / "links").write_text(f"1\t9_{task}\t100\n2\t{link}_{task}\t101\n")
+        (folder / "attempts").write_text("1\t100\tnode1\t\t9_1\n")
+    return tmp_path / "task-1", tmp_path / "task-2"
+
+
+def test_a_link_says_whose_it_is_and_one_that_never_began_that_it_was_not_needed(folders: tuple[Path, Path]) -> None:
+    first, second = folders
+    jobs = [
+        job(10, "9_1", "COMPLETED", first),
+        job(11, "9_2", "RUNNING", second),
+        job(12, "12", "CANCELLED", first),
+        job(13, "13_[2]", "PENDING", second),
+        job(14, "14", "CANCELLED", second, comment="muster:other"),
+    ]
+    links = _links_among(jobs)
+
+    assert links == {"12": "link 2 of 9_1", "13": "link 2 of 9_2"}
+    assert _row(jobs[2], links.get("12"), accounts=False)[-1] == "link 2 of 9_1: not needed"
+    assert _row(jobs[3], links.get("13"), accounts=False)[-1] == "link 2 of 9_2"
+
+
+def test_tasks_stand_by_their_number_and_those_that_ended_last(tmp_path: Path) -> None:
+    rows = [(9, "9_10", "RUNNING"), (11, "9_2", "RUNNING"), (4, "4", "FAILED"), (30, "30", "PENDING")]
+    jobs = [job(number, shown_id, state, tmp_path) for number, shown_id, state in rows]
+
+    assert [each.shown_id for each in sorted(jobs, key=_order)] == ["9_2", "9_10", "30", "4"]
+
+
+def test_a_task_has_its_own_id_attempt_and_hang(folders: tuple[Path, Path]) -> None:
+    (folders[1] / "attempts").write_text("1\t100\tnode1\n2\t130\tnode1\n")
+    (folders[1] / REPORT).write_text("no rank has gone on for 5 s\n")
+    run = Run("9", folders[0].parent, "train")
+    cases = [JobCase("9", job(9 + task, f"9_{task}", "RUNNING", folders[task - 1]), run) for task in (1, 2)]
+
+    assert [id_to_type(case) for case in cases] == ["9_1", "9_2"]
+    assert [attempt_of(case) for case in cases] == [1, 2]
+    assert [reported_hang(case) for case in cases] == [[], ["no rank has gone on for 5 s"]]
+    assert id_to_type(JobCase("57", job(60, "60", "RUNNING", folders[0]), run)) == "57"
