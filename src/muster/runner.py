@@ -260,11 +260,11 @@ def _refused_by_kernel(argv: Sequence[str], env: Mapping[str, str] | None, error
     """Return what the kernel refuses to start, as a sentence; any other error as it is."""
     if error.errno == errno.EAGAIN:
         return RequestError(
-            f"no more processes can be started here: {argv[0]}", hint="fewer ranks; ulimit -u shows how many"
+            f"no more processes can be started here: {argv[0]}", hint="start fewer ranks; ulimit -u shows the limit"
         )
     if error.errno in {errno.EMFILE, errno.ENFILE}:
         return RequestError(
-            f"no more files can be opened here to start {argv[0]}", hint="fewer ranks, or a larger ulimit -n"
+            f"no more files can be opened here to start {argv[0]}", hint="start fewer ranks, or raise ulimit -n"
         )
     if error.errno != errno.E2BIG:
         return error

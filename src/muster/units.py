@@ -74,7 +74,9 @@ def parse_memory_mib(text: str) -> int:
     """Return the mebibytes of a Slurm memory size; a bare number is mebibytes, parts are rounded up."""
     match = re.fullmatch(r"([0-9]{1,18})(?:([KMGT])(?:i?B)?)?", text.strip(), re.IGNORECASE | re.ASCII)
     if not match:
-        raise RequestError(f"{shown(text)} is not a memory size", hint="a number and K, M, G or T, for example 64G")
+        raise RequestError(
+            f"{shown(text)} is not a memory size", hint="write a number and K, M, G or T, for example 64G"
+        )
     return -(-int(match[1]) * _UNITS_KIB[(match[2] or "M").upper()] // 1024)
 
 

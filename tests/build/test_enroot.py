@@ -103,7 +103,7 @@ def test_an_enroot_that_makes_nothing_is_not_believed(place: Place, open_registr
 def test_what_enroot_does_not_do_is_refused(place: Place, open_registry: SmallRegistry, words: tuple[str, ...]) -> None:
     status, said = built(place, open_registry, *words)
     assert status == 2
-    assert "takes an image of a registry as it is" in said
+    assert "can only convert an image of a registry" in said
 
 
 def test_without_enroot_the_way_is_said(place: Place, open_registry: SmallRegistry) -> None:

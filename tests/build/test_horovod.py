@@ -67,7 +67,7 @@ def test_the_report_of_a_build_is_read() -> None:
 @given(text=st.text(max_size=200))
 def test_any_other_text_is_refused_or_read(text: str) -> None:
     if "Horovod v" not in text:
-        with pytest.raises(RequestError, match="says nothing of a build"):
+        with pytest.raises(RequestError, match="does not describe a build"):
             parse_check_build(text)
 
 

@@ -93,7 +93,7 @@ def test_a_password_comes_in_four_ways_and_is_written_nowhere(
         (("--login", "me", "--password-env", "WORD"), "refuses the user me or the password"),
         ((), "only to those who log in"),
         (("--login", "me"), "there is no password for me"),
-        (("--password-stdin",), "a password without a user"),
+        (("--password-stdin",), "a password is given, but no user"),
     ],
 )
 def test_a_wrong_password_is_one_sentence_and_leaves_nothing(
@@ -141,7 +141,7 @@ def test_an_interrupted_build_leaves_nothing_that_looks_finished(place: Place, o
         (("--from", "empty.sif"), "it is empty"),
         (("--from", "docker-archive:nothing.tar"), "is not there"),
         (("--from", "docker://UPPER/case"), "is not the name of an image"),
-        (("--from", "oras://x/y"), "oras is not read here"),
+        (("--from", "oras://x/y"), "oras:// is not a known source"),
         (("--from", "site:no-such"), "there is no image of"),
         ((), "no image to build from is named"),
         (("--from", "box", "--copy", "x:relative"), "is not SRC:DST"),

@@ -139,7 +139,7 @@ def test_what_a_job_is_told_is_its_owners_alone_and_is_read_once(tmp_path: Path)
         assert file.stat().st_mode & 0o777 == 0o600
         told = take_over(file)
         assert told == {"https_proxy": "http://me:word@proxy", "PATH": "/bin", "PIP_INDEX_URL": "x", "WORD": "open"}
-        with pytest.raises(RequestError, match="cannot read what it was given"):
+        with pytest.raises(RequestError, match="cannot read its order"):
             take_over(file)
     with handed_over(tmp_path / "x.sif", environment, {}) as file:
         assert file.exists()  # a job that never starts reads nothing

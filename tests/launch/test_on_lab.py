@@ -24,7 +24,7 @@ ARGUMENTS = (
     *("-n", "--", "-x", "!!", "$HOME", "${rank}", "${local_rank}", "$$", "a;b", "a&b", "#", "%t", "{job_id}"),
 )
 VALUE = "$(touch canary) it's\nünï *"
-# What an outer job, another launcher or a login shell may have left in the environment of whoever types.
+# Variables that an outer job, another launcher or a login shell may have left in the user's environment.
 STALE = {
     "RANK": "9",
     "WORLD_SIZE": "99",

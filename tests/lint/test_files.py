@@ -86,7 +86,7 @@ def test_a_reason_silences_a_rule(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert _lint(str(tmp_path / "job.sh")) == 0
     (tmp_path / "job.sh").write_text(marked.replace(" the program ends all ranks", ""))
     assert _lint(str(tmp_path / "job.sh")) == 2
-    assert "wants a reason" in capsys.readouterr().err
+    assert "needs a reason" in capsys.readouterr().err
 
 
 def test_the_fix_is_written_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def test_the_folder_of_an_output_is_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("%x/out.log", "Slurm makes no folders"), ("file/out.log", "cannot be made")]
+    ("name", "says"), [("%x/out.log", "Slurm does not make folders"), ("file/out.log", "cannot be made")]
 )
 def test_a_folder_that_nobody_can_make_is_refused(tmp_path: Path, name: str, says: str) -> None:
     (tmp_path / "file").write_text("")

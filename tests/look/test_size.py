@@ -110,7 +110,7 @@ RANK_OF_A_STEP = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4"}
     [RANK_OF_A_STEP, {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, {"PMI_RANK": "3", "PMI_SIZE": "4"}],
 )
 def test_a_run_that_every_rank_would_start_is_refused(environment: Mapping[str, str]) -> None:
-    with pytest.raises(RequestError, match="each would start the whole run") as refused:
+    with pytest.raises(RequestError, match="each of them would start the whole run") as refused:
         refuse_in_every_rank(environment, on_terminal=False)
 
     assert "unset" in (refused.value.hint or "")

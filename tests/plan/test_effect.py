@@ -185,7 +185,7 @@ def test_nodes_that_were_named_are_counted(words: tuple[str, ...], nodes: int) -
     ("words", "more", "sentence"),
     [
         (("-w", "n9"), {}, "n9 is not in this allocation"),
-        (("-x", "n[1-4]"), {}, "leaves no node"),
+        (("-x", "n[1-4]"), {}, "excludes every node"),
         ((), {"SLURM_HET_SIZE": "2"}, "heterogeneous"),
     ],
 )

@@ -94,7 +94,7 @@ def test_a_job_that_slurm_does_not_signal_looks_at_the_clock() -> None:
     [
         (("--restart", "1"), Engine.HERE, False, "--restart 1: it is for jobs of Slurm"),
         (("--checkpoint", "saved"), Engine.HERE, False, "--checkpoint saved: it is for jobs of Slurm"),
-        (("--spares", "1"), Engine.SLURM, True, "--spares 1: the allocation stands already"),
+        (("--spares", "1"), Engine.SLURM, True, "--spares 1: this allocation cannot get more nodes"),
         (("--save-before", "5m"), Engine.HERE, False, "--save-before 5m: it is for jobs of Slurm"),
         (("--save-before", "5m"), Engine.SLURM, False, "--save-before 5m: the job has no time limit"),
         (("--save-before", "5m", "-t", "0"), Engine.SLURM, False, "--save-before 5m: the job has no time limit"),
@@ -107,7 +107,7 @@ def test_a_job_that_slurm_does_not_signal_looks_at_the_clock() -> None:
         (("--save-before", "19h", "-t", "2-0"), Engine.SLURM, False, "'19h' is not a time before the limit"),
         (("--save-before", "5m", "--save-signal", "FOO"), Engine.SLURM, False, "'FOO' is not a signal"),
         (("--save-before", "5m", "--save-signal", "9"), Engine.SLURM, False, "no program can handle the signal KILL"),
-        (("--save-signal", "USR2"), Engine.SLURM, False, "--save-signal USR2: nothing says when"),
+        (("--save-signal", "USR2"), Engine.SLURM, False, "--save-signal USR2: it has no effect without --save-before"),
         (("--spares", "1", "--nodelist", "a[1-2]"), Engine.SLURM, False, "a spare node has none of the names of"),
     ],
 )

@@ -289,7 +289,7 @@ REFUSED = (
     (
         ("--image", "x.sqsh", "--engine", "pyxis", "--launcher", "mpirun"),
         facts("squashfs"),
-        "under mpirun there is none",
+        "under mpirun there is no srun",
     ),
     (("--image", "x.sqsh", "--engine", "pyxis", "--bind", "/a,b"), facts("squashfs"), "contains a colon or a comma"),
 )
@@ -330,7 +330,7 @@ def test_a_bound_library_that_is_newer_than_the_images_c_library_is_refused() ->
 
 
 def test_an_engine_that_lives_in_srun_needs_slurm() -> None:
-    with pytest.raises(MusterError, match="lives in srun, but without Slurm there is none"):
+    with pytest.raises(MusterError, match="is a part of srun, but without Slurm there is no srun"):
         planned("--image", "x.sqsh", "--engine", "pyxis", seen=facts("squashfs"), launcher="local")
 
 

@@ -113,7 +113,7 @@ def test_a_gap_without_a_column_is_refused_with_the_columns() -> None:
 
 
 def test_a_number_at_once_without_a_table_is_refused() -> None:
-    with pytest.raises(RequestError, match="there is no table"):
+    with pytest.raises(RequestError, match="no effect without a table"):
         plan("--sweep-at-once", "2", "--", "python", "train.py")
 
 

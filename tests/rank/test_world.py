@@ -328,7 +328,7 @@ def test_a_wrong_sum_after_joining_is_told_of_with_rank_and_host_by_all() -> Non
 
     ended = together(3, body)
     host = os.uname().nodename
-    sentence = f"the sum of ones over 3 ranks is 4 on rank 1 ({host}): the fabric errs"
+    sentence = f"the sum of ones over 3 ranks is 4 on rank 1 ({host}): the network returns wrong values"
     assert [one.status for one in ended] == [1, 1, 1]
     assert f"WireupError: {sentence}\n\nhint: start once more with NCCL_DEBUG=WARN" in ended[1].err
     assert f"muster: rank 0 leaves, because rank 1 on {host} failed: WireupError: {sentence}" in ended[0].err

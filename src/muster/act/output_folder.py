@@ -21,12 +21,13 @@ def make_output_folders(plan: Plan) -> None:
         option = f"{_OPTIONS[directive.name]} {directive.value}"
         if "%" in str(folder):
             raise RequestError(
-                f"{option}: its folder has a name that only Slurm knows, but Slurm makes no folders",
-                hint="% stands in the file's name alone: reports/R-%x.%j.out",
+                f"{option}: only Slurm knows the name of its folder, but Slurm does not make folders",
+                hint="write % only in the file's name: reports/R-%x.%j.out",
             )
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RequestError(
-                f"{option}: the folder {folder} cannot be made: {error.strerror}", hint="name a place you can write"
+                f"{option}: the folder {folder} cannot be made: {error.strerror}",
+                hint="name a folder that you can write",
             ) from None

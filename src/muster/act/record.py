@@ -143,7 +143,9 @@ def make_run_directory(
         shutil.rmtree(building, ignore_errors=True)
         if isinstance(error, OSError):
             message = f"the run directory cannot be written in {parent}: {error.strerror}"
-            raise RequestError(message, hint="is the disk full, or a quota reached?") from None
+            raise RequestError(
+                message, hint="look whether the disk is full or a quota is reached: df -h, quota"
+            ) from None
         raise
 
 
@@ -155,7 +157,7 @@ def _take_name(building: Path, parent: Path, name: str) -> Path:
             target.mkdir(mode=0o700)
             building.replace(target)
             return target
-    raise MusterError(f"{parent} holds a thousand runs of this second", hint="clean it up")
+    raise MusterError(f"{parent} holds a thousand runs that began in this second", hint="remove old runs: muster clean")
 
 
 def record_of(

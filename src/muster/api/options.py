@@ -97,5 +97,5 @@ def _text(name: str, option: Option, value: object) -> str:
     if isinstance(value, PathLike):
         return str(fspath(value))
     if isinstance(value, bool) or not isinstance(value, (str, int, float, ImageReference, Memory, Walltime)):
-        raise RequestError(f"{name}: {value!r} is not a value of it", hint=f"{name}: {option.help}")
+        raise RequestError(f"{name}: {value!r} is not a value that it takes", hint=f"{name}: {option.help}")
     return str(value)

@@ -45,7 +45,10 @@ def draw_plots(series: Series, path: Path, site: str) -> None:
         if has_data
     ]
     if not pictures:
-        raise RequestError("there is nothing to draw", hint="the series holds no collective of two ranks and no pairs")
+        raise RequestError(
+            "there is nothing to draw: the series holds no collective of two ranks and no pairs",
+            hint="measure two ranks or more: muster bench -N 2",
+        )
     with plt.rc_context({"font.family": ["DejaVu Sans"], "font.size": 9, "svg.fonttype": "none"}):
         figure, places = plt.subplots(
             1, len(pictures), figsize=(6.2 * len(pictures), 4.2), squeeze=False, layout="constrained"

@@ -46,15 +46,19 @@ def parse_bytes(text: str) -> int:
     """Return the bytes of a size with its unit: 8B, 64KiB, 4GB."""
     match = re.fullmatch(r"([0-9]{1,15})\s?([A-Za-z]*)", text.strip(), re.ASCII)
     if not match:
-        raise RequestError(f"{text!r} is not a size", hint="a whole number and a unit: 8B, 64KiB, 16MiB, 4GiB, 4GB")
+        raise RequestError(
+            f"{text!r} is not a size", hint="write a whole number and a unit: 8B, 64KiB, 16MiB, 4GiB, 4GB"
+        )
     number, unit = match.groups()
     if not unit:
         raise RequestError(f"the size {text!r} has no unit", hint=f"{number}B, {number}KiB or {number}MiB")
     if unit.lower() not in _BY_LETTERS:
-        raise RequestError(f"{unit!r} is not a unit of size", hint="B, KiB, MiB, GiB; or KB, MB, GB for powers of ten")
+        raise RequestError(
+            f"{unit!r} is not a unit of size", hint="use B, KiB, MiB or GiB; KB, MB and GB are powers of ten"
+        )
     size = int(number) * _BY_LETTERS[unit.lower()]
     if not _SMALLEST <= size <= _LARGEST:
-        raise RequestError(f"the size {text!r} is out of range", hint="from 8B, one element of any type, to 1024GiB")
+        raise RequestError(f"the size {text!r} is out of range", hint="give 8B (one element of any type) to 1024GiB")
     return size
 
 

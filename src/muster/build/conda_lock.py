@@ -17,7 +17,7 @@ def conda_lock(file: Path, prefix: Path) -> str:
     if not packages:
         raise RequestError(
             f"{prefix} is not a conda environment: it has no conda-meta with packages",
-            hint="the folder of an environment that was made of this file; conda env list names them",
+            hint="name the folder of an environment that conda made of this file; conda env list shows them",
         )
     of_pip = sorted(_of_pip(prefix))
     lines = [*_head(file), "dependencies:", *(f"  - {package}" for package in packages)]
@@ -31,7 +31,7 @@ def _head(file: Path) -> Iterator[str]:
     try:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"{file} cannot be read: {error}", hint="a conda environment file") from None
+        raise RequestError(f"{file} cannot be read: {error}", hint="give a conda environment file") from None
     is_dependency = True
     for line in lines:
         if line and not line.startswith((" ", "-", "#")):

@@ -43,10 +43,12 @@ def judge_conda(order: CondaOrder, base: str | None, say: Say) -> None:
     try:
         text = order.file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"{order.file} cannot be read: {error}", hint="--conda names an environment file") from None
+        raise RequestError(
+            f"{order.file} cannot be read: {error}", hint="give --conda a conda environment file"
+        ) from None
     pins = list(pins_of_conda(text))
     if not pins:
-        raise RequestError(f"{order.file} lists no packages", hint="an environment file has `dependencies:`")
+        raise RequestError(f"{order.file} lists no packages", hint="list the packages under `dependencies:`")
     clash = for_other_gpus(pins, order.gpu_kind) if order.gpu_kind else []
     if clash:
         raise RequestError(
@@ -55,12 +57,12 @@ def judge_conda(order: CondaOrder, base: str | None, say: Say) -> None:
         )
     if base is not None and any(name in base for name in _HAVE_CONDA):
         raise RequestError(
-            f"the base image {base} has a conda of its own, and cotainr puts a second one beside it",
-            hint="a base image without conda, or --from with --def and the conda that is there",
+            f"the base image {base} has a conda of its own, but cotainr would put a second one beside it",
+            hint="use a base image without conda, or install into its conda with --from and --def",
         )
     if not order.accepts_licenses:
         raise RequestError(
-            "cotainr installs Miniforge, whose licence is yours to accept", hint="--accept-licenses says that you do"
+            "cotainr installs Miniforge, whose licence is yours to accept", hint="accept it with --accept-licenses"
         )
     for note in notes_on(pins):
         say(note)
@@ -70,8 +72,8 @@ def refuse_second_conda(base: str, signs: Iterable[str]) -> None:
     """Refuse to add conda where something in the base shows that it has one."""
     for sign in signs:
         raise RequestError(
-            f"the base image {base} has a conda of its own ({sign}), and cotainr puts a second one beside it",
-            hint="a base image without conda, or --from with --def and the conda that is there",
+            f"the base image {base} has a conda of its own ({sign}), but cotainr would put a second one beside it",
+            hint="use a base image without conda, or install into its conda with --from and --def",
         )
 
 

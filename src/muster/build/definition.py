@@ -107,8 +107,8 @@ def from_containerfile(text: str) -> str:
         if not _has_counterpart(word, rest) or (word == "FROM" and base is not None):
             raise RequestError(
                 f"line {number} of the Containerfile has no simple counterpart in a definition: {line}",
-                hint="one FROM, RUN in shell form, COPY SRC /DST, ENV NAME=VALUE and WORKDIR /DIR are converted; "
-                "else build it where podman is, and bring it with docker save and --from docker-archive:FILE",
+                hint="Muster converts one FROM, RUN in shell form, COPY SRC /DST, ENV NAME=VALUE and WORKDIR /DIR; "
+                "for more, build it with podman or docker, and give --from docker-archive:FILE (docker save)",
             )
         if word == "FROM":
             base = rest

@@ -35,7 +35,7 @@ def swapped_in(target: Path) -> Iterator[Path]:
         place.mkdir()
     except OSError as error:
         raise RequestError(
-            f"nothing can be written in {target.parent}: {error.strerror}", hint="-o names a place that is yours"
+            f"nothing can be written in {target.parent}: {error.strerror}", hint="name a folder that you can write: -o"
         ) from None
     try:
         yield place / target.name  # engines put things of their own beside what they build
@@ -95,7 +95,7 @@ def digest_of_inputs(inputs: Mapping[str, Any]) -> str:
 def digest_of_path(path: Path) -> str:
     """Return the digest of a file's content, or of a tree's names, links, contents and modes."""
     if not path.exists():
-        raise RequestError(f"{path} is not there", hint="look at its name")
+        raise RequestError(f"{path} is not there", hint="check the name")
     whole = hashlib.sha256()
     for member in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
         whole.update(
@@ -129,7 +129,7 @@ def is_up_to_date(target: Path, record: Path, inputs: str, *, replace: bool) -> 
         raise RequestError(f"{target} {subject}", hint="--replace puts the new one in its place once it is proved")
     if not (record.exists() or _may_be_lost(target)):
         raise RequestError(
-            f"{target} is a directory that Muster did not build: it is not replaced", hint="-o another name"
+            f"{target} is a directory that Muster did not build: it is not replaced", hint="give another name: -o NAME"
         )
     return False
 

@@ -53,12 +53,15 @@ _COMPLAINTS: Sequence[tuple[str, str, str]] = (
     (
         r"certificate signed by unknown authority|x509: ",
         "the certificate of the registry is not signed by an authority that this machine trusts",
-        "SSL_CERT_FILE names a file with the certificate of the authority, where your site has its own",
+        "if your site has its own authority, set SSL_CERT_FILE to the file with its certificate",
     ),
     (
         r"no such host|connection refused|TLS handshake",
         "the registry does not answer",
-        ("without a way out, carry the image here: docker save, then --from docker-archive:FILE"),
+        (
+            "if this machine cannot reach the registry, save the image elsewhere with docker save, and give "
+            "--from docker-archive:FILE"
+        ),
     ),
     (
         r"image format not recognized|could not open image|corrupt|bad superblock|unable to read SIF|uncompress",
@@ -267,7 +270,7 @@ def _own_folder(environment: Mapping[str, str], uid: int) -> Path:
         ) from None
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise RequestError(
-            f"{folder} can be changed by others: they could change what is built from it",
+            f"{folder} can be written by other users, who could change what is built from it",
             hint="remove it if you can, or name another place with --cache DIR",
         )
     return folder

@@ -172,7 +172,7 @@ def parse_check_build(text: str) -> BuildReport:
     version = re.search(r"^Horovod v(\S+?):", text, re.MULTILINE)
     if version is None:
         raise RequestError(
-            f"horovodrun --check-build says nothing of a build: {text.strip()[:200] or 'not a word'}",
+            f"horovodrun --check-build does not describe a build: {text.strip()[:200] or 'no output'}",
             hint="remove the build directory and build again",
         )
     return BuildReport(version[1], frozenset(re.findall(r"^\s*\[X\] (\S+)", text, re.MULTILINE)))
@@ -373,7 +373,7 @@ def _checked_build(python: Path, target: Target, environment: Mapping[str, str],
     if missing := sorted(wanted_parts - report.parts):
         raise RequestError(
             f"Horovod {report.version} was built without {', '.join(missing)}",
-            hint="the modules of the build and of this check have to be the same",
+            hint="load the same modules as for the build",
         )
     rank = runner([str(python), "-c", _ASK_RANK], env=environment, timeout_s=120)
     if "size 1" not in rank.stdout:

@@ -78,7 +78,7 @@ def check_order(order: ImageOrder, say: Say) -> None:
         _base_of(order.source, None, say)
     for copy in order.copies:
         if not Path(copy.source).exists():
-            raise RequestError(f"{copy.source} is not there", hint="look at its name")
+            raise RequestError(f"{copy.source} is not there", hint="check the name")
     if order.conda is not None:
         judge_conda(order.conda, order.source.words if order.source else None, say)
 
@@ -224,8 +224,8 @@ def _words_for_enroot(order: ImageOrder, base: str | None, text: str | None) -> 
     registry = order.source.registry if order.source else None
     if registry is None or base is None or text is not None or order.conda is not None or order.sandbox:
         raise RequestError(
-            f"{order.output.name} is made by enroot, which takes an image of a registry as it is",
-            hint="--from docker://REGISTRY/NAME:TAG alone; anything more goes into a .sif",
+            f"{order.output.name} is made by enroot, which can only convert an image of a registry",
+            hint="give --from docker://REGISTRY/NAME:TAG alone, or make a .sif",
         )
     return import_words(registry, base.rpartition("@")[2])
 
@@ -244,7 +244,7 @@ def _base_of(source: ImageSource | None, login: Login | None, say: Say) -> tuple
         return f"{source.archive}:{path}", False
     image_facts = look_at_path(path)
     if image_facts.kind == "missing":
-        raise RequestError(f"there is no image {path}", hint="look at its name")
+        raise RequestError(f"there is no image {path}", hint="check the name")
     if image_facts.broken is not None:
         raise RequestError(
             f"the image {path} cannot be used: {image_facts.broken}", hint="pull, copy or build the image again"

@@ -67,6 +67,6 @@ def take_over(file: Path) -> dict[str, str]:
         file.unlink()
     except (OSError, ValueError) as error:
         raise RequestError(
-            f"the job cannot read what it was given: {error}", hint="what is built must lie where its node sees it too"
+            f"the job cannot read its order: {error}", hint="work in a folder that the compute nodes see too"
         ) from None
     return dict(document)

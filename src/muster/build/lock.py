@@ -41,7 +41,9 @@ def read_pins(order: LockOrder) -> list[Pin]:
     """Return every package of the file, and how firmly it is named; one for other GPUs than the target's is refused."""
     pins = look_at_pins(order.requirements, order.gpu_kind)
     if not pins:
-        raise RequestError(f"{order.requirements} names no package", hint="a requirements or environment file")
+        raise RequestError(
+            f"{order.requirements} names no package", hint="give a requirements file or a conda environment file"
+        )
     return pins
 
 
@@ -50,7 +52,9 @@ def look_at_pins(file: Path, gpu_kind: str | None) -> list[Pin]:
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"{file} cannot be read: {error}", hint="a requirements or environment file") from None
+        raise RequestError(
+            f"{file} cannot be read: {error}", hint="give a requirements file or a conda environment file"
+        ) from None
     pins = list(pins_of_conda(text) if file.suffix in {".yml", ".yaml"} else pins_of_requirements(text))
     if gpu_kind is not None:
         _check_kind(pins, text, gpu_kind)
@@ -120,8 +124,8 @@ def _build_conda_lock(order: LockOrder, output: Path) -> int:
 
     if order.prefix is None:
         raise RequestError(
-            "a conda file is locked by an environment that conda has made of it",
-            hint="--conda-prefix DIR is its folder",
+            "a conda file is locked from an environment that conda has made of it",
+            hint="name its folder: --conda-prefix DIR",
         )
     text = conda_lock(order.requirements, order.prefix)
     draft = output.with_name(f".{output.name}.part-{os.getpid()}")
@@ -141,7 +145,7 @@ def _target(order: LockOrder) -> Iterator[str]:
     major, _, minor = order.glibc.partition(".")
     if major != "2" or not minor.isdigit() or int(minor) < 17:
         raise RequestError(
-            f"--glibc {order.glibc} is not a version of 2.17 or newer", hint="ldd --version on the target says it"
+            f"--glibc {order.glibc} is not a version of 2.17 or newer", hint="ldd --version on the target shows it"
         )
     yield from ("--only-binary=:all:", "--target=.")
     for number in range(int(minor), 4, -1):
@@ -158,7 +162,8 @@ def _locked(report: Mapping[str, list[dict[str, dict[str, dict[str, dict[str, st
         hashes = item["download_info"].get("archive_info", {}).get("hashes", {})
         if "sha256" not in hashes:
             raise RequestError(
-                f"{metadata['name']} is not an archive, so it cannot be locked", hint="name a release of it"
+                f"{metadata['name']} is not an archive, so it cannot be locked",
+                hint="name a release from the package index",
             )
         name = str(metadata["name"]).lower().replace("_", "-")
         yield f"{name}=={metadata['version']} --hash=sha256:{hashes['sha256']}"

@@ -1,4 +1,4 @@
-"""How firmly a requirements or environment file says what it wants. Pure."""
+"""How firmly give a requirements file or a conda environment file says what it wants. Pure."""
 
 from __future__ import annotations
 

@@ -78,7 +78,10 @@ def manifest_digest(registry: RegistryImage, login: Login | None) -> str:
     answer = _answer(registry, login, f"manifests/{registry.tag}")
     digest = answer.get("Docker-Content-Digest")
     if not digest or not digest.startswith("sha256:"):
-        raise SiteError(f"{registry.host} does not say which image {registry.name} is", hint="is it a registry?")
+        raise SiteError(
+            f"{registry.host} does not say which image {registry.name} is",
+            hint="check the name: this may not be a registry",
+        )
     return str(digest)
 
 
@@ -157,11 +160,12 @@ def _ask(url: str, headers: Mapping[str, str], *, method: str = "HEAD") -> Any:
         if isinstance(reason, ssl.SSLCertVerificationError):
             raise SiteError(
                 f"the certificate of the registry {host} is not signed by an authority that this machine trusts",
-                hint="SSL_CERT_FILE names a file with the certificate of the authority, where your site has its own",
+                hint="if your site has its own authority, set SSL_CERT_FILE to the file with its certificate",
             ) from None
         raise SiteError(
             f"the registry {host} does not answer: {reason}",
-            hint="without a way out, carry the image here: docker save, then --from docker-archive:FILE",
+            hint="if this machine cannot reach the registry, save the image elsewhere with docker save, and give "
+            "--from docker-archive:FILE",
         ) from None
 
 
@@ -218,5 +222,7 @@ def _refusal(registry: RegistryImage, login: Login | None, status: int) -> Reque
     if status == 404:
         return RequestError(f"the registry has no image {reference}", hint="check its name and its tag")
     if status == 429:
-        return SiteError(f"{registry.host} refuses for now: too many pulls", hint="log in, or wait an hour")
+        return SiteError(
+            f"{registry.host} refuses for now: too many pulls", hint="log in with --login USER, or wait an hour"
+        )
     return SiteError(f"{registry.host} answered {status} to a question for {reference}", hint="try again in a minute")

@@ -71,7 +71,7 @@ def parse_source(words: str) -> ImageSource:
     if words.startswith("site:"):
         return ImageSource(words, site_name=_rest(words, "site:"))
     if "://" in words:
-        raise RequestError(f"--from {words}: {words.partition('://')[0]} is not read here", hint=_FORMS)
+        raise RequestError(f"--from {words}: {words.partition('://')[0]}:// is not a known source", hint=_FORMS)
     return ImageSource(words, path=words)
 
 
@@ -99,6 +99,6 @@ def _registry(words: str) -> RegistryImage:
     if not parts_fit:
         raise RequestError(
             f"{words} is not the name of an image in a registry",
-            hint="docker://REGISTRY/NAME:TAG or docker://REGISTRY/NAME@sha256:…, the name in small letters",
+            hint="docker://REGISTRY/NAME:TAG or docker://REGISTRY/NAME@sha256:…, with the name in small letters",
         )
     return RegistryImage(host, name, tag or "latest", digest or None)

@@ -93,7 +93,10 @@ def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, ru
     module_environment = _with_modules(order, environment, runner)
     program = shutil.which(order.python, path=module_environment.get("PATH"))
     if program is None:
-        raise RequestError(f"there is no Python {order.python}", hint="--module with the one of the site, or its path")
+        raise RequestError(
+            f"there is no Python {order.python}",
+            hint="load the site's Python with --module, or give the path of a Python",
+        )
     inputs = _inputs(order, program)
     for file in order.requirements:
         for note in notes_on(look_at_pins(file, order.gpu_kind)):

@@ -200,7 +200,7 @@ def _explain(error: Exception) -> int:
     if isinstance(error, OSError) and error.filename and not os.environ.get("MUSTER_TRACEBACK"):
         print_error(
             f"{str(error.filename)[:200]}: {error.strerror}",
-            "look at the name, at its permissions and at its file system; MUSTER_TRACEBACK=1 shows who wanted it",
+            "check the name, its permissions and its file system; MUSTER_TRACEBACK=1 shows where Muster used it",
         )
         return 2
     import traceback

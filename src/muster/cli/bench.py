@@ -247,11 +247,12 @@ def _read(path: Path) -> Series:
             series = read_series(_lines(file))
     except OSError as error:
         raise RequestError(
-            f"{results_file}: {error.strerror}", hint="a log of --log, or the run directory of --submit"
+            f"{results_file}: {error.strerror}", hint="give a log of --log, or the run directory of --submit"
         ) from None
     if series.start is None and not series.refused:
         raise RequestError(
-            f"{results_file} holds no results of muster bench", hint="a log of --log, or the run directory of --submit"
+            f"{results_file} holds no results of muster bench",
+            hint="give a log of --log, or the run directory of --submit",
         )
     return series
 
@@ -365,7 +366,7 @@ def _history(facts: Facts, words: Words) -> History:
             say(f"warning: there is no history yet in {path}")
         return History()
     except OSError as error:
-        raise RequestError(f"the history {path}: {error.strerror}", hint="--history FILE names another") from None
+        raise RequestError(f"the history {path}: {error.strerror}", hint="name another: --history FILE") from None
     if history.unreadable:
         say(f"warning: {history.unreadable} lines of the history {path} cannot be read; they are left as they are")
     return history

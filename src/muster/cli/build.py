@@ -37,7 +37,7 @@ def _in_order(verb: Callable[[Words], int]) -> Callable[[Words], int]:
                 raise
             raise SiteError(
                 f"no space is left to build: {error.filename or error.strerror}",
-                hint="--cache DIR names a roomier place; what is built needs room where it is to be",
+                hint="name a cache with more room: --cache DIR; the result needs room in its own folder too",
             ) from None
 
     return start
@@ -255,7 +255,7 @@ def _login(words: Words, order: ImageOrder) -> Login | None:
         return None
     if words.login is None:
         if words.password_env or words.password_stdin:
-            raise RequestError("a password without a user", hint="--login USER")
+            raise RequestError("a password is given, but no user", hint="--login USER")
         return login_from_file(registry, os.environ, Path.home())
     if words.password_stdin:
         return Login(words.login, sys.stdin.readline().rstrip("\n"))
@@ -469,7 +469,7 @@ _LOCK = CommandLine(
             metavar="KIND",
             choices=_GPU_KINDS,
             group="output",
-            help=f"its GPUs: {_SAID_KINDS}; packages for others are refused",
+            help=f"GPUs of the target: {_SAID_KINDS}; packages for others are refused",
         ),
         option(
             "--conda-prefix",

@@ -70,7 +70,7 @@ def _cancel_anothers(slurm: Scheduler, job_id: str, owner: str) -> None:
     except CommandFailed as failure:
         raise SiteError(
             f"job {job_id} is {owner}'s, and Slurm does not let you cancel it",
-            hint="its owner can, and the cluster's operators; muster jobs lists yours",
+            hint="only its owner and the cluster's operators can; muster jobs lists your own jobs",
         ) from failure
 
 

@@ -119,7 +119,7 @@ def _saved(path: Path) -> CheckedWorld:
     except (ValueError, RecursionError):
         raise RequestError(f"--read {path}: this is not JSON", hint=hint) from None
     if not isinstance(document, dict) or document.get("muster_check") != 1:
-        raise RequestError(f"--read {path}: these are not facts of a check", hint=hint)
+        raise RequestError(f"--read {path}: the file does not hold the facts of a check", hint=hint)
     try:
         return world_of(
             msgspec.convert(document["ranks"], list[Rank]),

@@ -151,7 +151,7 @@ def _show_hits(text: str, pages: Sequence[Page]) -> int:
             print(f"{page.name}{heading and f' § {heading}'}: {line}")
             shown_count += 1
     if not shown_count:
-        raise RequestError(f"no page holds {text!r}", hint="muster docs lists the pages; one word finds more than two")
+        raise RequestError(f"no page holds {text!r}", hint="search for one word alone; muster docs lists the pages")
     return 0
 
 

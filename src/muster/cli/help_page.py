@@ -8,8 +8,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from muster.job.option import UNGROUPED
-
 if TYPE_CHECKING:
     from muster.cli.command_line import CommandLine
     from muster.job.option import Option
@@ -77,7 +75,7 @@ def _options(command: CommandLine, width: int, *, with_all: bool) -> Iterator[st
 
 
 def _title(option: Option, command: CommandLine) -> str:
-    return "options" if not command.fields and option.group in {"output", UNGROUPED} else option.group
+    return option.group if command.fields or option.has_group else "options"
 
 
 def _column(options: Iterable[Option]) -> int:

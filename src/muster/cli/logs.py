@@ -108,7 +108,8 @@ def _output(case: JobCase, attempt: int | None = None) -> JobOutput:
 
     if case.run is not None and not case.run.directory.is_dir():
         raise RequestError(
-            f"the run directory of job {case.asked} is gone: {case.run.directory}", hint="was it moved, or removed?"
+            f"the run directory of job {case.asked} is gone: {case.run.directory}",
+            hint="look for it under another name: it was moved or removed",
         )
     output = find_output(case.job, case.run, case.asked, attempt)
     if output is None:

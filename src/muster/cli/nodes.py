@@ -20,7 +20,7 @@ def main(words: Words) -> int:
     if words.clear:
         return _clear(words, cluster_here)
     if words.operands:
-        raise RequestError("a node is named only to forget it", hint=f"muster nodes --clear {words.operands[0]}")
+        raise RequestError("nodes are named only to forget them", hint=f"muster nodes --clear {words.operands[0]}")
     from muster.check.node_memory import nodes_to_avoid
 
     bad_nodes = nodes_to_avoid(state(), cluster_here)

@@ -13,7 +13,6 @@ from muster.images.reference import ImageReference
 from muster.units import Memory, Walltime, shown, whole_number
 
 __all__ = [
-    "UNGROUPED",
     "Option",
     "convert",
     "option",
@@ -33,7 +32,7 @@ __all__ = [
     "parse_walltime",
 ]
 
-UNGROUPED = "what to run on"  # the title of the options that name no other group
+_UNGROUPED = "what to run on"  # the title of the options that name no other group
 _LONGEST_S = 3650 * 24 * 3600
 _LEAST_SILENCE_S = 5
 _LONGEST_LEAD_S = 65_535
@@ -57,7 +56,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """What stands for the value in the help; None: a switch, which has none."""
 
     repeated: bool = False
-    group: str = UNGROUPED
+    group: str = _UNGROUPED
     choices: tuple[str, ...] | None = None
     default: Any = None
     directive: str | None = None
@@ -73,6 +72,11 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_switch(self) -> bool:
         return self.metavar is None
+
+    @property
+    def has_group(self) -> bool:
+        """Return whether the option names a group of its own, beside that of the whole command."""
+        return self.group not in {_UNGROUPED, "output"}
 
     @property
     def long_names(self) -> tuple[str, ...]:
@@ -95,7 +99,7 @@ def option(
     parse: Callable[[str], Any] = parse_text,
     metavar: str | None = None,
     repeated: bool = False,
-    group: str = UNGROUPED,
+    group: str = _UNGROUPED,
     choices: tuple[str, ...] | None = None,
     default: Any = None,
     directive: str | None = None,
@@ -139,9 +143,9 @@ def parse_count(lowest: int, highest: int) -> Callable[[str], int]:
     def parse(value: str) -> int:
         number = whole_number(value)
         if number is None or number < lowest:
-            raise RequestError(f"{shown(value)} is not a count", hint=f"a whole number from {lowest} up")
+            raise RequestError(f"{shown(value)} is not a count", hint=f"give a whole number from {lowest} up")
         if number > highest:
-            raise RequestError(f"{value} is more than can be", hint=f"a whole number from {lowest} to {highest}")
+            raise RequestError(f"{value} is too large", hint=f"give a whole number from {lowest} to {highest}")
         return number
 
     return parse
@@ -151,7 +155,7 @@ def parse_port(value: str) -> int:
     """Return a port that an ordinary user may open."""
     number = whole_number(value)
     if number is None or not 1024 <= number <= 65535:
-        raise RequestError(f"{shown(value)} is not a port", hint="a number from 1024 to 65535")
+        raise RequestError(f"{shown(value)} is not a port", hint="give a number from 1024 to 65535")
     return number
 
 
@@ -184,7 +188,7 @@ def parse_walltime(value: str) -> Walltime:
     """Return the time limit; a decade is taken for a mistake."""
     limit = Walltime.parse(value)
     if limit.seconds is not None and limit.seconds > _LONGEST_S:
-        raise RequestError(f"{value!r} is more than ten years", hint="days-hours:minutes:seconds, 90m, 12h or 2d")
+        raise RequestError(f"{value!r} is more than ten years", hint="write days-hours:minutes:seconds, 90m, 12h or 2d")
     return limit
 
 
@@ -200,7 +204,7 @@ def parse_silence(value: str) -> int:
     seconds = parse_walltime(value).seconds
     if seconds is None or seconds < _LEAST_SILENCE_S:
         raise RequestError(
-            f"{value!r} is not a time after which a job hangs", hint="5m, 1h, 90s or more than 5s; or off"
+            f"{value!r} is not a time after which a job hangs", hint="write 5m, 1h or 90s, at least 5s; or off"
         )
     return seconds
 
@@ -209,9 +213,7 @@ def parse_lead(value: str) -> int:
     """Return the seconds before the time limit at which the ranks are told; Slurm counts to 65,535."""
     seconds = parse_walltime(value).seconds
     if not seconds or seconds > _LONGEST_LEAD_S:
-        raise RequestError(
-            f"{value!r} is not a time before the limit", hint="5m, 90s, 1h; at most 18h, since Slurm takes no more"
-        )
+        raise RequestError(f"{value!r} is not a time before the limit", hint="write 5m, 90s or 1h, at most 18h")
     return seconds
 
 
@@ -222,9 +224,9 @@ def parse_signal(value: str) -> str:
     names = {signal_number.name.removeprefix("SIG"): int(signal_number) for signal_number in signal.Signals}
     name = next((name for name, number in names.items() if value == str(number)), value.upper().removeprefix("SIG"))
     if name not in names:
-        raise RequestError(f"{value!r} is not a signal", hint="USR1, USR2, TERM, INT or HUP")
+        raise RequestError(f"{value!r} is not a signal", hint="use USR1, USR2, TERM, INT or HUP")
     if name in {"KILL", "STOP"}:
-        raise RequestError(f"no program can handle the signal {name}", hint="USR1, USR2, TERM, INT or HUP")
+        raise RequestError(f"no program can handle the signal {name}", hint="use USR1, USR2, TERM, INT or HUP")
     return name
 
 
@@ -232,7 +234,7 @@ def parse_memory(value: str) -> Memory:
     """Return the memory of a node; a pebibyte is taken for a mistake."""
     size = Memory.parse(value)
     if size.mib > _LARGEST_MIB:
-        raise RequestError(f"{value!r} is more than 1024T", hint="a number and K, M, G or T, for example 64G")
+        raise RequestError(f"{value!r} is more than 1024T", hint="write a number and K, M, G or T, for example 64G")
     return size
 
 

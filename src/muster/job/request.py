@@ -314,7 +314,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             metavar="METHOD",
             group="how ranks start",
             choices=WIREUPS,
-            help=f"how muster.world() finds its rank (default: auto): {', '.join(WIREUPS)}",
+            help=f"how muster.world() finds its rank (default: the site's, else auto): {', '.join(WIREUPS)}",
         ),
     ] = None
     visibility: Annotated[

@@ -42,7 +42,7 @@ def inside(pid: int, function: Callable[[], Any], *, kinds: Namespace = EVERY_KI
         said = text.read()
     os.waitpid(visitor, 0)
     if not said:
-        raise SiteError("the lab ended while it was spoken to", hint="muster lab status")
+        raise SiteError("the lab ended during the command", hint="muster lab status")
     reply = json.loads(said)
     if "value" in reply:
         return reply["value"]
@@ -240,7 +240,7 @@ def _identity(name: str | None) -> _Identity:
         if name in user_names:
             raise SiteError(
                 f"the lab has lost its user {name}: this machine replaced its own /etc/passwd meanwhile",
-                hint="muster lab down, then muster lab up: this kernel lays no layer over /etc that would keep them",
+                hint="make the lab again: muster lab down, muster lab up; this kernel cannot keep a copy of /etc",
             ) from None
         raise UnknownName("user in this lab", name, user_names) from None
 

@@ -42,7 +42,7 @@ def slow_link(spec: LabSpec, name: str, rate: str) -> None:
         result = run([*prefix, "tc", "qdisc", "replace", "dev", device, *bucket], env=daemons.ENVIRONMENT)
         if not result.ok:
             raise RequestError(
-                f"tc cannot slow the link to {rate!r}", hint="a rate as tc writes it, for example 10mbit"
+                f"tc cannot slow the link to {rate!r}", hint="write a rate as tc does, for example 10mbit"
             )
 
 

@@ -70,7 +70,9 @@ def prepared_root(version: str, *, cache: Path, say: Say, runner: Runner = run) 
             fetched.folder.rename(folder)
     ready = _ready(folder)
     if ready is None:
-        raise RequestError(f"{folder} changed while it was made", hint="try again; is somebody clearing the cache?")
+        raise RequestError(
+            f"{folder} changed while it was made", hint="try again, and let nobody clear the cache meanwhile"
+        )
     say(f"Slurm {ready.version} is ready in {folder}")
     return ready
 

@@ -34,4 +34,4 @@ def _check(names: frozenset[str], reason: str, line: int) -> None:
         if name not in known_rules and not name.startswith("site-"):
             raise RequestError(f"line {line}: there is no rule {name!r}", hint="muster lint --rules lists them")
     if not reason:
-        raise RequestError(f"line {line}: an ignored rule wants a reason", hint="# muster: ignore[rule] because …")
+        raise RequestError(f"line {line}: an ignored rule needs a reason", hint="# muster: ignore[rule] because …")

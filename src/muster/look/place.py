@@ -67,8 +67,9 @@ def refuse_in_every_rank(environment: Mapping[str, str], *, on_terminal: bool) -
         if environment.get(rank, "").isdigit() and (whole_number(count) or 0) > 1 and not alone:
             raise RequestError(
                 f"this is rank {environment[rank]} of the {count} that {launcher} has started ({rank}, {size}): "
-                "each would start the whole run",
-                hint=f"type muster run without {launcher}: it starts the ranks; if left over: unset {rank} {size}",
+                "each of them would start the whole run",
+                hint=f"type muster run without {launcher}: it starts the ranks itself; "
+                f"if an earlier launch left these variables: unset {rank} {size}",
             )
 
 

@@ -74,7 +74,8 @@ def _nodes(request: Request, environment: Mapping[str, str]) -> int | None:
     node_count = len(set(wanted_names) - set(expand(away or "")))
     if node_count == 0:
         raise RequestError(
-            f"{request.origin('exclude')} leaves no node of this allocation ({node_list})", hint="name fewer"
+            f"{request.origin('exclude')} excludes every node of this allocation ({node_list})",
+            hint="exclude fewer nodes",
         )
     return node_count
 

@@ -353,7 +353,7 @@ def _refuse_unknown_address(plan: Plan) -> None:
     if plan.rendezvous.rule and narrows(plan.step_flags):
         raise RequestError(
             f"the site {plan.site} needs the address of rank 0, but its node in the allocation is not known yet",
-            hint="--master-addr HOST, or -N alone",
+            hint="give --master-addr HOST, or ask for nodes with -N alone",
         )
 
 

@@ -32,9 +32,11 @@ def make_finish(
     links = request.links if request.until_done and queued else 0
     asked_fields = [*(field for field in _FIELDS if getattr(request, field)), *(["until_done"] if links else [])]
     if request.given("links") and not request.until_done:
-        raise RequestError(f"{request.origin('links')}: it counts the jobs of --until-done", hint="--until-done")
+        raise RequestError(f"{request.origin('links')}: it has no effect without --until-done", hint="--until-done")
     if request.given("save_signal") and not request.save_before:
-        raise RequestError(f"{request.origin('save_signal')}: nothing says when", hint="--save-before 5m")
+        raise RequestError(
+            f"{request.origin('save_signal')}: it has no effect without --save-before", hint="--save-before 5m"
+        )
     if not asked_fields:
         return None
     if engine is Engine.HERE or not launcher.starts_ranks:
@@ -59,7 +61,7 @@ def _make_save(request: Request) -> Save | None:
     if request.time is not None and request.time.seconds and request.time.seconds <= request.save_before:
         raise RequestError(
             f"{request.origin('save_before')} is not shorter than the time limit, {request.origin('time')}",
-            hint="a longer --time, or a shorter --save-before",
+            hint="give a longer --time, or a shorter --save-before",
         )
     return Save(request.save_before, request.save_signal)
 
@@ -99,7 +101,9 @@ def _check_spares(request: Request, *, is_within: bool) -> None:
     """Stop where there cannot be spare nodes, or nothing could make use of them."""
     spares = request.origin("spares")
     if is_within:
-        raise RequestError(f"{spares}: the allocation stands already", hint="omit it, or ask for a job of its own")
+        raise RequestError(
+            f"{spares}: this allocation cannot get more nodes", hint="omit it, or type it outside of the allocation"
+        )
     for field, noun in (("stage_env", "copies"), ("stage", "copies"), ("stage_out", "copies"), ("nodelist", "names")):
         if getattr(request, field):
             raise RequestError(

@@ -158,7 +158,7 @@ def _check_launch(
     if engine.in_step and launcher.starter(place) is not Starter.STEP:
         place_words = "without Slurm" if place is Engine.HERE else f"under {launcher.site_name}"
         raise RequestError(
-            f"{use.engine} lives in srun, but {place_words} there is none",
+            f"{use.engine} is a part of srun, but {place_words} there is no srun",
             hint="--launcher srun, or --engine apptainer",
         )
     needs_sh = engine.needs_sh or launcher.needs_sh_in_image or use.activation
@@ -166,7 +166,7 @@ def _check_launch(
         reason = launcher.needs_sh_in_image or f"{use.engine} needs it"
         raise RequestError(
             f"the image {use.image} has no sh, but {reason}",
-            hint="--launcher srun with apptainer does not need it in the image",
+            hint="use --launcher srun with apptainer, which needs no sh in the image",
         )
 
 

@@ -44,8 +44,8 @@ def make_staging(
     for path in [thing.paths[0] for thing in things if thing.role == "data"] + ([out_folder] if out_folder else []):
         if bind_variable and set(path) & set(",:"):
             raise RequestError(
-                f"{image.engine} cannot be told in its variables to bind {path}: its name holds a colon or a comma",
-                hint="give it a name without",
+                f"{image.engine} cannot bind {path}: its name holds a colon or a comma",
+                hint="rename it",
             )
     folder, reason = _folder(site)
     return Staging(
@@ -82,7 +82,7 @@ def _environment(
     if environment is None:
         raise RequestError(
             "--stage-env stages the ranks' environment, but they have none of their own",
-            hint="--venv DIR, --conda ENV or --image X.sif; --stage PATH brings any folder",
+            hint="name it with --venv, --conda or --image; --stage PATH copies any folder",
         )
     if not staging_facts.environment:
         raise RequestError(

@@ -24,7 +24,9 @@ def table_of(request: Request, table: SweepTable | None, *, queued: bool) -> Swe
     """Return the table that the job sweeps over; None: it is one run."""
     if request.sweep is None or table is None:
         if request.sweep_at_once is not None:
-            raise RequestError(f"{request.origin('sweep_at_once')}: there is no table", hint="--sweep FILE.csv")
+            raise RequestError(
+                f"{request.origin('sweep_at_once')}: it has no effect without a table", hint="--sweep FILE.csv"
+            )
         return None
     if not queued:
         one_run = shlex.join(_filled(request.command, table, 1))

@@ -89,7 +89,8 @@ def choose_backend(wanted_name: Optional[str], environment: Mapping[str, str], t
         vendor = torch.vendor
         if not torch.collectives:
             raise WireupError(
-                f"there are GPUs, but this torch ({torch.version}) has no {vendor.library}", "backend='gloo' is slow"
+                f"there are GPUs, but this torch ({torch.version}) has no {vendor.library}",
+                "install a torch that has it; backend='gloo' works, but is slow",
             )
         replacement = f"this torch is built for {vendor.software}: {vendor.backend} takes the place of {wanted_name}"
         return Backend(vendor.backend, vendor.device, None if wanted_name in (None, vendor.backend) else replacement)

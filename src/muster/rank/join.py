@@ -159,8 +159,8 @@ def _never_joined(missing: MissingRanks, identity: Identity, wait_s: float) -> W
     places = [Introduction(*record) if isinstance(record, list) else None for record in missing.records]
     return WireupError(
         f"{absent(missing.missing, places, identity)} of {identity.size} did not join within {wait_s:g} s",
-        "look at their output: did they start, and did they end before they joined? "
-        "If they were only slow: muster.world(timeout=…) in seconds",
+        "read their output: they may not have started, or have ended before they joined; "
+        "if they were only slow, give muster.world(timeout=…) more seconds",
     )
 
 
@@ -190,7 +190,7 @@ def _make_process_group(choice: Backend, *, store: Store, rank: int, size: int, 
     except RuntimeError as error:
         raise WireupError(
             f"rank {rank} of {size} cannot make the {choice.name} process group: {first_line(error)}",
-            "do the interfaces and ports between the hosts let the ranks through? NCCL_SOCKET_IFNAME and "
+            "check that the network between the hosts lets the ranks through; NCCL_SOCKET_IFNAME and "
             "GLOO_SOCKET_IFNAME name the interface to use",
         ) from error
 

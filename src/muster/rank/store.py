@@ -132,7 +132,7 @@ def seconds_apart(environment: Mapping[str, str], size: int) -> float:
         if 0 <= float(text) <= _LONGEST_STAGGER_S:
             return float(text)
     raise WireupError(
-        f"{contract.STAGGER}={text} is not a time between two ranks", f"seconds, from 0 to {_LONGEST_STAGGER_S:g}"
+        f"{contract.STAGGER}={text} is not a time between two ranks", f"give seconds from 0 to {_LONGEST_STAGGER_S:g}"
     )
 
 
@@ -152,7 +152,7 @@ def connect(address: str, port: int, *, rank: int, size: int, timeout_s: float, 
     except RuntimeError as error:
         raise WireupError(
             f"rank {rank} on {socket.gethostname()} cannot reach the store of rank 0 at {address}:{port}: {error}",
-            "did rank 0 end? its own message comes first",
+            "read the message of rank 0 first: it may have ended",
         ) from None
 
 
@@ -170,8 +170,8 @@ def _await_listener(address: str, port: int, size: int, deadline: float) -> None
         if time.monotonic() >= deadline:
             raise WireupError(
                 f"rank 0 has not opened its store at {address}:{port} in time ({refusal.strerror or refusal})",
-                "did rank 0 start, and does a firewall between the hosts let this port pass? "
-                "a longer time: muster.world(timeout=…)",
+                "check that rank 0 started, and that a firewall between the hosts lets this port pass; "
+                "muster.world(timeout=…) waits longer",
             )
         time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311
         if time.monotonic() > patience_ends:

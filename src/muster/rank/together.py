@@ -121,7 +121,7 @@ class Together:
             store.wait([key], timedelta(seconds=_DAY_S))
             failure = store.get(key).decode()
             if failure:
-                raise WireupError(f"the rank that went first failed: {failure}", "its own message comes first")
+                raise WireupError(f"the rank that went first failed: {failure}", "read the message of that rank first")
             yield
 
     def _first_without_store(self, each_node: bool) -> Iterator[None]:
@@ -140,7 +140,7 @@ class Together:
             return
         failure = self.gather("")[first]
         if failure:
-            raise WireupError(f"the rank that went first failed: {failure}", "its own message comes first")
+            raise WireupError(f"the rank that went first failed: {failure}", "read the message of that rank first")
         yield
 
 

@@ -190,6 +190,6 @@ class World(Together):
         if int(ones.item()) != self.size:
             raise WireupError(
                 f"the sum of ones over {self.size} ranks is {ones.item():g} on rank {self.rank} "
-                f"({self.joined.seat.host}): the fabric errs",
+                f"({self.joined.seat.host}): the network returns wrong values",
                 "start once more with NCCL_DEBUG=WARN, and read the backend's first error",
             )

@@ -62,7 +62,7 @@ def check_version(table: Mapping[str, Any], text: str, file: str) -> None:
     version = table.get("muster_site", SCHEMA_VERSION)
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise ProfileError(
-            f"is a profile of format {version}, and this Muster reads up to {SCHEMA_VERSION}",
+            f"has format {version}, but this Muster reads formats up to {SCHEMA_VERSION}",
             file,
             line=toml_line(toml_lines(text), ("muster_site",)),
             key="muster_site",

@@ -75,7 +75,7 @@ def parse_submit(stdout: str) -> JobId:
     match = re.search(r"^([0-9]+)(?:;(\S+))?\s*$", stdout, re.MULTILINE)
     if match is None:
         raise SiteError(
-            f"sbatch answered {stdout.strip()[:200]!r} and no job id",
+            f"sbatch answered {stdout.strip()[:200]!r}, but gave no job id",
             hint="muster jobs shows whether the job is queued",
         )
     return JobId(match[1], match[2])

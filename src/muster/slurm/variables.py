@@ -23,8 +23,8 @@ CLASHING = (
     "SLURM_UNBUFFEREDIO",
     "SLURM_KILL_BAD_EXIT",
 )
-# The same of an allocation that somebody else has made: salloc's own (--gpus=4 is more than a smaller step can have),
-# and the variables of the shell around it. Muster submits its jobs without them.
+# Variables that an allocation of salloc sets for its shell and that clash with a smaller step (--gpus=4 is more than
+# such a step can have). Jobs that Muster submits do not have them.
 CLASHING_WITHIN = (
     "SLURM_GPUS",
     "SLURM_NTASKS_PER_GPU",

@@ -97,9 +97,7 @@ def pack(sources: Sequence[Path], folder: Path, *, leave_out: Sequence[str] = ()
     _write(sources, folder, key, size, leave_out)
     if _fingerprint(sources, leave_out)[1] != digest:
         shutil.rmtree(folder / key, ignore_errors=True)
-        raise RequestError(
-            f"{sources[0]} changed while it was packed", hint="again, when nothing writes to it any more"
-        )
+        raise RequestError(f"{sources[0]} changed while it was packed", hint="try again when nothing writes to it")
     made_archive = _found(folder, key)
     assert made_archive is not None  # noqa: S101  # it has just been renamed to this name
     return msgspec.structs.replace(made_archive, made_now=True)
