@@ -92,9 +92,7 @@ def test_one_with_tls_is_pulled_from_on_this_machine_too(place: Place, archive: 
         words = ("image", "--from", registry.image, "-o", "x.sif", *LOGIN)
         refused = place.muster(*words, WORD=PASSWORD)
         assert refused.status == 3
-        assert (
-            "is not signed by an authority that this machine trusts\n\nhint: if your site" in refused.stderr
-        )
+        assert "is not signed by an authority that this machine trusts\n\nhint: if your site" in refused.stderr
         built = place.muster(*words, WORD=PASSWORD, SSL_CERT_FILE=str(registry.authority))
         assert built.ok, built.stderr
 

@@ -145,5 +145,5 @@ def test_a_cache_of_builds_that_is_not_mine_alone_is_refused(tmp_path: Path, har
     assert node.stat().st_mode & 0o777 == 0o700
     harm(node)
 
-    with pytest.raises(RequestError, match="can be changed by others"):
+    with pytest.raises(RequestError, match="can be written by other users"):
         find_builder(environment, None, os.getuid(), names=("apptainer",))

@@ -173,7 +173,7 @@ def test_the_error_names_file_line_key_and_what_was_expected(what: str, tmp_path
 
 def test_a_profile_from_a_newer_muster_is_refused_before_its_keys_are_read(tmp_path: Path) -> None:
     path = written(tmp_path, HEAD + "muster_site = 2\nsomething_new = 1\n")
-    with pytest.raises(ProfileError, match="format 2, and this Muster reads up to 1"):
+    with pytest.raises(ProfileError, match="format 2, but this Muster reads formats up to 1"):
         load(str(path))
 
 

@@ -75,7 +75,7 @@ def test_every_key_of_the_schema_is_in_the_published_one() -> None:
             keys = {field.encode_name for field in msgspec.structs.fields(kind)}
             assert set(published["$defs"][name]["properties"]) == keys
             assert published["$defs"][name]["additionalProperties"] is False
-    assert published["$defs"]["Variable"]["properties"]["required"]["description"].startswith("True: without it")
+    assert published["$defs"]["SiteVariable"]["properties"]["required"]["description"].startswith("True: without it")
 
 
 def test_the_worked_example_of_adding_a_site_is_one(

@@ -143,7 +143,7 @@ def _place(value: Value) -> None:
         from muster.check.pack import place_check
 
         place_check(Path(value.gate[1]))
-    for thing in value.staging.things if value.staging is not None else ():
-        from muster.stage.pack import place
+    if value.staging is not None:
+        from muster.stage.pack import place_all
 
-        place(thing, lambda _: None)
+        place_all(value.staging, lambda _: None)

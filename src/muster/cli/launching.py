@@ -70,12 +70,11 @@ def place_gate(plan: Plan) -> None:
 
 
 def place_staged(plan: Plan, *, quiet: bool) -> None:
-    """Pack what is to be staged, where the job will look for it: before it waits, and while nobody pays for nodes."""
+    """Pack what is to be staged; report what takes its time."""
     if plan.staging is not None and plan.staging.things:
-        from muster.stage.pack import place
+        from muster.stage.pack import place_all
 
-        for thing in plan.staging.things:
-            place(thing, lambda text: say(text, quiet=quiet))
+        place_all(plan.staging, lambda text: say(text, quiet=quiet))
 
 
 def need_command(request: Request) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from muster.errors import RequestError
-from muster.model.plan import Staged
+from muster.model.plan import Staged, Staging
 from muster.runner import checked, run
 
-__all__ = ["Packed", "pack", "place"]
+__all__ = ["Packed", "pack", "place", "place_all"]
 
 Say = Callable[[str], None]
 _HOURS_S = 6 * 3600
@@ -42,6 +42,12 @@ class Packed(msgspec.Struct, frozen=True):
     """SHA-256 of the list of the chunks' own."""
 
     made_now: bool = False
+
+
+def place_all(staging: Staging, say: Say) -> None:
+    """Pack all that a plan stages, where the job will look for it: before it waits, and while nobody pays for nodes."""
+    for thing in staging.things:
+        place(thing, say)
 
 
 def place(thing: Staged, say: Say) -> Packed:

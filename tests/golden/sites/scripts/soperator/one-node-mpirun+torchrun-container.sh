@@ -1,2 +1,2 @@
-# refused: pyxis lives in srun, but under mpirun+torchrun there is none
+# refused: pyxis is a part of srun, but under mpirun+torchrun there is no srun
 # hint: --launcher srun, or --engine apptainer
