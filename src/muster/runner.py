@@ -192,9 +192,7 @@ def start(
     except FileNotFoundError as error:
         raise _not_there(argv[0], error, cwd) from None
     except PermissionError:
-        raise MachineLacks(
-            argv[0], f"{argv[0]} may not be run", hint=f"chmod +x {argv[0]}, or name its interpreter first"
-        ) from None
+        raise _may_not_run(argv[0]) from None
     except OSError as error:
         raise _refused_by_kernel(argv, env, error) from None
 
@@ -244,6 +242,18 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], *, files: Mapping[int, in
             os.close(descriptor)
 
 
+def _may_not_run(program: str) -> MachineLacks:
+    """Return the error for a program that this user may not start: its folder is closed, or its mode is wrong."""
+    closed = next((folder for folder in reversed(Path(program).parents) if not os.access(folder, os.X_OK)), None)
+    if closed is not None and closed.is_absolute():
+        return MachineLacks(
+            program,
+            f"{program} may not be run: this user may not enter {closed}",
+            hint=f"its owner opens the folder with chmod o+x {closed}, or installs the program where all may enter",
+        )
+    return MachineLacks(program, f"{program} may not be run", hint=f"chmod +x {program}, or name its interpreter first")
+
+
 def become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
     """Replace this process by `argv`: nothing of Muster stays beside it."""
     try:
@@ -251,7 +261,7 @@ def become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
     except FileNotFoundError as error:
         raise _not_there(argv[0], error, None) from None
     except PermissionError:
-        raise MachineLacks(argv[0], f"{argv[0]} may not be run", hint=f"chmod +x {argv[0]}") from None
+        raise _may_not_run(argv[0]) from None
     except OSError as error:
         raise _refused_by_kernel(argv, env, error) from None
 

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from muster.act.record import Run
-from muster.cli.asking import JSON_KEYS, JobCase, as_json, cases, ended_how, job_ids, plain, running_case, shown_id_of
+from muster.act.record import Run, register
+from muster.cli.asking import (
+    JSON_KEYS,
+    JobCase,
+    as_json,
+    cases,
+    ended_how,
+    ids_or_newest,
+    job_ids,
+    plain,
+    running_case,
+    shown_id_of,
+)
 from muster.cli.command_line import read_command
-from muster.cli.logs import COMMAND
+from muster.cli.logs import COMMAND, _last
 from muster.cli.status import _details
 from muster.cli.why import _shortened, _waiting, _warnings
 from muster.errors import MusterError, RequestError, SchedulerSilent, UnknownName
+from muster.follow.packs import job_of_row, jobs_of_rows
 from muster.follow.scheduler import Answer
-from muster.follow.watch import JobOutput
+from muster.follow.watch import JobOutput, OutputLine
 from muster.slurm.jobs import SlurmJob
 from muster.slurm.reasons import reason_of
 from muster.slurm.states import state_of
@@ -131,7 +145,6 @@ def test_options_and_ids_stand_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "needs a job id"),
         (["7", "8"], "takes at most 1 of JOB, but '8' is one too many"),
         (["--rnak", "3", "7"], "there is no option --rnak"),
         (["7", "--rank"], "--rank needs a value"),
@@ -161,3 +174,45 @@ def test_why_takes_logs_of_few_lines(tmp_path: Path, count: int) -> None:
     found = _warnings(JobOutput(tmp_path))
 
     assert found == ["warning: the disk is full", "  hint: make room"][: 0 if count == 0 else 1 + (count == 3)]
+
+
+def test_without_an_id_the_newest_job_is_meant_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("muster.cli.asking.cluster", lambda: "here")
+    for number, name in ((8, "old"), (12, "new")):
+        register(tmp_path / "muster", Run(str(number), tmp_path / "run", name, "here"))
+        os.utime(tmp_path / f"muster/jobs/here/{number}.json", (number, number))
+
+    assert ids_or_newest(read_command(COMMAND, [])) == ("12",)
+    assert capsys.readouterr().err == "muster: your newest job is 12 (new)\n"
+    assert ids_or_newest(read_command(COMMAND, ["8"])) == ("8",)
+    assert not capsys.readouterr().err
+
+
+def test_tail_shows_the_last_lines_of_the_rank_that_is_meant() -> None:
+    lines = [OutputLine(number % 2, str(number).encode(), labelled=True) for number in range(6)]
+
+    assert [line.text for line in _last(lines, None, 2)] == [b"4", b"5"]
+    assert [line.text for line in _last(lines, 0, 2)] == [b"2", b"4"]
+    assert list(_last(lines, None, None)) == lines
+
+
+def test_a_row_that_shares_its_job_has_its_own_end(tmp_path: Path) -> None:
+    """57_3 holds the rows 3 and 4: of them one has ended, and one has not."""
+    run = Run("57", tmp_path, "small", rows_per_job=2)
+    for row in range(1, 6):
+        (tmp_path / f"task-{row}").mkdir()
+    (tmp_path / "task-4/status").write_text("7\n")
+    jobs = [msgspec.structs.replace(job("RUNNING"), id="58", shown_id="57_3")]
+    jobs.append(msgspec.structs.replace(job("PENDING"), id="57", shown_id="57_[5]"))
+
+    assert [job_of_row(f"57_{row}", run) for row in (1, 2, 3, 4)] == ["57_1", "57_1", "57_3", "57_3"]
+    assert job_of_row("57", run) == "57"
+    rows = {each.shown_id: (each.state.name, each.status) for each in jobs_of_rows("57", run, jobs)}
+    assert rows["57_3"] == ("RUNNING", None)
+    assert rows["57_4"] == ("FAILED", 7)
+    assert rows.keys() == {"57_3", "57_4", "57_5"}, "Slurm has forgotten the job of the rows 1 and 2"
+    assert rows["57_5"] == ("PENDING", None)
+    assert [each.shown_id for each in jobs_of_rows("57_4", run, jobs)] == ["57_4"]

@@ -99,6 +99,49 @@ def test_each_row_of_a_sweep_is_a_task_whose_parameters_are_named(lab: Lab, shar
     assert json.loads((folder / "row.json").read_text()) == {"lr": "0.2", "name": ""}
 
 
+# Each row of a pair waits for the other to begin; the first then waits until the second has failed.
+_ROW = """
+until [ -e began-$2 ]; do sleep 0.1; : >began-$1; done
+echo "row $1: rank $RANK of $WORLD_SIZE, GPUs $CUDA_VISIBLE_DEVICES, $(grep Cpus_allowed_list /proc/self/status)"
+[ "$1" != 2 ] || exit 7
+[ "$1" != 1 ] || until [ -e muster-runs/*/task-2/status ]; do sleep 0.1; done
+"""
+
+
+def test_rows_share_a_node_and_one_that_fails_does_not_end_its_neighbour(lab: Lab, shared_directory: Path) -> None:
+    (shared_directory / "grid.csv").write_text("own,other\n1,2\n2,1\n3,3\n")
+    (shared_directory / "row.sh").write_text(_ROW)
+    words = ("--sweep", "grid.csv", "--sweep-per-node", "2", "-g", "2", "--", "sh", "row.sh", "{own}", "{other}")
+    job = checked(submit(lab, shared_directory, *words)).stdout.strip()
+    path = {"PATH": path_with()}
+
+    def muster(*verb: str) -> ProgramResult:
+        return lab.exec([MUSTER, *verb], env=path)
+
+    followed = muster("logs", "-f", f"{job}_2")
+    assert followed.status == 7, followed.stderr
+    assert wait_until_ended(lab, f"{job}_1") == "FAILED"
+    assert wait_until_ended(lab, f"{job}_3") == "COMPLETED"
+    shown = {row: checked(muster("logs", f"{job}_{row}")).stdout for row in (1, 2, 3)}
+    for row, text in shown.items():
+        begins = sorted(line.partition(", ")[0] for line in text.splitlines() if not line.startswith("srun: "))
+        assert begins == [f"{rank}: row {row}: rank {rank} of 2" for rank in range(2)]
+    gpus = {row: text.partition("GPUs ")[2].partition(",")[0] for row, text in shown.items()}
+    assert gpus[1] != gpus[2], "both rows see the same GPUs"
+    states = {entry["shown_id"]: entry for entry in json.loads(muster("status", "--json", job).stdout)}
+    assert [states[f"{job}_{row}"]["state"] for row in (1, 2, 3)] == ["COMPLETED", "FAILED", "COMPLETED"]
+    assert states[f"{job}_2"]["row"] == {"own": "2", "other": "1"}
+    why = checked(muster("why", f"{job}_2")).stdout
+    assert f"job {job}_2 (row) is FAILED: it ended with a status other than 0 (exit status 7)\n" in why
+    assert "  row 2: own=2 other=1\n" in why
+    alone = checked(submit(lab, shared_directory, *words[:4], "-g", "1", "--", "sh", "-c", "echo it is {own}; exit 3"))
+    assert wait_until_ended(lab, f"{alone.stdout.strip()}_3") == "FAILED"
+    assert "    it is 2\n" in checked(muster("why", f"{alone.stdout.strip()}_2")).stdout, "a rank alone has no label"
+    refused = muster("cancel", f"{job}_2")
+    assert refused.status == 2
+    assert f"hint: scancel {job}_1 ends these rows, muster cancel {job} all of the table" in refused.stderr
+
+
 def test_more_rows_than_the_cluster_takes_are_refused_with_the_number(lab: Lab, shared_directory: Path) -> None:
     (shared_directory / "grid.csv").write_text("n\n" + "".join(f"{number}\n" for number in range(2000)))
 

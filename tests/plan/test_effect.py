@@ -67,6 +67,7 @@ VALUES = {
     "links": "3",
     "save_signal": "USR2",
     "sweep_at_once": "3",
+    "sweep_per_node": "2",
     "env": "A=1",
     "unset_env": "B",
     "export": "ALL",

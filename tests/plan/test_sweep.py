@@ -126,3 +126,59 @@ def test_what_starts_now_has_no_rows_and_says_how_one_is_run(more: dict[str, obj
 
 def test_a_job_without_a_table_is_called_as_before() -> None:
     assert "row" not in job_script(plan("--", "python", "train.py")).partition("\n# ----")[0]
+
+
+def packed(*words: str) -> Plan:
+    return swept(*words, "--", "python", "train.py", "{lr}", "{seed}")
+
+
+def test_rows_that_share_a_node_are_steps_beside_each_other() -> None:
+    planned = packed("--sweep-per-node", "2", "-g", "1", "-c", "3", "--mem", "4G", "--sweep-at-once", "2")
+    script = job_script(planned)
+
+    assert "\n#SBATCH --array=1-3:2%1\n" in script
+    assert "\n#SBATCH --nodes=1 --ntasks-per-node=2 --cpus-per-task=3 --gpus-per-node=2 --mem=8G\n" in script
+    assert "    muster_run_rows 2 3 1\n    muster_finish\n}" in script
+    row = script.partition("row_job() {")[2].partition("\n}\n")[0]
+    for flag in ("--exact", "--gpus-per-node=1", "--mem=4G", '--cpus-per-task="$muster_cpus_per_task"'):
+        assert row.count(flag) == 1
+    assert "GPUS=1 " in row
+    assert "PORT_LOW=$((20000 + muster_slot * 6000)) PORT_COUNT=6000" in row
+    assert "grid.csv: 3 rows, 2 at a time on one node: 2 jobs;" in " ".join(note.text for note in planned.notes)
+
+
+def test_rows_without_a_number_of_cpus_or_memory_share_what_the_job_has() -> None:
+    script = job_script(packed("--sweep-per-node", "2", "--ntasks-per-node", "2"))
+
+    assert "--ntasks-per-node=4" in script.partition("job() {")[0]
+    row = script.partition("row_job() {")[2].partition("\n}\n")[0]
+    assert '--cpus-per-task="$muster_cpus_per_task"' in row
+    assert "--mem=0" in row
+    assert "muster_run_rows 2 3 2\n" in script
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence", "hint"),
+    [
+        (("-N", "2"), "a row of 2 nodes cannot share one node", "-N 1"),
+        (("--launcher", "torchrun"), "torchrun cannot start rows beside each other", "--launcher srun"),
+        (("--launcher", "mpirun"), "mpirun cannot start rows beside each other", "--launcher srun"),
+        (("--restart", "2"), "--restart.* does not go together", "table of its own"),
+        (("--until-done", "-t", "10"), "--until-done.* does not go together", "a chain of its own"),
+        (("--requeue",), "--requeue.* does not go together", "by itself"),
+        (("--hang", "5m"), "--hang.* does not go together", "log of each row"),
+        (("-o", "x.log"), "-o.* does not go together", "muster logs"),
+        (("--master-port", "5000"), "--master-port.* does not go together", "--port-range"),
+        (("--sweep-at-once", "2"), "fewer than the 3 rows of one node", "--sweep-per-node 2"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_what_rows_on_one_node_cannot_have_is_refused(words: tuple[str, ...], sentence: str, hint: str) -> None:
+    with pytest.raises(RequestError, match=sentence) as refused:
+        packed("--sweep-per-node", "3", "-g", "1", *words)
+    assert hint in str(refused.value.hint)
+
+
+def test_rows_per_node_without_a_table_are_refused() -> None:
+    with pytest.raises(RequestError, match="has no effect without a table"):
+        plan("--sweep-per-node", "2", "--", "python", "train.py")

@@ -10,7 +10,7 @@ from pathlib import Path
 from muster.errors import MachineLacks, RequestError
 from muster.launchers import launcher_named
 from muster.launchers.base import Starter
-from muster.look.first_word import notes_on_command
+from muster.look.first_word import meant_program, notes_on_command
 from muster.look.programs import on_path
 from muster.model.finish import TASK
 from muster.model.plan import Engine, Note, Plan
@@ -87,7 +87,8 @@ def _check_command(words: list[str], directory: Path, plan: Plan, environment: M
     if "/" in program:
         _check_file(directory / program, program, executable=True)
     elif plan.engine is Engine.HERE and on_path(program, environment) is None:
-        raise MachineLacks(program, f"the program {program!r} is not on PATH", hint="give its path, or install it")
+        hint = meant_program(program) or "give its path, or install it"
+        raise MachineLacks(program, f"the program {program!r} is not on PATH", hint=hint)
     if Path(program).name.startswith("python"):
         script = next((word for word in words[1:] if not word.startswith("-")), None)
         if script is not None and script.endswith(".py") and "-m" not in words[: words.index(script)]:

@@ -10,6 +10,7 @@
     RUN/logs/NODE.log  the ranks of that node, each line "RANK: …"    (NODE.RANK.log with --per-rank-files)
     RUN/task-N/logs/   of an array: each task's own
     RUN/task-N/row.json of --sweep: the values of the task's row
+    RUN/task-N/status  of a row that shared its job with others: how it ended
     RUN/logs/ranks.log all ranks, under mpirun: "[1,RANK]<stdout>:…" (logs shows "RANK: …"), "[RANK] …" (MPICH)
 
 The registry holds one file per job, `$XDG_STATE_HOME/muster/jobs/CLUSTER/JOBID.json`: clusters number their jobs
@@ -94,6 +95,9 @@ class Run(msgspec.Struct, frozen=True):
 
     links: int = 0
     """How many jobs may follow each other with --until-done; RUN/links names those that were queued."""
+
+    rows_per_job: int = 0
+    """How many rows of --sweep share one job; 0: each is a job of its own, or there is no table."""
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:

@@ -162,9 +162,9 @@ def _pending_file(state: Path, digest: str) -> Path:
 def _fill(plan: Plan, runner: Runner, directory: Path) -> None:
     if plan.snapshot:
         copy_project(plan.working_directory, directory, runner=runner)
-    if not array_indices(_array(plan) or ""):
+    if not _tasks(plan):
         hand_over(plan, directory)
-    for index in array_indices(_array(plan) or ""):
+    for index in _tasks(plan):
         task = directory / f"task-{index}"
         (task / "logs").mkdir(mode=0o700, parents=True)
         if plan.sweep is not None:
@@ -172,6 +172,11 @@ def _fill(plan: Plan, runner: Runner, directory: Path) -> None:
         hand_over(plan, task)
         if plan.snapshot:
             (task / SNAPSHOT_HERE).symlink_to(f"../{SNAPSHOT_HERE}")
+
+
+def _tasks(plan: Plan) -> Sequence[int]:
+    """Return the numbers that have a folder of their own: the tasks of an array, or the rows of its table."""
+    return array_indices(_array(plan) or "") if plan.sweep is None else range(1, len(plan.sweep.rows) + 1)
 
 
 def hand_over(plan: Plan, directory: Path) -> None:
@@ -284,6 +289,7 @@ def _remember(submission: Submitted, plan: Plan, state: Path, cluster: str) -> S
         moved=plan.output is Output.MOVED,
         requeues=_links(plan) > 0 or any(directive.name == "requeue" for directive in plan.directives),
         links=_links(plan),
+        rows_per_job=0 if plan.pack is None else plan.pack.rows,
     )
     register(state, run)
     (state / "pending" / f"{digest}.json").unlink(missing_ok=True)

@@ -30,6 +30,7 @@ __all__ = [
     "ended_how",
     "expected_start",
     "id_to_type",
+    "ids_or_newest",
     "job_ids",
     "only_case",
     "other_owner",
@@ -61,6 +62,21 @@ def job_ids(words: Words) -> tuple[str, ...]:
     from muster.slurm.jobs import parse_job_id
 
     return tuple(dict.fromkeys(parse_job_id(word) for word in words.operands))
+
+
+def ids_or_newest(words: Words) -> tuple[str, ...]:
+    """Return the job ids that were typed; without any, the job of Muster's that was queued last, which is named."""
+    from muster.act.record import recent_runs
+    from muster.cli.output import say
+    from muster.errors import RequestError
+
+    if words.operands:
+        return job_ids(words)
+    newest = next(recent_runs(state(), cluster(), since=0, most=1), None)
+    if newest is None:
+        raise RequestError("no job is named, and Muster has queued none here yet", hint="muster jobs lists yours")
+    say(f"your newest job is {newest.job} ({plain(newest.name)})", quiet=words.json)
+    return (newest.job,)
 
 
 def scheduler() -> Scheduler:
@@ -266,10 +282,10 @@ def expected_start(job: SlurmJob) -> int | None:
 
 
 def words_of_waiting(job: SlurmJob) -> str:
-    """Return why a job waits and when Slurm expects it to start; empty where it does not wait."""
+    """Return why a job waits and when Slurm expects it to start; empty where it does not, or no reason is known."""
     from muster.slurm.states import Phase
 
-    if job.state.phase is not Phase.WAITING:
+    if job.state.phase is not Phase.WAITING or job.reason.code == "None":
         return ""
     expected = expected_start(job)
     start = f"expected to start {when(expected)}" if expected else "Slurm has not yet estimated when it starts"

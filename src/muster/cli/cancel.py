@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from muster.cli.asking import JobCase, ask, cases, job_ids, other_owner, scheduler
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, say
-from muster.errors import CommandFailed, SiteError
+from muster.errors import CommandFailed, RequestError, SiteError
 from muster.job.option import option
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def main(words: Words) -> int:
     slurm = scheduler()
     # scancel says nothing of an id that is none: ask first.
     found_cases = cases(ids, ask(ids))
+    for case in found_cases:
+        _refuse_row_of_many(case)
     # Of an array, some may be over while others live.
     living = [job_id for job_id in ids if any(case.asked == job_id and _lives(case) for case in found_cases)]
     ended_ids = [job_id for job_id in ids if job_id not in living]
@@ -44,6 +46,19 @@ def main(words: Words) -> int:
     if quiet:
         print_json({"cancelled": living, "over": ended_ids})
     return 0
+
+
+def _refuse_row_of_many(case: JobCase) -> None:
+    """Refuse to cancel one row of several that share a job: Slurm ends all of them or none."""
+    from muster.follow.packs import job_of_row, neighbours_of
+
+    array, _, row = case.asked.partition("_")
+    if case.run is not None and case.run.rows_per_job > 1 and row.isdigit():
+        rows = neighbours_of(int(row), case.run)
+        raise RequestError(
+            f"row {row} shares its job with the rows {rows.start} to {rows.stop - 1}: it cannot be cancelled alone",
+            hint=f"scancel {job_of_row(case.asked, case.run)} ends these rows, muster cancel {array} all of the table",
+        )
 
 
 def _save(found_cases: Sequence[JobCase], slurm: Scheduler, *, quiet: bool) -> None:

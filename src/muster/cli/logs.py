@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from muster.cli.asking import (
     JobCase,
     cases,
     cluster,
-    job_ids,
+    ids_or_newest,
     only_case,
     row_line,
     scheduler,
@@ -23,7 +24,7 @@ from muster.cli.asking import (
 from muster.cli.command_line import CommandLine, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SchedulerSilent
-from muster.job.option import option
+from muster.job.option import option, parse_count
 
 if TYPE_CHECKING:
     from muster.follow.scheduler import Answer, Scheduler
@@ -37,7 +38,7 @@ _PATIENCE_S = 5.0
 
 def main(words: Words) -> int:
     """Print a job's output."""
-    ids = job_ids(words)
+    ids = ids_or_newest(words)
     from muster.follow.watch import Follower
 
     rank, as_json = words.rank, words.json
@@ -46,11 +47,11 @@ def main(words: Words) -> int:
     for text in () if as_json else row_line(case):
         say(text)
     if words.follow:
-        return _follow(case, slurm, rank, as_json=as_json)
+        return _follow(case, slurm, rank, words.tail, as_json=as_json)
     output = _output(case, words.attempt)
     if rank is not None:
         output.check_rank(rank)
-    line_count = _show(Follower(output).new_lines(final=True), rank, as_json=as_json)
+    line_count = _show(_last(Follower(output).new_lines(final=True), rank, words.tail), rank, as_json=as_json)
     if not line_count:
         _refuse_closed(case)
         if case.run is None and case.job is not None and case.job.is_ours and case.job.state.phase.is_over:
@@ -132,7 +133,7 @@ def _refuse_closed(case: JobCase) -> None:
         )
 
 
-def _follow(case: JobCase, slurm: Scheduler, rank: int | None, *, as_json: bool) -> int:
+def _follow(case: JobCase, slurm: Scheduler, rank: int | None, tail: int | None, *, as_json: bool) -> int:
     """Print what is new until the job is over; then once more, as its last words may have come in between."""
     from msgspec.structs import replace
 
@@ -159,7 +160,8 @@ def _follow(case: JobCase, slurm: Scheduler, rank: int | None, *, as_json: bool)
             last_words = words
             if case.run is None or output.named:
                 follower.output = replace(_output(case), every_attempt=True)
-        _show(follower.new_lines(final=is_over), rank, as_json=as_json)
+        _show(_last(follower.new_lines(final=is_over), rank, tail), rank, as_json=as_json)
+        tail = None
         if is_over:
             _refuse_closed(case)
             return (case.job.status or 0) if case.job is not None and case.job.state.phase.is_over else 0
@@ -175,6 +177,9 @@ def _look(case: JobCase, slurm: Scheduler) -> tuple[JobCase, bool]:
         return case, False
     if case.link:
         return _look_at_chain(case, answer)
+    if case.run is not None and case.run.rows_per_job:
+        row_case = cases([case.asked], answer, records_do=True)[0]
+        return row_case, row_case.job is None or row_case.job.state.phase.is_over
     job = next(iter(answer.of(case.asked)), None)
     if job is None:
         return case, True
@@ -187,6 +192,13 @@ def _look_at_chain(case: JobCase, answer: Answer) -> tuple[JobCase, bool]:
     """The link that stands for all of them: it is over when no link lives, and none is about to be queued."""
     newest_case = next(iter(cases([case.asked], answer, records_do=True)), case)
     return newest_case, not newest_case.links
+
+
+def _last(lines: Iterable[OutputLine], rank: int | None, count: int | None) -> Iterable[OutputLine]:
+    """Return the last lines of a rank, or of all; None: every line."""
+    if count is None:
+        return lines
+    return deque((line for line in lines if rank is None or line.rank == rank), maxlen=count)
 
 
 def _show(lines: Iterable[OutputLine], rank: int | None, *, as_json: bool) -> int:
@@ -229,10 +241,16 @@ rank wrote them. For a job of Muster's this works also while Slurm does not answ
             group="output",
         ),
         option("--rank", metavar="R", parse=_rank, help="show only this rank", group="output"),
+        option(
+            "--tail",
+            metavar="N",
+            parse=parse_count(1, 1_000_000),
+            help="show only the last N lines (default: all): --tail 20",
+            group="output",
+        ),
         option("--json", help='print one JSON object per line: {"rank": R or null, "text": "…"}', group="output"),
     ),
-    operands="JOB",
-    least=1,
+    operands="[JOB]",
     most=1,
     hint="muster jobs lists yours",
 )

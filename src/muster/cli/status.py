@@ -14,7 +14,7 @@ from muster.cli.asking import (
     earlier_runs,
     ended_how,
     expected_start,
-    job_ids,
+    ids_or_newest,
     other_owner,
     plain,
     row_line,
@@ -31,7 +31,7 @@ __all__ = ["describe", "headline"]
 
 def main(words: Words) -> int:
     """Tell the state of jobs: one request, and one more where accounting has to be asked."""
-    ids = job_ids(words)
+    ids = ids_or_newest(words)
     found_cases = cases(ids, ask(ids))
     if words.json:
         print_json([{**as_json(case), "attempts": attempts_as_json(case)} for case in found_cases])
@@ -106,8 +106,7 @@ COMMAND = CommandLine(
     summary="""\
 Say where jobs are in their life. `muster why JOB` says why, `muster logs JOB` shows the output.""",
     options=(JSON,),
-    operands="JOB…",
-    least=1,
+    operands="[JOB…]",
     most=None,
     hint="muster jobs lists yours",
 )

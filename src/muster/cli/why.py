@@ -14,7 +14,7 @@ from muster.cli.asking import (
     earlier_runs,
     expected_start,
     id_to_type,
-    job_ids,
+    ids_or_newest,
     plain,
     row_line,
     scheduler,
@@ -37,7 +37,7 @@ _WARNING = "muster: warning: "
 
 def main(words: Words) -> int:
     """Explain a job."""
-    ids = job_ids(words)
+    ids = ids_or_newest(words)
     found_cases = cases(ids, ask(ids))
     if words.json:
         print_json([case_as_json(case) for case in found_cases])
@@ -241,8 +241,7 @@ Say why a job waits, what would start it sooner and when it is expected to start
 waits for one rank, or hangs, and where. Of a job that is over: state, exit status or signal, node, and the last lines
 of the rank that failed first.""",
     options=(JSON,),
-    operands="JOB…",
-    least=1,
+    operands="[JOB…]",
     most=None,
     hint="muster jobs lists yours",
 )

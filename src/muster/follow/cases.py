@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from muster.errors import RequestError, SchedulerSilent
+from muster.follow.packs import job_of_row, jobs_of_rows
 
 if TYPE_CHECKING:  # a page of help needs none of these
     from pathlib import Path
@@ -46,8 +47,10 @@ def find_cases(ids: Sequence[str], answer: Answer, place: JobSources, *, records
         if run is not None and (chain_cases := tuple(_of_chains(asked_id, run, answer))):
             found_cases.extend(chain_cases)
             continue
-        jobs = answer.of(asked_id)
+        jobs = answer.of(job_of_row(asked_id, _run_with_rows(asked_id, place)))
         run = run_of(asked_id, jobs, place, is_silent=answer.silent)
+        if run is not None and run.rows_per_job:
+            jobs = tuple(jobs_of_rows(asked_id, run, jobs))
         if not jobs and run is None:
             raise _unknown(asked_id, answer)
         if not jobs and answer.silent and not records_do:
@@ -57,7 +60,7 @@ def find_cases(ids: Sequence[str], answer: Answer, place: JobSources, *, records
 
 
 def ids_with_links(ids: Sequence[str], place: JobSources) -> tuple[str, ...]:
-    """Return the ids, and those of the jobs that follow them with --until-done: Slurm is asked for all at once."""
+    """Return the ids by which Slurm knows jobs, and those of the jobs that follow them with --until-done."""
     from muster.follow.links import chains_of
 
     link_ids = [
@@ -67,7 +70,16 @@ def ids_with_links(ids: Sequence[str], place: JobSources) -> tuple[str, ...]:
         for chain in chains_of(run, _task_of(asked_id, run))
         for link in chain
     ]
-    return tuple(dict.fromkeys((*ids, *link_ids)))
+    own_ids = [job_of_row(asked_id, _run_with_rows(asked_id, place)) for asked_id in ids]
+    return tuple(dict.fromkeys((*own_ids, *link_ids)))
+
+
+def _run_with_rows(asked_id: str, place: JobSources) -> Run | None:
+    """Return the run of a sweep whose rows share jobs, by the id of any of them."""
+    from muster.act.record import find_run
+
+    run = find_run(place.state, asked_id.partition("_")[0], place.cluster)
+    return run if run is not None and run.rows_per_job else None
 
 
 def _run_with_chain(asked_id: str, place: JobSources) -> Run | None:

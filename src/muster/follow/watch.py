@@ -158,7 +158,8 @@ def output_of_run(
     logs = directory / "logs" if task is None else directory / f"task-{task}" / "logs"
     try:
         plan = json.loads((directory / "plan.json").read_text(encoding="utf-8"))
-        shape = plan["shape"]
+        # The ranks of one row, where several rows share the job.
+        shape = (plan.get("pack") or plan)["shape"]
         ranks = int(shape["nodes"]) * int(shape["ntasks_per_node"])
         # Where srun knows agents alone, a file each is an agent's.
         launcher = known_launcher(str(plan["launcher"]))
@@ -166,7 +167,7 @@ def output_of_run(
         return JobOutput(
             logs, tuple(moved_paths), bool(plan["label"]), ranks, has_rank_files, plan["launcher"], attempt
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return JobOutput(logs, tuple(moved_paths), attempt=attempt)
 
 

@@ -254,6 +254,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             help="run at most this many rows of --sweep at the same time (default: as many as fit)",
         ),
     ] = None
+    sweep_per_node: Annotated[
+        Optional[int],
+        option(
+            "--sweep-per-node",
+            metavar="N",
+            parse=parse_count(1, 4096),
+            group="the job",
+            help="run this many rows of --sweep beside each other on one node; -g, -c, --mem and --ntasks-per-node "
+            "are then the size of one row (default: a job for each row): --sweep-per-node 4 -g 1",
+        ),
+    ] = None
     sbatch: Annotated[
         tuple[str, ...],
         option(

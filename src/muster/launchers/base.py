@@ -198,6 +198,9 @@ class Launcher(ABC):
     """The shell part that finds the first failed rank in what was said, for a job that starts its ranks again."""
 
     signals_ranks: Part = "signal_ranks"
+
+    packs: bool = False
+    """Whether several launches of it share one node, each with its own GPUs and CPUs."""
     """The shell text that sends a signal to its ranks on one node, and to none of the processes around them."""
 
     many_nodes_note: str = ""

@@ -84,6 +84,7 @@ class Srun(Launcher):
     name = "srun"
     wrong_place = ("srun needs a Slurm controller, but none answers here", "--launcher local")
     chosen_because = "the fewest parts: no agent, no second start of Python"
+    packs = True
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
         last = "go_looking_rank" if plan.may_be_alone else "go_rank"

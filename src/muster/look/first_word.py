@@ -8,7 +8,7 @@ from pathlib import Path
 from muster.errors import RequestError
 from muster.look.programs import on_path
 
-__all__ = ["notes_on_command"]
+__all__ = ["meant_program", "notes_on_command"]
 
 _USUAL = (
     *("python", "python3", "bash", "sh", "torchrun", "accelerate", "deepspeed"),
@@ -25,15 +25,19 @@ def notes_on_command(words: Sequence[str], directory: Path, environment: Mapping
     program = words[0]
     if "/" not in program and on_path(program, environment) is None:
         _refuse_file(program, directory / program)
-        from difflib import get_close_matches  # only needed once something is wrong
-
-        close = get_close_matches(program, _USUAL, n=1)
-        guess = f": did you mean {close[0]!r}?" if close else ": is it on the nodes?"
-        yield f"the program {program!r} is not on PATH here{guess}"
+        yield f"the program {program!r} is not on PATH here: {meant_program(program) or 'is it on the nodes?'}"
     if Path(program).name.startswith("python"):
         script = next((word for word in words[1:] if not word.startswith("-")), "")
         if script.endswith(".py") and "-m" not in words[: words.index(script)]:
             yield from _unreadable(directory / script, script)
+
+
+def meant_program(program: str) -> str:
+    """Return a question that names the program which was probably meant; empty: none is near."""
+    from difflib import get_close_matches  # only needed once something is wrong
+
+    close = get_close_matches(program, _USUAL, n=1)
+    return f"did you mean {close[0]!r}?" if close else ""
 
 
 def _refuse_file(name: str, path: Path) -> None:

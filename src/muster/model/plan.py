@@ -24,6 +24,7 @@ __all__ = [
     "Mount",
     "Note",
     "Output",
+    "Pack",
     "Plan",
     "Prelude",
     "Reason",
@@ -289,6 +290,19 @@ class Hang(msgspec.Struct, frozen=True):
     """Whether the step ends then, as if a rank had failed."""
 
 
+class Pack(msgspec.Struct, frozen=True):
+    """How the rows of a sweep share one node."""
+
+    rows: int
+    """So many run beside each other in one job."""
+
+    shape: Shape
+    """What one row has of it."""
+
+    mem: str | None = None
+    """The memory of one row; None: the rows share that of the job."""
+
+
 class Plan(msgspec.Struct, frozen=True):
     """One launch, before it is an act."""
 
@@ -358,3 +372,6 @@ class Plan(msgspec.Struct, frozen=True):
 
     sweep: SweepTable | None = None
     """The job is an array: each task has a row of this table, the first is task 1; None: it is one job."""
+
+    pack: Pack | None = None
+    """Several rows share one node; None: each row is a job of its own."""

@@ -38,6 +38,7 @@ from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_file, gate_words
 from muster.plan.hang import make_hang
 from muster.plan.launcher import choose_launcher, pmi_of
+from muster.plan.pack import pack_flags, packed, packed_terms
 from muster.plan.python_environment import as_variables, environment_of, venv_in_image
 from muster.plan.script_fit import jax_variables, script_notes, wants_mpi
 from muster.plan.secret import without
@@ -76,12 +77,13 @@ def make_plan(
         command, pinned = pin_python(command, python)
         news = pinned or news
     node = node_shape(site, request) if engine is Engine.SLURM else NodeShape(gpus=facts.gpus, origin="this machine")
-    shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
     launcher, launcher_reason = choose_launcher(request, site, engine)
+    request, pack = packed(request, node, launcher)
+    shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
     _check_signal(more_flags, launcher)
     refuse_idle_options(request, more_flags, launcher, facts.environment, engine, within=within, stream=stream)
     job = situation_of(site, request, shape, launcher, nccl=facts.nccl)
-    terms = terms_of(site, request, shape, job)
+    terms = packed_terms(terms_of(site, request, shape, job), pack)
     mpi = pmi_of(request, site, job.stack) if launcher.needs_pmi else request.mpi or terms.mpi
     if mpi is None and launcher.rank_tasks and wants_mpi(facts.script):
         mpi = site.profile.launch.mpi
@@ -94,7 +96,6 @@ def make_plan(
     finish = _finish(request, site, launcher, engine, directory, within=within, stream=stream)
     own = (*jax_variables(facts.script, engine), *agent_variables(request, launcher), *finish_variables(finish), *own)
     variables = (*_kept_outside(image), *launcher.variables(), *own, *make_variables(request, terms, facts))
-    name = request.job_name or _name_of(command)
     _check_places(image, directory, variables)
     notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
     notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
@@ -116,7 +117,7 @@ def make_plan(
         typed=without(typed, request.env),
         working_directory=directory,
         snapshot=request.snapshot and queued,
-        job_name=name,
+        job_name=request.job_name or _name_of(command),
         shape=shape,
         launcher=launcher.name,
         launcher_reason=launcher_reason,
@@ -126,6 +127,7 @@ def make_plan(
         step_flags=(
             *_step_flags(request, terms),
             *spare_flags(finish, launcher, engine),
+            *pack_flags(pack),
             *(flags_within(request, launcher) if within else ()),
         ),
         mpirun_flags=terms.mpirun_flags,
@@ -138,7 +140,7 @@ def make_plan(
         rendezvous=_rendezvous(request, terms, shape),
         image=image,
         output=_output(request, stream=stream),
-        label=shape.ntasks > 1 and not request.no_label and launcher.labels_lines,
+        label=(shape if pack is None else pack.shape).ntasks > 1 and not request.no_label and launcher.labels_lines,
         within=within,
         overlap=within and facts.environment.get("SLURM_STEP_ID", "").isdigit(),
         grace_s=request.grace,
@@ -150,10 +152,11 @@ def make_plan(
         agent=agent_python(command, python or "python3") if launcher.agent else (),
         gate=gate_words(python or "python3", check_file, expected_at(site, shape, engine)) if request.check else (),
         staging=staging,
-        hang=make_hang(request, terms, facts, queued=queued) if _may_hang(launcher, engine) else None,
-        may_be_alone=_may_be_alone(request, facts, shape, launcher),
+        hang=make_hang(request, terms, facts, queued=queued) if _may_hang(launcher, engine) and not pack else None,
+        may_be_alone=_may_be_alone(request, facts, shape if pack is None else pack.shape, launcher),
         finish=finish,
         sweep=table,
+        pack=pack,
         notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, site, shape, launcher, node, engine)),
     )
     _refuse_unknown_address(plan)
@@ -194,7 +197,7 @@ def digest_of(plan: Plan) -> str:
     bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
     # Without it the digest stays what it was before the option existed.
     text = repr(bare)
-    for unused in (", finish=None", ", hang=None", ", ready=None", ", sweep=None"):
+    for unused in (", finish=None", ", hang=None", ", ready=None", ", sweep=None", ", pack=None"):
         text = text.replace(unused, "")
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -413,9 +416,8 @@ def _notes(
 ) -> list[Note]:
     notes = []
     if engine is Engine.HERE and shape.nodes > 1:
-        notes.append(
-            Note(f"simulated: {shape.nodes} nodes × {shape.ntasks_per_node} ranks, all of them on this machine")
-        )
+        ranks = f"{shape.ntasks_per_node} rank{'s' * (shape.ntasks_per_node != 1)}"
+        notes.append(Note(f"simulated: {shape.nodes} nodes of {ranks} each, all of them on this machine"))
     if launcher.many_nodes_note and shape.nodes > 1:
         notes.append(Note(launcher.many_nodes_note))
     if node.gpus and not shape.gpus_per_node and not request.given("gpus_per_node"):

@@ -45,7 +45,7 @@ def pin_python(command: tuple[str, ...], python: str | None) -> tuple[tuple[str,
     """
     if python is None or command[0] not in {"python", "python3"}:
         return command, None
-    return (python, *command[1:]), f"{command[0]} is {python}"
+    return (python, *command[1:]), f"{command[0]} is {python}, in every rank"
 
 
 def agent_python(command: Sequence[str], python: str) -> tuple[str, ...]:

@@ -23,10 +23,10 @@ _GAP = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 def table_of(request: Request, table: SweepTable | None, *, queued: bool) -> SweepTable | None:
     """Return the table that the job sweeps over; None: it is one run."""
     if request.sweep is None or table is None:
-        if request.sweep_at_once is not None:
-            raise RequestError(
-                f"{request.origin('sweep_at_once')}: it has no effect without a table", hint="--sweep FILE.csv"
-            )
+        for field in ("sweep_at_once", "sweep_per_node"):
+            if getattr(request, field) is not None:
+                origin = request.origin(field)
+                raise RequestError(f"{origin}: it has no effect without a table", hint="--sweep FILE.csv")
         return None
     if not queued:
         one_run = shlex.join(_filled(request.command, table, 1))
@@ -64,8 +64,20 @@ def _of_row(variable: Variable, table: SweepTable) -> Variable:
 
 def array_directive(request: Request, table: SweepTable) -> Directive:
     """Return the flag by which Slurm starts a task for each row."""
-    at_once = f"%{request.sweep_at_once}" if request.sweep_at_once else ""
-    return Directive("array", f"1-{len(table.rows)}{at_once}", Reason("a task for each row", request.origin("sweep")))
+    per_node = request.sweep_per_node
+    at_once = request.sweep_at_once
+    if per_node is None:
+        limit = f"%{at_once}" if at_once else ""
+        reason = Reason("a task for each row", request.origin("sweep"))
+        return Directive("array", f"1-{len(table.rows)}{limit}", reason)
+    if at_once is not None and at_once < per_node:
+        raise RequestError(
+            f"{request.origin('sweep_at_once')}: fewer than the {per_node} rows of one node",
+            hint=f"--sweep-per-node {at_once}, or --sweep-at-once {per_node}",
+        )
+    limit = f"%{at_once // per_node}" if at_once else ""
+    reason = Reason("a task for each node, with the number of its first row", request.origin("sweep_per_node"))
+    return Directive("array", f"1-{len(table.rows)}:{per_node}{limit}", reason)
 
 
 def sweep_notes(plan: Plan) -> Iterator[Note]:
@@ -73,7 +85,7 @@ def sweep_notes(plan: Plan) -> Iterator[Note]:
     if plan.sweep is None:
         return
     first_command = shlex.join(command_of_row(plan, 1))
-    yield Note(f"{plan.sweep.path}: {_count(plan.sweep)}, a task of the array for each; the first: {first_command}")
+    yield Note(f"{plan.sweep.path}: {_count(plan.sweep)}, {_place_of_rows(plan)}; the first: {first_command}")
     values = (*plan.command, *(variable.value for variable in plan.variables))
     texts = [value.text for value in values if isinstance(value, Template)]
     for name in plan.sweep.columns:
@@ -82,6 +94,13 @@ def sweep_notes(plan: Plan) -> Iterator[Note]:
     output = next((directive.value or "" for directive in plan.directives if directive.name == "output"), "")
     if output and not re.search("%[0-9]*[aj]", output):
         yield Note(f"all tasks write the same file, {output}: put %a into its name", warning=True)
+
+
+def _place_of_rows(plan: Plan) -> str:
+    if plan.pack is None or plan.sweep is None:
+        return "a task of the array for each"
+    jobs = -(-len(plan.sweep.rows) // plan.pack.rows)
+    return f"{plan.pack.rows} at a time on one node: {jobs} job{'s' * (jobs != 1)}"
 
 
 def command_of_row(plan: Plan, number: int) -> tuple[str, ...]:

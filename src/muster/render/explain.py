@@ -24,9 +24,7 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     for directive in plan.directives:
         text = f"--{directive.name}" + (f"={directive.value}" if directive.value is not None else "")
         yield "header", f"#SBATCH {text}", directive.reason
-    if plan.sweep is not None:
-        why = Reason("each row is one task of the array; {COLUMN} in the command is its value", "--sweep")
-        yield "sweep", f"{plan.sweep.path}: {len(plan.sweep.rows)} rows of {', '.join(plan.sweep.columns)}", why
+    yield from _explain_sweep(plan)
     yield "launcher", plan.launcher, plan.launcher_reason
     for flag in launcher_named(plan.launcher).flags(with_step_flags(plan)):
         yield "step", quote(flag.word), flag.reason
@@ -56,6 +54,16 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     for condition in plan.conditions:
         yield "condition", condition.sentence, condition.reason
     yield from _job(plan)
+
+
+def _explain_sweep(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
+    if plan.sweep is not None:
+        why = Reason("one run for each row; {COLUMN} in the command is its value", "--sweep")
+        yield "sweep", f"{plan.sweep.path}: {len(plan.sweep.rows)} rows of {', '.join(plan.sweep.columns)}", why
+    if plan.pack is not None:
+        row = plan.pack.shape
+        why = Reason("rows beside each other on one node, each a step of its own", "--sweep-per-node")
+        yield "row", f"{plan.pack.rows} on a node, each {row.ntasks} ranks and {row.gpus_per_node} GPUs", why
 
 
 def _job(plan: Plan) -> Iterator[tuple[str, str, Reason]]:

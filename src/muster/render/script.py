@@ -30,7 +30,7 @@ from muster.render.finish import (
 )
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, kept, part
-from muster.render.sweep import choose_row, row_lines
+from muster.render.sweep import choose_row, pack_lines, port_range_of_row, row_job, row_lines
 from muster.slurm.directives import format_header
 from muster.slurm.variables import CLASHING, CLASHING_WITHIN
 
@@ -118,6 +118,7 @@ def job_part(plan: Plan, shown_rows: int | None = None) -> str:
         "job() {",
         *(f"    {line}" if line else "" for line in _main(plan, launcher)),
         "}",
+        *(row_job(_run(plan, launcher)) if plan.pack is not None else ()),
         *row_lines(plan, shown_rows),
     ]
     return "\n".join(lines) + "\n"
@@ -141,6 +142,14 @@ def _main(plan: Plan, launcher: Launcher) -> Iterator[str]:
     A line may hold a line break of the user's, so nothing is indented afterwards.
     """
     yield from _begin(plan)
+    if plan.pack is not None:
+        yield from pack_lines(plan)
+        return
+    yield from _run(plan, launcher)
+
+
+def _run(plan: Plan, launcher: Launcher) -> Iterator[str]:
+    """Yield the lines that start the ranks: those of the job, or of one row that shares its node."""
     yield from _environment(plan, launcher)
     yield from _step(plan, launcher)
 
@@ -196,6 +205,7 @@ def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
 
 def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, bool], ...]:
     return (
+        ("rows", plan.pack is not None),
         ("run_moved", plan.output is Output.MOVED),
         ("other_size", any(condition.hint == OTHER_SIZE for condition in plan.conditions)),
         ("modules", any(prelude.of_modules for prelude in plan.prelude)),
@@ -285,7 +295,8 @@ def _begin(plan: Plan) -> Iterator[str]:
     if plan.output is Output.MOVED:
         yield "muster_find_moved_run"
     yield fold(("muster_begin", place, *map(str, sizes)))
-    yield from choose_row(plan)
+    if plan.pack is None:
+        yield from choose_row(plan)
     yield from link_lines(plan)
     yield from save_lines(plan)
     yield from spare_lines(plan)
@@ -409,13 +420,15 @@ def told_to_tasks(plan: Plan) -> dict[str, Word]:
         contract.AGENTS: str(int(launcher_named(plan.launcher).leaves_daemons)),
         contract.EXPECTED_TASKS: Fragment("$((muster_nodes * muster_ntasks_per_node))"),
         contract.TASKS_PER_NODE: Fragment('"$muster_ntasks_per_node"'),
-        contract.EXPECTED_GPUS: str(shape.gpus_per_node),
+        contract.EXPECTED_GPUS: str(shape.gpus_per_node if plan.pack is None else plan.pack.shape.gpus_per_node),
         contract.EXPECTED_CPUS: Fragment('"$muster_cpus_per_task"') if shape.cpus_per_task else "0",
         contract.VISIBILITY: plan.visibility,
         contract.GRACE: str(plan.grace_s),
         contract.PORT_LOW: str(meeting.port_low),
         contract.PORT_COUNT: str(meeting.port_high - meeting.port_low + 1),
     }
+    if plan.pack is not None:
+        values |= port_range_of_row(plan, plan.pack)
     if meeting.host_suffix:
         values[contract.HOST_SUFFIX] = meeting.host_suffix
     if meeting.address is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from muster.facts import SweepTable
-from muster.model.plan import Plan
-from muster.model.words import COLUMN_PREFIX, line
+from muster.model.plan import Pack, Plan
+from muster.model.words import COLUMN_PREFIX, Fragment, Word, line
+from muster.rank import contract
 
-__all__ = ["choose_row", "row_lines"]
+__all__ = ["choose_row", "pack_lines", "port_range_of_row", "row_job", "row_lines"]
 
 
 def choose_row(plan: Plan) -> Iterator[str]:
@@ -20,13 +21,39 @@ def choose_row(plan: Plan) -> Iterator[str]:
         yield f'row "${{SLURM_ARRAY_TASK_ID:-}}" || {stop}'
 
 
+def pack_lines(plan: Plan) -> Iterator[str]:
+    """Yield the lines of a job that starts several rows on its node, and ends when all of them have ended."""
+    if plan.pack is not None and plan.sweep is not None:
+        yield line(("muster_run_rows", str(plan.pack.rows), str(len(plan.sweep.rows)), str(plan.pack.shape.ntasks)))
+        yield "muster_finish"
+
+
+def row_job(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the function that runs one row, with its own environment and its own step."""
+    yield ""
+    yield "# One row: the rows of a node run it beside each other."
+    yield "row_job() {"
+    yield '    row "$1"'
+    yield from (f"    {text}" for text in lines)
+    yield "}"
+
+
+def port_range_of_row(plan: Plan, pack: Pack) -> dict[str, Word]:
+    """Return the ports of a row: those of its neighbours are other ones."""
+    meeting = plan.rendezvous
+    count = (meeting.port_high - meeting.port_low + 1) // pack.rows
+    low = Fragment(f"$(({meeting.port_low} + muster_slot * {count}))")
+    return {contract.PORT_LOW: low, contract.PORT_COUNT: str(count)}
+
+
 def row_lines(plan: Plan, shown_rows: int | None) -> Iterator[str]:
     """Yield the function that holds the table, a line for each row; a value may hold a line break."""
     if plan.sweep is None:
         return
     shown = plan.sweep.rows[:shown_rows]
     yield ""
-    yield f"# The rows of {_plain(plan.sweep.path)}: task N of the array has row N."
+    place = "task N of the array has row N" if plan.pack is None else "row_job N runs row N"
+    yield f"# The rows of {_plain(plan.sweep.path)}: {place}."
     yield "row() {"
     yield "    case $1 in"
     yield from (f"        {number}) {_assignments(plan.sweep, number)} ;;" for number in range(1, len(shown) + 1))

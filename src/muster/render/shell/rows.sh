@@ -1,0 +1,43 @@
+# Runs the rows of this task beside each other: $1 at most, of $2 in all, each with $3 ranks. A row that fails does not
+# end its neighbours. Result in $muster_status: that of the first row that failed.
+muster_run_rows() {
+    local row pid status pids=()
+    [ -n "${SLURM_ARRAY_TASK_ID:-}" ] || muster_stop 'the job is not a task of the array' "queue it with --array=1-$2:$1"
+    muster_ntasks_per_node=$3
+    muster_share_cpus "$(($1 * $3))"
+    for ((row = SLURM_ARRAY_TASK_ID; row < SLURM_ARRAY_TASK_ID + $1 && row <= $2; row++)); do
+        muster_run_row "$row" &
+        pids+=("$!")
+    done
+    muster_status=0
+    for pid in "${pids[@]}"; do
+        wait "$pid"
+        status=$?
+        [ "$muster_status" -ne 0 ] || muster_status=$status
+    done
+}
+
+# Runs row $1 in a run directory of its own, beside that of the task, and leaves its exit status there.
+muster_run_row() {
+    local status
+    muster_slot=$(($1 - SLURM_ARRAY_TASK_ID))
+    muster_run_dir=${muster_run_dir%/task-*}/task-$1
+    muster_logs=$muster_run_dir/logs
+    (umask 077 && mkdir -p "$muster_logs") || return 1
+    rm -f "$muster_run_dir/status"
+    (row_job "$1") >>"$muster_logs/batch.log" 2>&1 </dev/null
+    status=$?
+    printf '%s\n' "$status" >"$muster_run_dir/.status" && mv "$muster_run_dir/.status" "$muster_run_dir/status"
+    return "$status"
+}
+
+# Divides the CPUs of the job between its $1 ranks, if their number was not asked for. Where a core has two threads, a
+# share is whole cores: Slurm would round it up, and the last row would wait for another one to end.
+muster_share_cpus() {
+    local threads=0
+    [ "${muster_cpus_per_task:-0}" -eq 0 ] || return 0
+    muster_cpus_per_task=$((${SLURM_CPUS_ON_NODE:-$1} / $1))
+    { read -r threads </sys/devices/system/cpu/smt/active; } 2>/dev/null
+    [ "$threads" != 1 ] || [ "$muster_cpus_per_task" -lt 2 ] || muster_cpus_per_task=$((muster_cpus_per_task / 2 * 2))
+    [ "$muster_cpus_per_task" -ge 1 ] || muster_cpus_per_task=1
+}
