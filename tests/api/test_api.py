@@ -306,6 +306,20 @@ def test_an_array_is_over_when_all_of_its_tasks_are(stub: Stub, job: Job) -> Non
     assert (found[-1].result.job, found[-1].result.status) == ("41_1", 7)
 
 
+def test_each_task_of_a_sweep_has_its_result_and_its_row(stub: Stub) -> None:
+    Path("grid.csv").write_text("lr,seed\n0.1,1\n0.2,2\n")
+    made = submit([*COMMAND, "{lr}", "{seed}"], sweep="grid.csv", nodes=2, site="generic")
+    for task, values in ((1, '{"lr": "0.1", "seed": "1"}'), (2, '{"lr": "0.2", "seed": "2"}')):  # as the job writes it
+        folder = (made.directory or Path()) / f"task-{task}"
+        (folder / "row.json").write_text(values)
+    stub.say(queued(made, **{**FAILED, "shown_id": "41_2"}) + queued(made, **{**WELL, "id": "42", "shown_id": "41_1"}))
+
+    results = made.results()
+
+    assert [(result.job, result.ok, result.status) for result in results] == [("41_1", True, 0), ("41_2", False, 7)]
+    assert [result.row for result in results] == [{"lr": "0.1", "seed": "1"}, {"lr": "0.2", "seed": "2"}]
+
+
 def test_a_job_is_cancelled_once_and_not_after_its_end(stub: Stub, job: Job, clock: Clock) -> None:
     stub.say(row(**WAITS), row(state="CANCELLED"))
 

@@ -16,6 +16,7 @@ from muster.follow.cases import JobCase, JobSources, find_cases, ids_with_links
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
 from muster.follow.last_words import last_words
+from muster.follow.row import row_of_task
 from muster.follow.scheduler import Scheduler
 from muster.look.cluster import cluster_name
 from muster.rank.hostlist import expand
@@ -79,6 +80,12 @@ class Job:
         self.wait(timeout)
         with hints_shown():
             return _result(self._chosen())
+
+    def results(self, timeout: float | None = None) -> tuple[Result, ...]:
+        """Wait until it is over; return how each task of an array ended, by its number; else the one result."""
+        self.wait(timeout)
+        with hints_shown():
+            return tuple(_result(case) for case in sorted(self._look(), key=_task_number))
 
     def events(self, timeout: float | None = None) -> Iterator[Event]:
         """Yield what becomes of it from now on, to its end: Pending, Running, and Ended at the last."""
@@ -149,6 +156,11 @@ def _most_telling(cases: tuple[JobCase, ...]) -> JobCase:
     return min(cases, key=lambda case: _FIRST.index(_state(case).phase))
 
 
+def _task_number(case: JobCase) -> int:
+    task = "" if case.job is None else case.job.shown_id.partition("_")[2]
+    return int(task) if task.isdigit() else 0
+
+
 def _state(case: JobCase) -> State:
     return _GONE if case.job is None else case.job.state
 
@@ -158,8 +170,9 @@ def _result(case: JobCase) -> Result:
     name = case.asked if job is None else job.shown_id
     status = None if job is None or not job.node_list else job.status
     directory = None if case.run is None else case.run.directory
+    row = None if case.run is None else row_of_task(case.run, name.partition("_")[2])
     if state.phase is Phase.ENDED_WELL:
-        return Result(name, state, status, directory=directory)
+        return Result(name, state, status, directory=directory, row=row)
     from muster.check.log import explain
 
     output = find_output(job, case.run, case.asked)
@@ -175,6 +188,7 @@ def _result(case: JobCase) -> Result:
         None if explanation is None else explanation.cause,
         None if explanation is None else explanation.remedy,
         directory,
+        row,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -33,6 +34,8 @@ class Result(msgspec.Struct, frozen=True):
 
     remedy: str | None = None
     directory: Path | None = None
+    row: Mapping[str, str] | None = None
+    """Of a task of a sweep: the values of its row, by their columns."""
 
     @property
     def ok(self) -> bool:
