@@ -34,6 +34,7 @@ while kill -0 "$controller" 2>/dev/null; do sleep 0.1; done
 """
 _SEED = int(os.environ.get("MUSTER_TEST_SEED", "16"))
 _COUNT = int(os.environ.get("MUSTER_TEST_FAULTS", "70"))
+_KINDS = tuple(os.environ.get("MUSTER_TEST_KINDS", ",".join((*RANK_FAULTS, *HOST_FAULTS))).split(","))
 _AT_ONCE = int(os.environ.get("MUSTER_TEST_AT_ONCE", "3"))
 _HEALTHY = int(os.environ.get("MUSTER_TEST_HEALTHY", "250"))
 
@@ -139,7 +140,7 @@ def wide_lab(tester: Person, slurm_version: str) -> Iterator[Lab]:
 @pytest.mark.parametrize("launcher", ["srun", "mpirun", pytest.param("torchrun", marks=pytest.mark.torch)])
 def test_many_random_faults(wide_lab: Lab, shared_directory: Path, launcher: str) -> None:
     """Of ranks and of hosts, rank 0's as often as any, on 4 + 1 hosts; several jobs at once."""
-    faults = random_faults(_COUNT, seed=_SEED + len(launcher), kinds=(*RANK_FAULTS, *HOST_FAULTS))
+    faults = random_faults(_COUNT, seed=_SEED + len(launcher), kinds=_KINDS)
     _suffer_all(wide_lab, shared_directory, faults, launcher, "--spares", "1", at_once=_AT_ONCE)
 
 
