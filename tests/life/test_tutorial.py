@@ -29,6 +29,14 @@ def test_every_output_of_the_tutorial_is_what_happens() -> None:
 
 
 @pytest.mark.lab
+def test_the_outputs_of_the_page_on_many_small_jobs_are_what_happens() -> None:
+    page = ROOT / "docs/guides/many-small-jobs.md"
+    done = run([sys.executable, str(SCRIPT), "--check", str(page)], timeout_s=580)
+
+    assert done.ok, f"{done.stderr}\nread the difference, then run scripts/make_tutorial.py {page}"
+
+
+@pytest.mark.lab
 @pytest.mark.long
 def test_the_outputs_of_the_page_on_long_jobs_are_what_happens() -> None:
     done = run([sys.executable, str(SCRIPT), "--check", str(ROOT / "docs/guides/weeks.md")], timeout_s=580)
