@@ -221,10 +221,12 @@ def test_end_of_a_run_leaves_no_guard(lab: Lab, shared_directory: Path) -> None:
 def test_rank_0_reads_a_terminal_and_ctrl_c_ends_it(lab: Lab, shared_directory: Path) -> None:
     """As somebody types it: a word, then Ctrl-C."""
     command = 'read -r word; echo "got $word" >got; : >up; exec sleep 300'
-    typed = shlex.join([MUSTER, "run", "--quiet", "--grace", "2", "--", "sh", "-c", command])
+    typed = shlex.join([MUSTER, "run", "--grace", "2", "--", "sh", "-c", command])
     keys = "sleep 1; echo hello; until [ -e up ]; do sleep 0.1; done; printf '\\003'; sleep 3"
     terminal = f"({keys}) | script -qec {shlex.quote(typed)} /dev/null"
     result = lab.exec(["sh", "-c", terminal], cwd=shared_directory, env={"PATH": path_with()}, timeout_s=60)
 
     assert result.status == 128 + signal.SIGINT, result.stdout
     assert (shared_directory / "got").read_text() == "got hello\n"
+    assert "muster: ended by Ctrl-C (job " in result.stdout
+    assert "first: " not in result.stdout, "who ended first is no cause"

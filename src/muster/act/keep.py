@@ -396,8 +396,9 @@ class _Allocated(_Keeper):
         now = time.monotonic()
         if self.started or self.job is None or self.child_status is not None or now < self._ask_at:
             return
-        self._ask_at = now + min(60.0, max(5.0, (now - self._waits_since) / 4))
         words = self._asked.wait_words(self.job)
+        # Slurm looks at a job some moments after it was queued; until then there is no reason to say.
+        self._ask_at = now + min(60.0, max(5.0 if words else 1.0, (now - self._waits_since) / 4))
         if words and words != self._last_words:
             self._last_words = words
             self._asked.say(words)

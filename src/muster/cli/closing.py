@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["close", "say_alone", "say_of_rank", "wait_words"]
 
 _LINES = 15
+_INTERRUPTED = 128 + 2
 # What the script says before it stops: the error and its hint stand in the output already.
 _STOPPED = re.compile(r"^muster: error: ", re.MULTILINE)
 
@@ -83,6 +84,10 @@ def _closed(plan: Plan, kept_job: Kept, *, quiet: bool) -> int:
     from muster.follow.first_failure import failure_in
 
     failure = failure_in(kept_job.report, plan.launcher)
+    if kept_job.status == _INTERRUPTED and (failure is None or failure.status != _INTERRUPTED):
+        # The terminal told the ranks themselves; the first of them that ended is no cause.
+        say(f"ended by Ctrl-C{_job(kept_job)}", quiet=quiet)
+        return kept_job.status
     if failure is None and _STOPPED.search(kept_job.report):
         say(f"the script stopped by itself, for the reason above{_job(kept_job)}", quiet=quiet)
     else:
