@@ -134,10 +134,8 @@ muster_decide() {
     muster_signature=$3
     muster_decision=end
     muster_outside=1
-    if [ -n "$muster_failed_daemon" ] && [ -n "$muster_failed_host" ] && ! muster_answers "$muster_failed_host"; then
-        muster_dead=$muster_failed_host
-        [ -n "${muster_place:-}" ] || muster_await_end
-    fi
+    [ "$muster_starter" = step ] || [ -n "$muster_failed_rank${muster_interrupted:-}" ] || muster_find_dead
+    [ -z "$muster_dead" ] || [ -n "${muster_place:-}" ] || muster_await_end
     if [ -n "${muster_interrupted:-}" ]; then
         muster_why='the job was told to end'
         return
@@ -184,10 +182,16 @@ muster_decide() {
     [ -z "${muster_place:-}" ] || muster_replace_nodes "$list"
 }
 
-# Whether node $1 starts a step: mpirun may lose a node before Slurm does.
-muster_answers() {
-    timeout 30 srun --overlap --nodes=1 --nodelist="$1" --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 --mem=0 --gres=none \
-        --mpi=none --input=none --quiet --export=NONE --chdir=/ /bin/true >/dev/null 2>&1
+# Finds a node of the ranks that starts no step, by one step over all of them: mpirun loses a node before Slurm does, and its
+# own words about it are often lost. Result in $muster_dead, and then in the cause.
+muster_find_dead() {
+    local line
+    while read -r line; do
+        case $line in *' failed on node '*) muster_dead=${line##* failed on node } && break ;; esac
+    done < <(exec timeout 30 srun --overlap --nodes="$muster_nodes" --nodelist="$SLURM_JOB_NODELIST" --ntasks="$muster_nodes" \
+        --ntasks-per-node=1 --cpus-per-task=1 --mem=0 --gres=none --mpi=none --input=none --quiet --export=NONE --chdir=/ /bin/true 2>&1)
+    muster_dead=${muster_dead%%[: ]*}
+    [ -z "$muster_dead" ] || { kill "$!" && muster_cause="$muster_dead failed" && muster_failed_host=$muster_dead; } 2>/dev/null
 }
 
 # Waits until Slurm ends this job, whose node is dead: a quarter of an hour at most.
