@@ -9,6 +9,8 @@ import pytest
 from muster.act.record import Run
 from muster.cli.asking import JobCase, attempt_of, id_to_type, reported_hang
 from muster.cli.jobs import _links_among, _order, _row
+from muster.cli.logs import _show, _with_headings
+from muster.follow.watch import Follower, output_of_run
 from muster.slurm.jobs import SlurmJob
 from muster.slurm.reasons import reason_of
 from muster.slurm.states import state_of
@@ -63,6 +65,24 @@ def test_tasks_stand_by_their_number_and_those_that_ended_last(tmp_path: Path) -
     jobs = [job(number, shown_id, state, tmp_path) for number, shown_id, state in rows]
 
     assert [each.shown_id for each in sorted(jobs, key=_order)] == ["9_2", "9_10", "30", "4"]
+
+
+def test_the_lines_of_each_task_of_an_array_stand_under_its_name(
+    folders: tuple[Path, Path], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run = Run("9", folders[0].parent, "train")
+    for folder, name in zip(folders, ("one", "two")):
+        for logs in (folder / "logs", folder / "logs/attempt-2"):
+            logs.mkdir()
+            (logs / "node1.log").write_text(f"0: {name}\n")
+    (folders[0] / "row.json").write_text('{"lr": "0.1"}')
+    lines = list(Follower(output_of_run(run.directory)).new_lines(final=True))
+
+    assert {line.task for line in lines} == {"1", "2"}
+    assert _show(_with_headings(lines, run, None), None, as_json=False) == 2
+    out, err = capfdbinary.readouterr()
+    assert out == b"0: one\n0: two\n"
+    assert err == b"muster: 9_1 (lr=0.1):\nmuster: 9_2:\n"
 
 
 def test_a_task_has_its_own_id_attempt_and_hang(folders: tuple[Path, Path]) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from muster.cli.asking import (
     JobCase,
     cases,
     cluster,
+    id_to_type,
     ids_or_newest,
     only_case,
     row_line,
@@ -27,6 +28,7 @@ from muster.errors import RequestError, SchedulerSilent
 from muster.job.option import option, parse_count
 
 if TYPE_CHECKING:
+    from muster.act.record import Run
     from muster.follow.scheduler import Answer, Scheduler
     from muster.follow.watch import JobOutput, OutputLine
 
@@ -51,7 +53,10 @@ def main(words: Words) -> int:
     output = _output(case, words.attempt)
     if rank is not None:
         output.check_rank(rank)
-    line_count = _show(_last(Follower(output).new_lines(final=True), rank, words.tail), rank, as_json=as_json)
+    lines = _last(Follower(output).new_lines(final=True), rank, words.tail)
+    if case.run is not None and "_" not in id_to_type(case) and not as_json:
+        lines = _with_headings(lines, case.run, rank)
+    line_count = _show(lines, rank, as_json=as_json)
     if not line_count:
         _refuse_closed(case)
         if case.run is None and case.job is not None and case.job.is_ours and case.job.state.phase.is_over:
@@ -201,6 +206,20 @@ def _last(lines: Iterable[OutputLine], rank: int | None, count: int | None) -> I
     return deque((line for line in lines if rank is None or line.rank == rank), maxlen=count)
 
 
+def _with_headings(lines: Iterable[OutputLine], run: Run, rank: int | None) -> Iterator[OutputLine]:
+    """Yield the lines of all tasks of an array, and say before those of each whose they are."""
+    from muster.follow.row import row_in_words, row_of_task
+
+    last_task = None
+    for line in lines:
+        if line.task is not None and line.task != last_task and rank in {None, line.rank}:
+            sys.stdout.buffer.flush()
+            row = row_of_task(run, line.task)
+            say(f"{run.job}_{line.task}{f' ({row_in_words(row)})' if row else ''}:")
+            last_task = line.task
+        yield line
+
+
 def _show(lines: Iterable[OutputLine], rank: int | None, *, as_json: bool) -> int:
     """Print the lines of `rank`, or all; how many there were."""
     count = 0
@@ -220,7 +239,8 @@ def _show(lines: Iterable[OutputLine], rank: int | None, *, as_json: bool) -> in
 def _print_json(line: OutputLine) -> None:
     import json
 
-    print(json.dumps({"rank": line.rank, "text": line.text.decode(errors="replace")}, ensure_ascii=False))
+    task = {} if line.task is None else {"task": line.task}
+    print(json.dumps({"rank": line.rank, **task, "text": line.text.decode(errors="replace")}, ensure_ascii=False))
 
 
 COMMAND = CommandLine(

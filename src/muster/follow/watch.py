@@ -59,8 +59,16 @@ class LogFile(msgspec.Struct, frozen=True):
         """Return the line as what it is: of a rank, or of nobody."""
         match = _LABEL.match(raw) if self.labelled else None
         if match is None:
-            return OutputLine(self.rank, raw, labelled=False)
-        return OutputLine(int(match[match.lastindex or 1]), raw[match.end() :], labelled=True, label=match[0])
+            return OutputLine(self.rank, raw, labelled=False, task=self.task)
+        rank = int(match[match.lastindex or 1])
+        return OutputLine(rank, raw[match.end() :], labelled=True, label=match[0], task=self.task)
+
+    @property
+    def task(self) -> str | None:
+        """Return the task of an array whose folder holds the file."""
+        folder = self.path.parent if self.path.parent.name == "logs" else self.path.parent.parent
+        name = folder.parent.name
+        return name.removeprefix("task-") if folder.name == "logs" and name.startswith("task-") else None
 
     def means(self, raw: bytes, current: list[int]) -> bool:
         """Return whether a line is of the attempt that is meant; `current` holds the number of the one that is read."""
@@ -79,6 +87,8 @@ class OutputLine(msgspec.Struct, frozen=True):
     text: bytes
     labelled: bool
     label: bytes = b""
+    task: str | None = None
+    """Of an array: the task that wrote it."""
 
     def merged(self) -> bytes:
         """Return the line as it stands among the lines of other ranks."""
