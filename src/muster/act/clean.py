@@ -20,7 +20,7 @@ _JUST_MADE_S = 600
 _OURS = frozenset(
     {
         *("plan.json", "job.sh", "record.json", "changes.diff", "job_id", "passed", "image.toml", "row.json", "hang"),
-        *("array", "attempts", "cancel", "ends", "links", "over", "saves"),
+        *("array", "attempts", "cancel", "ends", "links", "over", "saves", "status", ".status"),
     }
 )
 _OURS_BEGIN = ("link-", ".muster-image-")
