@@ -29,7 +29,13 @@ __all__ = ["CASES", "Case", "Ran", "execute", "plan_of"]
 
 HERE = Path(__file__).parent
 # An image of each kind, as a user names it.
-_IMAGES = {"registry": "docker://quay.io/ada/torch:2", "sandbox": "/images/torch", "edf": "torch"}
+_IMAGES = {
+    "registry": "docker://quay.io/ada/torch:2",
+    "edf": "torch",
+    "sandbox": "./image",
+    "sif": "./image.sif",
+    "squashfs": "./image.sqsh",
+}
 _RANK = """
 import json, os, sys
 names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT MUSTER_LAUNCHER MINE".split()
@@ -69,9 +75,12 @@ def plan_of(case: Case, folder: Path, *more: str, stream: bool = True) -> Plan |
     kinds = engine_named(case.engine).runs
     facts = replace(FACTS, working_directory=str(folder), home=str(folder), python=str(folder / "tools" / "python"))
     if kinds:
-        kind = "edf" if kinds == {"edf"} else "registry"
+        kind = next(kind for kind in _IMAGES if kind in kinds)
         words += ["--image", _IMAGES[kind], "--engine", case.engine]
-        facts = replace(facts, image=ImageFacts(project=str(folder), package=None))
+        is_file = _IMAGES[kind].startswith("./")
+        if is_file:
+            (folder / _IMAGES[kind]).mkdir(exist_ok=True)
+        facts = replace(facts, image=ImageFacts(project=str(folder), package=None, kind=kind if is_file else None))
     try:
         return plan(
             *(*words, *more, "--", str(folder / "rank")),

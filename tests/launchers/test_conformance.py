@@ -95,6 +95,7 @@ def test_muster_s_own_text_does_not_grow_unseen(case: Case, tmp_path: Path, monk
     made = planned(case, tmp_path, "-g", "2", "-c", "8", stream=False)
     lines = len(own_text(with_step_flags(made)).splitlines())
 
+    assert case.launcher in _LINES, f"{case} has {lines} lines: enter what {case.launcher}-none has in _LINES"
     assert lines <= _LINES[case.launcher] + _LINES_OF_ENGINE.get(case.engine, 148)
 
 

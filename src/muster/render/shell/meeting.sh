@@ -17,8 +17,8 @@ muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
 }
 
-# Succeeds if a program on this host listens on port $1, by the kernel's tables (0A: listening). With 4,000 open sockets
-# grep takes 3 ms; a shell, which reads line by line, would take up to 24 s. Without grep, the port counts as free.
+# Succeeds if a program on this host listens on port $1, by the kernel's tables (0A: listening). Without grep, the port
+# counts as free: a shell would read 4,000 open sockets for 24 s. grep is looked for on the node's own disk first.
 muster_port_is_taken() {
-    grep -qs ":$(printf '%04X' "$1") [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null
+    PATH=/usr/bin:/bin:$PATH grep -qs ":$(printf '%04X' "$1") [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null
 }
