@@ -34,6 +34,19 @@ def test_the_number_that_no_node_has_is_named(wanted: Wanted, says: str) -> None
     assert says in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("spares", "says", "hint"),
+    [
+        (1, "6 nodes (1 spare) are asked for, but gpu has 4", "-N 3 or fewer"),
+        (4, "6 nodes (4 spare) are asked for, but gpu has 4", "fewer --spares"),
+    ],
+)
+def test_spare_nodes_are_counted(spares: int, says: str, hint: str) -> None:
+    found = find_misfit(Wanted(nodes=6, spares=spares), parse_nodes(FOUR))
+    assert found is not None
+    assert (found.sentence, found.hint) == (says, hint)
+
+
 def test_what_fits_is_not_explained() -> None:
     assert find_misfit(Wanted(nodes=4, gpus=4, cpus=64, memory_mib=512000), parse_nodes(FOUR)) is None
     assert find_misfit(Wanted(nodes=4, partitions=("other",)), parse_nodes(FOUR)) is None

@@ -268,6 +268,7 @@ def _wanted(plan: Plan) -> Wanted:
     shape = plan.shape
     return Wanted(
         nodes=int(header.get("nodes", shape.nodes)),
+        spares=plan.finish.spares if plan.finish is not None else 0,
         cpus=shape.ntasks_per_node * (shape.cpus_per_task or 1),
         gpus=shape.gpus_per_node,
         memory_mib=parse_memory_mib(header["mem"]) if header.get("mem", "0") != "0" else 0,

@@ -43,6 +43,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What a job asks of its nodes; 0: nothing."""
 
     nodes: int
+    spares: int = 0
+    """How many of the nodes are spare."""
+
     cpus: int = 0
     """On each node."""
 
@@ -107,13 +110,14 @@ def _misfits(request: Wanted, candidates: Sequence[NodeLine], queues: str) -> It
     )
     total = len({node.name for node in candidates})
     if request.nodes > total:
-        yield Misfit(f"{_nodes(request.nodes)} are asked for, but {queues} has {total}", f"-N {total} or fewer")
+        yield Misfit(f"{_nodes(request)} are asked for, but {queues} has {total}", _fewer(request, total))
     excluded_names = sorted({node.name for node in candidates} & set(request.excluded))
     if total - len(excluded_names) < request.nodes <= total:
         yield Misfit(
-            f"{_nodes(request.nodes)} are asked for, but of the {total} of {queues} {_spell(excluded_names)} "
+            f"{_nodes(request)} are asked for, but of the {total} of {queues} {_spell(excluded_names)} "
             f"{'is' if len(excluded_names) == 1 else 'are'} excluded",
-            f"-N {total - len(excluded_names)} or fewer; muster nodes lists what it excludes, and --clear forgets it",
+            f"{_fewer(request, total - len(excluded_names))}; "
+            "muster nodes lists what it excludes, and --clear forgets it",
         )
     for amount, largest, spell, flag in (
         (request.gpus, max(node.gpus for node in candidates), "{} GPUs".format, "-g"),
@@ -132,9 +136,9 @@ def _misfits(request: Wanted, candidates: Sequence[NodeLine], queues: str) -> It
     }
     if len(fitting) < request.nodes:
         yield Misfit(
-            f"{_nodes(request.nodes)} are asked for, but only {len(fitting)} of the {total} of {queues} have all "
+            f"{_nodes(request)} are asked for, but only {len(fitting)} of the {total} of {queues} have all "
             "that is asked of each",
-            f"-N {len(fitting)}, or less of each node",
+            f"{_fewer(request, len(fitting))}, or less of each node",
         )
     # Where enough nodes take jobs, those that do not are not the reason.
     if names_out and (request.named or len(fitting - {*names_out, *excluded_names}) < request.nodes):
@@ -146,8 +150,15 @@ def _misfits(request: Wanted, candidates: Sequence[NodeLine], queues: str) -> It
         )
 
 
-def _nodes(count: int) -> str:
-    return f"{count} node{'s' * (count != 1)}"
+def _nodes(request: Wanted) -> str:
+    return f"{request.nodes} node{'s' * (request.nodes != 1)}{f' ({request.spares} spare)' if request.spares else ''}"
+
+
+def _fewer(request: Wanted, nodes: int) -> str:
+    """Return so many nodes as options."""
+    if not request.spares:
+        return f"-N {nodes} or fewer"
+    return f"-N {nodes - request.spares} or fewer" if nodes > request.spares else "fewer --spares"
 
 
 def _spell(names: Sequence[str]) -> str:
