@@ -78,6 +78,34 @@ def test_of_mpirun(tmp_path: Path, lines: list[str], cause: str) -> None:
     assert done.stdout == cause
 
 
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        (
+            [
+                "srun: error: Task launch for StepId=33.1 failed on node node2: Communication connection failure",
+                "srun: error: Application launch failed: Communication connection failure",
+                "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+            ],
+            "node2 failed",
+        ),
+        ([], "exit status 205"),
+    ],
+)
+def test_a_node_that_starts_no_step_is_the_cause(tmp_path: Path, lines: list[str], cause: str) -> None:
+    """An srun that waits on after its words, as it does for a dead node, is not waited for."""
+    wait = "exec sleep 600" if lines else ""
+    (tmp_path / "srun").write_text("\n".join(["#!/bin/sh", "cat <<END >&2", *lines, "END", wait, ""]))
+    (tmp_path / "srun").chmod(0o755)
+    (tmp_path / "said").write_text("")
+    asked = 'muster_nodes=2 SLURM_JOB_NODELIST=node[1-2]; muster_find_dead; printf " %s" "$muster_cause"'
+    script = compose(("again", "told_mpirun")) + _TOLD + asked
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), "205"], env=environment, timeout_s=300))
+    assert done.stdout == f"exit status 205 {cause}"
+
+
 # A program of the name `mpirun` whose child of the name `srun` ends, while it may wait on, deaf to SIGTERM.
 _MPIRUN = """
 trap '' TERM
