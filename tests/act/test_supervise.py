@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -55,6 +56,20 @@ def test_a_rank_that_dies_of_a_signal_gives_128_and_its_number(number: str, stat
     assert f"ended with status {status} (ended by SIG{number}); the others were ended" in result.stderr
     assert ("muster: hint: " in result.stderr) == bool(hint)
     assert hint in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "remedy"),
+    [
+        ("The server socket has failed to bind to [::]:29500", "another program holds the port", "omit --master-port"),
+        ("PermissionError: [Errno 13] Permission denied: '/x/ckpt.pt'", "may not open '/x/ckpt.pt'", "ls -ld"),
+    ],
+)
+def test_a_known_error_of_the_rank_that_failed_first_is_explained(line: str, cause: str, remedy: str) -> None:
+    result = muster_run("--ntasks-per-node", "2", "--", "sh", "-c", 'echo "$0" >&2; exit 1', line)
+
+    assert re.search(f"\nmuster: known: .*{re.escape(cause)}", result.stderr), result.stderr
+    assert re.search(f"\nmuster: hint: .*{re.escape(remedy)}", result.stderr), result.stderr
 
 
 @pytest.mark.torch

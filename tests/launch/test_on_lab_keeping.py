@@ -229,4 +229,4 @@ def test_rank_0_reads_a_terminal_and_ctrl_c_ends_it(lab: Lab, shared_directory: 
     assert result.status == 128 + signal.SIGINT, result.stdout
     assert (shared_directory / "got").read_text() == "got hello\n"
     assert "muster: ended by Ctrl-C (job " in result.stdout
-    assert "first: " not in result.stdout, "who ended first is no cause"
+    assert "first: " not in result.stdout, "who ended first does not matter"

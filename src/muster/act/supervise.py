@@ -29,6 +29,7 @@ _CHUNK_BYTES = 65536
 _MOST_CHUNKS = 16
 # torchrun's report of a failure stands at the end of what it says.
 _KEPT_BYTES = 1 << 18
+_END_BYTES = 8192
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -52,12 +53,16 @@ class Outcome(msgspec.Struct, frozen=True):
     reports: tuple[str, ...] = ()
     """The end of what each member said on its stderr, where that was asked for."""
 
+    last_errors: str = ""
+    """The end of what the rank that failed first said on its stderr, where that went through our hands."""
+
 
 class _Running(msgspec.Struct):
     member: Member
     process: Process
     own_group: bool
     guard: Guard
+    errors: _Stream | None = None
     status: int | None = None
 
     def watch(self) -> None:
@@ -91,8 +96,11 @@ class _Stream(msgspec.Struct):
     label: bytes
     target: BinaryIO
     rest: bytes = b""
+    end: bytes = b""
+    """The last of what came, for the known errors in it."""
 
     def feed(self, chunk: bytes) -> None:
+        self.end = (self.end + chunk)[-_END_BYTES:]
         *lines, self.rest = (self.rest + chunk).split(b"\n")
         if lines:
             self.target.write(b"".join(self.label + line + b"\n" for line in lines))
@@ -205,7 +213,9 @@ def _start(member: Member, selector: selectors.BaseSelector, settings: _Settings
             reports.append(_Report(target))
             selector.register(source, selectors.EVENT_READ, reports[-1])
         else:
-            selector.register(source, selectors.EVENT_READ, _Stream(prefix, target))
+            stream = _Stream(prefix, target)
+            running.errors = stream if source is process.stderr else None
+            selector.register(source, selectors.EVENT_READ, stream)
     return running
 
 
@@ -239,7 +249,10 @@ def _wait(
     _close_streams(selector)
     if interrupted is not None:
         return Outcome(128 + interrupted, None)
-    return Outcome(0, None) if first is None else Outcome(first.status or 0, first.member.rank)
+    if first is None:
+        return Outcome(0, None)
+    last_errors = "" if first.errors is None else first.errors.end.decode(errors="replace")
+    return Outcome(first.status or 0, first.member.rank, last_errors=last_errors)
 
 
 def _close_streams(selector: selectors.BaseSelector) -> None:

@@ -11,6 +11,7 @@ from muster.cli.output import say
 
 if TYPE_CHECKING:
     from muster.act.keep import Kept
+    from muster.act.supervise import Outcome
     from muster.model.failure import Failure
     from muster.model.plan import Plan
 
@@ -55,14 +56,20 @@ def say_alone(plan: Plan, address: str) -> None:
     )
 
 
-def say_of_rank(plan: Plan, rank: int, status: int, *, quiet: bool) -> None:
-    """Say which rank of this machine failed first, how, and what that status tells to do."""
+def say_of_rank(plan: Plan, outcome: Outcome, *, quiet: bool) -> None:
+    """Say which rank of this machine failed first, how, and what its last lines or its status tell to do."""
+    from muster.check.log import explain
     from muster.model.failure import exit_words, hint_of_status
 
+    status = outcome.status
     signal_words = f" ({exit_words(status)})" if status > 128 else ""
     if plan.shape.ntasks > 1:
-        say(f"rank {rank} ended with status {status}{signal_words}; the others were ended", quiet=quiet)
-    hint = hint_of_status(status)
+        words = f"rank {outcome.first_failed} ended with status {status}{signal_words}; the others were ended"
+        say(words, quiet=quiet)
+    explanation = explain(outcome.last_errors.splitlines()[-_LINES:], None) if outcome.last_errors else None
+    if explanation is not None:
+        say(f"known: {explanation.cause}", quiet=quiet)
+    hint = hint_of_status(status) if explanation is None else explanation.remedy
     if hint is not None:
         say(f"hint: {hint}", quiet=quiet)
 
@@ -85,7 +92,7 @@ def _closed(plan: Plan, kept_job: Kept, *, quiet: bool) -> int:
 
     failure = failure_in(kept_job.report, plan.launcher)
     if kept_job.status == _INTERRUPTED and (failure is None or failure.status != _INTERRUPTED):
-        # The terminal told the ranks themselves; the first of them that ended is no cause.
+        # The terminal told the ranks themselves; which of them ended first does not matter.
         say(f"ended by Ctrl-C{_job(kept_job)}", quiet=quiet)
         return kept_job.status
     if failure is None and _STOPPED.search(kept_job.report):

@@ -65,7 +65,7 @@ def main(words: Words) -> int:
         close(plan, kept_job, quiet=quiet)
     outcome = run_here(plan, facts.environment)
     if outcome.first_failed is not None:
-        say_of_rank(plan, outcome.first_failed, outcome.status, quiet=quiet)
+        say_of_rank(plan, outcome, quiet=quiet)
     if outcome.unmet is not None:
         say_alone(plan, outcome.unmet)
     return outcome.status
