@@ -79,6 +79,13 @@ def test_a_wide_screen_gives_the_room_to_the_line() -> None:
     assert len(line) < 80
 
 
+def test_keys_are_named_where_somebody_can_press_one() -> None:
+    screen = Screen("job", _ranks(1, 1), 1, 0, "it works", "")
+
+    assert any("q quit" in line for line in _drawn(screen, 80, 24))
+    assert not any("quit" in line for line in _drawn(screen._replace(takes_keys=False), 80, 24))
+
+
 def test_a_page_takes_the_place_of_the_ranks() -> None:
     page = [f"frame {number}" for number in range(100)]
     lines = _drawn(Screen("job", _ranks(1, 2), 2, 0, "it works", "", page), 80, 24)

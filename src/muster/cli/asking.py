@@ -75,7 +75,7 @@ def ids_or_newest(words: Words) -> tuple[str, ...]:
     newest = next(recent_runs(state(), cluster(), since=0, most=1), None)
     if newest is None:
         raise RequestError("no job is named, and Muster has queued none here yet", hint="muster jobs lists yours")
-    say(f"your newest job is {newest.job} ({plain(newest.name)})", quiet=words.json)
+    say(f"your newest job is {newest.job} ({plain(newest.name)})", quiet=getattr(words, "json", False))
     return (newest.job,)
 
 

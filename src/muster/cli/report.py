@@ -17,7 +17,7 @@ from muster.cli.asking import (
     cases,
     cluster,
     earlier_runs,
-    job_ids,
+    ids_or_newest,
     only_case,
     plain,
     scheduler,
@@ -43,7 +43,7 @@ _SHOWS = "it shows your user name, your account, paths, host names and what your
 
 def main(words: Words) -> int:
     """Pack the report, or list what would be in it."""
-    job_id = job_ids(words)[0]
+    job_id = ids_or_newest(words)[0]
     target = Path(words.output or "")
     if words.output and not words.list and target.exists():
         raise RequestError(f"{target} is already there", hint="remove it, or name another: -o FILE.tar.gz")
@@ -214,8 +214,7 @@ can read the file: look at it before you send it.""",
         ),
         option("--list", help="list what would be in it, and write nothing", group="output"),
     ),
-    operands="JOB",
-    least=1,
+    operands="[JOB]",
     most=1,
     hint="muster jobs lists yours",
 )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import ask, cases, job_ids, running_case
+from muster.cli.asking import ask, cases, ids_or_newest, running_case
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, say
 from muster.errors import RequestError
@@ -23,7 +23,7 @@ def main(words: Words) -> int:
     """Print the classes of ranks; one request to the controller, and one step on the job's nodes."""
     rank: int | None = words.rank
     options = ("--native",) if words.native else ()
-    text, hosts = (_ask_here(rank, options), ()) if words.here else _ask_job(job_ids(words), rank, options)
+    text, hosts = (_ask_here(rank, options), ()) if words.here else _ask_job(ids_or_newest(words), rank, options)
     from muster.stacks.fold import fold, lines_of
     from muster.stacks.own_words import own_words
     from muster.stacks.read import read_rounds
@@ -71,8 +71,6 @@ def _ask_here(rank: int | None, options: Sequence[str]) -> str:
 
 def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return what the hosts of a running job answer, and their names."""
-    if not ids:
-        raise RequestError("muster stacks needs a job id, or --here", hint="muster jobs lists yours")
     from muster.rank.hostlist import expand
     from muster.stacks.ask import StackQuestion, ask_job, find_spy
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import JobCase, ask, attempt_of, cases, id_to_type, job_ids, plain, running_case
+from muster.cli.asking import JobCase, ask, attempt_of, cases, id_to_type, ids_or_newest, plain, running_case
 from muster.cli.command_line import CommandLine, Words
 from muster.errors import RequestError
 from muster.job.option import option, parse_count
@@ -31,7 +31,7 @@ _UP, _DOWN = {"\x1b[A", "k"}, {"\x1b[B", "j"}
 
 def main(words: Words) -> int:
     """Show the screen until q is pressed or the job ends; on no terminal once."""
-    ids = job_ids(words)
+    ids = ids_or_newest(words)
     case = running_case(ids[0], cases(ids, ask(ids)), "top")
     from muster.stacks.ask import StackQuestion, find_spy
     from muster.stacks.stream import StepWatch
@@ -58,7 +58,7 @@ def _once(case: JobCase, watch: StepWatch) -> int:
     watch.has_news()
     _check(case, watch)
     console = Console()
-    console.print(draw_screen(_Top(case, watch).screen(), console.width, 1000))
+    console.print(draw_screen(_Top(case, watch).screen()._replace(takes_keys=False), console.width, 1000))
     return 0
 
 
@@ -127,7 +127,8 @@ class _Top:
     def _title(self, size: int, found_ranks: int) -> str:
         job = self.case.job
         assert job is not None  # noqa: S101  # it runs
-        parts = [f"job {id_to_type(self.case)} {job.name}", f"{found_ranks} of {size} ranks on {job.nodes} nodes"]
+        nodes = f"{job.nodes} node{'s' * (job.nodes != 1)}"
+        parts = [f"job {id_to_type(self.case)} {job.name}", f"{found_ranks} of {size} ranks on {nodes}"]
         attempt = attempt_of(self.case)
         if attempt > 1:
             parts.append(f"attempt {attempt}")
@@ -217,8 +218,7 @@ pipe it is written once. It needs one step of the job, beside that of the ranks.
             group="output",
         ),
     ),
-    operands="JOB",
-    least=1,
+    operands="[JOB]",
     most=1,
     hint="muster jobs lists yours",
     examples=("muster top 4711",),
