@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.record import Run
-from muster.cli.asking import JobCase, attempt_of, id_to_type, reported_hang
+from muster.act.record import Run, register
+from muster.cli.asking import JobCase, attempt_of, cluster, id_to_type, reported_hang, state
 from muster.cli.jobs import _links_among, _order, _row
-from muster.cli.logs import _show, _with_headings
+from muster.cli.logs import _look_at_chain, _show, _with_headings
+from muster.follow.scheduler import Answer
 from muster.follow.watch import Follower, output_of_run
 from muster.slurm.jobs import SlurmJob
 from muster.slurm.reasons import reason_of
@@ -83,6 +84,36 @@ def test_the_lines_of_each_task_of_an_array_stand_under_its_name(
     out, err = capfdbinary.readouterr()
     assert out == b"0: one\n0: two\n"
     assert err == b"muster: 9_1 (lr=0.1):\nmuster: 9_2:\n"
+
+
+@pytest.mark.parametrize(
+    ("links", "states", "stands_for_all", "is_over"),
+    [
+        pytest.param("", {"57": "PENDING"}, "57", False, id="not begun: no link is noted yet"),
+        pytest.param("1\t57\t1\n2\t58\t2\n", {"57": "FAILED", "58": "PENDING"}, "58", False, id="goes on"),
+        pytest.param("1\t57\t1\n2\t58\t2\n", {"57": "COMPLETED", "58": "CANCELLED"}, "57", True, id="done"),
+        pytest.param("", {"57": "CANCELLED"}, "57", True, id="withdrawn before it began"),
+    ],
+)
+def test_a_job_that_goes_on_is_followed_to_the_end_of_its_last_link(
+    links: str,
+    states: dict[str, str],
+    stands_for_all: str,
+    is_over: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    run = Run("57", tmp_path / "run", "train", cluster(), links=20)
+    run.directory.mkdir()
+    (run.directory / "links").write_text(links)
+    register(state(), run)
+    jobs = tuple(job(int(name), name, word, run.directory, comment="muster:") for name, word in states.items())
+
+    newest, over = _look_at_chain(JobCase("57", jobs[0], run), Answer(jobs, ("57",)))
+
+    assert newest.job is not None
+    assert (newest.job.id, over) == (stands_for_all, is_over)
 
 
 def test_a_task_has_its_own_id_attempt_and_hang(folders: tuple[Path, Path]) -> None:

@@ -180,7 +180,7 @@ def _look(case: JobCase, slurm: Scheduler) -> tuple[JobCase, bool]:
     answer = slurm.jobs(with_links([case.asked]))
     if answer.silent and not answer.jobs:
         return case, False
-    if case.link:
+    if case.run is not None and case.run.links:
         return _look_at_chain(case, answer)
     if case.run is not None and case.run.rows_per_job:
         row_case = cases([case.asked], answer, records_do=True)[0]
@@ -194,9 +194,13 @@ def _look(case: JobCase, slurm: Scheduler) -> tuple[JobCase, bool]:
 
 
 def _look_at_chain(case: JobCase, answer: Answer) -> tuple[JobCase, bool]:
-    """The link that stands for all of them: it is over when no link lives, and none is about to be queued."""
+    """Return the link that stands for all of them; it is over when no link lives, and none is about to be queued.
+
+    A job that has not begun has noted no link yet.
+    """
     newest_case = next(iter(cases([case.asked], answer, records_do=True)), case)
-    return newest_case, not newest_case.links
+    job = newest_case.job
+    return newest_case, not newest_case.links if newest_case.link else job is None or job.state.phase.is_over
 
 
 def _last(lines: Iterable[OutputLine], rank: int | None, count: int | None) -> Iterable[OutputLine]:
