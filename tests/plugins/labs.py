@@ -25,6 +25,7 @@ from tempfile import mkdtemp
 import pytest
 
 from muster.runner import ProgramResult, checked, run
+from plugins.forked import run_muster
 from plugins.patience import measure_srun, patient
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,9 +100,10 @@ class Lab:
         environment = self.person.environment(env)
         words = self.argv(argv, host=host, user=user)
         # The lab's other users may be kept out of the checkout: it may lie in /root.
-        return run(
-            words, env=environment, cwd=cwd or ("/" if user else ROOT), stdin=stdin, timeout_s=patient(timeout_s)
-        )
+        place = cwd or ("/" if user else ROOT)
+        if self.person.prefix():
+            return run(words, env=environment, cwd=place, stdin=stdin, timeout_s=patient(timeout_s))
+        return run_muster(words[1:], env=environment, cwd=place, stdin=stdin, timeout_s=patient(timeout_s))
 
     def muster(self, verb: str, *words: str, timeout_s: float = 120) -> ProgramResult:
         """`muster lab VERB --name …`, outside the lab."""
