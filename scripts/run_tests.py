@@ -32,9 +32,9 @@ FAST = f"{EVERYTHING} and not lab and not torch and not wide"
 SHARDS: Mapping[str, Sequence[str]] = {
     "launch": ("launch", "plan", "act", "render"),
     "ranks": ("rank", "stage", "bench"),
-    "lab": ("lab", "check"),
+    "lab": ("lab", "check", "stacks"),
     "life": ("life", "follow", "rehearse"),
-    "sites": ("sites", "survey", "policy", "port", "finish", "stacks"),
+    "sites": ("sites", "survey", "policy", "port", "finish"),
     "rest": (),
 }
 FAST_SHARDS: Mapping[str, Sequence[str]] = {

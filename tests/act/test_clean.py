@@ -14,9 +14,9 @@ import muster
 from muster.act.clean import CleanRules, find_leftovers, remove_leftover, remove_passed
 from muster.act.record import Run, find_run, register
 from muster.follow.links import jobs_that_go_on
-from muster.runner import ProgramResult, run
+from muster.runner import ProgramResult
 from muster.stacks.quiet import REPORT
-from plugins.labs import MUSTER
+from plugins.forked import run_muster
 
 DAY_S = 24 * 3600
 
@@ -147,7 +147,7 @@ def test_rank_libraries_that_lead_nowhere_go_and_those_in_use_stay(asked: CleanR
 def _clean(asked: CleanRules, *words: str) -> ProgramResult:
     home = asked.state.parent.parent
     environment = {**os.environ, "XDG_STATE_HOME": str(home / "state"), "XDG_DATA_HOME": str(home / "data")}
-    return run([MUSTER, "clean", *words], env={**environment, "PATH": "/nowhere"}, cwd=home)
+    return run_muster(["clean", *words], env={**environment, "PATH": "/nowhere"}, cwd=home)
 
 
 def test_the_verb_lists_asks_and_removes(asked: CleanRules) -> None:

@@ -16,12 +16,13 @@ import pytest
 
 from launch.lab_runs import path_with
 from muster.runner import PIPE, ProgramResult, run, start
+from plugins.forked import run_muster
 
 MUSTER = (sys.executable, "-m", "muster")
 
 
 def muster_run(*words: str, stdin: str | None = None, **environment: str) -> ProgramResult:
-    return run([*MUSTER, "run", "--here", *words], stdin=stdin, env={**os.environ, **environment}, timeout_s=60)
+    return run_muster(["run", "--here", *words], stdin=stdin, env={**os.environ, **environment})
 
 
 def test_every_line_carries_its_rank_and_nothing_else_is_changed() -> None:

@@ -68,7 +68,7 @@ def test_more_bytes_than_memory_are_refused_before_anything_is_allocated(tmp_pat
 
 
 def test_a_rank_that_dies_in_the_middle_is_named_and_the_table_so_far_is_kept(tmp_path: Path) -> None:
-    process = bench(tmp_path, "--ntasks-per-node", "2", *ONE_ROW[:4], "--sizes", "8B..64MiB", "--trials", "500")
+    process = bench(tmp_path, "--ntasks-per-node", "2", *ONE_ROW[:4], "--sizes", "8B..64MiB", "--trials", "100")
     assert process.stderr is not None
     told = ""
     while "64 B" not in told:

@@ -32,6 +32,21 @@ if os.environ["RANK"] == "0":
 runpy.run_path({str(SCRIPT)!r}, run_name="__main__")
 """
 
+_MEETS = """
+import os, sys
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+number = torch.tensor(float(dist.get_rank() + 1))
+dist.all_reduce(number)
+if os.environ["RANK"] == "0":
+    print("prefix", sys.prefix, os.environ.get("SEEN_BY_CONDA", ""), flush=True)
+print("sum", number.item(), flush=True)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
 
 @pytest.fixture(scope="module")
 def alone(scratch: Path) -> Path:
@@ -108,7 +123,10 @@ def ways(images: Images, venv: Path, conda: Path, module: Path) -> dict[str, tup
     }
 
 
-@pytest.mark.parametrize("way", ["image", "venv", "image+venv", "conda", "modules"])
+# Two trainings cost ten seconds of a core: `make test` has one in an image and one outside, and lets the others meet.
+@pytest.mark.parametrize(
+    "way", ["image", "conda", *(pytest.param(way, marks=pytest.mark.long) for way in ("venv", "image+venv", "modules"))]
+)
 def test_every_way_of_having_a_python_trains_to_the_same_weights(
     lab: Lab,
     images: Images,
@@ -128,6 +146,20 @@ def test_every_way_of_having_a_python_trains_to_the_same_weights(
     assert f"prefix {where}" in result.stdout
     assert "ranks 2" in result.stdout
     assert distance(alone, weights) <= CLOSE_ENOUGH
+
+
+@pytest.mark.parametrize("way", ["venv", "image+venv", "modules"])
+def test_the_ranks_of_every_way_meet(
+    lab: Lab, images: Images, shared_directory: Path, ways: dict[str, tuple[tuple[str, ...], str]], way: str
+) -> None:
+    words, where = ways[way]
+    (shared_directory / "meet.py").write_text(_MEETS)
+    more = {"PATH": images.path} if "image" in way else {}
+    result = muster_run(lab, shared_directory, "-N", "2", "--no-label", *words, "--", "python", "meet.py", env=more)
+
+    assert result.status == 0, result.stderr
+    assert f"prefix {where}" in result.stdout
+    assert result.stdout.count("sum 3.0") == 2
 
 
 def test_one_project_file_holds_them_and_a_word_chooses(

@@ -11,8 +11,8 @@ import pytest
 from muster.act.rank_library import make_rank_library
 from muster.errors import RequestError
 from muster.ownership import Trust, nearest
-from muster.runner import ProgramResult, run
-from plugins.labs import MUSTER
+from muster.runner import ProgramResult
+from plugins.forked import run_muster
 
 OTHER = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="by design: only root gives files away")
@@ -35,7 +35,7 @@ def muster(project: Path) -> Callable[..., ProgramResult]:
     def start(*words: str, **more: str) -> ProgramResult:
         environment = {**os.environ, "HOME": str(project.parent / "home"), **more}
         environment.pop("XDG_CONFIG_HOME", None)
-        return run([MUSTER, *words], cwd=project, env=environment)
+        return run_muster(words, cwd=project, env=environment)
 
     return start
 

@@ -16,6 +16,7 @@ from muster.look.conda import find_conda
 from muster.plan.python_environment import chosen
 from muster.render.parts import part
 from muster.runner import ProgramResult, run
+from plugins.forked import run_muster
 from plugins.labs import Lab
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
@@ -44,7 +45,7 @@ def started(folder: Path, *words: str, settings: str = "") -> ProgramResult:
         name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"}
     }
     environment["PATH"] = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-    return run([MUSTER, "run", "--here", "--quiet", *words, "--", "python", "-c", WHICH], cwd=folder, env=environment)
+    return run_muster(["run", "--here", "--quiet", *words, "--", "python", "-c", WHICH], cwd=folder, env=environment)
 
 
 @pytest.mark.parametrize("kind", ["venv", "conda"])

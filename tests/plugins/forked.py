@@ -31,9 +31,9 @@ def run_muster(
     words: Sequence[str],
     *,
     env: Mapping[str, str],
-    cwd: str | os.PathLike[str],
-    stdin: str | None,
-    timeout_s: float,
+    cwd: str | os.PathLike[str] | None = None,
+    stdin: str | None = None,
+    timeout_s: float = 60.0,
 ) -> ProgramResult:
     """Run `muster` with `words` to its end, as `muster.runner.run` would: in a process group of its own."""
     with warnings.catch_warnings():

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.torch
 # Forks its ranks from one that has torch, and becomes one of them; says how the others ended.
 _PROGRAM = """\
 import os, sys
-import torch.distributed, muster
+import torch.distributed, torch._dynamo, muster  # the first wrapped model of each rank would import the second
 
 rank, size = 0, int(sys.argv[1])
 others = []

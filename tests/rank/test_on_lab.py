@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import ProgramResult, checked, run
+from muster.runner import ProgramResult
 from plugins.labs import MUSTER, Lab
+
+from .ranks import together
+from .test_examples import run_program
 
 pytestmark = [pytest.mark.lab, pytest.mark.torch]
 
@@ -168,7 +171,6 @@ def test_an_example_and_its_batch_script_run_copied_out_with_sbatch_alone(
 ) -> None:
     for suffix in (".py", ".sh"):
         shutil.copy(EXAMPLES / f"{name}{suffix}", shared_directory)
-    shutil.copy(EXAMPLES / f"{name}.py", tmp_path)
     (shared_directory / ".venv").symlink_to(sys.prefix)
 
     ended = lab.exec(["sbatch", "--wait", f"{name}.sh"], cwd=shared_directory, timeout_s=300)
@@ -178,8 +180,13 @@ def test_an_example_and_its_batch_script_run_copied_out_with_sbatch_alone(
     told = {"hello": "(ranks: 4, hosts: 2)", "pi": "pi is about 3.14159265"}
     assert told.get(name, "right on the test images") in logs
     if name.startswith("train"):
-        alone = checked(run([sys.executable, f"{name}.py"], env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=tmp_path))
-        assert losses(logs) == pytest.approx(losses(alone.stdout), abs=2e-3)
+
+        def train_alone() -> None:
+            os.chdir(tmp_path)
+            run_program(EXAMPLES / f"{name}.py")()
+
+        (alone,) = together(1, train_alone, environment=lambda rank, size: {})
+        assert losses(logs) == pytest.approx(losses(alone.out), abs=2e-3)
 
 
 def losses(said: str) -> list[float]:
