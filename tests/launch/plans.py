@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from muster.facts import Facts
 from muster.job.options import parse, request_from
 from muster.model.plan import Engine, Plan
@@ -9,6 +11,9 @@ from muster.plan.build import make_plan
 from muster.sites.load import load
 
 FACTS = Facts(working_directory="/home/ada/project", home="/home/ada", user="ada", python="/home/ada/env/bin/python")
+
+# A site is a value: thousands of plans of the tests share the few that Muster brings.
+_bundled = cache(load)
 
 
 def plan(
@@ -25,5 +30,5 @@ def plan(
     values, origins, command = parse(["--launcher", launcher, *typed])
     request = request_from({}, values, origins, command)
     where = engine or (Engine.HERE if launcher == "local" else Engine.SLURM)
-    profile = load(site or ("laptop" if where is Engine.HERE else "generic"))
+    profile = _bundled(site or ("laptop" if where is Engine.HERE else "generic"))
     return make_plan(request, profile, facts, typed=typed, engine=where, within=within, stream=stream)

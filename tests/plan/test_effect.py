@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,12 @@ def outcome(place: str, launcher: str, *words: str) -> tuple[str, str] | str | N
         return error.hint
 
 
+@cache
+def without_the_option(place: str, launcher: str) -> object:
+    """What is seen of the plan in which nothing of this was typed."""
+    return seen(made(place, launcher))
+
+
 @pytest.mark.parametrize(("place", "launcher"), STARTS)
 @pytest.mark.parametrize("name", VALUES)
 def test_an_option_has_an_effect_that_is_seen_or_is_refused_with_a_hint(name: str, place: str, launcher: str) -> None:
@@ -139,7 +146,7 @@ def test_an_option_has_an_effect_that_is_seen_or_is_refused_with_a_hint(name: st
     now = outcome(place, launcher, typed)
 
     assert now, "refused without a hint"
-    assert (name, place) in ALREADY or now != seen(made(place, launcher)), "typed, accepted and without effect"
+    assert (name, place) in ALREADY or now != without_the_option(place, launcher), "typed, accepted and without effect"
 
 
 def test_the_table_has_every_option() -> None:
