@@ -30,5 +30,6 @@ def plan(
     values, origins, command = parse(["--launcher", launcher, *typed])
     request = request_from({}, values, origins, command)
     where = engine or (Engine.HERE if launcher == "local" else Engine.SLURM)
-    profile = _bundled(site or ("laptop" if where is Engine.HERE else "generic"))
+    name = site or ("laptop" if where is Engine.HERE else "generic")
+    profile = load(name) if "/" in name else _bundled(name)
     return make_plan(request, profile, facts, typed=typed, engine=where, within=within, stream=stream)
