@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 from shutil import which
 
 import pytest
@@ -104,6 +105,24 @@ def test_a_node_that_starts_no_step_is_the_cause(tmp_path: Path, lines: list[str
 
     done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), "205"], env=environment, timeout_s=300))
     assert done.stdout == f"exit status 205 {cause}"
+
+
+@pytest.mark.parametrize(
+    ("starter", "rank", "words", "may"),
+    [
+        ("program", "", "", True),
+        ("program", "1", "ValueError: no such column", False),
+        ("step", "", "", False),
+        ("step", "0", "BrokenPipeError: [Errno 32] Broken pipe", True),
+        ("step", "0", "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:4711", True),
+        ("step", "2", "torch.OutOfMemoryError: CUDA out of memory", False),
+    ],
+)
+def test_a_lost_connection_may_be_a_node_that_died(starter: str, rank: str, words: str, may: bool) -> None:
+    names = f"muster_nodes=2 muster_starter={starter} muster_failed_rank={rank} muster_failed_words={quote(words)}"
+    script = f"{compose(('again',))}\n{names}\nmuster_may_lack_node"
+
+    assert run(["bash", "-c", script]).ok == may
 
 
 # A program of the name `mpirun` whose child of the name `srun` ends, while it may wait on, deaf to SIGTERM.

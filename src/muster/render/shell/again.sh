@@ -134,7 +134,7 @@ muster_decide() {
     muster_signature=$3
     muster_decision=end
     muster_outside=1
-    [ "$muster_starter" = step ] || [ -n "$muster_failed_rank${muster_interrupted:-}" ] || muster_find_dead
+    ! muster_may_lack_node || muster_find_dead
     [ -z "$muster_dead" ] || [ -n "${muster_place:-}" ] || muster_await_end
     if [ -n "${muster_interrupted:-}" ]; then
         muster_why='the job was told to end'
@@ -182,8 +182,16 @@ muster_decide() {
     [ -z "${muster_place:-}" ] || muster_replace_nodes "$list"
 }
 
-# Finds a node of the ranks that starts no step, by one step over all of them: mpirun loses a node before Slurm does, and its
-# own words about it are often lost. Result in $muster_dead, and then in the cause.
+# Whether a node may have died that Slurm does not call dead yet: mpirun ended and no rank did, or a rank lost a connection.
+muster_may_lack_node() {
+    [ -z "${muster_interrupted:-}" ] && [ "$muster_nodes" -gt 1 ] || return 1
+    [ "$muster_starter" = step ] || [ -n "$muster_failed_rank" ] || return 0
+    case $muster_failed_words in *[Cc]onnect* | *BrokenPipe* | *[Pp]eer* | *NCCL* | *'imed out'* | *nreachable*) return 0 ;; esac
+    return 1
+}
+
+# Finds a node of the ranks that starts no step, by one step over all of them: ranks and mpirun lose a node before Slurm does.
+# Result in $muster_dead, and then in the cause.
 muster_find_dead() {
     local line
     while read -r line; do
@@ -191,7 +199,7 @@ muster_find_dead() {
     done < <(exec timeout 30 srun --overlap --nodes="$muster_nodes" --nodelist="$SLURM_JOB_NODELIST" --ntasks="$muster_nodes" \
         --ntasks-per-node=1 --cpus-per-task=1 --mem=0 --gres=none --mpi=none --input=none --quiet --export=NONE --chdir=/ /bin/true 2>&1)
     muster_dead=${muster_dead%%[: ]*}
-    [ -z "$muster_dead" ] || { kill "$!" && muster_cause="$muster_dead failed" && muster_failed_host=$muster_dead; } 2>/dev/null
+    [ -z "$muster_dead" ] || { kill "$!" && muster_cause="$muster_dead failed" && muster_failed_host=$muster_dead && muster_failed_rank=; } 2>/dev/null
 }
 
 # Waits until Slurm ends this job, whose node is dead: a quarter of an hour at most.
