@@ -20,7 +20,8 @@ MISSING = {"karolina"}
 
 
 def test_every_site_has_a_file_and_two_scripts_or_the_reason_why_not() -> None:
-    assert {path.stem for path in FOLDER.glob("*.toml")} == {*SITES, "all"}
+    files = {path.stem for path in FOLDER.glob("*.toml")}
+    assert files == {*SITES, "all"}, "two published job scripts for each site: tests/sites/published/NAME.toml"
     few = {site for site in SITES if len(published(site).script) < 2}
     assert few <= {*MISSING, "supercloud"}
     assert {site for site in SITES if published(site).missing} == MISSING
