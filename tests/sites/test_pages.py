@@ -88,7 +88,7 @@ def test_the_worked_example_of_adding_a_site_is_one(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     site = load("tinker", SearchPath(site_wide=None, user=tmp_path / "muster"))
     for line in lines(site):
-        assert line.origin.source is not None or line.key in {"name", "title", "summary"}, line.key
+        assert line.origin.source is not None or line.key in {"name", "title", "summary", "trust"}, line.key
     assert lab_like(site.profile, name="like").cluster == "tinker"
     commands = [
         line.strip().partition("  #")[0]
