@@ -54,6 +54,7 @@ class Reader:
         self.project.mkdir(parents=True)
         self.environment = {
             **{name: value for name, value in os.environ.items() if name in {"HOME", "LANG", "USER", "LOGNAME"}},
+            "VIRTUAL_ENV": str(Path(sys.executable).parent.parent),  # as after `activate`
             "PATH": f"{Path(sys.executable).parent}:{self._apptainer()}{os.environ['PATH']}",
             "XDG_STATE_HOME": str(folder / "state"),
             "XDG_DATA_HOME": str(folder / "data"),
