@@ -49,8 +49,8 @@ NEXT = (
     ),
 )
 
-# The same script in every row: what differs is who starts it. A thread for each rank: the four hosts share the cores of
-# one machine, and more threads than cores wait for each other. One process took 7.5 s instead of 3.9 s of processor time.
+# The same script in every row: what differs is who starts it. One thread for each rank: the hosts share the cores of one
+# machine, where more threads than cores wait for each other. A rank of a host takes 5 s of processor time so, else 14 s.
 ONE_PROCESS = ["env", "OMP_NUM_THREADS=1", PYTHON, SCRIPT]
 ON_THIS_MACHINE = [*MUSTER, "run", "--quiet", "--here", "--ntasks-per-node", "4", "-c", "1", "--", PYTHON, SCRIPT]
 ON_THE_CLUSTER = [*MUSTER, "run", "--quiet", "-N", "4", "--ntasks-per-node", "1", "-c", "1"]

@@ -140,7 +140,11 @@ def as_user(name: str, folder: Path) -> Tried:
 
 def without_writable_home(name: str, folder: Path) -> Tried:
     """A home that cannot be written, even by root."""
-    return demo(name, folder, unset=["XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"], HOME="/proc")
+    home = folder.parent / "home"
+    home.mkdir()
+    closed = 'mount --bind "$HOME" "$HOME" && mount -o remount,bind,ro "$HOME" && exec "$@"'
+    before = ["unshare", "--mount", "sh", "-c", closed, "sh"]
+    return demo(name, folder, before, ["XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"], HOME=str(home))
 
 
 def without_network(name: str, folder: Path) -> Tried:

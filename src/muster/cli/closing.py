@@ -29,12 +29,15 @@ def wait_words(job: str) -> str:
 
     from muster.cli.asking import scheduler, words_of_waiting
     from muster.errors import MusterError
+    from muster.slurm.states import Phase
 
     try:
         jobs = replace(scheduler(), timeout_s=5.0).jobs([job]).jobs
     except MusterError:
         return ""
     words = words_of_waiting(jobs[0]) if jobs else ""
+    if jobs and not words and jobs[0].state.phase is Phase.WAITING:
+        words = f"job {job} is queued; Slurm has not looked at it yet"
     return f"{words}. Ctrl-C withdraws it" if words else ""
 
 
