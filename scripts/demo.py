@@ -49,8 +49,8 @@ NEXT = (
     ),
 )
 
-# The same script in every row: what differs is who starts it. One thread for each rank: the hosts share the cores of one
-# machine, where more threads than cores wait for each other. A rank of a host takes 5 s of processor time so, else 14 s.
+# The same script in every row: what differs is who starts it. Each rank has one thread: the hosts share one machine's
+# cores, where threads would wait for each other. A rank so takes 5 s of processor time, with two threads 14 s.
 ONE_PROCESS = ["env", "OMP_NUM_THREADS=1", PYTHON, SCRIPT]
 ON_THIS_MACHINE = [*MUSTER, "run", "--quiet", "--here", "--ntasks-per-node", "4", "-c", "1", "--", PYTHON, SCRIPT]
 ON_THE_CLUSTER = [*MUSTER, "run", "--quiet", "-N", "4", "--ntasks-per-node", "1", "-c", "1"]
