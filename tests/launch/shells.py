@@ -31,12 +31,15 @@ def start(
     environment: Mapping[str, str],
     command: Sequence[str] = ("env", "-0"),
     shell: Sequence[str] = SHELLS[0],
+    without: str = "",
 ) -> ProgramResult:
-    """The prologue of `parts`, then the command, as `sh -c TEXT muster COMMAND…` with nothing else around it."""
+    """The prologue of `parts`, less `without`, then the command, as `sh -c TEXT muster COMMAND…` and nothing else."""
     found = shutil.which(shell[0])
     assert found is not None, f"{shell[0]} is missing"
-    path = os.environ["PATH"]
-    return run([found, *shell[1:], "-c", compose(parts), "muster", *command], env={"PATH": path, **environment})
+    path, text = os.environ["PATH"], compose(parts)
+    assert without in text
+    text = text.replace(without, "")
+    return run([found, *shell[1:], "-c", text, "muster", *command], env={"PATH": path, **environment})
 
 
 def told(result: ProgramResult) -> dict[str, str]:

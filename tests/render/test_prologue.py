@@ -148,7 +148,8 @@ def test_visibility_one_leaves_each_rank_its_own_device() -> None:
 def test_a_port_that_is_taken_is_refused_by_rank_0_and_by_nobody_else(
     tmp_path: Path, address: str, tools: tuple[str, ...], shell: tuple[str, ...]
 ) -> None:
-    """An image without grep does not look: torch then reports the port."""
+    """An image without grep does not look: torch then reports the port. This machine has grep, so its folders go."""
+    node = "" if tools else "PATH=/usr/bin:/bin:$PATH "
     for tool in (*tools, "env"):
         found = shutil.which(tool, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
         assert found is not None, tool
@@ -158,9 +159,9 @@ def test_a_port_that_is_taken_is_refused_by_rank_0_and_by_nobody_else(
         squatter.listen()
         port = squatter.getsockname()[1]
         taken = {"MUSTER_PORT": str(port), "PATH": str(tmp_path)}
-        refused = start(SLURM_RANK, step(more=taken), shell=shell)
-        other = start(SLURM_RANK, step(rank=1, local_rank=1, more=taken), shell=shell)
-    after = start(SLURM_RANK, step(more=taken), shell=shell)
+        refused = start(SLURM_RANK, step(more=taken), shell=shell, without=node)
+        other = start(SLURM_RANK, step(rank=1, local_rank=1, more=taken), shell=shell, without=node)
+    after = start(SLURM_RANK, step(more=taken), shell=shell, without=node)
 
     if "grep" in tools:
         assert refused.status == 2
