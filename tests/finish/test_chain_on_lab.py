@@ -271,7 +271,7 @@ def test_where_jobs_cannot_queue_any_the_links_are_queued_at_once(chain: _Chain)
     [
         (("submit", "--until-done", "--", "hostname"), "--until-done: the job has no time limit"),
         (("submit", "--until-done", "--links", "0", "-t", "5", "--", "hostname"), "--links"),
-        (("submit", "--links", "3", "-t", "5", "--", "hostname"), "it counts the jobs of --until-done"),
+        (("submit", "--links", "3", "-t", "5", "--", "hostname"), "it has no effect without --until-done"),
         (("run", "--until-done", "-t", "5", "--", "hostname"), "no job follows it"),
         (
             ("submit", "--until-done", "-t", "5", "--checkpoint", "/dev/null/x", "--", "hostname"),
