@@ -27,6 +27,9 @@ from muster.slurm.states import Phase
 
 from .stubs import Stub, row
 
+# This checkout may itself lie there.
+pytestmark = pytest.mark.filterwarnings("ignore:.* lies in a directory that every host has for itself:UserWarning")
+
 MUSTER = str(Path(sys.executable).with_name("muster"))
 COMMAND = ["python", "train.py"]
 WAITS = {"state": "PENDING", "reason": "Priority"}

@@ -23,7 +23,8 @@ bad = muster.submit(
 kinds = [type(event).__name__ for event in bad.events(timeout=200)]
 ends = [job.result(timeout=200) for job in (good, bad)]
 waiting = muster.submit(["sleep", "600"], nodes=1, ntasks_per_node=1, sbatch="--begin=now+1hour")
-waits = next(waiting.events())
+# At first Slurm may not have looked at it yet.
+waits = next(event for event in waiting.events(timeout=200) if event.reason != "None")
 waiting.cancel()
 print(json.dumps({
     "kinds": kinds,
