@@ -80,6 +80,15 @@ def test_a_name_stays_a_name(name: str) -> None:
     assert [job.name for job in jobs] == [name, name]
 
 
+def test_the_fields_that_are_asked_for_are_those_of_squeue_and_sacct() -> None:
+    """squeue leaves a name that it does not know empty: the reason of a job that waits was None for ever."""
+    squeue = {field.partition(":")[0] for field in ask_controller().argv[-1].removeprefix("--Format=").split(",")}
+    sacct = " ".join(ask_accounting(["1"]).argv)
+
+    assert {"JobArrayID", "State", "Reason", "StartTime", "NodeList", "StdOut", "Comment"} <= squeue
+    assert ",Reason," in sacct
+
+
 def test_all_jobs_are_asked_for_in_one_request() -> None:
     assert "--jobs=1,2_3" in ask_controller(["1", "2_3"]).argv
     assert "--jobs=1,2_3" in ask_accounting(["1", "2_3"]).argv

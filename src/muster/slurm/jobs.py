@@ -43,12 +43,12 @@ QUERY_ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}
 _FIELD_END, _RECORD_END = "\x1f", "\x1e"
 _MARK = "muster:"
 
-# Field of Job → squeue -O's name, sacct --format's name (None: sacct has it not). The last takes what is left.
+# Field of SlurmJob → squeue -O's name, sacct --format's name (None: sacct has it not). The last takes what is left.
 _COLUMNS = (
     ("id", "JobID", "JobIDRaw"),
     ("shown_id", "JobArrayID", "JobID"),
     ("state", "State", "State"),
-    ("reason", "WaitReason", "WaitReason"),
+    ("reason", "Reason", "Reason"),
     ("exit", "exit_code", "ExitCode"),
     ("user", "UserName", "User"),
     ("partition", "Partition", "Partition"),
