@@ -135,7 +135,7 @@ def test_rows_share_a_node_and_one_that_fails_does_not_end_its_neighbour(lab: La
     assert f"job {job}_2 (row) is FAILED: it ended with a status other than 0 (exit status 7)\n" in why
     assert "  row 2: own=2 other=1\n" in why
     alone = checked(submit(lab, shared_directory, *words[:4], "-g", "1", "--", "sh", "-c", "echo it is {own}; exit 3"))
-    assert wait_until_ended(lab, f"{alone.stdout.strip()}_3") == "FAILED"
+    assert wait_until_ended(lab, f"{alone.stdout.strip()}_1") == "FAILED", "which holds the rows 1 and 2"
     assert "    it is 2\n" in checked(muster("why", f"{alone.stdout.strip()}_2")).stdout, "a rank alone has no label"
     refused = muster("cancel", f"{job}_2")
     assert refused.status == 2
