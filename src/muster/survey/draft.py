@@ -5,7 +5,6 @@ What was not asked or not answered is left out and named in a comment: nothing i
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from muster.survey.place import (
     lines_of_network,
 )
 from muster.survey.roce import GIDS_SCRIPT, read_gids
+from muster.survey.toml import toml_text
 from muster.units import format_walltime, parse_walltime_s
 
 __all__ = ["JOB_SCRIPT", "OF_THE_SHELL", "QUESTIONS", "Survey", "draft", "seen_profile"]
@@ -129,9 +129,9 @@ def draft(survey: Survey, name: str) -> str:
     lines = [
         f"# A draft, made by `muster site probe` on {survey.host}. What could not be learned is named in comments.",
         "muster_site = 1",
-        f"name = {_text(name)}",
-        f"title = {_text(f'{name}, as probed on {survey.day}')}",
-        f"summary = {_text(_summary(rows, kinds))}",
+        f"name = {toml_text(name)}",
+        f"title = {toml_text(f'{name}, as probed on {survey.day}')}",
+        f"summary = {toml_text(_summary(rows, kinds))}",
     ]
     lines += _detect(config)
     lines += _nodes(kinds, survey)
@@ -195,10 +195,6 @@ def _kinds(rows: Sequence[NodeGroup]) -> dict[_Kind, str]:
 # ---------------------------------------------------------------- writing
 
 
-def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _list(words: Sequence[str]) -> str:
     return "[" + ", ".join(map(_text, words)) + "]"
 
@@ -234,14 +230,14 @@ def _nodes(kinds: Mapping[_Kind, str], survey: Survey) -> Iterator[str]:
 def _seen_on_a_node(survey: Survey, cores: int) -> Iterator[str]:
     node = survey.node
     if node.get("arch") in {"x86_64", "aarch64"}:
-        yield f"arch = {_text(node['arch'])}"
+        yield f"arch = {toml_text(node['arch'])}"
     vendor = next((vendor for vendor in VENDORS if vendor.survey.keys() & node.keys()), None)
     if vendor is not None:
-        yield f"gpu_kind = {_text(vendor.kind)}"
+        yield f"gpu_kind = {toml_text(vendor.kind)}"
     names = [line.split(",")[1].strip() for line in node.get("nvidia", "").splitlines() if line.count(",") == 2]
     names += re.findall(r'"device_name": *"([^"]+)"', node.get("xpu", ""))
     if names:
-        yield f"gpu = {_text(names[0])}"
+        yield f"gpu = {toml_text(names[0])}"
     numa = _numa(node.get("lscpu", ""))
     if sum(len(core_list(domain)) for domain in numa) != cores:
         yield "# not learned: NUMA domains: what lscpu shows are not the cores that Slurm counts"
@@ -278,7 +274,7 @@ def _numa(lscpu: str) -> list[str]:
 
 def _request(kinds: Mapping[_Kind, str], rows: Sequence[NodeGroup]) -> Iterator[str]:
     yield from ("", "[request]", 'gpus = "gpus-per-node"')
-    yield f"cpus = {_text('threads' if any(kind.threads > 1 for kind in kinds) else 'cores')}"
+    yield f"cpus = {toml_text('threads' if any(kind.threads > 1 for kind in kinds) else 'cores')}"
     types = sorted({kind.gpu_type for kind in kinds if kind.gpu_type})
     if types:
         yield f"gres_names = {_list([f'gpu:{gpu_type}' for gpu_type in types])}"
@@ -298,7 +294,7 @@ def _partitions(rows: Sequence[NodeGroup], kinds: Mapping[_Kind, str], survey: S
             continue
         shown_partitions.add(name)
         kind = _kind(row)
-        yield from ("", f"[partitions.{_text(name)}]", f"node = {_text(kinds[kind])}", f"gpus = {kind.gpus}")
+        yield from ("", f"[partitions.{toml_text(name)}]", f"node = {toml_text(kinds[kind])}", f"gpus = {kind.gpus}")
         if _number(row.nodes):
             yield f"nodes = {_number(row.nodes)}"
         yield from _limit("time_max", row.time_limit)
@@ -319,12 +315,12 @@ def _limit(key: str, text: str) -> Iterator[str]:
         except RequestError:
             return
         if seconds:
-            yield f"{key} = {_text(format_walltime(seconds))}"
+            yield f"{key} = {toml_text(format_walltime(seconds))}"
 
 
 def _qos(survey: Survey) -> Iterator[str]:
     for qos in QOS_LIMITS.read(survey.answers.get("qos", "")):
-        yield from ("", f"[qos.{_text(qos.name)}]")
+        yield from ("", f"[qos.{toml_text(qos.name)}]")
         yield from _limit("time_max", qos.time_limit)
         if qos.nodes:
             yield f"nodes_max = {qos.nodes}"
@@ -336,7 +332,7 @@ def _launch(config: Mapping[str, str], survey: Survey) -> Iterator[str]:
     if types:
         yield f"mpi_types = {_list(types)}"
     if "SLURM_VERSION" in config:
-        yield f"slurm = {_text(config['SLURM_VERSION'])}"
+        yield f"slurm = {toml_text(config['SLURM_VERSION'])}"
     if config.get("KillOnBadExit") in {"0", "1"}:
         yield f"kills_on_bad_exit = {'true' if config['KillOnBadExit'] == '1' else 'false'}"
     yield from ("", "[rendezvous]", 'host = "as-is"')
@@ -354,7 +350,7 @@ def _modules(survey: Survey) -> Iterator[str]:
     useful_modules = [
         word for word in module_names if not word.startswith("/") and _OF_USE.search(word.partition("/")[0])
     ]
-    yield from ("", "[modules]", f"system = {_text('lmod' if 'lmod' in first else 'tmod')}", 'where = "everywhere"')
+    yield from ("", "[modules]", f"system = {toml_text('lmod' if 'lmod' in first else 'tmod')}", 'where = "everywhere"')
     yield f"catalogue = {_list(list(dict.fromkeys(useful_modules)))}"
 
 
@@ -363,7 +359,7 @@ def _accounts(survey: Survey) -> Iterator[str]:
     names = ACCOUNTS.read(survey.answers.get("accounts", "")) or SHARES.read(survey.answers.get("shares", ""))
     if names:
         yield f"# yours: {', '.join(names)}"
-        yield f"account_example = {_text(names[0])}"
+        yield f"account_example = {toml_text(names[0])}"
 
 
 def _fabric(survey: Survey) -> Iterator[str]:
@@ -384,7 +380,7 @@ def _fabric(survey: Survey) -> Iterator[str]:
         ),
         "ethernet",
     )
-    yield from ("", "[fabric]", f"kind = {_text(kind)}", f"interfaces = {_list(interfaces)}")
+    yield from ("", "[fabric]", f"kind = {toml_text(kind)}", f"interfaces = {_list(interfaces)}")
     if hcas:
         yield f"hcas = {_list(hcas)}"
     if kind != "roce":
@@ -407,8 +403,8 @@ def _fabric(survey: Survey) -> Iterator[str]:
 def _provenance(survey: Survey) -> Iterator[str]:
     nodes = "its login node and one compute node" if survey.node else "its login node alone"
     command = f"muster site probe on {survey.host}: {nodes}"
-    yield from ("", "[sources.probe]", f"title = {_text(f'muster site probe on {survey.host}')}")
-    yield from (f"at = {_text(command)}", f"checked = {survey.day}", 'trust = "V"', "", "[facts]")
+    yield from ("", "[sources.probe]", f"title = {toml_text(f'muster site probe on {survey.host}')}")
+    yield from (f"at = {toml_text(command)}", f"checked = {survey.day}", 'trust = "V"', "", "[facts]")
     for key in (
         "nodes",
         "request",

@@ -5,11 +5,11 @@ No answer holds a user's name: a place is known by its variable, a proxy without
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 
 from muster.images import engine_named, engine_names
+from muster.survey.toml import toml_text
 
 __all__ = [
     "HOST",
@@ -102,7 +102,7 @@ def lines_of_containers(login: Mapping[str, str], node: Mapping[str, str]) -> It
             "",
             f"# seen on {asked_place}",
             f"[containers.{name}]",
-            f"engine = {json.dumps(name)}",
+            f"engine = {toml_text(name)}",
             'source = "probe"',
         )
 
@@ -115,7 +115,7 @@ def lines_of_filesystems(login: Mapping[str, str]) -> Iterator[str]:
         if name not in PLACES:
             continue
         yield from ("", f"[filesystems.{name.lower()}]", f'path = "${name}"')
-        yield f"use = {json.dumps(f'what the login shell calls ${name}')}"
+        yield f"use = {toml_text(f'what the login shell calls ${name}')}"
         if kind in _SHARED:
             yield 'scope = "shared"'
         days = next((days for text, days in rules if re.search(rf"\b{name}\b", text, re.IGNORECASE)), None)
@@ -141,10 +141,10 @@ def lines_of_network(node: Mapping[str, str]) -> Iterator[str]:
     kind = "proxy" if own_proxies else {"yes": "open", "no": "none"}.get(reach)
     if kind is None:
         return
-    yield from ("", "[network]", f"internet = {json.dumps(kind)}")
+    yield from ("", "[network]", f"internet = {toml_text(kind)}")
     if own_proxies:
         yield "[network.proxies]"
-        yield from (f"{name} = {json.dumps(value)}" for name, value in sorted(own_proxies.items()))
+        yield from (f"{name} = {toml_text(value)}" for name, value in sorted(own_proxies.items()))
 
 
 _LOWER = ("http_proxy", "https_proxy", "all_proxy")

@@ -15,6 +15,7 @@ import msgspec
 from muster.sites.load import Site
 from muster.sites.schema import Profile
 from muster.survey.draft import Survey
+from muster.survey.toml import toml_text
 from muster.survey.verify import WrongFact
 
 __all__ = ["Private", "report"]
@@ -116,7 +117,7 @@ def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_text(key)
 
 
 def _value(value: Any) -> str:
@@ -125,4 +126,4 @@ def _value(value: Any) -> str:
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{_key(key)} = {_value(child)}' for key, child in value.items())} }}"
-    return json.dumps(value, ensure_ascii=False)
+    return toml_text(value) if isinstance(value, str) else json.dumps(value)
