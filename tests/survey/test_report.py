@@ -95,7 +95,7 @@ def test_variables_that_name_an_account_or_a_place_are_private_too() -> None:
 
 
 @given(st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=12))
-@example(user="\x7f", account="\x00\U0001f600\"\\")
+@example(user="\x7f", account='\x00\U0001f600"\\')
 def test_whatever_a_user_is_called_the_report_is_toml(user: str, account: str) -> None:
     site = bundled("delta")
     survey = Survey(day="2026-11-22", host="h", answers=ANSWERS)

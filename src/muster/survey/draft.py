@@ -196,7 +196,7 @@ def _kinds(rows: Sequence[NodeGroup]) -> dict[_Kind, str]:
 
 
 def _list(words: Sequence[str]) -> str:
-    return "[" + ", ".join(map(_text, words)) + "]"
+    return "[" + ", ".join(map(toml_text, words)) + "]"
 
 
 def _summary(rows: Sequence[NodeGroup], kinds: Mapping[_Kind, str]) -> str:
