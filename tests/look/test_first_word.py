@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,19 @@ def test_a_job_script_is_no_command(tmp_path: Path) -> None:
 def test_a_script_that_no_python_reads_is_said_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("import os\ndef (\n")
     (tmp_path / "good.py").write_text("x = '\\d'\n")
-    assert _notes(tmp_path, "python3", "bad.py")[-1].startswith("bad.py, line 2: ")
+    other = tmp_path / "python3"
+    other.write_text("#!/bin/sh\n")
+    assert _notes(tmp_path, str(other), "bad.py")[-1].startswith("bad.py, line 2: ")
     assert not any("line" in note for note in _notes(tmp_path, "python3", "good.py"))
     assert not any("line" in note for note in _notes(tmp_path, "python3", "-m", "bad.py"))
+
+
+def test_a_script_that_the_ranks_python_cannot_read_is_refused(tmp_path: Path) -> None:
+    """The Python that runs Muster is theirs: it is certain."""
+    (tmp_path / "bad.py").write_text("import os\ndef (\n")
+    with pytest.raises(RequestError, match=r"bad\.py, line 2: ") as refused:
+        _notes(tmp_path, sys.executable, "bad.py")
+    assert refused.value.hint == "correct that line: no rank would get further"
 
 
 def test_the_folder_of_an_output_is_made(tmp_path: Path) -> None:

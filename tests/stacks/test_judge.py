@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from muster.stacks.judge import JobCondition, judge, judge_job
+from muster.stacks.judge import JobCondition, Verdict, judge, judge_job
 from muster.stacks.read import read_rounds
 
 _TORCH = "/env/lib/python3.11/site-packages/torch"
@@ -140,6 +140,17 @@ def test_a_node_that_does_not_answer_is_named() -> None:
     found = judge(read_rounds(text), 2, silent_nodes=["node2"], silent_ranks=[1])
     assert (found.kind, found.host) == (JobCondition.NODE, "node2")
     assert found.sentence == "node2 (rank 1) does not answer; 1 rank waits in all_reduce at train.py:120 (train)"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in JobCondition if kind.is_hang])
+def test_every_hang_says_what_to_do(kind: JobCondition) -> None:
+    remedy = Verdict(kind, "it hangs", (3, 5), "node2").remedy
+    assert remedy
+    assert "{" not in remedy
+    if kind is JobCondition.NODE:
+        assert remedy.endswith("submit it with --exclude node2")
+    if kind is JobCondition.GONE:
+        assert "muster logs --rank 3" in remedy
 
 
 def test_a_node_that_is_only_slow_is_no_hang() -> None:

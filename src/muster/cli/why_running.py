@@ -38,6 +38,7 @@ def explain_running(case: JobCase) -> Iterator[str]:
     yield from (f"  {plain(text)}" for text in words)
     yield from (f"  {text}" for text in _last_output(case))
     if verdict.is_hang:
+        yield f"  hint: {plain(verdict.remedy)}"
         yield f"  every rank: muster stacks {id_to_type(case)}"
 
 
@@ -94,6 +95,7 @@ def as_json(case: JobCase) -> dict[str, Any] | None:
         "kind": verdict.kind.name.lower(),
         "stands": verdict.is_hang,
         "sentence": verdict.sentence,
+        "remedy": verdict.remedy if verdict.is_hang else None,
         "records": list(words),
         "ranks": list(verdict.ranks),
         "host": verdict.host or None,

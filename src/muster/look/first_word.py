@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -29,7 +31,7 @@ def notes_on_command(words: Sequence[str], directory: Path, environment: Mapping
     if Path(program).name.startswith("python"):
         script = next((word for word in words[1:] if not word.startswith("-")), "")
         if script.endswith(".py") and "-m" not in words[: words.index(script)]:
-            yield from _unreadable(directory / script, script)
+            yield from _unreadable(directory / script, script, is_own=_is_this_python(program, environment))
 
 
 def meant_program(program: str) -> str:
@@ -58,8 +60,17 @@ def _refuse_file(name: str, path: Path) -> None:
     )
 
 
-def _unreadable(path: Path, shown_name: str) -> Iterator[str]:
-    """Yield a note on a script that this Python cannot parse: it is most likely broken for the ranks' Python too."""
+def _is_this_python(program: str, environment: Mapping[str, str]) -> bool:
+    """Return whether the ranks have the Python that runs Muster: what it cannot parse they cannot either."""
+    path = program if "/" in program else on_path(program, environment)
+    return path is not None and os.path.realpath(path) == os.path.realpath(sys.executable)
+
+
+def _unreadable(path: Path, shown_name: str, *, is_own: bool) -> Iterator[str]:
+    """Yield a note on a script that this Python cannot parse; refuse it if the ranks have the same Python.
+
+    For another Python it is most likely broken too.
+    """
     import ast
     import warnings
 
@@ -71,6 +82,9 @@ def _unreadable(path: Path, shown_name: str) -> Iterator[str]:
             warnings.simplefilter("ignore")
             ast.parse(source, shown_name)
     except SyntaxError as error:
-        yield f"{shown_name}, line {error.lineno}: {error.msg}: no rank will get further"
+        sentence = f"{shown_name}, line {error.lineno}: {error.msg}"
+        if is_own:
+            raise RequestError(sentence, hint="correct that line: no rank would get further") from None
+        yield f"{sentence}: no rank will get further"
     except (OSError, ValueError, RecursionError):
         return

@@ -92,6 +92,27 @@ class Verdict(msgspec.Struct, frozen=True):
         """Return whether no rank goes on."""
         return self.kind.is_hang
 
+    @property
+    def remedy(self) -> str:
+        """Return what to do about a hang."""
+        rank = f" --rank {self.ranks[0]}" if self.ranks else ""
+        return _REMEDIES.get(self.kind, _LOOK_THERE).format(host=self.host or "the node", rank=rank)
+
+
+_LOOK_THERE = "look at that line: the other ranks wait until this one comes"
+_REMEDIES = {
+    JobCondition.NODE: "{host} is down or cut off: cancel the job, and submit it with --exclude {host}",
+    JobCondition.GONE: "it has ended, and the others do not know: muster logs{rank} shows its last lines",
+    JobCondition.STOPPED: "a process was sent SIGSTOP: kill -CONT PID on {host} lets it go on",
+    JobCondition.DEBUGGER: "remove the breakpoint: nobody can type there",
+    JobCondition.FILE_SYSTEM: "the file system on {host} does not answer: tell the site, it is not your script",
+    JobCondition.LOADER: "look at the data set: with num_workers=0 the line that waits is shown",
+    JobCondition.CHILD: "look at the program that this line starts: does it end when you start it by hand?",
+    JobCondition.LOCK: "look who holds the lock: muster stacks --full shows every thread",
+    JobCondition.FILE_LOCK: "look which process on {host} holds the lock: lsof FILE; or remove a lock that was left",
+    JobCondition.ORDER: "let every rank call the same collectives in one order: look for one in an if, or a batch less",
+    JobCondition.COLLECTIVE: "compare the shapes of the tensors on all ranks; muster check looks at the network",
+}
 
 _COMPILERS = re.compile(
     r"^(cc1(plus)?|nvcc|cicc|ptxas|fatbinary|ninja|gcc|g\+\+|c\+\+|clang(\+\+)?(-\d+)?|ld|as|hipcc|lld)$"

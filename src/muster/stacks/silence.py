@@ -73,7 +73,8 @@ class Ranks:
         # Of a node that does not answer it is unknown which processes there are.
         size = 0 if verdict.kind is JobCondition.NODE else max((stack.size for stack in rounds[-1].stacks), default=0)
         text = "; ".join((verdict.sentence, *own_words(rounds[-1].stacks)))
-        return _report(self._watched, _sentence(self._watched, text), tuple(lines_of(groups, size, linecache.getline)))
+        lines = (f"hint: {verdict.remedy}", *lines_of(groups, size, linecache.getline))
+        return _report(self._watched, _sentence(self._watched, text), lines)
 
     def _ask(self, question: StackQuestion) -> tuple[Round, ...]:
         return read_rounds(ask_job(self._watched.job, len(self._watched.nodes), self._environment, question))
