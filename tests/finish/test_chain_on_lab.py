@@ -137,7 +137,8 @@ def test_a_script_that_fails_by_itself_ends_it_with_one_sentence(chain: _Chain) 
 
     chain.wait(lambda: set(chain.states()) <= {"FAILED", "CANCELLED"})
     assert chain.states().count("FAILED") == 1
-    assert (chain.folder / "began.0").read_text() == "1\n2\n"
+    # A rank that failed may have ended the others before they began.
+    assert {attempt for path in chain.folder.glob("began.*") for attempt in path.read_text().split()} == {"1", "2"}
     story = chain.muster("why", job).stdout
     assert story.count("not started again: the same first error came twice") == 1
 

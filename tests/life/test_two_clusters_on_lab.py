@@ -9,7 +9,7 @@ import pytest
 
 from launch.lab_runs import path_with, wait_until_ended
 from muster.runner import ProgramResult, checked
-from plugins.labs import MUSTER, Lab
+from plugins.labs import MUSTER, Lab, lab_up
 
 pytestmark = pytest.mark.lab
 
@@ -22,15 +22,18 @@ def _muster(lab: Lab, folder: Path, *words: str) -> ProgramResult:
 def test_a_lab_that_is_made_anew_shows_nothing_of_the_one_before(
     new_lab: Callable[..., Lab], shared_directory: Path
 ) -> None:
-    """Both are called `lab`, and both begin at job 1."""
+    """Both have one name, and both begin at job 1."""
     first = new_lab("-N", "1")
     said = checked(_muster(first, shared_directory, "submit", "--quiet", "--", "echo", "secret of the first"))
     job = said.stdout.strip()
     wait_until_ended(first, job)
     assert "secret of the first" in _muster(first, shared_directory, "logs", job).stdout
     first.muster("down")
-    second = new_lab("-N", "1")
+    with lab_up(first.person, first.name, "-N", "1") as second:
+        _shows_nothing_of_the_first(second, shared_directory, job)
 
+
+def _shows_nothing_of_the_first(second: Lab, shared_directory: Path, job: str) -> None:
     for verb in ("logs", "status", "why"):
         told = _muster(second, shared_directory, verb, job)
         assert told.status == 2, told

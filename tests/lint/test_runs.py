@@ -77,7 +77,8 @@ def _run_all(lab: Lab, top: Path, names: list[str]) -> Records:
     write_folders(top, [(rule, shown) for rule, shown in runs_table().rules() if rule.name in names])
     # The shell has the module command, and hands it to the jobs as a login shell does.
     start = ". /usr/share/modules/init/bash && exec python3 tests/lint/submit_all.py"
-    words = ["bash", "-c", f"{start} {top}"]
+    # Unbuffered, a line and its end are two writes, between which another rank's line may come.
+    words = ["env", "-u", "PYTHONUNBUFFERED", "bash", "-c", f"{start} {top}"]
     checked(lab.exec(words, cwd=ROOT, env={"PATH": path_with()}, timeout_s=500))
     return {name: {side: records_of(top / name / side, _SHOWN[name]) for side in SIDES} for name in names}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from muster.cli.command_line import JSON, CommandLine, Words
@@ -64,6 +65,7 @@ def _spec(words: Words) -> LabSpec:
     )
     spec = LabSpec(
         name=words.name,
+        cluster=re.sub(r"[^a-z0-9]", "_", words.name.lower()),  # what Muster remembers of nodes is kept by this name
         groups=(group,),
         accounting=words.accounting,
         slurm=words.slurm,
