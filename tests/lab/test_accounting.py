@@ -19,7 +19,7 @@ pytestmark = pytest.mark.lab
 def strict_lab(accounting_lab: Lab) -> Lab:
     """With an account that only bob may charge and a QOS of ten minutes, made as a cluster's operator would."""
     for words in (
-        ["add", "account", "closed", "Cluster=lab"],
+        ["add", "account", "closed", "Cluster=accounting"],
         ["add", "user", "bob", "Account=closed"],
         ["add", "qos", "short", "MaxWall=10", "MaxJobsPerUser=1"],
         ["modify", "account", "lab", "set", "QOS+=short"],
