@@ -40,6 +40,7 @@ SHARDS: Mapping[str, Sequence[str]] = {
 FAST_SHARDS: Mapping[str, Sequence[str]] = {
     "launch": ("launch", "plan", "render", "launchers", "act", "job", "unit", "install"),
     "sites": ("sites", "port", "survey", "policy", "cli", "api", "lint", "check", "slurm"),
+    "build": ("build", "images", "finish", "stage", "bench"),
     "rest": (),
 }
 
