@@ -56,7 +56,9 @@ def test_a_hang_is_named_and_the_ranks_start_again(lab: Lab, shared_directory: P
     size = ["-N", "2", "--ntasks-per-node", "1", "--hang", "6s", "--restart", "1", "--grace", "1"]
     submit = [MUSTER, "submit", *size, "--", sys.executable, "once.py"]
     job = checked(lab.exec(submit, cwd=shared_directory)).stdout.strip()
-    assert checked(lab.exec([MUSTER, "logs", "-f", job])).stdout.count("done") == 2
+    log = checked(lab.exec([MUSTER, "logs", "-f", job])).stdout
+    assert log.count("done") == 2
+    assert "hang: hint: look at that line: the other ranks wait until this one comes\n" in log
     why = checked(lab.exec([MUSTER, "why", job])).stdout
     assert re.search(r"attempt 1: no rank has gone on for 6 s: rank 1 on node\d sleeps at once.py:9 \(load\)", why)
     assert "attempt 2: it ended well" in why

@@ -165,8 +165,7 @@ def _folder_of(case: JobCase) -> Path | None:
     """Return where a job, or one task of an array, keeps its attempts and what its watcher has found."""
     from muster.follow.attempt_list import folder_of
 
-    task = _task_of(case)
-    return None if case.run is None else folder_of(case.run, task if task.isdigit() else None)
+    return None if case.run is None else folder_of(case.run, _array_task(case))
 
 
 def with_links(ids: Sequence[str]) -> tuple[str, ...]:
@@ -191,6 +190,12 @@ def _task_of(case: JobCase) -> str:
     return (case.job.shown_id if case.job else case.asked).partition("_")[2]
 
 
+def _array_task(case: JobCase) -> str | None:
+    """Return the one task of an array that a case is about; None: no single one is."""
+    task = _task_of(case)
+    return task if task.isdigit() else None
+
+
 def row_of(case: JobCase) -> dict[str, str] | None:
     """Return the row of the sweep that a task has."""
     from muster.follow.row import row_of_task
@@ -213,14 +218,9 @@ def earlier_runs(case: JobCase) -> list[str]:
 
     if case.run is None:
         return []
-    task = _task_of(case)
     waits = case.job is not None and case.job.state.phase is Phase.WAITING
-    if case.link:
-        return [
-            f"link {case.link} of at most {case.run.links}",
-            *ends_of_earlier(case.run, task if task.isdigit() else None, waits=waits),
-        ]
-    return list(ends_of_earlier(case.run, task if task.isdigit() else None, waits=waits))
+    link = [f"link {case.link} of at most {case.run.links}"] if case.link else []
+    return [*link, *ends_of_earlier(case.run, _array_task(case), waits=waits)]
 
 
 def attempts_as_json(case: JobCase) -> list[dict[str, Any]]:
@@ -230,9 +230,8 @@ def attempts_as_json(case: JobCase) -> list[dict[str, Any]]:
 
     if case.run is None:
         return []
-    task = _task_of(case)
     waits = case.job is not None and case.job.state.phase is Phase.WAITING
-    return attempts_over(case.run, task if task.isdigit() else None, waits=waits)
+    return attempts_over(case.run, _array_task(case), waits=waits)
 
 
 def as_json(case: JobCase) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Ranks:
             if not is_second:
                 return ""
             silence = f"nothing was written for {_time(self._watched.after_s)}"
-            return _report(self._watched, f"{silence}, but the ranks cannot be looked at: {error}", ())
+            return _report(self._watched, f"{silence}, but the ranks cannot be looked at: {error}")
 
     def _begin(self) -> str | None:
         spy = find_spy(self._environment)
@@ -73,8 +73,8 @@ class Ranks:
         # Of a node that does not answer it is unknown which processes there are.
         size = 0 if verdict.kind is JobCondition.NODE else max((stack.size for stack in rounds[-1].stacks), default=0)
         text = "; ".join((verdict.sentence, *own_words(rounds[-1].stacks)))
-        lines = (f"hint: {verdict.remedy}", *lines_of(groups, size, linecache.getline))
-        return _report(self._watched, _sentence(self._watched, text), lines)
+        lines = tuple(lines_of(groups, size, linecache.getline))
+        return _report(self._watched, _sentence(self._watched, text), lines, verdict.remedy)
 
     def _ask(self, question: StackQuestion) -> tuple[Round, ...]:
         return read_rounds(ask_job(self._watched.job, len(self._watched.nodes), self._environment, question))
@@ -91,10 +91,12 @@ def _sentence(watched: Watched, text: str) -> str:
     return f"no rank has gone on for {_time(watched.after_s)}: {text}"
 
 
-def _report(watched: Watched, sentence: str, lines: Sequence[str]) -> str:
+def _report(watched: Watched, sentence: str, lines: Sequence[str] = (), remedy: str = "") -> str:
     """Say the hang in the log, and where `muster why` finds it; return its sentence."""
     for line in (f"hang: {sentence}", *(f"hang:   {line}" for line in lines if line)):
         watched.say(line)
+    if remedy:
+        watched.say(f"hang: hint: {remedy}")
     if watched.directory.is_dir():
         _write(watched.directory / REPORT, f"{sentence}\n")
     return sentence
