@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Whole scripts; the fragments that are rendered into one are checked by their own tests.
 SHELL_FILES = $(shell git grep --untracked -lE '^#! ?/bin/sh' -- .ci scripts '*.sh')
 
-.PHONY: help bytecode demo dist docs test test-fast test-slurm test-long test-gpu lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
+.PHONY: help bytecode demo all-garbage less-garbage dist docs test test-fast test-slurm test-long test-gpu lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
 
 help: ## show this page
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -23,16 +23,16 @@ help: ## show this page
 demo: packages-demo $(DEMO_READY) bytecode ## a private Slurm cluster of four hosts, a job on all of them, and away with it
 	@$(BIN)/python scripts/demo.py
 
-test: packages-test $(TESTS_READY) $(TORCH_READY) bytecode ## everything that CI runs: six shards and lint beside each other
+test: packages-test $(TESTS_READY) $(TORCH_READY) bytecode less-garbage ## everything that CI runs: six shards and lint beside each other
 	@$(BIN)/python scripts/run_tests.py
 
-test-fast: packages-fast $(TESTS_READY) bytecode ## lint, types, arrows and the tests that need no cluster and no torch
+test-fast: packages-fast $(TESTS_READY) bytecode less-garbage ## lint, types, arrows and the tests that need no cluster and no torch
 	@$(BIN)/python scripts/run_tests.py --fast --quiet
 
 test-slurm: packages-test $(TORCH_READY) ## the lab's tests over every Slurm version; says what ran and what was skipped
 	@$(PYTEST) -m "(lab or versions) and not long" --slurm system,24.11,26.05
 
-test-long: packages-long $(TORCH_READY) ## what takes minutes: before a release, and when its part has changed
+test-long: packages-long $(TORCH_READY) all-garbage ## what takes minutes: before a release, and when its part has changed
 	@$(PYTEST) -m long
 	@$(PYTEST) -m "not (lab or torch or gpu or versions or long)" --hypothesis-profile=whole # 100 random inputs of each kind
 	@$(PYTEST) tests/build/test_horovod.py -m "not long" # with the wheel that was built a moment ago
@@ -53,7 +53,7 @@ lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks and 3.9
 
 bench: bench-lab bench-launch ## every figure that we promise, as ratios to a baseline of the same run
 
-bench-lab: packages-test $(TESTS_READY) bytecode ## the figures of the lab and of the command's start
+bench-lab: packages-test $(TESTS_READY) bytecode all-garbage ## the figures of the lab and of the command's start
 	@$(BIN)/python benchmarks/startup.py
 	@if [ -f benchmarks/lab.py ]; then $(BIN)/python benchmarks/lab.py; fi
 	@$(BIN)/python benchmarks/life.py
@@ -62,7 +62,7 @@ bench-lab: packages-test $(TESTS_READY) bytecode ## the figures of the lab and o
 	@$(BIN)/python benchmarks/check.py
 	@$(BIN)/python benchmarks/stage.py
 
-bench-launch: packages-test $(TORCH_READY) bytecode ## what a launch and joining cost, beyond a shell, srun and torchrun; what gloo gives beside a plain loop
+bench-launch: packages-test $(TORCH_READY) bytecode all-garbage ## what a launch and joining cost, beyond a shell, srun and torchrun; what gloo gives beside a plain loop
 	@$(BIN)/python benchmarks/launch.py
 	@$(BIN)/python benchmarks/collectives.py
 	@$(BIN)/python benchmarks/library.py
@@ -70,6 +70,14 @@ bench-launch: packages-test $(TORCH_READY) bytecode ## what a launch and joining
 
 bytecode: $(MADE) # pip compiles what it installs; a checkout has no bytecode where PYTHONDONTWRITEBYTECODE is set
 	@$(BIN)/python -m compileall -q src/muster
+
+# A rank of torch's spends two fifths of its processor time on searches for garbage, half of them as Python ends. What
+# is measured, and `make test-long`, searches as Python does.
+less-garbage: $(MADE)
+	@cp tests/plugins/less_garbage.pth $(ENVIRONMENT)/lib/python*/site-packages
+
+all-garbage: $(MADE)
+	@rm -f $(ENVIRONMENT)/lib/python*/site-packages/less_garbage.pth
 
 docs: $(TESTS_READY) ## the documents as pages for a browser, in dist/docs; every link checked, searched without a network
 	@$(BIN)/python scripts/make_docs.py

@@ -30,8 +30,8 @@ FAST = f"{EVERYTHING} and not lab and not torch and not wide"
 # Shard → folders. A test over a lab waits more than it computes, so more shards than cores end sooner, and the longest
 # shard decides. A folder that is named nowhere belongs to the last.
 SHARDS: Mapping[str, Sequence[str]] = {
-    "launch": ("launch", "plan", "act", "render"),
-    "ranks": ("rank", "stage", "bench"),
+    "launch": ("launch", "act"),
+    "ranks": ("rank", "stage", "bench", "plan", "render"),
     "lab": ("lab", "check", "stacks"),
     "life": ("life", "follow", "rehearse"),
     "sites": ("sites", "survey", "policy", "port", "finish"),
@@ -40,7 +40,8 @@ SHARDS: Mapping[str, Sequence[str]] = {
 FAST_SHARDS: Mapping[str, Sequence[str]] = {
     "launch": ("launch", "plan", "render", "launchers", "act", "job", "unit", "install"),
     "sites": ("sites", "port", "survey", "policy", "cli", "api", "lint", "check", "slurm"),
-    "build": ("build", "images", "finish", "stage", "bench"),
+    "build": ("build",),
+    "images": ("images", "finish", "stage", "bench"),
     "rest": (),
 }
 

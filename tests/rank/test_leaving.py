@@ -62,6 +62,7 @@ def _end(how: str, size: int = 4) -> tuple[int, list[int], str]:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
         "OMP_NUM_THREADS": "1",
+        "SEARCH_GARBAGE": "1",  # as users' Pythons do at their end (plugins/less_garbage.pth)
     }
     ended = subprocess.run(
         [sys.executable, "-c", _PROGRAM, str(size), how],

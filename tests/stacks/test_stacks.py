@@ -47,12 +47,13 @@ def _until(asked: Callable[[], ProgramResult], seen: Callable[[ProgramResult], b
 
 
 @contextmanager
-def _running_here(folder: Path, ranks: int) -> Iterator[None]:
+def _running_here(folder: Path, ranks: int) -> Iterator[str]:
+    """Start ranks that sleep, and name their run: other tests' runs on this machine are not asked."""
     (folder / "sleep.py").write_text(_SLEEP)
     words = [MUSTER, "run", "--here", "--ntasks-per-node", str(ranks), "--", sys.executable, "sleep.py"]
     process = start(words, cwd=folder, stdout=DEVNULL, stderr=DEVNULL, own_group=True)
     try:
-        yield
+        yield f"here-{process.pid}"
     finally:
         end_group(process, grace_s=20)
 
@@ -74,17 +75,15 @@ def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
     from muster.stacks.fold import fold
     from stacks.answers import read_answers
 
-    before = set(jobs_here())
-    with _running_here(tmp_path, 3):
+    with _running_here(tmp_path, 3) as job:
 
         def groups() -> list[tuple[str, int, str]]:
-            jobs = set(jobs_here()) - before
-            stacks = [each for job in jobs for each in read_answers(ask_here(job, StackQuestion(find_spy(os.environ))))]
+            stacks = read_answers(ask_here(job, StackQuestion(find_spy(os.environ))))
             return [(group.what, len(group.ranks), group.where.name if group.where else "") for group in fold(stacks)]
 
         while groups() != [("wait", 3, "sleep.py")]:
             time.sleep(0.1)
-        (job,) = set(jobs_here()) - before
+        assert job in jobs_here()
         os.kill(_pids(job)[-1], signal.SIGSTOP)
         while len(groups()) != 2:
             time.sleep(0.1)
@@ -93,16 +92,14 @@ def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
 
 
 def test_stacks_are_taken_in_turn(tmp_path: Path) -> None:
-    from muster.stacks.ask import StackQuestion, ask_here, find_spy, jobs_here
+    from muster.stacks.ask import StackQuestion, ask_here, find_spy
     from muster.stacks.read import read_rounds
 
-    before = set(jobs_here())
-    with _running_here(tmp_path, 5):
+    with _running_here(tmp_path, 5) as job:
         question = StackQuestion(find_spy(os.environ), rounds=9, gap_s=0.05, at_once=2)
 
         def looks() -> list[list[int]]:
-            jobs = set(jobs_here()) - before
-            rounds = [each for job in jobs for each in read_rounds(ask_here(job, question))]
+            rounds = read_rounds(ask_here(job, question))
             return [[stack.rank for stack in each.stacks if stack.frames] for each in rounds]
 
         while len(taken := looks()) != 9 or len(taken[0]) != 5 or len(taken[1]) != 5:
