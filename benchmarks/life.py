@@ -18,9 +18,9 @@ from pathlib import Path
 from statistics import median
 
 from muster.cli.output import print_table, say
-from muster.look.place import scheduler_environment
 from muster.runner import PIPE, checked, end_group, run, start
 from muster.slurm.jobs import QUERY_ENVIRONMENT, ask_controller
+from muster.slurm.variables import scheduler_environment
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
 RANKS, LINES = 64, 10_000

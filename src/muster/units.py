@@ -1,4 +1,4 @@
-"""Walltime and memory: parse what a person or Slurm wrote, format what Slurm reads. Pure."""
+"""Walltime and memory: parse what a person or Slurm wrote, format what Slurm reads; a text as TOML has it. Pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = [
     "parse_memory_mib",
     "parse_walltime_s",
     "shown",
+    "toml_text",
     "whole_number",
 ]
 
@@ -38,6 +39,11 @@ def whole_number(text: str) -> int | None:
 def shown(text: str) -> str:
     """Return the text in quotes as a message quotes it: the first 40 characters of a longer one."""
     return repr(text) if len(text) <= 40 else f"{text[:40]!r}…"
+
+
+def toml_text(text: str) -> str:
+    """Return the text as a string of TOML: JSON's escapes do, but for the one character that JSON leaves as it is."""
+    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
 
 
 def parse_walltime_s(text: str) -> int | None:

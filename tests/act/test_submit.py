@@ -14,12 +14,12 @@ from launch.plans import plan
 from muster.act.record import find_run, make_run_directory
 from muster.act.submit import Submitted, accepted, check_taken, submit
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
-from muster.look.place import scheduler_environment
 from muster.plan.build import digest_of
 from muster.render.document import plan_as_json
 from muster.render.script import job_script
 from muster.runner import ProgramResult
 from muster.slurm.fit import Misfit
+from muster.slurm.variables import scheduler_environment
 
 
 @dataclass

@@ -45,7 +45,7 @@ def test_the_words_are_of_enroots_grammar(words: str) -> None:
 
 
 def test_the_environment_file_is_toml_of_which_nothing_is_expanded() -> None:
-    assert tomllib.loads(edf_of(Path('/scratch/$me/a "b".sqsh'))) == {"image": '/scratch/$$me/a "b".sqsh'}
+    assert tomllib.loads(edf_of(Path('/scratch/$me/a "b" \x7f.sqsh'))) == {"image": '/scratch/$$me/a "b" \x7f.sqsh'}
 
 
 def built(place: Place, registry: SmallRegistry, *words: str, fails: str = "") -> tuple[int, str]:

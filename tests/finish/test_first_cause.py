@@ -155,3 +155,38 @@ wait "$muster_daemons_watcher"
 
     assert done.stdout == ("137\n" if is_ended else "0\n"), done.stderr
     assert (_WAITED in done.stderr) == is_ended
+
+
+# An mpirun of MPICH's that writes a line, and waits for a proxy that did not hear of the end; or one that works on.
+_HYDRA = """#!/bin/sh
+echo "$1" >>report
+sleep "$2" &
+wait "$!"
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds", "is_ended"),
+    [
+        ("[2] muster: rank 2 on node2 ended with status 7", 600, True),
+        ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", 600, True),
+        ("[2] epoch 1", 7, False),
+    ],
+)
+def test_an_mpich_that_waits_on_after_a_rank_failed_is_ended(
+    tmp_path: Path, line: str, seconds: int, is_ended: bool
+) -> None:
+    (tmp_path / "mpirun").write_text(_HYDRA)
+    (tmp_path / "mpirun").chmod(0o755)
+    (tmp_path / "report").write_text("[1] muster: rank 1 on node1 ended with status 3\n")  # of the attempt before
+    script = f"""{compose(("mpirun",))}
+muster_mpirun_kind='HYDRA build details'
+muster_watch_hydra report
+./mpirun '{line}' {seconds}
+echo $?
+kill "$muster_hydra_watcher" 2>/dev/null
+"""
+    done = run(["bash", "-c", script], cwd=tmp_path, timeout_s=60)
+
+    assert done.stdout == ("143\n" if is_ended else "0\n"), done.stderr
+    assert ("mpirun waited on after a rank had failed: it was ended" in done.stderr) == is_ended

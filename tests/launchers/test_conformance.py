@@ -79,11 +79,11 @@ _LINES = {
     "srun+horovod": 342,
     "local": 214,
     "flux": 256,
-    "mpirun": 415,
-    "mpirun+horovod": 423,
+    "mpirun": 443,
+    "mpirun+horovod": 453,
     "torchrun": 697,
     "ft": 697,
-    "mpirun+torchrun": 747,
+    "mpirun+torchrun": 778,
 }
 _LINES_OF_ENGINE = {"none": 0, "shifter": 22, "pyxis": 75, "cscs": 75, "docker": 120, "podman": 119, "podman-hpc": 119}
 

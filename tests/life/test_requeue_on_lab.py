@@ -51,7 +51,11 @@ def _back_in_queue(lab: Lab, job: str) -> None:
 
 
 def _released(lab: Lab, job: str, folder: Path) -> None:
-    """Slurm holds a job back for two minutes that it has put back into the queue."""
+    """Let a job run again that Slurm holds back for two minutes, but not in the second in which its first run ended.
+
+    A node refuses what Slurm grants in the second in which it withdrew the same job: that run would end with status 1.
+    """
+    time.sleep(2)
     for _ in range(100):
         lab.exec(["scontrol", "update", f"JobId={job}", "StartTime=now"])  # refused once it runs
         if (folder / "began.1.0").exists():

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from muster.errors import RequestError, SiteError
 from muster.launchers import launcher_named
 from muster.launchers.base import Launcher, Starter
-from muster.look.place import scheduler_environment
 from muster.model.plan import Plan
 from muster.model.words import Fragment, Hidden, Template, Word
 from muster.plan.secret import variables_to_hand_over
@@ -23,6 +22,7 @@ from muster.render.image import step_words
 from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
 from muster.runner import Runner, become, run
 from muster.slurm.allocation import hold_nodes
+from muster.slurm.variables import scheduler_environment
 
 if TYPE_CHECKING:
     from muster.act.keep import Kept

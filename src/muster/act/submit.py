@@ -15,7 +15,6 @@ from muster.act.output_folder import make_output_folders
 from muster.act.record import Run, find_run, make_run_directory, record_of, register, write_whole
 from muster.act.snapshot import copy_project
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
-from muster.look.place import scheduler_environment
 from muster.model.plan import SNAPSHOT_HERE, Output, Plan
 from muster.plan.build import digest_of
 from muster.plan.secret import hidden_values, without_values
@@ -32,6 +31,7 @@ from muster.slurm.submit import (
     is_without_cluster,
     parse_rejection,
 )
+from muster.slurm.variables import scheduler_environment
 from muster.units import parse_memory_mib
 
 __all__ = ["Submitted", "accepted", "check_taken", "misfit_of", "submit"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,7 @@ from muster.build.registry import Login, hosts_that_ask
 from muster.build.source import RegistryImage
 from muster.errors import CommandFailed, MachineLacks
 from muster.look.image_facts import look_at_path
+from muster.units import toml_text
 
 __all__ = ["credentials", "edf_of", "import_image", "import_words"]
 
@@ -75,4 +75,4 @@ def credentials(folder: Path, registry: RegistryImage | None, login: Login | Non
 
 def edf_of(image: Path) -> str:
     """Return the smallest environment file that runs it: `muster run --image X.toml` and srun --environment read it."""
-    return f"image = {json.dumps(str(image).replace('$', '$$'), ensure_ascii=False)}\n"
+    return f"image = {toml_text(str(image).replace('$', '$$'))}\n"

@@ -238,7 +238,6 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:
     """Return a job of two nodes as Muster plans it, with a probe in the place of the command."""
     from muster.act.keep import script_to_pass
     from muster.cli.launching import facts_and_request, plan_for
-    from muster.look.place import scheduler_environment
     from muster.plan.secret import variables_to_hand_over
     from muster.rehearse.adapt import with_command
     from muster.rehearse.judge import Point, judge, stopped_at
@@ -246,6 +245,7 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:
     from muster.render.script import job_script
     from muster.runner import run
     from muster.slurm.allocation import hold_nodes
+    from muster.slurm.variables import scheduler_environment
     from muster.survey.verify import WrongFact
 
     words = ["--site", name, "-N", "2", "-t", "2", *(f"--sbatch={flag}" for flag in flags), "--", "true"]

@@ -9,7 +9,6 @@ from typing import TypeVar
 import msgspec
 
 from muster.errors import CommandFailed, MachineLacks, MusterError, NoSlurm, SchedulerSilent, SiteError
-from muster.look.place import scheduler_environment
 from muster.runner import ProgramResult, Runner, checked, run
 from muster.slurm.cluster import CONFIGURATION
 from muster.slurm.jobs import (
@@ -29,6 +28,7 @@ from muster.slurm.jobs import (
 from muster.slurm.partitions import PARTITIONS, WAITING, Partition
 from muster.slurm.question import Question
 from muster.slurm.submit import is_without_cluster
+from muster.slurm.variables import scheduler_environment
 
 __all__ = ["Answer", "Scheduler", "pauses"]
 

@@ -41,6 +41,11 @@ class Ibrun(ByMpirun):
         del plan, names
         yield 'MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\\n" " ") && export MUSTER_NODES'
 
+    def watch(self, report: str) -> Iterator[str]:
+        """Yield nothing: the site's ibrun looks after its starters."""
+        del report
+        yield from ()
+
     def parts(self, plan: Plan) -> tuple[Part, ...]:
         return (*report_parts(plan), "hydra_status")
 

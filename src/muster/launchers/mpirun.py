@@ -93,6 +93,8 @@ class ByMpirun(Launcher):
         report = '"$muster_report"' if keeps_report(plan) else '"$muster_logs/ranks.log"'
         if keeps_report(plan):
             yield "muster_keep_report"
+        yield from self.watch(report)
+        if keeps_report(plan):
             yield fold((*words, KEEP_REPORT))
         else:
             yield fold((*words, Fragment(f">{report} 2>&1")))
@@ -102,6 +104,10 @@ class ByMpirun(Launcher):
         if plan.finish is not None:
             yield 'kill "$muster_daemons_watcher" 2>/dev/null'
         yield f"{self.reads_status} {report}"
+
+    def watch(self, report: str) -> Iterator[str]:
+        """Yield what ends a starter that waits for ever. `report`: the file that takes the ranks' report."""
+        yield f"muster_watch_hydra {report}"
 
 
 class Mpirun(ByMpirun):

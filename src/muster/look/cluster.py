@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from muster.errors import MusterError
-from muster.look.place import scheduler_environment
 from muster.runner import Runner, run
 from muster.slurm.cluster import CONFIGURATION
+from muster.slurm.variables import scheduler_environment
 
 __all__ = ["UNNAMED", "cluster_name"]
 

@@ -12,13 +12,11 @@ from muster.look.probe import controller_answers
 from muster.model.plan import Engine
 from muster.older import StrEnum
 from muster.runner import Runner, run
+from muster.slurm.granted import job_around
 from muster.units import whole_number
 
-__all__ = ["RunPlace", "place_of", "refuse_in_every_rank", "scheduler_environment", "stands_in_allocation"]
+__all__ = ["RunPlace", "place_of", "refuse_in_every_rank", "stands_in_allocation"]
 
-# What Slurm's clients need to find their cluster; the rest of SLURM_* is an outer job's.
-_KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
-_DROPPED = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "PMI_", "PMIX_")
 # (rank, number of ranks, who sets them): variables of a process that is one of several.
 _RANKS_OF = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun"),
@@ -37,15 +35,16 @@ class RunPlace(StrEnum):
 
 def stands_in_allocation(facts: Facts) -> bool:
     """Return whether this process was started inside a Slurm job: by salloc, sbatch or srun."""
-    return bool(facts.environment.get("SLURM_JOB_ID") and facts.environment.get("SLURM_JOB_NODELIST"))
+    return job_around(facts.environment) is not None
 
 
 def place_of(request: Request, facts: Facts, runner: Runner = run) -> tuple[RunPlace, str]:
     """Return the place, and the reason for it in words."""
     if request.here or _starts_here_only(request.launcher):
         return RunPlace.HERE, "asked for: " + request.origin("here" if request.here else "launcher")
-    if stands_in_allocation(facts):
-        return RunPlace.WITHIN, f"inside job {facts.environment['SLURM_JOB_ID']}"
+    job = job_around(facts.environment)
+    if job is not None:
+        return RunPlace.WITHIN, f"inside job {job}"
     if controller_answers(runner):
         return RunPlace.ALLOCATE, "a Slurm controller answers here"
     return RunPlace.HERE, "no Slurm controller answers here"
@@ -71,11 +70,3 @@ def refuse_in_every_rank(environment: Mapping[str, str], *, on_terminal: bool) -
                 hint=f"type muster run without {launcher}: it starts the ranks itself; "
                 f"if an earlier launch left these variables: unset {rank} {size}",
             )
-
-
-def scheduler_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for sbatch and salloc.
-
-    SBATCH_* would beat the script, SLURM_* of an outer job would leak in.
-    """
-    return {name: value for name, value in environment.items() if name in _KEPT or not name.startswith(_DROPPED)}

@@ -14,7 +14,6 @@ import msgspec
 from muster.act.keep import script_to_pass
 from muster.lab import labs
 from muster.lab.spec import LabSpec
-from muster.look.place import scheduler_environment
 from muster.model.plan import Plan
 from muster.older import zip_equal
 from muster.plan.secret import variables_to_hand_over
@@ -22,6 +21,7 @@ from muster.render.script import job_script
 from muster.runner import DEVNULL, ProgramResult, own_command, run, start
 from muster.slurm.allocation import hold_nodes
 from muster.slurm.submit import ask_whether_taken
+from muster.slurm.variables import scheduler_environment
 
 if TYPE_CHECKING:
     from muster.runner import Process

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["CLASHING", "CLASHING_WITHIN"]
+from collections.abc import Mapping
+
+__all__ = ["CLASHING", "CLASHING_WITHIN", "scheduler_environment"]
 
 # What srun reads as options, when an outer job, a header or a login shell left it behind: our flags say it all.
 CLASHING = (
@@ -39,3 +41,15 @@ CLASHING_WITHIN = (
     "SLURM_STDOUTMODE",
     "SLURM_STDERRMODE",
 )
+
+# What Slurm's clients need to find their cluster; the rest of SLURM_* is an outer job's.
+_KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
+_DROPPED = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "PMI_", "PMIX_")
+
+
+def scheduler_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for sbatch and salloc.
+
+    SBATCH_* would beat the script, SLURM_* of an outer job would leak in.
+    """
+    return {name: value for name, value in environment.items() if name in _KEPT or not name.startswith(_DROPPED)}

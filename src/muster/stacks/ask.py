@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from muster.errors import CommandFailed, MusterError, RequestError, SchedulerSilent, SiteError
-from muster.look.place import scheduler_environment
 from muster.runner import Runner, end_group, run, start
 from muster.slurm.allocation import step_of_job
+from muster.slurm.variables import scheduler_environment
 from muster.stacks.read import sort_by_task
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from muster.look.place import scheduler_environment
 from muster.runner import end_group, start
 from muster.slurm.allocation import step_of_job
+from muster.slurm.variables import scheduler_environment
 from muster.stacks.ask import StackQuestion, gather_words
 from muster.stacks.judge import Movement, movements
 from muster.stacks.read import RankStack, Round, read_rounds

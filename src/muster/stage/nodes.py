@@ -15,6 +15,7 @@ from muster.render.parts import part
 from muster.render.staging import node_text, thing_lines
 from muster.runner import Runner, run
 from muster.slurm.allocation import ask_nodes_of
+from muster.slurm.granted import read_granted
 from muster.slurm.variables import CLASHING
 
 __all__ = ["NodeCopy", "clean", "copy_to_nodes", "need_allocation"]
@@ -63,7 +64,7 @@ def clean(folder: Path, days: int, environment: Mapping[str, str], runner: Runne
     top = f"{folder}/muster-stage-$(id -u)"
     old = f"! -name 'job-*' -mmin +{days * 1440}"  # what jobs hold, and have not brought home, is theirs
     text = f'find "{top}" -mindepth 1 -maxdepth 1 {old} -exec rm -rf {{}} + 2>/dev/null; echo cleaned'
-    count = environment.get("SLURM_JOB_NUM_NODES", "1")
+    count = str(read_granted(environment).node_count or 1)
     clean_environment = {name: value for name, value in environment.items() if name not in CLASHING}
     result = runner(ask_nodes_of(count, text).argv, env=clean_environment, timeout_s=600)
     if not result.ok:
@@ -73,7 +74,7 @@ def clean(folder: Path, days: int, environment: Mapping[str, str], runner: Runne
 
 def need_allocation(environment: Mapping[str, str]) -> None:
     """Refuse where there are no nodes to bring anything to."""
-    if not environment.get("SLURM_JOB_ID"):
+    if not read_granted(environment).job:
         raise RequestError(
             "there is no allocation to stage on",
             hint="type it inside salloc, or in the script of a job; muster run --stage DATA does it by itself",

@@ -36,8 +36,7 @@ from muster.survey.place import (
     lines_of_network,
 )
 from muster.survey.roce import GIDS_SCRIPT, read_gids
-from muster.survey.toml import toml_text
-from muster.units import format_walltime, parse_walltime_s
+from muster.units import format_walltime, parse_walltime_s, toml_text
 
 __all__ = ["JOB_SCRIPT", "OF_THE_SHELL", "QUESTIONS", "Survey", "draft", "seen_profile"]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from muster.images import engine_named, engine_names
-from muster.survey.toml import toml_text
+from muster.units import toml_text
 
 __all__ = [
     "HOST",

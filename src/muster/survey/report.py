@@ -15,8 +15,8 @@ import msgspec
 from muster.sites.load import Site
 from muster.sites.schema import Profile
 from muster.survey.draft import Survey
-from muster.survey.toml import toml_text
 from muster.survey.verify import WrongFact
+from muster.units import toml_text
 
 __all__ = ["Private", "report"]
 

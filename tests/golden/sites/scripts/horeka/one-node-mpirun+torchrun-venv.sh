@@ -16,6 +16,7 @@ job() {
         PORT_LOW=20000 PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_mpirun_words 1 OMPI_MCA_coll_hcoll_enable RES_OPTIONS -- --mca coll_hcoll_enable 0
+    muster_watch_hydra "$muster_logs/ranks.log"
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1

@@ -15,6 +15,7 @@ job() {
         PORT_LOW=20000 PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_mpirun_words 0 RES_OPTIONS --
+    muster_watch_hydra "$muster_logs/ranks.log"
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" plain \
         sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1

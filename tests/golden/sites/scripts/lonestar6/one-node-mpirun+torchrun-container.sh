@@ -16,6 +16,7 @@ job() {
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_mpirun_words 1 PYTHONNOUSERSITE RES_OPTIONS --
+    muster_watch_hydra "$muster_logs/ranks.log"
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster 19 apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python -I -S -c \

@@ -19,6 +19,7 @@ job() {
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_mpirun_words 1 PYTHONNOUSERSITE RES_OPTIONS -- -map-by ppr:4:node:pe=16
+    muster_watch_hydra "$muster_logs/ranks.log"
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster 23 apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind /mnt/tier1 \
         --bind /mnt/tier2 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \

@@ -19,6 +19,7 @@ job() {
     muster_choose_port
     muster_mpirun_words 1 PYTHONNOUSERSITE PSM2_GPUDIRECT NCCL_NET_GDR_LEVEL NCCL_P2P_LEVEL NCCL_NET_GDR_READ \
         RES_OPTIONS -- --bind-to socket --map-by socket
+    muster_watch_hydra "$muster_logs/ranks.log"
     mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py \

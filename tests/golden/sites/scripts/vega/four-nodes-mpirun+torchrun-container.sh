@@ -18,6 +18,7 @@ job() {
     muster_choose_port
     muster_mpirun_words 1 PYTHONNOUSERSITE NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME RDMAV_FORK_SAFE UCX_TLS OMPI_MCA_pml \
         RES_OPTIONS --
+    muster_watch_hydra "$muster_logs/ranks.log"
     mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster 19 apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python -I -S -c \
