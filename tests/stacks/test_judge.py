@@ -125,6 +125,16 @@ def test_a_loop_is_seen_without_knowing_who_holds_python_s_lock() -> None:
     assert _judge(_Rank(_REDUCE), _Rank(here, cpu=100, state="R", gil=None))[:2] == (JobCondition.WORKS, (1,))
 
 
+def test_what_a_rank_writes_to_show_its_stack_is_no_work() -> None:
+    deep = tuple(("forward", "/home/a/model.py", 10 + number) for number in range(60))
+    stacks = [line for line in _Rank(deep, gil=None).answer(0, 1, 0).splitlines(keepends=True) if line[0] in " TC"]
+    written = sum(map(len, stacks))
+    assert written > 2048
+
+    assert _judge(_Rank(deep, waits="futex_do_wait", io=written, gil=None))[0] is JobCondition.LOCK
+    assert _judge(_Rank(deep, waits="futex_do_wait", io=2 * written, gil=None))[0] is JobCondition.WORKS
+
+
 def test_other_hangs() -> None:
     assert _judge(_Rank(_REDUCE), None)[:2] == (JobCondition.GONE, (1,))
     assert _judge(_Rank(_REDUCE), _Rank(_REDUCE), _Rank(_BARRIER))[:2] == (JobCondition.ORDER, (2,))

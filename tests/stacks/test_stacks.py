@@ -163,6 +163,29 @@ def test_the_rank_that_did_not_come_is_named(lab: Lab, shared_directory: Path, l
 
 
 @pytest.mark.lab
+def test_a_row_that_shares_its_job_shows_its_own_ranks(lab: Lab, shared_directory: Path) -> None:
+    (shared_directory / "grid.csv").write_text("name\none\ntwo\n")
+    (shared_directory / "wait.py").write_text(
+        "import sys, time\ndef one(): time.sleep(600)\ndef two(): time.sleep(600)\nvars()[sys.argv[1]]()\n"
+    )
+    table = ["--sweep", "grid.csv", "--sweep-per-node", "2", "--ntasks-per-node", "2"]
+    asked = ["submit", *table, "--", sys.executable, "wait.py", "{name}"]
+    job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory)).stdout.strip()
+
+    def shown(*words: str) -> list[tuple[list[int], str]]:
+        done = lab.exec([MUSTER, "stacks", *words, "--json"])
+        assert done.status in {0, 2, 3}, done.stderr
+        return [(group["ranks"], group["function"]) for group in json.loads(done.stdout or '{"groups": []}')["groups"]]
+
+    for row, name in (("1", "one"), ("2", "two")):
+        while shown(f"{job}_{row}") != [([0, 1], name)]:
+            time.sleep(0.2)
+    both = lab.exec([MUSTER, "stacks", job])
+    checked(lab.exec(["scancel", job]))
+    assert f"hint: name one: muster stacks {job}_1" in both.stderr
+
+
+@pytest.mark.lab
 def test_a_job_that_has_ended_is_a_sentence(lab: Lab, shared_directory: Path) -> None:
     asked = ["submit", "--", "true"]
     job = checked(lab.exec([MUSTER, *asked], cwd=shared_directory)).stdout.strip()
@@ -202,5 +225,5 @@ def test_why_says_whom_a_running_job_waits_for(lab: Lab, shared_directory: Path)
     (answer,) = json.loads(checked(lab.exec([MUSTER, "why", job, "--json"])).stdout)
     checked(lab.exec(["scancel", job]))
     running = answer["running"]
-    assert (running["kind"], running["ranks"], running["line"]) == ("sleep", [1], 10)
+    assert (running["kind"], running["ranks"], running["line"]) == ("sleep", [1], 10), answer
     assert f"rank 1 on {running['host']} sleeps" in done.stdout

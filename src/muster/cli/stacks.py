@@ -71,12 +71,14 @@ def _ask_here(rank: int | None, options: Sequence[str]) -> str:
 
 def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return what the hosts of a running job answer, and their names."""
+    from muster.follow.packs import directory_of_row
     from muster.rank.hostlist import expand
     from muster.stacks.ask import StackQuestion, ask_job, find_spy
 
     case = running_case(ids[0], cases(ids, ask(ids)), "stacks")
     assert case.job is not None  # noqa: S101  # it runs
-    question = StackQuestion(find_spy(os.environ), rank, options=tuple(options), records=True)
+    directory = directory_of_row(case.run, case.job)
+    question = StackQuestion(find_spy(os.environ), rank, options=tuple(options), records=True, directory=directory)
     answer = ask_job(case.job.id, case.job.nodes or 1, dict(os.environ), question)
     return answer, tuple(expand(case.job.node_list or ""))
 

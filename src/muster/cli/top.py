@@ -33,13 +33,20 @@ def main(words: Words) -> int:
     """Show the screen until q is pressed or the job ends; on no terminal once."""
     ids = ids_or_newest(words)
     case = running_case(ids[0], cases(ids, ask(ids)), "top")
+    from muster.follow.packs import directory_of_row
     from muster.stacks.ask import StackQuestion, find_spy
     from muster.stacks.stream import StepWatch
 
     assert case.job is not None  # noqa: S101  # it runs
     live = sys.stdout.isatty() and sys.stdin.isatty()
     gap_s = int(words.every or _EVERY_S) if live else _FIRST_GAP_S
-    question = StackQuestion(find_spy(os.environ), rounds=1_000_000 if live else 2, gap_s=gap_s, at_once=_AT_ONCE)
+    question = StackQuestion(
+        find_spy(os.environ),
+        rounds=1_000_000 if live else 2,
+        gap_s=gap_s,
+        at_once=_AT_ONCE,
+        directory=directory_of_row(case.run, case.job),
+    )
     watch = StepWatch(case.job.id, case.job.nodes or 1, dict(os.environ), question)
     try:
         return _live(case, watch) if live else _once(case, watch)

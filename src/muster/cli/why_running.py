@@ -44,6 +44,7 @@ def explain_running(case: JobCase) -> Iterator[str]:
 
 def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
     """Return what the ranks of a running job do, from two looks at all of them, and what torch and NCCL say."""
+    from muster.follow.packs import directory_of_row
     from muster.rank.hostlist import expand
     from muster.stacks.ask import StackQuestion, ask_job, find_spy
     from muster.stacks.judge import judge_job
@@ -53,7 +54,14 @@ def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
     job = case.job
     assert job is not None  # noqa: S101  # of a running job
     nodes = job.nodes or 1
-    question = StackQuestion(find_spy(os.environ), rounds=3, gap_s=_GAP_S / 2, late_s=_LATE_S, records=True)
+    question = StackQuestion(
+        find_spy(os.environ),
+        rounds=3,
+        gap_s=_GAP_S / 2,
+        late_s=_LATE_S,
+        records=True,
+        directory=directory_of_row(case.run, job),
+    )
     rounds = read_rounds(ask_job(job.id, nodes, dict(os.environ), question))
     verdict = judge_job(rounds, expand(job.node_list or ""))
     return verdict, own_words(rounds[-1].stacks) if rounds and verdict.is_hang else ()

@@ -9,6 +9,7 @@ RUN/logs/attempt-N/         those of run N, from the second on
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,7 @@ def _how_it_ended(run: Run, task: str | None, attempts: list[Attempt], number: i
         return f"{', '.join(next_attempt.lost_before)} failed"
     output = find_output(None, run, run.job if task is None else f"{run.job}_{task}", number)
     failure = None if output is None else first_failure(output)
-    if failure is None or not (failure.tasks or failure.host):
+    # Slurm ends what it puts back into the queue with SIGTERM, and a rank may report that.
+    if failure is None or not (failure.tasks or failure.host) or failure.status == 128 + signal.SIGTERM:
         return "it was put back into the queue"
     return failure.sentence

@@ -12,10 +12,12 @@ from muster.slurm.states import STATES
 from muster.slurm.submit import array_indices
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from muster.act.record import Run
     from muster.slurm.jobs import SlurmJob
 
-__all__ = ["job_of_row", "jobs_of_rows", "neighbours_of"]
+__all__ = ["directory_of_row", "job_of_row", "jobs_of_rows", "neighbours_of"]
 
 
 def job_of_row(asked_id: str, run: Run | None) -> str:
@@ -24,6 +26,13 @@ def job_of_row(asked_id: str, run: Run | None) -> str:
     if run is None or not run.rows_per_job or not row.isdigit():
         return asked_id
     return f"{array}_{neighbours_of(int(row), run).start}"
+
+
+def directory_of_row(run: Run | None, job: SlurmJob) -> Path | None:
+    """Return the run directory of a row that shares its job with others; None: the job is one run."""
+    if run is None or not run.rows_per_job:
+        return None
+    return run.directory / f"task-{job.shown_id.partition('_')[2]}"
 
 
 def neighbours_of(row: int, run: Run) -> range:

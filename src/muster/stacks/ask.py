@@ -53,6 +53,9 @@ class StackQuestion(msgspec.Struct, frozen=True):
     records: bool = False
     """Whether the last round brings torch's and NCCL's own records."""
 
+    directory: Path | None = None
+    """Only the ranks of the run with this directory: rows of a table may share a job."""
+
     late_s: float = 15.0
     """A node that answers so much later than the first does not answer."""
 
@@ -86,6 +89,10 @@ def gather_words(job: str, question: StackQuestion) -> list[str]:
     """Return the words of what runs on each node."""
     text = "\n".join(file.read_text(encoding="utf-8") for file in (_PROCESSES, _SCRIPT))
     rank = "-" if question.rank is None else str(question.rank)
+    if question.directory is None:
+        marks = (f"SLURM_JOB_ID={job}", f"MUSTER_JOB={job}")
+    else:  # the job's script may have found it by its real path
+        marks = (f"MUSTER_RUN_DIR={question.directory}", f"MUSTER_RUN_DIR={question.directory.resolve()}")
     spy_options = (
         question.spy or "-",
         rank,
@@ -94,7 +101,7 @@ def gather_words(job: str, question: StackQuestion) -> list[str]:
         str(int(question.records)),
         str(question.at_once),
     )
-    return ["/bin/sh", "-c", text, "muster", job, *spy_options, *question.options]
+    return ["/bin/sh", "-c", text, "muster", *marks, *spy_options, *question.options]
 
 
 def _hear(

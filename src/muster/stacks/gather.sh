@@ -1,11 +1,11 @@
-# Reports every rank of job $1 on this node, or only rank $3: its identity, what the kernel counts of it, and its stack by
-# py-spy ($2; -: this node has no py-spy), or by itself where it was started with --stacks-ready. Reports $4 times, $5
-# seconds apart. With $6 = 1 the last report holds torch's and NCCL's own records. With $7 above 0 the third report and the
-# later ones hold the stacks of $7 ranks alone, in turn. $8 and the words after it are options of py-spy. A rank is the
-# first Python among the processes with its RANK.
+# Reports every rank of this node whose environment has the words $1 or $2 (NAME=VALUE), or only rank $4: its identity, what
+# the kernel counts of it, and its stack by py-spy ($3; -: this node has no py-spy), or by itself where it was started with
+# --stacks-ready. Reports $5 times, $6 seconds apart. With $7 = 1 the last report holds torch's and NCCL's own records. With
+# $8 above 0 the third report and the later ones hold the stacks of $8 ranks alone, in turn. $9 and the words after it are
+# options of py-spy. A rank is the first Python among the processes with its RANK.
 export PATH="${PATH:+$PATH:}/usr/bin:/bin"
-muster_job=$1 muster_spy=$2 muster_only=$3 muster_rounds=$4 muster_gap=$5 muster_records=$6 muster_at_once=$7
-shift 7
+muster_mark=$1 muster_other_mark=$2 muster_spy=$3 muster_only=$4 muster_rounds=$5 muster_gap=$6 muster_records=$7 muster_at_once=$8
+shift 8
 read -r muster_host </proc/sys/kernel/hostname
 
 # Prints one line for each rank: "PID RANK WORLD_SIZE STATE CPU_TICKS IO_BYTES RSS_KIB THREADS CHILDREN". The numbers are
@@ -243,7 +243,7 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     printf '@node %s %s %s %s\n' "${SLURM_NODEID:-0}" "$muster_host" "$muster_round" "$muster_now"
     [ "$muster_at_once" -eq 0 ] || [ "$((muster_round % 3))" -ne 1 ] || muster_gpus_of_node
     # The list of processes costs more than their numbers: where stacks are taken in turn, it is kept for some reports.
-    [ -n "$muster_known" ] && [ "$muster_at_once" -gt 0 ] && [ "$((muster_round % 6))" -ne 0 ] || muster_known=$(muster_processes "SLURM_JOB_ID=$muster_job" "MUSTER_JOB=$muster_job")
+    [ -n "$muster_known" ] && [ "$muster_at_once" -gt 0 ] && [ "$((muster_round % 6))" -ne 0 ] || muster_known=$(muster_processes "$muster_mark" "$muster_other_mark")
     muster_list=$(printf '%s\n' "$muster_known" | muster_ranks)
     muster_before=$muster_many
     muster_many=$(printf '%s\n' "$muster_list" | grep -c .)

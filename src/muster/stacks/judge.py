@@ -176,8 +176,9 @@ def _movement(
     if old is None or len(rounds) == 1:  # a process that was not there has begun in between
         return Movement(stack, Doing.RESTS if len(rounds) == 1 else Doing.MOVES, 0.0, 0.0)
     cpu = max(stack.signs.cpu_s - old.signs.cpu_s, 0.0) / seconds
-    rate = max(stack.signs.io_bytes - old.signs.io_bytes, 0) / seconds
     seen = [each for look in rounds for each in look.stacks if (each.rank, each.host, each.pid) == key]
+    asked_bytes = sum(each.shown_bytes for each in seen[:-1])
+    rate = max(stack.signs.io_bytes - old.signs.io_bytes - asked_bytes, 0) / seconds
     return Movement(stack, _doing(seen, cpu, rate), cpu, rate)
 
 
@@ -195,7 +196,8 @@ def _doing(seen: Sequence[RankStack], cpu: float, rate: float) -> Doing:
     if rate > _REST_BYTES_PER_S:
         return Doing.READS
     if cpu <= _REST_CPU:
-        return Doing.MOVES if cpu > _CRAWL_CPU and len({_calls(each) for each in seen}) > 1 else Doing.RESTS
+        calls = {_calls(each) for each in seen if each.frames}  # a look may have failed
+        return Doing.MOVES if cpu > _CRAWL_CPU and len(calls) > 1 else Doing.RESTS
     if cpu >= _BUSY_CPU and _is_loop(seen):
         return Doing.SPINS
     return Doing.MOVES

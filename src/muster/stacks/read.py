@@ -81,6 +81,9 @@ class RankStack(msgspec.Struct, frozen=True):
     owns_gil: bool | None = False
     """Whether the main thread runs Python itself, and no library's code; None: unknown."""
 
+    shown_bytes: int = 0
+    """What the rank wrote to show its stack by itself: its next count of bytes has them."""
+
     is_kept: bool = False
     """Whether no stack was taken this time: the one of an earlier look is shown."""
 
@@ -195,10 +198,13 @@ def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
     )
     if body.strip() == "@kept":
         return msgspec.structs.replace(bare, is_kept=True, owns_gil=None)
-    if _SHOWN.search(body):
+    if match := _SHOWN.search(body):
         shown = tuple(_shown_threads(own))
         owns_gil = True if '{"main":"JUMP_' in bare.record else None
-        return msgspec.structs.replace(bare, frames=shown[0][1], threads=shown, owns_gil=owns_gil)
+        shown_bytes = len(body[match.start() :].encode())
+        return msgspec.structs.replace(
+            bare, frames=shown[0][1], threads=shown, owns_gil=owns_gil, shown_bytes=shown_bytes
+        )
     begin = body.find("[")
     try:
         document = json.loads(body[begin:]) if begin >= 0 else None
