@@ -93,8 +93,9 @@ def test_an_interrupted_up_ends_with_130_and_leaves_nothing(person: Person, tmp_
     members: set[Process] = set()
 
     def hosts_are_starting() -> bool:
-        members.update(with_word(name))
-        return len(members) > 8
+        hosts = with_word(name)  # those of this moment: what makes an ordinary user has the word too, one after the other
+        members.update(hosts)
+        return len(hosts) > 8
 
     assert becomes_true(hosts_are_starting)
     os.killpg(up.pid, signal.SIGINT)

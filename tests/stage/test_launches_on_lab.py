@@ -120,7 +120,7 @@ def test_a_job_that_is_cancelled_brings_home_what_its_ranks_wrote_last(lab: Lab,
     muster = [str(PYTHON), "-m", "muster", "submit", "--quiet", "--stage-out", "out", "-N", "2"]
     job = lab.exec([*muster, "--", "sh", "-c", script], cwd=project, env={"PATH": PATH}).stdout.strip()
     mark = f"/tmp/muster-stage-{os.getuid()}/job-{job}/out"
-    _wait(lambda: lab.exec(["ls", mark], host="node1").ok and lab.exec(["ls", mark], host="node2").stdout != "")
+    _wait(lambda: all(lab.exec(["ls", mark], host=host).stdout != "" for host in ("node1", "node2")))
     assert not list((project / "out").iterdir())
     lab.exec(["scancel", job])
     _wait(lambda: {each.name for each in (project / "out").iterdir()} == {"0", "1"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import errno
 import gc
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     _open_closed_streams()
     gc.set_threshold(100_000)  # what a start loads is never garbage: looking for some costs 3 ms of 60
+    atexit.register(gc.freeze)  # nor is what an end leaves: Python would look through all of it, 9 ms of 75
     _let_streams_take_any_text()
     try:
         return _flushed(_dispatch(words))
