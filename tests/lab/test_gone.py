@@ -93,7 +93,7 @@ def test_an_interrupted_up_ends_with_130_and_leaves_nothing(person: Person, tmp_
     members: set[Process] = set()
 
     def hosts_are_starting() -> bool:
-        hosts = with_word(name)  # those of this moment: what makes an ordinary user has the word too, one after the other
+        hosts = with_word(name)  # at this moment: ordinary_user.sh has the word too, again and again
         members.update(hosts)
         return len(hosts) > 8
 
