@@ -53,7 +53,7 @@ def unpacked():
     if tag not in TAGS.split():
         leave(
             "this file has no compiled parts for %s; it has %s" % (tag, TAGS.replace(" ", ", ")),
-            "use one of these Pythons, or pip install muster-hpc with this one",
+            "use one of these Pythons, or pip install Muster's folder or wheel with this one",
         )
     name = "%s-%s" % (BUILD, tag)
     problems = []
@@ -99,17 +99,21 @@ def unpack(parent, folder, tag):
     import tempfile
     import zipfile
 
+    processor = tag.partition("-")[2]
     draft = tempfile.mkdtemp(dir=parent, prefix=".draft-")
     try:
         with zipfile.ZipFile(archive()) as content:
             for name in content.namelist():
-                part, _, rest = name.partition("/")
-                if part == "compiled" and not rest.startswith(tag + "/"):
-                    continue
-                content.extract(name, draft)
-        compiled = os.path.join(draft, "compiled", tag)
-        for name in os.listdir(compiled):
-            os.rename(os.path.join(compiled, name), os.path.join(draft, name))
+                words = name.split("/")
+                if words[0] != "compiled":
+                    content.extract(name, draft)
+                elif words[1] in (tag, processor):
+                    path = content.extract(name, draft)
+                    os.chmod(path, content.getinfo(name).external_attr >> 16)
+        for part in (tag, processor):
+            compiled = os.path.join(draft, "compiled", part)
+            for name in os.listdir(compiled) if os.path.isdir(compiled) else []:
+                os.rename(os.path.join(compiled, name), os.path.join(draft, name))
         try:
             os.rename(draft, folder)
         except OSError:  # another process was first

@@ -2,13 +2,14 @@
 
     scripts/make_dist.py [FOLDER]      (dist)
 
-The one file carries Muster, what it is drawn with, and the compiled parts for Python 3.9 to 3.14 on x86_64 and
-aarch64. The same sources and dependencies give the same bytes.
+The one file carries Muster, what it is drawn with, and for x86_64 and aarch64 py-spy and the compiled parts of Python
+3.9 to 3.14: all that pip installs. The same sources and dependencies give the same bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,8 +22,10 @@ START = ROOT / "packaging" / "one_file.py"
 RECIPES = ("conda-forge/recipe.yaml", "spack/package.py", "easybuild/muster-hpc.eb")
 MINORS = range(9, 15)
 PROCESSORS = ("x86_64", "aarch64")
-COMPILED = "msgspec"
+COMPILED = ("msgspec", "tree-sitter", "tree-sitter-bash")
+PROGRAM = "py-spy"
 PURE = ("rich", "eval_type_backport", "tomli")
+_SCRIPTS = re.compile(r"^[^/]+\.data/scripts/")  # where a wheel holds its programs
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # of a zip file
 
 Content = Mapping[str, bytes]
@@ -66,17 +69,25 @@ def called(*words: str) -> None:
 def content_of(wheel: Path, folder: str = "") -> dict[str, bytes]:
     """Return what a wheel holds, by its path below `folder`."""
     with zipfile.ZipFile(wheel) as archive:
-        return {f"{folder}{name}": archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+        return {
+            f"{folder}{_SCRIPTS.sub('bin/', name)}": archive.read(name)
+            for name in archive.namelist()
+            if not name.endswith("/")
+        }
 
 
 def dependencies(work: Path) -> dict[str, bytes]:
-    """Return what Muster needs beside itself: the pure parts once, the compiled ones for each Python and processor."""
+    """Return what Muster needs beside itself: the pure parts once, the others for each processor or Python."""
     parts: dict[str, bytes] = {}
     for wheel in downloaded(work / "pure", PURE, ["--python-version", "3.9", "--platform", "any"]):
         parts |= content_of(wheel)
     for tag, words in variants():
-        for wheel in downloaded(work / tag, [COMPILED], [*words, "--no-deps"]):
+        for wheel in downloaded(work / tag, COMPILED, [*words, "--no-deps"]):
             parts |= content_of(wheel, f"compiled/{tag}/")
+    for processor in PROCESSORS:
+        words = [*platforms(processor), "--no-deps"]
+        for wheel in downloaded(work / processor, [PROGRAM], words):
+            parts |= content_of(wheel, f"compiled/{processor}/")
     return parts
 
 
@@ -84,9 +95,13 @@ def variants() -> Iterator[tuple[str, list[str]]]:
     """Yield each Python and processor: its name in the file, and pip's words for it."""
     for minor in MINORS:
         for processor in PROCESSORS:
-            platforms = [f"manylinux2014_{processor}", f"manylinux_2_17_{processor}"]
-            words = [word for platform in platforms for word in ("--platform", platform)]
-            yield f"cp3{minor}-{processor}", ["--python-version", f"3.{minor}", *words]
+            yield f"cp3{minor}-{processor}", ["--python-version", f"3.{minor}", *platforms(processor)]
+
+
+def platforms(processor: str) -> list[str]:
+    """Return pip's words for the Linux of every cluster on this processor."""
+    names = ("manylinux2014", "manylinux_2_17", "manylinux_2_5", "manylinux1")
+    return [word for name in names for word in ("--platform", f"{name}_{processor}")]
 
 
 def downloaded(folder: Path, names: Sequence[str], words: Sequence[str]) -> list[Path]:
@@ -107,7 +122,8 @@ def write_one_file(path: Path, content: Content) -> None:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for name in sorted(whole):
                 entry = zipfile.ZipInfo(name, _FIRST_DAY)
-                entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
+                mode = 0o755 if "/bin/" in name else 0o644
+                entry.external_attr, entry.compress_type = mode << 16, zipfile.ZIP_DEFLATED
                 archive.writestr(entry, whole[name])
     path.chmod(0o755)
 

@@ -13,6 +13,8 @@ class PyMusterHpc(PythonPackage):
 
     version("@VERSION@", sha256="@SHA256@")
 
+    # Spack's own packages have no py-spy and no py-tree-sitter-bash (looked 2026-11): the two variants are for a
+    # repository that has them. Without them lint and port, and the lines of stacks, are told to be missing.
     variant("plot", default=False, description="Pictures of muster bench")
     variant("stacks", default=False, description="Where the ranks of a running job stand")
     variant("lint", default=False, description="The shell parser of muster lint")

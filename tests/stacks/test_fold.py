@@ -74,7 +74,7 @@ def test_a_library_s_own_frames_are_not_the_user_s_line() -> None:
         ("Error: Operation not permitted (os error 1)", "the kernel forbids to look into the process"),
         ("Error: Failed to find python version from target process", "Error: Failed to find python version"),
         ("", "did not answer"),
-        ("py-spy is not there", "py-spy is not there"),
+        ("py-spy is not on this host", "py-spy is not on this host"),
         ("[ broken", "[ broken"),
     ],
 )

@@ -37,18 +37,24 @@ class _Rank:
         # Without it: as Python's faulthandler writes stacks, the main thread last.
         shown = "".join(f'  File "{file}", line {line} in {name}\n' for name, file, line in self.stacks[look])
         order = "(most recent call first):\n"
-        itself = f"py-spy is not there\nThread 0x1 {order}\nCurrent thread 0x2 {order}{shown}"
+        itself = f"py-spy is not on this host\nThread 0x1 {order}\nCurrent thread 0x2 {order}{shown}"
+        if "unseen" in more:
+            return f"{head}\n{signs}\n{more['unseen']}\n@end\n"
         return f"{head}\n{signs}\n{itself if more['gil'] is None else json.dumps(threads)}\n@end\n"
 
 
 def _judge(*ranks: _Rank | None) -> tuple[JobCondition, tuple[int, ...], str]:
+    found = _verdict(*ranks)
+    return found.kind, found.ranks, found.sentence
+
+
+def _verdict(*ranks: _Rank | None) -> Verdict:
     text = ""
     for look in (0, 1):
         text += f"@node 0 node1 {look + 1} {100 + look}.0\n"
         text += "".join(rank.answer(number, len(ranks), look) for number, rank in enumerate(ranks) if rank)
         text += "@done 0\n"
-    found = judge(read_rounds(text), len(ranks))
-    return found.kind, found.ranks, found.sentence
+    return judge(read_rounds(text), len(ranks))
 
 
 @pytest.mark.parametrize(
@@ -172,3 +178,47 @@ def test_a_node_that_is_only_slow_is_no_hang() -> None:
     found = judge_job(read_rounds(first + second), ["node1", "node2"])
     assert found.kind not in {JobCondition.NODE, JobCondition.GONE}
     assert judge_job(read_rounds(first), ["node1", "node2", "node3"]).host == "node3"
+
+
+_NO_SPY = "py-spy is not on this host"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(_NO_SPY, _NO_SPY), ("Error: Permission denied (os error 13)", "the kernel forbids to look into the process")],
+)
+def test_of_ranks_that_show_no_stack_no_line_and_no_lock_is_told(answer: str, why: str) -> None:
+    found = _verdict(*(_Rank(_OWN, waits="futex_do_wait", unseen=answer) for _ in range(2)))
+    assert (found.kind, found.where, found.unseen) == (JobCondition.STANDS, None, why)
+    assert found.sentence == f"ranks 0-1 on 2 hosts do not go on; the line is not known: {why}"
+    assert "look at that line" not in found.remedy
+    assert "--stacks-ready" in found.remedy
+
+
+def test_of_ranks_that_show_no_stack_the_one_that_sleeps_is_told_from_those_that_wait() -> None:
+    waits, sleeps = (_Rank(_OWN, waits=name, unseen=_NO_SPY) for name in ("sk_wait_data", "hrtimer_nanosleep"))
+    found = _verdict(waits, sleeps)
+    assert (found.kind, found.ranks) == (JobCondition.SLEEP, (1,))
+    assert found.sentence.startswith("rank 1 on node2 sleeps; rank 0 on node1 waits for the network; the line is not")
+
+
+def test_what_the_kernel_tells_of_a_rank_that_shows_no_stack_keeps_its_remedy() -> None:
+    found = _verdict(_Rank(_OWN, state="T", unseen=_NO_SPY), _Rank(_REDUCE))
+    assert (found.kind, found.ranks) == (JobCondition.STOPPED, (0,))
+    assert "kill -CONT" in found.remedy
+
+
+def test_a_rank_that_shows_no_stack_and_uses_a_core_may_work_or_loop() -> None:
+    found = _verdict(_Rank(_OWN, state="R", cpu=100, unseen=_NO_SPY))
+    assert found.sentence == (
+        "it runs: 1 rank uses 100% of a core; work and an endless loop look alike, "
+        "since the line is not known: py-spy is not on this host"
+    )
+    assert not found.is_hang
+    beside = _verdict(_Rank(_OWN, state="R", cpu=100, unseen=_NO_SPY), _Rank(_OWN, _NEXT, state="R", cpu=100, io=99999))
+    assert beside.sentence.startswith("it works: 2 ranks use 100% of a core each")
+
+
+def test_a_rank_that_only_starts_is_not_unseen() -> None:
+    starts = _Rank((), state="R", cpu=100)
+    assert _judge(starts)[2] == "it works: 1 rank uses 100% of a core"

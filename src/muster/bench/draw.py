@@ -9,7 +9,7 @@ from muster.bench.order import format_bytes
 from muster.bench.pairs import pair_rates
 from muster.bench.results import Series
 from muster.bench.table import format_rate, over_nodes
-from muster.errors import MachineLacks, RequestError
+from muster.errors import RequestError
 from muster.older import zip_equal
 
 __all__ = ["FORMATS", "draw_plots"]
@@ -26,12 +26,8 @@ def draw_plots(series: Series, path: Path, site: str) -> None:
         raise RequestError(
             f"--plot {path}: no picture of the kind {path.suffix!r}", hint=f"end it in {', '.join(FORMATS)}"
         )
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise MachineLacks(
-            "matplotlib", "--plot needs matplotlib, which this environment lacks", hint="pip install 'muster-hpc[plot]'"
-        ) from None
+    import matplotlib as mpl
+
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -97,13 +97,14 @@ def _check_outputs(words: Words) -> None:
         from importlib.util import find_spec
 
         from muster.errors import MachineLacks
+        from muster.look.installation import installation
 
         if Path(words.plot).suffix.lower() not in FORMATS:
             raise RequestError(f"--plot {words.plot}: not a kind of picture", hint=f"end it in {', '.join(FORMATS)}")
         if find_spec("matplotlib") is None:
-            raise MachineLacks(
-                "matplotlib", "--plot needs matplotlib, which this environment lacks", "pip install 'muster-hpc[plot]'"
-            )
+            message = "--plot needs matplotlib, which this installation of Muster lacks"
+            hint = f"{installation().command_to_add('matplotlib')}; or --html FILE, a page with the same figures"
+            raise MachineLacks("matplotlib", message, hint)
 
 
 # --- measuring ------------------------------------------------------------------------------------------------------

@@ -47,8 +47,12 @@ def check_reader(source: SourceFile) -> None:
     if source.kind is FileKind.PYTHON:
         return
     if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
-        message = "bash is read with tree-sitter, which is not installed"
-        raise MachineLacks("tree-sitter", message, hint="pip install 'muster-hpc[lint]'")
+        from muster.look.installation import has_wheels, installation
+
+        message = "bash is read with tree-sitter, which this installation of Muster lacks"
+        compiler = "" if has_wheels() else "    (it is compiled on this processor: that needs a C compiler)"
+        hint = f"{installation().command_to_add('tree-sitter', 'tree-sitter-bash')}{compiler}"
+        raise MachineLacks("tree-sitter", message, hint)
 
 
 def _site_named(name: str | None) -> Site | None:

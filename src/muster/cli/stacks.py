@@ -84,13 +84,23 @@ def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> tu
 
 
 def _warn(stacks: Sequence[RankStack]) -> None:
+    from muster.stacks.read import FORBIDDEN, NO_SPY
+
     troubles = {stack.trouble for stack in stacks if stack.trouble}
     for trouble in sorted(troubles):
         say(f"warning: {trouble}")
-        if "forbids" in trouble:
+        if trouble == FORBIDDEN:
             say("hint: start the job with --stacks-ready; /proc/sys/kernel/yama/ptrace_scope there is above 0")
-        elif "not there" in trouble:
-            say("hint: pip install 'muster-hpc[stacks]' beside muster, where the nodes see it; or --stacks-ready")
+        elif trouble == NO_SPY:
+            say(f"hint: {_way_to_the_lines()}")
+
+
+def _way_to_the_lines() -> str:
+    """Return what shows the lines where there is no py-spy."""
+    from muster.look.installation import has_wheels, installation
+
+    ready = "start the job with --stacks-ready"
+    return f"{installation().command_to_add('py-spy')}, where the nodes see it; or {ready}" if has_wheels() else ready
 
 
 def _as_json(groups: Sequence[Group], size: int) -> dict[str, object]:

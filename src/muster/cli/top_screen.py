@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from muster.cli.asking import plain
-from muster.stacks.fold import collective_of, user_frame
+from muster.stacks.fold import UNKNOWN_LINE, collective_of, user_frame
 from muster.stacks.judge import Doing, Movement, standing
 
 __all__ = ["Screen", "draw_screen", "state_words"]
@@ -90,12 +90,16 @@ def state_words(movement: Movement) -> str:
 
 def _place(movement: Movement) -> str:
     frame = user_frame(movement.stack)
-    return movement.stack.trouble or (f"{frame.name}:{frame.line} {frame.function}" if frame else "")
+    if frame is not None:
+        return f"{frame.name}:{frame.line} {frame.function}"
+    return "not known" if movement.stack.unseen else movement.stack.trouble or ""
 
 
 def _details(movement: Movement) -> str:
     """Return the line about the rank that was chosen."""
-    return f"rank {movement.stack.rank} on {movement.stack.host}: {state_words(movement)}, {_place(movement)}"
+    stack = movement.stack
+    place = f"{UNKNOWN_LINE} ({stack.unseen})" if stack.unseen else _place(movement)
+    return f"rank {stack.rank} on {stack.host}: {state_words(movement)}, {place}"
 
 
 def _list(screen: Screen, width: int, room: int) -> Table:

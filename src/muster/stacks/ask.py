@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import site
 import sys
 import tempfile
 import time
@@ -61,11 +62,15 @@ class StackQuestion(msgspec.Struct, frozen=True):
 
 
 def find_spy(environment: Mapping[str, str]) -> str | None:
-    """Return py-spy's path: the one beside this Python, else the one on PATH."""
-    own_spy = Path(sys.executable).with_name("py-spy")
-    if own_spy.is_file() and os.access(own_spy, os.X_OK):
-        return str(own_spy)
-    return shutil.which("py-spy", path=environment.get("PATH"))
+    """Return py-spy's path: where pip or the one file put it, else the one on PATH."""
+    places = (
+        Path(sys.executable).parent,
+        Path(__file__).parents[2] / "bin",  # muster.pyz, and pip install --target
+        Path(site.getuserbase()) / "bin",
+    )
+    own_spies = (place / "py-spy" for place in places)
+    own_spy = next((spy for spy in own_spies if spy.is_file() and os.access(spy, os.X_OK)), None)
+    return shutil.which("py-spy", path=environment.get("PATH")) if own_spy is None else str(own_spy)
 
 
 def ask_job(job: str, nodes: int, environment: Mapping[str, str], question: StackQuestion) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from muster.stacks.read import Frame, RankStack
 
 __all__ = [
+    "UNKNOWN_LINE",
     "Group",
     "collective_of",
     "culprits",
@@ -37,6 +38,9 @@ _IMPLICIT = (
     ("_pre_forward", "torch/nn/parallel/distributed"),
     ("destroy_process_group", "torch/distributed/"),
 )
+UNKNOWN_LINE = "the line is not known"
+"""Of ranks that show no call stack."""
+
 _SHOWN_AS = {"_engine_run_backward": "backward", "_pre_forward": "forward"}
 _STATES = {"T": "is stopped", "t": "is held by a debugger", "D": "waits for a file system", "Z": "has ended"}
 
@@ -78,7 +82,7 @@ def _group(ranks: Sequence[RankStack]) -> Group:
     first = ranks[0]
     call, frame = _call(first)
     state = _STATES.get(first.state)
-    place = first.trouble or call or "no Python frame"
+    place = UNKNOWN_LINE if first.unseen else first.trouble or call or "no Python frame"
     if state is not None:
         place = f"{state}, in {place}" if not first.trouble else state
     return Group(place, frame, tuple(ranks), in_collective=_is_collective(first) and state is None)

@@ -267,8 +267,8 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
             # shellcheck disable=SC2010  # names of links, and none of Muster
             [ ! -e /dev/nvidiactl ] && [ ! -e /dev/kfd ] || muster_gpu=$(ls -l "/proc/$muster_pid/fd" 2>/dev/null | grep -c -e '-> /dev/nvidia[0-9]' -e '-> /dev/kfd')
             printf '@signs %s %s %s\n' "$muster_counts" "$muster_gpu" "$(muster_file_of "$muster_pid")"
-            if [ "$muster_spy" = - ]; then
-                muster_told='py-spy is not there'
+            if [ ! -x "$muster_spy" ]; then
+                muster_told='py-spy is not on this host'
             else
                 muster_told=$(muster_spied "$muster_pid" "$muster_state" "$@")
                 # py-spy fails now and then for a process that runs fast: it is asked once more.

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 import msgspec
 
 from muster.older import StrEnum
-from muster.stacks.fold import Group, collective_of, fold, is_implicit, is_user_file, ranks_in_words, user_frame
+from muster.stacks.fold import (
+    UNKNOWN_LINE,
+    Group,
+    collective_of,
+    fold,
+    is_implicit,
+    is_user_file,
+    ranks_in_words,
+    user_frame,
+)
 from muster.stacks.read import Frame, RankStack, Round
 
 __all__ = ["Doing", "JobCondition", "Movement", "Verdict", "judge", "judge_job", "movements", "standing"]
@@ -86,6 +95,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
     host: str = ""
     where: Frame | None = None
+    unseen: str = ""
+    """Why the line is not known; empty where the line is known, or says nothing."""
 
     @property
     def is_hang(self) -> bool:
@@ -96,6 +107,8 @@ class Verdict(msgspec.Struct, frozen=True):
     def remedy(self) -> str:
         """Return what to do about a hang."""
         rank = f" --rank {self.ranks[0]}" if self.ranks else ""
+        if self.unseen and self.kind not in _TOLD_BY_THE_KERNEL:
+            return f"{UNKNOWN_LINE}: start the job with --stacks-ready, and its ranks show their lines by themselves"
         return _REMEDIES.get(self.kind, _LOOK_THERE).format(host=self.host or "the node", rank=rank)
 
 
@@ -113,6 +126,18 @@ _REMEDIES = {
     JobCondition.ORDER: "let every rank call the same collectives in one order: look for one in an if, or a batch less",
     JobCondition.COLLECTIVE: "compare the shapes of the tensors on all ranks; muster check looks at the network",
 }
+
+# What to do about these needs no line.
+_TOLD_BY_THE_KERNEL = frozenset(
+    {
+        JobCondition.NODE,
+        JobCondition.GONE,
+        JobCondition.STOPPED,
+        JobCondition.DEBUGGER,
+        JobCondition.FILE_SYSTEM,
+        JobCondition.FILE_LOCK,
+    }
+)
 
 _COMPILERS = re.compile(
     r"^(cc1(plus)?|nvcc|cicc|ptxas|fatbinary|ninja|gcc|g\+\+|c\+\+|clang(\+\+)?(-\d+)?|ld|as|hipcc|lld)$"
@@ -253,6 +278,11 @@ def _working(moved: Sequence[Movement], busy: Sequence[Movement]) -> Verdict:
         sentence = f"{subject} {verb}{_at(user_frame(first), ' at ')} ({what}); {wait} meanwhile"
         return Verdict(kind, sentence, numbers, first.host, user_frame(first))
     verb = "it compiles" if compiling else "it works"
+    unseen = busy[0].stack.unseen
+    # A loop that never ends uses a core too: only its line tells it from work.
+    if unseen and all(each.stack.unseen and each.doing is Doing.MOVES for each in busy):
+        sentence = f"it runs: {_count(len(busy), 'rank')}{share} {what}; work and an endless loop look alike"
+        return Verdict(kind, f"{sentence}, since {UNKNOWN_LINE}: {unseen}", unseen=unseen)
     return Verdict(kind, f"{verb}: {_count(len(busy), 'rank')}{share} {what}")
 
 
@@ -285,7 +315,7 @@ def _silent(nodes: Sequence[str], ranks: Sequence[int], moved: Sequence[Movement
 
 
 def _hanging(moved: Sequence[Movement], size: int) -> Verdict:
-    groups = fold([each.stack for each in moved])
+    groups = [part for group in fold([each.stack for each in moved]) for part in _parts_by_state(group)]
     waiting = [group for group in groups if group.in_collective]
     others = [group for group in groups if not group.in_collective]
     missing = sorted(set(range(size)) - {each.stack.rank for each in moved})
@@ -296,6 +326,17 @@ def _hanging(moved: Sequence[Movement], size: int) -> Verdict:
         late = _latest(others, waiting, size)
         return _for_the_late(late, waiting, others, missing, spins=late.numbers[0] in spinning)
     return _all_wait(waiting)
+
+
+def _parts_by_state(group: Group) -> list[Group]:
+    """Return the ranks of a group that show no call stack by how they stand: one may sleep, and another wait for it."""
+    if not group.ranks[0].unseen:
+        return [group]
+    kinds = dict.fromkeys(map(standing, group.ranks))
+    return [
+        msgspec.structs.replace(group, ranks=tuple(rank for rank in group.ranks if standing(rank) is kind))
+        for kind in kinds
+    ]
 
 
 def _for_the_missing(waiting: Sequence[Group], missing: Sequence[int]) -> Verdict:
@@ -344,8 +385,10 @@ def _for_the_late(
     tail = f"; {_waiting(waiting)}" if waiting else "".join(f"; {_standing_too(group)}" for group in rest[:2])
     gone = f"; {ranks_in_words(missing)} {'has' if len(missing) == 1 else 'have'} no process" if missing else ""
     about = f" ({stack.signs.file})" if stack.signs.file and kind in _ABOUT_A_FILE else ""
-    sentence = f"{who} {verb}{about}{_at(late.where, ' at ')}{tail}{gone}"
-    return Verdict(kind, sentence, late.numbers, stack.host, late.where)
+    unseen = stack.unseen
+    why = f"; {UNKNOWN_LINE}: {unseen}" if unseen else ""
+    sentence = f"{who} {verb}{about}{_at(late.where, ' at ')}{tail}{gone}{why}"
+    return Verdict(kind, sentence, late.numbers, stack.host, late.where, unseen)
 
 
 _ABOUT_A_FILE = frozenset({JobCondition.FILE_SYSTEM, JobCondition.FILE_LOCK, JobCondition.PIPE})
@@ -379,7 +422,9 @@ def standing(stack: RankStack) -> JobCondition:
         return JobCondition.FILE_SYSTEM
     if any(_LOADERS.search(frame.file) for frame in stack.frames):
         return JobCondition.LOADER
-    return next((kind for pattern, kind in _WAITS if pattern.search(stack.signs.waits)), JobCondition.STANDS)
+    kind = next((kind for pattern, kind in _WAITS if pattern.search(stack.signs.waits)), JobCondition.STANDS)
+    # Every thread that waits for another sleeps in a futex: without a call stack that is not yet a lock.
+    return JobCondition.STANDS if kind is JobCondition.LOCK and stack.unseen else kind
 
 
 def _waiting(groups: Sequence[Group]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["FORBIDDEN", "Frame", "RankStack", "Round", "Signs", "read_rounds", "sort_by_task"]
+__all__ = ["FORBIDDEN", "NO_SPY", "Frame", "RankStack", "Round", "Signs", "read_rounds", "sort_by_task"]
 
 _HEAD = re.compile(r"^@rank (?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<pid>\d+) (?P<state>\S+) (?P<waits>\S*)$")
 _SIGNS = re.compile(
@@ -17,6 +17,9 @@ _SIGNS = re.compile(
 )
 _NODE = re.compile(r"^@node (?P<node>\d+) (?P<host>\S+) (?P<round>\d+) (?P<now>[\d.]+)$")
 FORBIDDEN = "the kernel forbids to look into the process"
+NO_SPY = "py-spy is not on this host"
+"""As gather.sh says it."""
+_STARTS = "no Python frame yet: the process starts"
 _TICKS_PER_S = 100
 _KIB_PER_MIB = 1024
 
@@ -92,6 +95,11 @@ class RankStack(msgspec.Struct, frozen=True):
 
     ras: str = ""
     """What NCCL says of all ranks, where this rank's node was asked."""
+
+    @property
+    def unseen(self) -> str:
+        """Return why nobody can see its stack; empty where it is seen, and where the process only starts."""
+        return "" if self.trouble in {None, _STARTS} else str(self.trouble)
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -211,7 +219,7 @@ def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
     except json.JSONDecodeError:
         document = None
     if document == []:
-        return msgspec.structs.replace(bare, trouble="no Python frame yet: the process starts")
+        return msgspec.structs.replace(bare, trouble=_STARTS)
     if not isinstance(document, list) or not document:
         return msgspec.structs.replace(bare, trouble=_trouble(body))
     threads = [(str(thread.get("thread_name") or "thread"), _frames(thread)) for thread in document]
