@@ -14,6 +14,7 @@ from muster.look.first_word import meant_program, notes_on_command
 from muster.look.programs import on_path
 from muster.model.finish import TASK
 from muster.model.plan import Engine, Note, Plan
+from muster.plan.python_environment import sourced_environment
 from muster.plan.sweep import command_of_row
 from muster.runner import Runner, run
 from muster.slurm.cluster import MPI_TYPES, mpi_offered
@@ -35,6 +36,7 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
         raise RequestError(
             f"the working directory {directory} is not there", hint="make it, or give another with --chdir"
         )
+    _check_environment(plan)
     notes: list[Note] = []
     if plan.image.image is None:
         for number in range(len(plan.sweep.rows) if plan.sweep is not None else 1, 0, -1):
@@ -50,6 +52,18 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
         private = tuple(path for path in _PRIVATE if path != "/var/tmp" or LAB_FOLDERS not in environment)  # noqa: S108
         notes += _private_paths(plan, private, environment.get(LAB_FOLDERS, "").splitlines())
     return notes
+
+
+def _check_environment(plan: Plan) -> None:
+    """Refuse a virtual environment that is not there, where this host sees the folder that it should be in."""
+    for folder in filter(None, map(sourced_environment, plan.prelude)):
+        environment = Path(plan.working_directory, folder)
+        if (environment / "bin/activate").exists() or str(environment).startswith(_PRIVATE):
+            continue
+        if environment.parent.is_dir():
+            raise RequestError(
+                f"there is no virtual environment in {environment}", hint="name the folder that holds bin/activate"
+            )
 
 
 def _check_checkpoints(folder: Path) -> None:

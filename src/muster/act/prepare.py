@@ -21,13 +21,14 @@ def request_for(
     facts: Facts, values: Mapping[str, Any], origins: Mapping[str, str], command: Sequence[str]
 ) -> tuple[Facts, Request]:
     """Return what was asked, over what the settings files say, and the facts that it names."""
+    from muster.job.home import at_home
     from muster.job.options import request_from
     from muster.job.settings import merge_settings
     from muster.look.probe import settings_files
     from muster.plan.python_environment import chosen
 
     settings = merge_settings(settings_files(facts), facts.environment)
-    request = chosen(request_from(settings, values, origins, command))
+    request = at_home(chosen(request_from(settings, values, origins, command)), facts.home)
     if request.conda:
         from muster.look.conda import find_conda
 

@@ -20,7 +20,7 @@ def find_conda(request: Request, facts: Facts) -> Request:
     if name is None:
         return request
     if "/" in name:
-        folder = Path(facts.working_directory, Path(name).expanduser())
+        folder = Path(facts.working_directory, name)
         return replace(request, conda=str(folder))
     paths_by_name = {path.name: path for path in _environments(facts)}
     if name not in paths_by_name:

@@ -18,7 +18,6 @@ from muster.job.request import Request
 from muster.look.venv_record import version_of_venv
 from muster.plan.image_engine import reference_of
 from muster.plan.image_paths import absolute_paths
-from muster.plan.mounts import without_tilde
 from muster.plan.python_environment import venv_in_image
 from muster.rank.vendors import VENDORS, kind_of_version, vendor_here
 from muster.sites.load import Site
@@ -401,7 +400,7 @@ def _bound(request: Request, site: Site, facts: Facts, project: Path | None) -> 
     )
     yield "/tmp"  # noqa: S108  # the node's own
     for text in request.bind:
-        yield str(working_directory / without_tilde(text.partition(":")[0], facts.home))
+        yield str(working_directory / text.partition(":")[0])
     for container in site.profile.containers.values():
         yield from (bind.path for bind in container.binds)
 

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from muster.facts import Facts, StagingFacts
 from muster.job.request import Request
-from muster.plan.mounts import without_tilde
 from muster.plan.python_environment import environment_of
 
 __all__ = ["look_at_staging"]
@@ -27,11 +26,11 @@ def look_at_staging(request: Request, facts: Facts) -> Facts:
     if not (request.stage_env or request.stage or request.stage_out):
         return facts
     working_directory = Path(facts.working_directory)
-    working = working_directory / without_tilde(request.chdir, facts.home) if request.chdir else working_directory
+    working = working_directory / (request.chdir or "")
     names = [*request.stage, *([request.stage_out] if request.stage_out else []), facts.working_directory, str(working)]
     if request.stage_env and request.image:
         names.append(str(request.image))
-    paths = {name: working_directory / without_tilde(name, facts.home) for name in names}
+    paths = {name: working_directory / name for name in names}
     environment = environment_of(request, facts) if request.stage_env else None
     folder = (working_directory / environment.folder).resolve() if environment else None
     return replace(

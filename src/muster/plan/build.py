@@ -12,6 +12,7 @@ from muster import __version__
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.images.reference import NO_IMAGE
+from muster.job.home import at_home
 from muster.job.request import Request
 from muster.launchers.base import Launcher
 from muster.model.finish import Finish
@@ -68,9 +69,9 @@ def make_plan(
 
     `within`: over an allocation that stands; `stream`: output to the terminal.
     """
-    queued = engine is Engine.SLURM and not (within or stream)
+    queued, no_image = engine is Engine.SLURM and not (within or stream), asked.image == NO_IMAGE
     table = table_of(asked, facts.table, queued=queued)
-    request, more_flags = absorb_flags(replace(asked, image=None) if asked.image == NO_IMAGE else asked)
+    request, more_flags = absorb_flags(at_home(replace(asked, image=None) if no_image else asked, facts.home))
     python = _python(request, facts)
     command, news = resolve_command(request.command, python, nodes=request.nodes)
     if not _python_is_made_in_the_job(request, site, facts):

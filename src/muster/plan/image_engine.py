@@ -14,7 +14,6 @@ from muster.images.base import ImageEngine
 from muster.images.reference import ImageReference, Scheme
 from muster.job.request import Request
 from muster.model.plan import Engine, Reason
-from muster.plan.mounts import without_tilde
 from muster.plan.site_terms import reason_for
 from muster.sites.load import Site
 from muster.sites.schema import Image as SiteImage
@@ -54,7 +53,7 @@ def reference_of(request: Request, site: Site, facts: Facts) -> Reference | None
         image = _image_of_profile((facts.image.kept if facts.image else None) or site_image.path)
     if image.scheme is Scheme.REGISTRY:
         return Reference(image, "registry", None, site_image)
-    path = PurePosixPath(facts.working_directory) / without_tilde(image.name, facts.home)
+    path = PurePosixPath(facts.working_directory) / image.name
     return Reference(image, _ENDINGS.get(path.suffix), str(path), site_image)
 
 

@@ -15,7 +15,7 @@ from muster.sites.load import Site
 from muster.sites.schema import Container
 from muster.sites.when import Situation, applies
 
-__all__ = ["LIBRARY", "covered", "make_mounts", "without_tilde"]
+__all__ = ["LIBRARY", "covered", "make_mounts"]
 
 # Where an image that has no `muster` of its own finds ours: its own folders stay as they are.
 LIBRARY = "/opt/muster-ranks"
@@ -82,15 +82,10 @@ def _asked_for(request: Request, facts: Facts) -> Iterator[Mount]:
         source, target, mode = (*text.split(":"), "", "", "")[:3]
         if text.count(":") > 2 or mode not in {"", "ro", "rw"} or not source:
             raise RequestError(f"--bind {text} is not SRC[:DST[:ro]]", hint="a path with a colon cannot be bound")
-        absolute = PurePosixPath(facts.working_directory) / without_tilde(source, facts.home)
+        absolute = PurePosixPath(facts.working_directory) / source
         if target and not target.startswith("/"):
             raise RequestError(f"--bind {text}: {target} is not an absolute path", hint=f"--bind {source}:/{target}")
         yield Mount(str(absolute), target or str(absolute), Reason("set by you", f"--bind {text}"), mode == "ro")
-
-
-def without_tilde(path: str, home: str) -> str:
-    """Return a path with `~` as the home directory, as a shell has it."""
-    return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
 def _behind_links(mounts: Iterable[Mount], real_paths: Mapping[str, str]) -> Iterator[Mount]:

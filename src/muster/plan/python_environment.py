@@ -13,7 +13,15 @@ from muster.facts import Facts
 from muster.job.request import Request
 from muster.model.plan import Prelude, Reason, Variable
 
-__all__ = ["PythonEnvironment", "activation", "as_variables", "chosen", "environment_of", "venv_in_image"]
+__all__ = [
+    "PythonEnvironment",
+    "activation",
+    "as_variables",
+    "chosen",
+    "environment_of",
+    "sourced_environment",
+    "venv_in_image",
+]
 
 _NOTHING = {"venv": "none", "conda": None, "image": None}
 _IN_WORDS = {"image": "image", "venv": "virtual environment", "conda": "conda environment"}
@@ -85,6 +93,7 @@ def environment_of(request: Request, facts: Facts) -> PythonEnvironment | None:
     return PythonEnvironment("venv", folder.rstrip("/"), origin) if folder and folder != "none" else None
 
 
+_ACTIVATE = "/bin/activate"
 NOT_THERE = "is it on a file system that the compute nodes see?"
 """The hint for a path that this node may not see."""
 
@@ -94,13 +103,19 @@ def activation(environment: PythonEnvironment | None) -> Iterator[Prelude]:
     if environment is None:
         return
     name = _IN_WORDS[environment.kind]
-    source_words = (".", f"{environment.folder}/bin/activate")
+    source_words = (".", f"{environment.folder}{_ACTIVATE}")
     yield Prelude(
         source_words if environment.kind == "venv" else ("muster_conda", environment.folder),
         Reason(f"the ranks run in this {name}", environment.origin),
         f"the {name} {environment.folder} is not there",
         NOT_THERE,
     )
+
+
+def sourced_environment(prelude: Prelude) -> str | None:
+    """Return the folder of the virtual environment that a command of the script activates; None: it activates none."""
+    words = [str(word) for word in prelude.words]
+    return words[1].removesuffix(_ACTIVATE) if words[0] == "." and words[-1].endswith(_ACTIVATE) else None
 
 
 def as_variables(environment: PythonEnvironment | None, facts: Facts) -> Iterator[Variable]:
