@@ -14,7 +14,9 @@ MusterError (rank/errors.py)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from muster.rank.errors import HostlistError, MusterError, WireupError
 
@@ -25,16 +27,52 @@ __all__ = [
     "MusterError",
     "NoSlurm",
     "ProfileError",
+    "Refusal",
     "RequestError",
     "SchedulerSilent",
     "SiteError",
     "UnknownName",
     "WireupError",
+    "refused",
 ]
 
 
+class Refusal(NamedTuple):
+    """One rule that a request breaks, as data: who decides by it reads these values, and never the sentence."""
+
+    rule: str
+    message: str
+    hint: str
+    key: str = ""
+    """The profile's key that says so: its origin is the rule's source."""
+
+    queue: str = ""
+    """The partition or the QOS that refuses."""
+
+    limit: int | None = None
+    """The most, or the least, that the rule allows, in the rule's own unit."""
+
+    accepted: Mapping[str, str | None] = MappingProxyType({})
+    """What the rule would accept: the value of an option, by its long name; None: without the option."""
+
+
 class RequestError(MusterError):
-    """The request cannot be understood, or not be done as asked."""
+    """The request cannot be understood, or not be done as asked; `refusals` are the rules that it breaks, if any."""
+
+    def __init__(self, message: str, hint: str | None = None, *, refusals: Sequence[Refusal] = ()) -> None:
+        super().__init__(message, hint)
+        self.refusals = tuple(refusals)
+
+
+def refused(*refusals_and_origins: tuple[Refusal, str]) -> RequestError:
+    """Return the error of these broken rules: each sentence with its origin, and all hints."""
+    return RequestError(
+        "; ".join(
+            f"{refusal.message} ({origin})" if origin else refusal.message for refusal, origin in refusals_and_origins
+        ),
+        "; ".join(refusal.hint for refusal, _ in refusals_and_origins),
+        refusals=[refusal for refusal, _ in refusals_and_origins],
+    )
 
 
 class UnknownName(RequestError):
@@ -44,9 +82,8 @@ class UnknownName(RequestError):
         self.kind = kind
         self.name = name
         self.known = tuple(known_names)
-        hint = nearest_hint(name, self.known)
-        if listed_by and not hint.startswith("did you mean"):
-            hint = f"{listed_by} lists them"
+        is_listed = listed_by and nearest_name(name, self.known) is None
+        hint = f"{listed_by} lists them" if is_listed else nearest_hint(name, self.known)
         super().__init__(f"there is no {kind} named {name!r}", hint)
 
 
@@ -109,12 +146,18 @@ class CommandFailed(SiteError):
 
 def nearest_hint(name: str, known_names: Sequence[str]) -> str:
     """Return 'did you mean …?' when a name begins like it or is close, else the list of what there is."""
+    near_name = nearest_name(name, known_names)
+    if near_name is not None:
+        return f"did you mean {near_name!r}?"
+    return "known: " + ", ".join(known_names) if known_names else "there are none yet"
+
+
+def nearest_name(name: str, known_names: Iterable[str]) -> str | None:
+    """Return the known name that begins like this one or is close to it; None: there is none."""
     from difflib import get_close_matches  # only needed once something is wrong
 
     by_spelling = {name_as_known.casefold(): name_as_known for name_as_known in known_names}
     typed_name = name.casefold()
     longer_names = [spelling for spelling in by_spelling if len(typed_name) > 1 and spelling.startswith(typed_name)]
     close = longer_names if len(longer_names) == 1 else get_close_matches(typed_name, by_spelling, n=1)
-    if close:
-        return f"did you mean {by_spelling[close[0]]!r}?"
-    return "known: " + ", ".join(known_names) if known_names else "there are none yet"
+    return by_spelling[close[0]] if close else None

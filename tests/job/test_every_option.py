@@ -6,7 +6,7 @@ import pytest
 
 from muster.facts import Facts
 from muster.images.reference import ImageReference
-from muster.job.option import Option, convert, option, parse_count
+from muster.job.option import Option, OriginKind, ValueOrigin, convert, option, parse_count
 from muster.job.request import Request, options_of
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
@@ -113,7 +113,11 @@ def test_an_option_that_nobody_reads_is_found() -> None:
 
 def test_one_field_is_an_option_that_becomes_a_directive() -> None:
     assert unheard(WithNice) == set()
-    plan = planned(WithNice(command=("python", "train.py"), nice=5, origins={"nice": "--nice 5"}))
+    plan = planned(
+        WithNice(
+            command=("python", "train.py"), nice=5, origins={"nice": ValueOrigin(OriginKind.OPTION, "--nice", "5")}
+        )
+    )
     assert "\n#SBATCH --nice=5\n" in job_script(plan)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.errors import MusterError, ProfileError, RequestError
+from muster.job.option import OriginKind, ValueOrigin
 from muster.job.options import parse, request_from
 from muster.job.request import Request, options_of
 from muster.job.settings import merge_settings
@@ -121,5 +122,5 @@ def test_no_settings_text_is_a_traceback(text: str) -> None:
 def test_variables_are_settings_outside_a_rank_only() -> None:
     told = {"MUSTER_LAUNCHER": "srun", "MUSTER_GRACE": "3"}
 
-    assert merge_settings([], told)["launcher"] == ("srun", "MUSTER_LAUNCHER")
+    assert merge_settings([], told)["launcher"] == ("srun", ValueOrigin(OriginKind.VARIABLE, "MUSTER_LAUNCHER"))
     assert merge_settings([], {**told, "MUSTER_JOB": "7"}) == {}

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
+from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.plan.build import make_plan
 from muster.plan.interactive import for_a_shell
@@ -132,7 +133,11 @@ def test_half_a_node_has_half_its_cores_wherever_they_are_known() -> None:
     for name in ("snellius", "juwels-booster", "karolina", "supercloud"):
         site = load(name)
         given = Request(
-            command=(), gpus_per_node=2, account="phys", time=Walltime(600), origins={"gpus_per_node": "-g"}
+            command=(),
+            gpus_per_node=2,
+            account="phys",
+            time=Walltime(600),
+            origins={"gpus_per_node": ValueOrigin(OriginKind.OPTION, "-g")},
         )
         plan = make_plan(for_a_shell(given, site, "/bin/bash"), site, FACTS, typed=())
         node = next(each for each in site.profile.nodes.values() if each.cores_per_gpu)

@@ -13,6 +13,7 @@ from launch.lab_runs import Witness, muster_run
 from launch.plans import FACTS, plan
 from muster.errors import RequestError, UnknownName
 from muster.facts import Facts
+from muster.job.option import OriginKind, ValueOrigin
 from muster.job.options import parse, request_from
 from muster.job.request import Request, options_of
 from muster.look.size import sized_by_allocation
@@ -21,6 +22,8 @@ from muster.plan.build import make_plan
 from muster.render.script import job_script
 from muster.sites.load import load
 from plugins.labs import Lab
+
+FROM_FILE = ValueOrigin(OriginKind.SETTINGS, "muster.toml:1")
 
 # One value for each option; those that only ask where facts or files come from are not about the ranks.
 VALUES = {
@@ -171,12 +174,39 @@ def test_inside_an_allocation_its_own_queue_may_be_named(words: tuple[str, ...],
 
 
 def test_what_a_settings_file_says_of_jobs_is_no_mistake_inside_an_allocation_and_here() -> None:
-    settings = {name: (VALUES[name], "muster.toml, line 1") for name in ("partition", "account", "mem", "exclude")}
+    settings = {name: (VALUES[name], FROM_FILE) for name in ("partition", "account", "mem", "exclude")}
     values, origins, command = parse(["-N2", "--", "python", "t.py"])
     request = request_from(settings, values, origins, command)
     for place in ("within", "here"):
         site = load("laptop" if place == "here" else "generic")
         assert not make_plan(request, site, FACTS, typed=(), **PLACES[place]).step_flags
+
+
+def test_a_flag_for_sbatch_in_a_settings_file_is_no_mistake_inside_an_allocation() -> None:
+    """It was refused as if it had been typed: its origin began with a dash."""
+    settings = {"sbatch": (("--nice=5",), FROM_FILE)}
+    values, origins, command = parse(["-N2", "--", "python", "t.py"])
+
+    plan = make_plan(request_from(settings, values, origins, command), load("generic"), FACTS, typed=(), within=True)
+
+    assert not plan.step_flags
+
+
+def test_a_flag_for_sbatch_that_is_typed_inside_an_allocation_is_refused_also_beside_one_of_a_file() -> None:
+    values, origins, command = parse(["-N2", "--sbatch=--nice=6", "--", "python", "t.py"])
+    request = request_from({"sbatch": (("--hold",), FROM_FILE)}, values, origins, command)
+
+    with pytest.raises(RequestError, match="sbatch asks for no other"):
+        make_plan(request, load("generic"), FACTS, typed=(), within=True)
+
+
+def test_what_is_typed_beside_a_list_of_a_settings_file_is_done_or_refused() -> None:
+    """The words of the origin began with the file's name, so the typed flag was dropped without a word."""
+    values, origins, command = parse(["--srun=--nice=6", "--launcher", "mpirun", "--", "python", "t.py"])
+    request = request_from({"srun": (("--hint=compute_bound",), FROM_FILE)}, values, origins, command)
+
+    with pytest.raises(RequestError, match=r"muster.toml:1, --srun --nice=6: it is for srun"):
+        make_plan(request, load("generic"), FACTS, typed=())
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from muster.errors import RequestError, UnknownName
 from muster.facts import Facts
+from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.look.conda import find_conda
 from muster.plan.python_environment import chosen
@@ -18,6 +19,8 @@ from muster.render.parts import part
 from muster.runner import ProgramResult, run
 from plugins.forked import run_muster
 from plugins.labs import Lab
+
+FROM_FILE = ValueOrigin(OriginKind.SETTINGS, "muster.toml:1")
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
 WHICH = "import os, sys; print(sys.prefix, os.environ.get('VIRTUAL_ENV') or os.environ.get('CONDA_PREFIX'))"
@@ -102,11 +105,7 @@ def test_a_name_is_found_where_conda_keeps_environments(folder: Path) -> None:
 
 def test_both_from_files_need_a_word() -> None:
     with pytest.raises(RequestError, match="both named"):
-        chosen(
-            Request(
-                command=("true",), venv="/a", conda="/b", origins={"venv": "muster.toml:1", "conda": "muster.toml:2"}
-            )
-        )
+        chosen(Request(command=("true",), venv="/a", conda="/b", origins={"venv": FROM_FILE, "conda": FROM_FILE}))
 
 
 def test_the_shell_of_a_job_activates_it_as_conda_does(folder: Path) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from muster.slurm.flags import unknown_flags
+from muster.slurm.flags import SlurmFlag, unknown_flags
 from plugins.labs import Lab
 
 pytestmark = pytest.mark.lab
@@ -17,10 +17,10 @@ def test_no_option_of_this_sbatch_is_called_misspelt(lab: Lab) -> None:
     assert shown.ok, shown.stderr
     names = set(re.findall(r"--([a-z0-9][a-z0-9-]+)", shown.stdout)) - {"help", "usage", "version"}
     assert len(names) > 80
-    assert list(unknown_flags([(name, None, f"--sbatch=--{name}") for name in sorted(names)])) == []
+    assert list(unknown_flags([SlurmFlag(name, None, f"--sbatch=--{name}") for name in sorted(names)])) == []
 
 
 def test_a_misspelt_one_is() -> None:
-    (said,) = unknown_flags([("reservaton", "x", "--sbatch=--reservaton=x")])
+    (said,) = unknown_flags([SlurmFlag("reservaton", "x", "--sbatch=--reservaton=x")])
     assert "sbatch has no --reservaton: did you mean" in said
     assert "reservation" in said

@@ -9,6 +9,7 @@ from muster.errors import RequestError
 
 if TYPE_CHECKING:
     from muster.facts import Facts
+    from muster.job.option import ValueOrigin
     from muster.job.request import Request
     from muster.look.venv_record import RunsOn
     from muster.model.plan import Engine, Plan
@@ -18,7 +19,7 @@ __all__ = ["plan_for", "request_for"]
 
 
 def request_for(
-    facts: Facts, values: Mapping[str, Any], origins: Mapping[str, str], command: Sequence[str]
+    facts: Facts, values: Mapping[str, Any], origins: Mapping[str, ValueOrigin], command: Sequence[str]
 ) -> tuple[Facts, Request]:
     """Return what was asked, over what the settings files say, and the facts that it names."""
     from muster.job.home import at_home

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Union
 
 from muster.errors import RequestError, UnknownName
 from muster.images.reference import ImageReference
-from muster.job.option import Option, convert
+from muster.job.option import Option, OriginKind, ValueOrigin, convert
 from muster.job.options import parse
 from muster.job.request import options_of
 from muster.units import Memory, Walltime
@@ -24,7 +24,7 @@ class ReadOptions(NamedTuple):
     """What was asked, as the command line's reader gives it."""
 
     values: dict[str, Any]
-    origins: dict[str, str]
+    origins: dict[str, ValueOrigin]
     command: tuple[str, ...]
     typed: tuple[str, ...]
     """The same as words of a command line."""
@@ -50,7 +50,7 @@ def read_options(
     all_words = (*words, "--", *rest)
     values, origins, _ = parse(all_words)
     for name in off:  # stands over a settings file that says true
-        values[name], origins[name] = False, f"{name}=False"
+        values[name], origins[name] = False, ValueOrigin(OriginKind.ABSENT_OPTION, f"{name}=False")
     return ReadOptions(values, origins, rest, all_words)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from muster.errors import RequestError, UnknownName
-from muster.job.option import Option, option
+from muster.job.option import Option, ValueOrigin, option
 from muster.job.options import Typed, read_words
 
 __all__ = [
@@ -44,7 +44,7 @@ class TypedLaunch(NamedTuple):
     values: Mapping[str, Any]
     """By field of the request."""
 
-    origins: Mapping[str, str]
+    origins: Mapping[str, ValueOrigin]
     command: tuple[str, ...]
     typed: tuple[str, ...]
     """The words as they were typed, without a verb's own options."""
@@ -137,9 +137,8 @@ def read_typed(command: CommandLine, words: Sequence[str]) -> Typed:
     typed_words = read_words(words, {**launch, **command.own}, mixed=not command.runs)
     for name in typed_words.values:
         if name in launch and name not in command.fields and "help" not in typed_words.values:
-            flag = typed_words.origins[name].partition(" ")[0]
             raise RequestError(
-                f"muster {command.name} does not take {flag}",
+                f"muster {command.name} does not take {typed_words.origins[name].where}",
                 hint=f"muster {command.name} --help all lists what it takes",
             )
     return typed_words

@@ -10,10 +10,13 @@ import msgspec
 
 from muster.errors import RequestError, UnknownName
 from muster.images.reference import ImageReference
+from muster.older import StrEnum
 from muster.units import Memory, Walltime, shown, whole_number
 
 __all__ = [
     "Option",
+    "OriginKind",
+    "ValueOrigin",
     "convert",
     "option",
     "parse_assignment",
@@ -37,6 +40,33 @@ _LONGEST_S = 3650 * 24 * 3600
 _LEAST_SILENCE_S = 5
 _LONGEST_LEAD_S = 65_535
 _LARGEST_MIB = 1024 * 1024 * 1024
+
+
+class OriginKind(StrEnum):
+    """What kind of place a value of the request comes from."""
+
+    OPTION = "option"  # typed for this launch, or given to a function of Muster's
+    ABSENT_OPTION = "absent option"  # a switch that a caller from Python turned off
+    SETTINGS = "settings file"
+    VARIABLE = "variable"
+    ALLOCATION = "allocation"
+    PROFILE = "profile"
+    VERB = "verb"
+
+
+class ValueOrigin(msgspec.Struct, frozen=True):
+    """Where a value of the request comes from."""
+
+    kind: OriginKind
+    where: str
+    """The option as it was spelled, the file and its line, the variable."""
+
+    text: str = ""
+    """The value, as it was typed behind the option."""
+
+    def words(self) -> str:
+        """Return the place in words: -N 4, user.toml:2, MUSTER_PARTITION."""
+        return f"{self.where} {self.text}" if self.text else self.where
 
 
 def parse_text(value: str) -> str:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from muster.errors import RequestError, nearest_hint
-from muster.job.option import Option, convert
+from muster.errors import RequestError, nearest_name
+from muster.job.option import Option, OriginKind, ValueOrigin, convert
 from muster.slurm.flags import instead_of, is_flag, name_of_letter
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Typed(NamedTuple):
     values: dict[str, Any]
     """By the name of the option, of those that were typed."""
 
-    origins: dict[str, str]
+    origins: dict[str, ValueOrigin]
     rest: tuple[str, ...]
     """The command, or the operands."""
 
@@ -30,7 +30,7 @@ class Typed(NamedTuple):
     """All words in their order, each with the name of its option; None: a part of the rest."""
 
 
-def parse(words: Sequence[str]) -> tuple[dict[str, Any], dict[str, str], tuple[str, ...]]:
+def parse(words: Sequence[str]) -> tuple[dict[str, Any], dict[str, ValueOrigin], tuple[str, ...]]:
     """Return (values by field, origins by field, the command) of words that hold options of the request only."""
     from muster.job.request import options_of
 
@@ -46,7 +46,7 @@ def read_words(words: Sequence[str], options: Mapping[str, Option], *, mixed: bo
     """
     by_flag = {flag: (name, option) for name, option in options.items() for flag in option.flags}
     values: dict[str, Any] = {}
-    origins: dict[str, str] = {}
+    origins: dict[str, ValueOrigin] = {}
     pieces: list[tuple[str | None, tuple[str, ...]]] = []
     rest: list[str] = []
     words_left = list(words)
@@ -66,7 +66,7 @@ def read_words(words: Sequence[str], options: Mapping[str, Option], *, mixed: bo
         if option.is_switch:
             if text is not None:
                 raise RequestError(f"{flag} takes no value", hint=f"write {flag} alone")
-            values[name], origins[name] = True, flag
+            values[name], origins[name] = True, ValueOrigin(OriginKind.OPTION, flag)
             pieces.append((name, (word,)))
             continue
         spelling: tuple[str, ...] = (word,)
@@ -75,7 +75,7 @@ def read_words(words: Sequence[str], options: Mapping[str, Option], *, mixed: bo
             spelling = (word, text)
         value = convert(option, text, flag)
         values[name] = (*values.get(name, ()), value) if option.repeated else value
-        origins[name] = f"{flag} {text}"
+        origins[name] = ValueOrigin(OriginKind.OPTION, flag, text)
         pieces.append((name, spelling))
     pieces += ((None, (word,)) for word in words_left)
     return Typed(values, origins, (*rest, *words_left), tuple(pieces))
@@ -140,30 +140,31 @@ def _unknown(flag: str, value: str | None, flags: Sequence[str], words_left: Seq
         return RequestError(
             f"{message}, but sbatch has --{name}", hint=f"--sbatch=--{name}{f'={value}' if value else ''}"
         )
-    close = nearest_hint(flag, sorted(name for name in flags if name.startswith("--")))
-    if close.startswith("did you mean"):
-        return RequestError(message, hint=close)
+    near_name = nearest_name(flag, sorted(name for name in flags if name.startswith("--")))
+    if near_name is not None:
+        return RequestError(message, hint=f"did you mean {near_name!r}?")
     slurms = "; a flag of Slurm's goes in --sbatch=FLAG" if "--sbatch" in flags else ""
     return RequestError(message, hint=f"--help lists the options{slurms}")
 
 
 def request_from(
-    settings: Mapping[str, tuple[Any, str]],
+    settings: Mapping[str, tuple[Any, ValueOrigin]],
     values: Mapping[str, Any],
-    origins: Mapping[str, str],
+    origins: Mapping[str, ValueOrigin],
     command: Sequence[str],
 ) -> Request:
     """Return the request: what was typed, over what the settings files say. Lists add up, single values replace."""
     from muster.job.request import Request, options_of
 
     merged: dict[str, Any] = {}
-    origin_of: dict[str, str] = {}
+    origin_of: dict[str, ValueOrigin] = {}
     table = options_of()
     for name, (value, origin) in settings.items():
         merged[name], origin_of[name] = value, origin
     for name, value in values.items():
         if table[name].repeated and name in merged:
-            merged[name], origin_of[name] = (*merged[name], *value), f"{origin_of[name]}, {origins[name]}"
+            both_places = f"{origin_of[name].words()}, {origins[name].words()}"
+            merged[name], origin_of[name] = (*merged[name], *value), ValueOrigin(origins[name].kind, both_places)
         else:
             merged[name], origin_of[name] = value, origins[name]
     return Request(command=tuple(command), origins=origin_of, **merged)

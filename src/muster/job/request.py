@@ -12,6 +12,8 @@ from muster.images import engines_in_options
 from muster.images.reference import ImageReference
 from muster.job.option import (
     Option,
+    OriginKind,
+    ValueOrigin,
     option,
     parse_assignment,
     parse_count,
@@ -53,7 +55,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     """The user's command, word for word."""
 
-    origins: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    origins: Mapping[str, ValueOrigin] = msgspec.field(default_factory=dict[str, ValueOrigin])
     """Where each given value came from: an option as typed, or a settings file and its line."""
 
     nodes: Annotated[
@@ -656,11 +658,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     def origin(self, name: str) -> str:
         """Return where the value of a field came from, in words."""
-        return self.origins.get(name, "the default")
+        return self.origins[name].words() if name in self.origins else "the default"
 
     def given(self, name: str) -> bool:
         """Return whether somebody asked for this value."""
         return name in self.origins
+
+    def typed(self, name: str) -> bool:
+        """Return whether the value was typed for this launch. What a settings file says is for many launches."""
+        return name in self.origins and self.origins[name].kind is OriginKind.OPTION
 
 
 def options_of(kind: type[Request] = Request) -> dict[str, Option]:

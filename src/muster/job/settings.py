@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster.errors import ProfileError, RequestError, nearest_hint
-from muster.job.option import Option, convert
+from muster.job.option import Option, OriginKind, ValueOrigin, convert
 from muster.job.request import options_of
 from muster.older import tomllib
 from muster.rank import contract
@@ -19,9 +19,11 @@ __all__ = ["merge_settings"]
 _NOT_IN_FILES = frozenset({"here"})
 
 
-def merge_settings(files: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+def merge_settings(
+    files: Sequence[tuple[str, str]], environment: Mapping[str, str]
+) -> dict[str, tuple[Any, ValueOrigin]]:
     """Return value and origin by field, from (path, text) of each file, weakest first, then MUSTER_* variables."""
-    merged: dict[str, tuple[Any, str]] = {}
+    merged: dict[str, tuple[Any, ValueOrigin]] = {}
     for path, text in files:
         merged.update(_from_file(path, text))
     if contract.JOB in environment:
@@ -30,11 +32,11 @@ def merge_settings(files: Sequence[tuple[str, str]], environment: Mapping[str, s
         variable = f"MUSTER_{name.upper()}"
         if environment.get(variable) and name not in _NOT_IN_FILES:
             texts = environment[variable].split() if option.repeated else [environment[variable]]
-            merged[name] = (_value(option, texts, variable), variable)
+            merged[name] = (_value(option, texts, variable), ValueOrigin(OriginKind.VARIABLE, variable))
     return merged
 
 
-def _from_file(path: str, text: str) -> dict[str, tuple[Any, str]]:
+def _from_file(path: str, text: str) -> dict[str, tuple[Any, ValueOrigin]]:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -42,7 +44,7 @@ def _from_file(path: str, text: str) -> dict[str, tuple[Any, str]]:
     except (ValueError, RecursionError):  # thousands of digits or of brackets
         raise ProfileError("a number or a list in it is too long to be read", path, hint="write it shorter") from None
     allowed_options = {name: option for name, option in options_of().items() if name not in _NOT_IN_FILES}
-    settings: dict[str, tuple[Any, str]] = {}
+    settings: dict[str, tuple[Any, ValueOrigin]] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
         line = _line_of(text, key)
@@ -58,7 +60,7 @@ def _from_file(path: str, text: str) -> dict[str, tuple[Any, str]]:
                 value
                 if allowed_options[name].is_switch and isinstance(value, bool)
                 else _value(allowed_options[name], texts, key),
-                f"{path}:{line}",
+                ValueOrigin(OriginKind.SETTINGS, f"{path}:{line}"),
             )
         except RequestError as error:
             raise ProfileError(error.message, path, line=line, hint=error.hint) from None

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from muster.errors import MusterError, RequestError
 from muster.facts import Facts
+from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.rank.hostlist import expand
 from muster.runner import Runner, run
@@ -40,7 +41,7 @@ def sized_by_allocation(request: Request, facts: Facts, runner: Runner = run) ->
         "cpus_per_task": cpus,
     }
     new_sizes = {field: value for field, value in sizes.items() if value is not None and not request.given(field)}
-    origins = {**request.origins, **dict.fromkeys(new_sizes, "the allocation")}
+    origins = {**request.origins, **dict.fromkeys(new_sizes, ValueOrigin(OriginKind.ALLOCATION, "the allocation"))}
     return _possible(replace(request, origins=origins, **new_sizes), granted)
 
 
@@ -56,8 +57,8 @@ def _refuse_parts(granted: Granted) -> None:
 
 def _nodes(request: Request, granted: Granted) -> int | None:
     """Return the number of nodes of the allocation, less what -w and -x exclude."""
-    wanted_list = request.nodelist if request.origin("nodelist").startswith("-") else None
-    away = request.exclude if request.origin("exclude").startswith("-") else None
+    wanted_list = request.nodelist if request.typed("nodelist") else None
+    away = request.exclude if request.typed("exclude") else None
     if not granted.node_list or (wanted_list is None and away is None):
         return granted.node_count
     node_names = expand(granted.node_list)

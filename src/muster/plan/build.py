@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from msgspec.structs import replace
 
 from muster import __version__
-from muster.errors import RequestError
+from muster.errors import Refusal, RequestError, refused
 from muster.facts import Facts
 from muster.images.reference import NO_IMAGE
 from muster.job.home import at_home
@@ -50,7 +50,7 @@ from muster.plan.terms import Terms
 from muster.rank import contract
 from muster.sites.load import Site
 from muster.sites.when import Situation
-from muster.slurm.flags import gpus_in_gres, unknown_flags, whole_step_flags
+from muster.slurm.flags import SlurmFlag, gpus_in_gres, unknown_flags, whole_step_flags
 
 __all__ = ["digest_of", "make_plan"]
 
@@ -177,14 +177,13 @@ def make_plan(
 _COMMENT = Reason("Muster finds the job by this, even if sbatch got no answer")
 
 
-def _check_signal(flags: Iterable[tuple[str, str | None, str]], launcher: Launcher) -> None:
+def _check_signal(flags: Iterable[SlurmFlag], launcher: Launcher) -> None:
     """Refuse --signal where the ranks are not tasks of a step: Slurm sends it to those, under srun alone."""
-    for name, _, origin in flags:
+    for name, _, origin, _ in flags:
         if name == "signal" and launcher.keeps_signals:
-            raise RequestError(
-                f"{origin}: under {launcher.name} the signal reaches {launcher.keeps_signals}, but no rank",
-                hint="--save-before TIME signals the ranks under every launcher; or --launcher srun",
-            )
+            message = f"{origin}: under {launcher.name} the signal reaches {launcher.keeps_signals}, but no rank"
+            hint = "--save-before TIME signals the ranks under every launcher; or --launcher srun"
+            raise refused((Refusal("signal", message, hint, accepted={"launcher": "srun"}), ""))
 
 
 def _may_hang(launcher: Launcher, engine: Engine) -> bool:

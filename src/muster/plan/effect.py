@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Optional
+from typing import NamedTuple
 
-from muster.errors import RequestError
+from muster.errors import Refusal, RequestError, refused
 from muster.job.request import Request
 from muster.launchers.base import Launcher, Starter
 from muster.model.plan import Engine, Flag, Reason
+from muster.slurm.flags import SlurmFlag
 
-__all__ = ["MoreFlags", "flags_within", "narrows", "refuse_idle_options", "refuse_wireup"]
-
-MoreFlags = Sequence[tuple[str, Optional[str], str]]
+__all__ = ["flags_within", "narrows", "refuse_idle_options", "refuse_wireup"]
 
 # Options of a job that a step inside a standing allocation has too, by srun's name.
 _OF_STEPS_TOO = {
@@ -41,9 +40,19 @@ _PMI_OF = {
 }
 
 
+class _Idle(NamedTuple):
+    """An option that would change nothing."""
+
+    option: str
+    why: str
+    hint: str
+    launcher: str = ""
+    """The launcher under which the option has an effect."""
+
+
 def refuse_idle_options(
     request: Request,
-    more: MoreFlags,
+    more: Sequence[SlurmFlag],
     launcher: Launcher,
     environment: Mapping[str, str],
     engine: Engine,
@@ -52,7 +61,7 @@ def refuse_idle_options(
     stream: bool,
 ) -> None:
     """Stop at the first option as typed that would change nothing. What a settings file says is for many launches."""
-    rules: list[Iterator[tuple[str, str, str]]] = [_of_launcher(request, launcher)]
+    rules: list[Iterator[_Idle]] = [_of_launcher(request, launcher)]
     if stream:
         rules.append(_of_run(request))
     if engine is Engine.HERE:
@@ -60,8 +69,9 @@ def refuse_idle_options(
     if within:
         rules.append(_of_allocation(request, more, launcher, environment))
     for rule in rules:
-        for option, why, hint in rule:
-            raise RequestError(f"{option}: {why}", hint=hint)
+        for idle in rule:
+            accepted = {"launcher": idle.launcher} if idle.launcher else {}
+            raise refused((Refusal("idle-option", f"{idle.option}: {idle.why}", idle.hint, accepted=accepted), ""))
 
 
 def flags_within(request: Request, launcher: Launcher) -> Iterator[Flag]:
@@ -69,10 +79,10 @@ def flags_within(request: Request, launcher: Launcher) -> Iterator[Flag]:
     if not launcher.starts_ranks or _is_program(launcher):
         return
     for field, name in _OF_STEPS_TOO.items():
-        if _typed(request, field):
+        if request.typed(field):
             yield Flag(f"--{name}={getattr(request, field)}", Reason("set by you", request.origin(field)))
     others = ",".join(item for item in (request.gres or "").split(",") if item and "gpu" not in item.split(":")[0])
-    if others and _typed(request, "gres"):
+    if others and request.typed("gres"):
         yield Flag(f"--gres={others}", Reason("set by you", request.origin("gres")))
 
 
@@ -85,59 +95,72 @@ def _is_program(launcher: Launcher) -> bool:
     return launcher.starter(Engine.SLURM) is Starter.PROGRAM
 
 
-def _typed(request: Request, field: str) -> bool:
-    return request.origin(field).startswith("-")
-
-
-def _of_launcher(request: Request, launcher: Launcher) -> Iterator[tuple[str, str, str]]:
+def _of_launcher(request: Request, launcher: Launcher) -> Iterator[_Idle]:
     blocks = (request.distribution or "block").partition(":")[0] in {"block", "*"}
     if launcher.leaves_daemons and not blocks:
         why = f"{launcher.name} can only fill one node after the other"
-        yield request.origin("distribution"), why, "use --launcher srun, or omit it"
-    if _typed(request, "torchrun") and not launcher.agent:
-        yield request.origin("torchrun"), f"{launcher.name} starts no agents", "--launcher torchrun, or omit it"
+        yield _Idle(request.origin("distribution"), why, "use --launcher srun, or omit it", "srun")
+    if request.typed("torchrun") and not launcher.agent:
+        yield _Idle(
+            request.origin("torchrun"),
+            f"{launcher.name} starts no agents",
+            "--launcher torchrun, or omit it",
+            "torchrun",
+        )
     if _is_program(launcher):
         for field in ("mpi", "srun"):
-            if _typed(request, field):
-                yield request.origin(field), f"it is for srun, but {launcher.name} starts the ranks", "--launcher srun"
-    if _typed(request, "per_rank_files") and not launcher.rank_tasks:
-        yield request.origin("per_rank_files"), f"{launcher.name} writes one file", "use --launcher srun, or omit it"
+            if request.typed(field):
+                yield _Idle(
+                    request.origin(field),
+                    f"it is for srun, but {launcher.name} starts the ranks",
+                    "--launcher srun",
+                    "srun",
+                )
+    if request.typed("per_rank_files") and not launcher.rank_tasks:
+        yield _Idle(
+            request.origin("per_rank_files"),
+            f"{launcher.name} writes one file",
+            "use --launcher srun, or omit it",
+            "srun",
+        )
 
 
-def _of_run(request: Request) -> Iterator[tuple[str, str, str]]:
+def _of_run(request: Request) -> Iterator[_Idle]:
     shown = {"output": "muster run … >FILE", "error": "muster run … 2>FILE", "per_rank_files": "muster submit"}
     for field, hint in shown.items():
-        if _typed(request, field):
-            yield (
+        if request.typed(field):
+            yield _Idle(
                 request.origin(field),
                 "muster run shows what the ranks write on the terminal where it was typed",
                 hint,
             )
-    if _typed(request, "requeue"):
-        yield (
+    if request.typed("requeue"):
+        yield _Idle(
             request.origin("requeue"),
             "muster run ends with its terminal, and is not run again",
             "muster submit --requeue",
         )
-    if _typed(request, "until_done"):
+    if request.typed("until_done"):
         why = "muster run ends with its terminal, and no job follows it"
-        yield request.origin("until_done"), why, "muster submit --until-done"
-    if _typed(request, "export") and request.export == "NONE":
-        yield request.origin("export"), "muster run passes your environment on", "--unset-env NAME, or muster submit"
+        yield _Idle(request.origin("until_done"), why, "muster submit --until-done")
+    if request.typed("export") and request.export == "NONE":
+        yield _Idle(
+            request.origin("export"), "muster run passes your environment on", "--unset-env NAME, or muster submit"
+        )
 
 
-def _of_here(request: Request, launcher: Launcher) -> Iterator[tuple[str, str, str]]:
+def _of_here(request: Request, launcher: Launcher) -> Iterator[_Idle]:
     why = "it is for Slurm, but this run is on this machine without Slurm"
     for field in _WITHOUT_SLURM:
-        if _typed(request, field):
-            yield request.origin(field), why, _HERE_HINTS.get(field, "omit it")
-    if _typed(request, "hang") and request.hang:
-        yield request.origin("hang"), why, "muster stacks --here shows where the ranks stand"
-    if _typed(request, "gres") and "gpu" not in (request.gres or ""):
-        yield request.origin("gres"), why, "omit it; use -g N for GPUs"
+        if request.typed(field):
+            yield _Idle(request.origin(field), why, _HERE_HINTS.get(field, "omit it"))
+    if request.typed("hang") and request.hang:
+        yield _Idle(request.origin("hang"), why, "muster stacks --here shows where the ranks stand")
+    if request.typed("gres") and "gpu" not in (request.gres or ""):
+        yield _Idle(request.origin("gres"), why, "omit it; use -g N for GPUs")
     for field in ("module", "module_use"):
-        if _typed(request, field) and launcher.starter(Engine.HERE) is Starter.MUSTER:
-            yield (
+        if request.typed(field) and launcher.starter(Engine.HERE) is Starter.MUSTER:
+            yield _Idle(
                 request.origin(field),
                 "on this machine the ranks have the modules of your shell",
                 "module load it before",
@@ -145,32 +168,33 @@ def _of_here(request: Request, launcher: Launcher) -> Iterator[tuple[str, str, s
 
 
 def _of_allocation(
-    request: Request, more: MoreFlags, launcher: Launcher, environment: Mapping[str, str]
-) -> Iterator[tuple[str, str, str]]:
+    request: Request, more: Sequence[SlurmFlag], launcher: Launcher, environment: Mapping[str, str]
+) -> Iterator[_Idle]:
     job = f"this runs inside job {environment.get('SLURM_JOB_ID', '')}"
     leave = "omit it, or type the command outside of the allocation"
     for field, variable in _OF_THE_JOB.items():
         has, asked = environment.get(variable, ""), getattr(request, field)
-        if _typed(request, field) and asked != has:
-            yield request.origin(field), f"{job}, whose {field} is {has or 'settled'}", leave
+        if request.typed(field) and asked != has:
+            yield _Idle(request.origin(field), f"{job}, whose {field} is {has or 'settled'}", leave)
     for field in ("exclusive", "trial"):
-        if _typed(request, field):
-            yield request.origin(field), f"{job}, whose nodes are settled", leave
-    for _, _, origin in more:
-        if origin.startswith("-"):
-            yield origin, f"{job}, and sbatch asks for no other", "use --srun=FLAG for the step, or omit it"
+        if request.typed(field):
+            yield _Idle(request.origin(field), f"{job}, whose nodes are settled", leave)
+    for flag in more:
+        if flag.is_typed:
+            yield _Idle(flag.origin, f"{job}, and sbatch asks for no other", "use --srun=FLAG for the step, or omit it")
     for field in (*_OF_STEPS_TOO, "gres") if _is_program(launcher) else ():
-        if _typed(request, field):
-            yield (
+        if request.typed(field):
+            yield _Idle(
                 request.origin(field),
                 f"{job}, over all of whose nodes {launcher.site_name} starts",
                 "use --launcher srun, or omit it",
+                "srun",
             )
 
 
 def refuse_wireup(request: Request, launcher: Launcher, mpi: str | None) -> None:
     """Refuse a method whose variables no program would set: every rank would fail."""
-    method = request.wireup if _typed(request, "wireup") else None
+    method = request.wireup if request.typed("wireup") else None
     by_mpirun = launcher.sets_mpi_variables
     by_pmi = launcher.rank_tasks and mpi not in {None, "none"}
     hint = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from muster.errors import RequestError
+from muster.errors import Refusal, RequestError, refused
 from muster.job.request import Request
 from muster.launchers.base import Launcher, Starter
 from muster.model.finish import TASK, Finish, Save
@@ -77,7 +77,7 @@ def check_limit(request: Request, finish: Finish | None, directives: Iterable[Di
     unlimited = request.time is not None and not request.time.seconds
     if "time" not in values or unlimited:
         asked_option = request.origin("save_before" if finish.save else "until_done")
-        raise RequestError(f"{asked_option}: the job has no time limit", hint="--time TIME")
+        raise refused((Refusal("no-time-limit", f"{asked_option}: the job has no time limit", "--time TIME"), ""))
 
 
 def _check_tasks(request: Request, finish: Finish, array: str | None) -> None:

@@ -7,20 +7,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from muster.errors import RequestError
-from muster.job.option import convert
+from muster.job.option import OriginKind, ValueOrigin, convert
 from muster.job.request import Request, options_of
-from muster.slurm.flags import is_flag, refuse_flag, split_flag
+from muster.slurm.flags import SlurmFlag, is_flag, refuse_flag, split_flag
 
 __all__ = ["absorb_flags"]
 
 
-def absorb_flags(request: Request) -> tuple[Request, tuple[tuple[str, str | None, str], ...]]:
-    """Return the request with what its --sbatch flags say, and the flags that are left: (name, value, origin)."""
+def absorb_flags(request: Request) -> tuple[Request, tuple[SlurmFlag, ...]]:
+    """Return the request with what its --sbatch flags say, and the flags that are left."""
     options = options_of(type(request))
     fields = {name: field for field, option in options.items() for name in option.long_names if is_flag(name)}
     values: dict[str, Any] = {}
     origins = dict(request.origins)
-    flags_left: list[tuple[str, str | None, str]] = []
+    flags_left: list[SlurmFlag] = []
+    kind = request.origins["sbatch"].kind if request.given("sbatch") else OriginKind.OPTION
     for text in request.sbatch:
         name, value = split_flag(text)
         origin = f"--sbatch={text}"
@@ -28,11 +29,11 @@ def absorb_flags(request: Request) -> tuple[Request, tuple[tuple[str, str | None
         field = fields.get(name)
         # --exclusive=user means less than the whole node, which is what the switch says.
         if field is None or (options[field].is_switch and value is not None):
-            flags_left.append((name, value, origin))
+            flags_left.append(SlurmFlag(name, value, origin, kind is OriginKind.OPTION))
             continue
         parsed = True if options[field].is_switch else convert(options[field], value or "", origin)
         if request.given(field) and getattr(request, field) != parsed:
             message = f"{request.origin(field)} and {origin} contradict each other"
             raise RequestError(message, hint="give the value once")
-        values[field], origins[field] = parsed, origin
+        values[field], origins[field] = parsed, ValueOrigin(kind, origin)
     return replace(request, sbatch=(), origins=origins, **values), tuple(flags_left)

@@ -10,18 +10,19 @@ from muster.job.request import Request, options_of
 from muster.model.plan import Directive, Output, Plan, Reason
 from muster.plan.sweep import array_directive
 from muster.plan.terms import Terms
+from muster.slurm.flags import SlurmFlag
 
 __all__ = ["make_directives"]
 
 
 def make_directives(
-    request: Request, terms: Terms, plan: Plan, more_flags: Sequence[tuple[str, str | None, str]]
+    request: Request, terms: Terms, plan: Plan, more_flags: Sequence[SlurmFlag]
 ) -> tuple[Directive, ...]:
     """Return the header of the job: what was asked, then what the site adds, then the flags that are passed on."""
     directives = {directive.name: directive for directive in _asked(request, terms, plan)}
     for directive in terms.directives:
         directives.setdefault(directive.name, directive)
-    for name, value, origin in more_flags:
+    for name, value, origin, _ in more_flags:
         if name == "no-requeue" and "requeue" in directives:
             raise RequestError(
                 f"{directives['requeue'].reason.origin} and {origin} contradict each other", hint="give one"

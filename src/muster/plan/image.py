@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from muster.errors import RequestError
+from muster.errors import Refusal, RequestError, refused
 from muster.facts import Facts, ImageFacts
 from muster.images import engine_named
 from muster.images.base import ImageEngine
@@ -157,10 +157,9 @@ def _check_launch(
 ) -> None:
     if engine.in_step and launcher.starter(place) is not Starter.STEP:
         place_words = "without Slurm" if place is Engine.HERE else f"under {launcher.site_name}"
-        raise RequestError(
-            f"{use.engine} is a part of srun, but {place_words} there is no srun",
-            hint="--launcher srun, or --engine apptainer",
-        )
+        message = f"{use.engine} is a part of srun, but {place_words} there is no srun"
+        hint = "--launcher srun, or --engine apptainer"
+        raise refused((Refusal("engine-in-step", message, hint, accepted={"launcher": "srun"}), ""))
     needs_sh = engine.needs_sh or launcher.needs_sh_in_image or use.activation
     if needs_sh and image_facts.has_sh is False:
         reason = launcher.needs_sh_in_image or f"{use.engine} needs it"
@@ -191,10 +190,8 @@ def _check_machine(
             f"the image {use.image} is for {image}, but {place_words} is {node}", hint=f"build it for {node}"
         )
     if use.kind == "registry" and site.profile.network.internet in {"none", "none-even-login"}:
-        raise RequestError(
-            f"{use.image} would be pulled by the nodes, but the nodes of {site.name} cannot reach the internet",
-            hint="pull it on a host that can, and give the file",
-        )
+        message = f"{use.image} would be pulled by the nodes, but the nodes of {site.name} cannot reach the internet"
+        raise refused((Refusal("image-pull", message, "pull it on a host that can, and give the file"), ""))
 
 
 _GPU_NAMES = {vendor.kind: vendor.software for vendor in VENDORS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.sites.load import Site
 
@@ -26,13 +27,15 @@ def for_a_shell(request: Request, site: Site, shell: str) -> Request:
                 if name is not None and not values:
                     values[field] = name
                     key = "partitions" if field == "partition" else "qos"
-                    origins[field] = f"{site.name}: {key}.{name}, for {purpose} work"
+                    origins[field] = ValueOrigin(OriginKind.PROFILE, f"{site.name}: {key}.{name}, for {purpose} work")
                     other_partition = _partition_beside(site, name) if field == "qos" else None
                     if other_partition is not None:
                         values["partition"] = other_partition
-                        origins["partition"] = f"{site.name}: queue_rules, beside {name}"
+                        origins["partition"] = ValueOrigin(
+                            OriginKind.PROFILE, f"{site.name}: queue_rules, beside {name}"
+                        )
     command = request.command or (shell, "-i")
-    origins["ntasks_per_node"] = "muster shell"
+    origins["ntasks_per_node"] = ValueOrigin(OriginKind.VERB, "muster shell")
     return replace(request, command=command, ntasks_per_node=1, launcher="shell", origins=origins, **values)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from muster.errors import RequestError
+from muster.errors import refused
 from muster.job.request import Request
 from muster.model.plan import Directive, Shape
-from muster.policy.rules import Ask, Refusal, refusals
+from muster.policy.rules import Ask, refusals
 from muster.sites.load import Site
 from muster.units import Memory
 
@@ -21,14 +21,7 @@ def check_limits(
     header = {directive.name: directive.value for directive in directives}
     broken = list(refusals(site.profile, _ask(request, shape, launcher, header)))
     if broken:
-        raise RequestError(
-            "; ".join(_sentence(site, refusal) for refusal in broken),
-            hint="; ".join(refusal.hint for refusal in broken),
-        )
-
-
-def _sentence(site: Site, broken: Refusal) -> str:
-    return f"{broken.message} ({site.origin(broken.key).words()})"
+        raise refused(*((refusal, site.origin(refusal.key).words()) for refusal in broken))
 
 
 def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[str, str | None]) -> Ask:

@@ -89,7 +89,7 @@ def packed(request: Request, node: NodeShape, launcher: Launcher) -> tuple[Reque
     pack = _make_pack(request, node, launcher)
     if pack is None:
         return request, None
-    origin = request.origin("sweep_per_node")
+    origin = request.origins["sweep_per_node"]
     whole = replace(
         request,
         nodes=1,

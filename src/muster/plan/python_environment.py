@@ -56,7 +56,7 @@ def chosen(request: Request) -> Request:
 
 def _typed_before_found(request: Request) -> Request:
     given_names = [name for name in _IN_WORDS if getattr(request, name) not in {None, "none"}]
-    typed_names = [name for name in given_names if request.origin(name).startswith("--")]
+    typed_names = [name for name in given_names if request.typed(name)]
     if len(given_names) < 2 or typed_names == ["image", "venv"]:
         return replace(request, conda=None) if typed_names == ["image", "venv"] else request
     if len(typed_names) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from muster.errors import RequestError
+from muster.errors import Refusal, RequestError, refused
 from muster.job.request import Request
 from muster.model.plan import Reason, Shape
 
@@ -31,13 +31,14 @@ def make_shape(request: Request, node: NodeShape, *, gpus_asked: int | None = No
     ranks = _ranks(request, gpus, reasons)
     if gpus and ranks > gpus:
         message = f"{ranks} ranks per node need {ranks} GPUs per node, but {gpus} are asked for"
-        raise RequestError(message, hint=f"--ntasks-per-node {gpus}, or --gpus-per-node {ranks}")
+        hint = f"--ntasks-per-node {gpus}, or --gpus-per-node {ranks}"
+        raise refused((Refusal("ranks-max", message, hint, limit=gpus, accepted={"ntasks-per-node": str(gpus)}), ""))
     cpus = _cpus(request, node, ranks, gpus, reasons)
     if cpus and node.cpus and ranks * cpus > node.cpus:
-        message = (
-            f"{ranks} ranks × {cpus} CPUs = {ranks * cpus} CPUs per node, but a node has {node.cpus} ({node.origin})"
-        )
-        raise RequestError(message, hint=f"--cpus-per-task {max(1, node.cpus // ranks)}")
+        message = f"{ranks} ranks × {cpus} CPUs = {ranks * cpus} CPUs per node, but a node has {node.cpus}"
+        accepted = {"cpus-per-task": str(max(1, node.cpus // ranks))}
+        hint = f"--cpus-per-task {accepted['cpus-per-task']}"
+        raise refused((Refusal("cores-max", message, hint, limit=node.cpus, accepted=accepted), node.origin))
     return Shape(nodes, ranks, gpus, cpus, tuple(reasons.items()))
 
 
@@ -57,10 +58,10 @@ def _gpus(request: Request, node: NodeShape, asked_gpus: int | None, reasons: di
         reasons["gpus_per_node"] = Reason("no GPU was asked for")
         return 0
     if node.gpus is not None and gpus > node.gpus:
-        raise RequestError(
-            f"{gpus} GPUs per node are asked for, but a node has {node.gpus} ({node.origin})",
-            hint=f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "omit --gpus-per-node",
-        )
+        message = f"{gpus} GPUs per node are asked for, but a node has {node.gpus}"
+        hint = f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "omit --gpus-per-node"
+        accepted = {"gpus-per-node": str(node.gpus) if node.gpus else None}
+        raise refused((Refusal("gpus-max", message, hint, limit=node.gpus, accepted=accepted), node.origin))
     field = "gpus_per_node" if request.gpus_per_node is not None else "gres"
     reasons["gpus_per_node"] = Reason("as asked", request.origin(field))
     return gpus

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from muster.errors import nearest_hint
+from muster.errors import Refusal, nearest_hint
 from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import kind_of, kind_of_account, kind_of_constraint, longest_s
-from muster.sites.schema import NodeKind, Profile, Queue
+from muster.sites.schema import Forbidden, NodeKind, Profile, Queue
 from muster.units import Memory, format_walltime, parse_memory_mib
 
-__all__ = ["RULES", "Ask", "Refusal", "node_of", "refusals"]
+__all__ = ["RULES", "Ask", "node_of", "refusals"]
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -40,16 +40,6 @@ class Ask(msgspec.Struct, frozen=True):
     modules: tuple[str, ...] = ()
     flags: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     """Every other flag of the header, by long name without hyphens."""
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """One rule that a request breaks."""
-
-    rule: str
-    message: str
-    hint: str
-    key: str
-    """The profile's key that says so: its origin is the rule's source."""
 
 
 Rule = Callable[[Profile, Ask], Iterator[Refusal]]
@@ -115,7 +105,19 @@ def _forbidden(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         if rule.flag in flags and rule.value in {None, flags[rule.flag]} and not said_by_memory:
             value = f"={rule.value}" if rule.value else ""
             hint = f"use {rule.instead}" if rule.instead else "omit it"
-            yield Refusal("forbidden-flag", f"--{rule.flag}{value}: {rule.reason}", hint, f"request.forbidden.{number}")
+            yield Refusal(
+                "forbidden-flag",
+                f"--{rule.flag}{value}: {rule.reason}",
+                hint,
+                f"request.forbidden.{number}",
+                accepted=_instead_of(rule),
+            )
+
+
+def _instead_of(rule: Forbidden) -> dict[str, str | None]:
+    """Return the option that stands in for a forbidden flag; the flag without a value where the profile names none."""
+    whole_flag = re.fullmatch(r"--([a-z-]+)=(\S+)", rule.instead or "")
+    return {whole_flag[1]: whole_flag[2]} if whole_flag else {rule.flag: None}
 
 
 def _known_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -145,10 +147,12 @@ def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         if queue.nodes_max is not None and ask.nodes > queue.nodes_max:
             message = f"{_nodes_of(ask)}, but {name} allows {queue.nodes_max}"
-            yield Refusal("nodes-max", message, _other_queue(profile, ask, name), f"{kind}.{name}.nodes_max")
+            hint, key = _other_queue(profile, ask, name), f"{kind}.{name}.nodes_max"
+            yield Refusal("nodes-max", message, hint, key, name, queue.nodes_max)
         if queue.nodes_min is not None and ask.nodes < queue.nodes_min:
             message = f"{ask.nodes} nodes, but {name} is for {queue.nodes_min} or more"
-            yield Refusal("nodes-min", message, "use a queue for smaller jobs", f"{kind}.{name}.nodes_min")
+            hint, key = "use a queue for smaller jobs", f"{kind}.{name}.nodes_min"
+            yield Refusal("nodes-min", message, hint, key, name, queue.nodes_min)
     if not any(_queues(profile, ask)):
         yield from _nodes_of_any(profile, ask)
 
@@ -165,7 +169,7 @@ def _nodes_of_any(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if limit is not None and ask.nodes > limit:
         message = f"{_nodes_of(ask)}, but {largest} allows {limit}"
         hint = f"at most {limit} nodes, or another partition with -p"
-        yield Refusal("nodes-max", message, hint, f"partitions.{largest}.nodes_max")
+        yield Refusal("nodes-max", message, hint, f"partitions.{largest}.nodes_max", largest or "", limit)
 
 
 def _may_be_picked(queue: Queue, ask: Ask) -> bool:
@@ -192,20 +196,23 @@ def _time_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         if ask.time_s is not None and longest is not None and ask.time_s > longest:
             size = f" for {ask.nodes} nodes" if queue.time_by_nodes else ""
             message = f"{format_walltime(ask.time_s)}, but {name} allows {format_walltime(longest)}{size}"
-            yield Refusal("time-max", message, f"--time {format_walltime(longest)}", f"{kind}.{name}.time_max")
+            accepted = {"time": format_walltime(longest)}
+            key = f"{kind}.{name}.time_max"
+            yield Refusal("time-max", message, f"--time {accepted['time']}", key, name, longest, accepted)
         budget = queue.node_minutes_max
         if ask.time_s is not None and budget is not None and ask.nodes * ask.time_s > budget * 60:
             equation = f"{ask.nodes} nodes × {ask.time_s // 60} minutes = {ask.nodes * ask.time_s // 60} node-minutes"
-            hint = f"--time {format_walltime(budget * 60 // ask.nodes)}"
-            key = f"{kind}.{name}.node_minutes_max"
-            yield Refusal("node-minutes", f"{equation}, but {name} allows {budget}", hint, key)
+            accepted = {"time": format_walltime(budget * 60 // ask.nodes)}
+            key, message = f"{kind}.{name}.node_minutes_max", f"{equation}, but {name} allows {budget}"
+            yield Refusal("node-minutes", message, f"--time {accepted['time']}", key, name, budget, accepted)
 
 
 def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     kind_and_node = node_of(profile, ask)
     for kind, name, queue in _queues(profile, ask):
         if queue.gpus == 0 and ask.gpus_per_node:
-            yield Refusal("no-gpus", f"{name} has no GPUs", "choose a queue that has", f"{kind}.{name}.gpus")
+            hint = "choose a queue that has"
+            yield Refusal("no-gpus", f"{name} has no GPUs", hint, f"{kind}.{name}.gpus", name, 0)
             return
     if kind_and_node is None or kind_and_node[1].gpus is None:
         return
@@ -213,7 +220,8 @@ def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if ask.gpus_per_node > (node.gpus or 0):
         message = f"{ask.gpus_per_node} GPUs per node, but a node has {node.gpus}"
         hint = f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "omit --gpus-per-node"
-        yield Refusal("gpus-max", message, hint, f"nodes.{kind_name}.gpus")
+        accepted = {"gpus-per-node": str(node.gpus) if node.gpus else None}
+        yield Refusal("gpus-max", message, hint, f"nodes.{kind_name}.gpus", limit=node.gpus, accepted=accepted)
 
 
 def _gpu_type(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -229,7 +237,9 @@ def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     whole = node[1].gpus if node else None
     if profile.request.gpus == "whole-node" and whole and ask.gpus_per_node not in {0, whole}:
         message = f"{ask.gpus_per_node} of {whole} GPUs, but {profile.name} gives whole nodes only"
-        yield Refusal("whole-nodes", message, f"--gpus-per-node {whole}", "request.gpus")
+        accepted = {"gpus-per-node": str(whole)}
+        hint = f"--gpus-per-node {whole}"
+        yield Refusal("whole-nodes", message, hint, "request.gpus", limit=whole, accepted=accepted)
 
 
 def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -246,14 +256,17 @@ def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         product = f"{ask.ntasks_per_node} × {ask.cpus_per_task} = {cores_asked}"
         message = f"{product} CPUs per node, but {usable} can be had{reserved_words}"
         key = f"nodes.{kind_name}.{'reserved_cores' if reserved else 'cores'}"
-        yield Refusal("cores-max", message, f"--cpus-per-task {max(1, usable // ask.ntasks_per_node)}", key)
+        accepted = {"cpus-per-task": str(max(1, usable // ask.ntasks_per_node))}
+        hint = f"--cpus-per-task {accepted['cpus-per-task']}"
+        yield Refusal("cores-max", message, hint, key, limit=usable, accepted=accepted)
     usual_cores = (node.cores_per_gpu or 0) * ask.gpus_per_node
     if node.cores_per_gpu_required and ask.gpus_per_node and cores_asked != usual_cores:
         message = (
             f"{cores_asked} CPUs for {ask.gpus_per_node} GPUs, but {profile.name} wants {node.cores_per_gpu} for each"
         )
-        hint = f"--cpus-per-task {max(1, usual_cores // ask.ntasks_per_node)}"
-        yield Refusal("cores-per-gpu", message, hint, f"nodes.{kind_name}.cores_per_gpu")
+        accepted = {"cpus-per-task": str(max(1, usual_cores // ask.ntasks_per_node))}
+        hint, key = f"--cpus-per-task {accepted['cpus-per-task']}", f"nodes.{kind_name}.cores_per_gpu"
+        yield Refusal("cores-per-gpu", message, hint, key, limit=usual_cores, accepted=accepted)
 
 
 def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -261,12 +274,14 @@ def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         return
     if profile.memory.zero_allowed is False and ask.mem.mib == 0:
         hint = f"--mem {profile.memory.mem}" if profile.memory.mem else "omit it"
-        yield Refusal("mem-zero", "--mem=0 is refused here", hint, "memory.zero_allowed")
+        accepted = {"mem": profile.memory.mem}
+        yield Refusal("mem-zero", "--mem=0 is refused here", hint, "memory.zero_allowed", accepted=accepted)
     node = node_of(profile, ask)
     limit = node[1].memory_usable if node else None
     if node and limit and ask.mem.mib > parse_memory_mib(limit):
         message = f"--mem {ask.mem}, but {limit} of a node can be had"
-        yield Refusal("mem-max", message, f"--mem {limit}", f"nodes.{node[0]}.memory_usable")
+        key, mib = f"nodes.{node[0]}.memory_usable", parse_memory_mib(limit)
+        yield Refusal("mem-max", message, f"--mem {limit}", key, limit=mib, accepted={"mem": limit})
 
 
 def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -274,14 +289,17 @@ def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if ask.account is not None and pattern and not re.fullmatch(pattern, ask.account):
         example = profile.request.account_example or pattern
         message = f"{ask.account!r} is not an account of {profile.name}: its accounts look like {example}"
-        yield Refusal("account-form", message, f"--account {example}", "request.account_pattern")
+        known_example = profile.request.account_example
+        accepted = {"account": known_example} if known_example else {}
+        yield Refusal("account-form", message, f"--account {example}", "request.account_pattern", accepted=accepted)
         return
     node = node_of(profile, ask)
     suffixes = profile.request.account_suffix or {}
     if ask.account is not None and node and node[0] in suffixes and not ask.account.endswith(suffixes[node[0]]):
         right = ask.account.partition("@")[0] + suffixes[node[0]]
         message = f"{ask.account!r} does not pay for nodes of kind {node[0]}"
-        yield Refusal("account-suffix", message, f"--account {right}", "request.account_suffix")
+        accepted = {"account": right}
+        yield Refusal("account-suffix", message, f"--account {right}", "request.account_suffix", accepted=accepted)
 
 
 def _constraint(profile: Profile, ask: Ask) -> Iterator[Refusal]:

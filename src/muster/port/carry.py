@@ -7,11 +7,11 @@ target has the last word: what it refuses is changed as its hint says, or asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from muster.errors import MusterError, RequestError
+from muster.errors import MusterError, Refusal, RequestError
 from muster.facts import Facts, ImageFacts
 from muster.job.options import parse, request_from
 from muster.job.request import Request
@@ -629,18 +629,20 @@ def facts_of(working_directory: str, home: str, user: str) -> Facts:
 
 
 def _planned(draft: Draft, way: Route, facts: Facts) -> Carried:
-    """Make the plan; what it refuses is repaired as its hint says, as long as that helps."""
-    messages: set[str] = set()
-    for _ in range(_MOST_REPAIRS):
+    """Make the plan; what it refuses is repaired as the refusal's values say, as long as that helps."""
+    seen_words: set[tuple[str, ...]] = set()
+    while True:
+        option_texts = tuple(draft.words())
         try:
             request = request_of(draft, way.target.name)
-            command_words = (*draft.words(), "--site", way.target.name, "--", *draft.command)
+            command_words = (*option_texts, "--site", way.target.name, "--", *draft.command)
             return Carried(draft, make_plan(request, way.target, facts, typed=command_words), None)
         except MusterError as error:
-            if error.message in messages or not _repair(draft, error, way):
+            refusals = error.refusals if isinstance(error, RequestError) else ()
+            seen_words.add(option_texts)
+            repaired = [_repair(draft, refusal, way) for refusal in refusals]
+            if not any(repaired) or tuple(draft.words()) in seen_words or len(seen_words) > _MOST_REPAIRS:
                 return Carried(draft, None, error)
-            messages.add(error.message)
-    return Carried(draft, None, RequestError("the plan refuses it", hint="muster plan with this line says why"))
 
 
 _REPAIRS: Mapping[str, str] = {
@@ -649,49 +651,71 @@ _REPAIRS: Mapping[str, str] = {
     "gpus-per-node": "gpus_per_node",
     "ntasks-per-node": "ntasks_per_node",
     "mem": "mem",
-    "nodes": "nodes",
     "launcher": "launcher",
     "account": "account",
 }
+"""The fields that a repair changes, by the long names of their options."""
 
 
-def _repair(draft: Draft, error: MusterError, way: Route) -> bool:
-    """Do what the hint of a refusal says, where it names an option and its value."""
-    match = re.search(r"wants --(qos|partition|mem)\b", error.message)
-    if match is not None and match[1] == "mem" and draft.get("mem") is None:
-        draft.revise("mem", Fate.ASKED, "16G", f"{way.there} wants the memory of a node: 16G is a guess")
-        return True
-    if match is not None:
-        return _choose(draft, way, match[1])
+def _repair(draft: Draft, refusal: Refusal, way: Route) -> bool:
+    """Change the draft so that this rule is kept, and tell whether anything was changed."""
+    return any(
+        repair(draft, refusal, way) for repair in (_required_by_plan, _accepted, _no_trial, _kept_image, _fewer_nodes)
+    )
+
+
+def _required_by_plan(draft: Draft, refusal: Refusal, way: Route) -> bool:
+    """Ask about what the plan wants besides."""
+    if refusal.rule in {"required-qos", "required-partition"}:
+        return _choose(draft, way, refusal.rule.removeprefix("required-"))
+    guesses = {
+        "required-mem": ("mem", "16G", f"{way.there} wants the memory of a node: 16G is a guess"),
+        "no-time-limit": (
+            "time",
+            "01:00:00",
+            "the ranks save before the time limit, which is needed: an hour is a guess",
+        ),
+    }
+    field, value, reason = guesses.get(refusal.rule, ("", "", ""))
+    if not field or draft.get(field) is not None:
+        return False
+    draft.revise(field, Fate.ASKED, value, reason)
+    return True
+
+
+def _accepted(draft: Draft, refusal: Refusal, way: Route) -> bool:
+    """Take the values that the rule would accept. An account of the target is known to its owner alone."""
     is_changed = False
-    for name, value in _advice(error.hint or ""):
-        field = _REPAIRS[name]
-        if draft.get(field) != value:
-            draft.revise(field, Fate.CHANGED, value, f"{way.there}: {error.message.partition(' (')[0]}")
-            is_changed = True
-    if is_changed:
-        return True
-    for field, pattern in (
-        ("mem", r"--mem\b"),
-        ("time", r"\d[\d:-]+, and .* allows"),
-        ("trial", r"debug|node-minutes|test|dev"),
-    ):
-        if draft.get(field) is not None and re.search(pattern, error.message) and field in draft.values:
-            draft.revise(field, Fate.CHANGED, None, f"{way.there}: {error.message.partition(' (')[0]}")
-            return True
-    return _kept_image(draft, error, way) or _fewer_nodes(draft, error, way)
+    for name, value in refusal.accepted.items():
+        field = _REPAIRS.get(name)
+        is_refused = field == "launcher" and value not in (way.target.profile.launch.allowed or (value,))
+        if field is None or draft.get(field) == value or is_refused:
+            continue
+        verdict = Fate.ASKED if field == "account" else Fate.CHANGED
+        draft.revise(field, verdict, value, f"{way.there}: {refusal.message}")
+        is_changed = True
+    return is_changed
 
 
-def _advice(hint: str) -> Iterator[tuple[str, str]]:
-    for match in re.finditer(r"--([a-z-]+)[ =]([\w.:+-]+)", hint):
-        if match[1] in _REPAIRS:
-            yield match[1], match[2]
+def _no_trial(draft: Draft, refusal: Refusal, way: Route) -> bool:
+    """Ask for no trial where the queue for trials refuses the job."""
+    profile = way.target.profile
+    trial_queues = {
+        name
+        for rule in profile.queue_rules
+        if rule.when is not None and rule.when.trial
+        for name in (rule.partition, rule.qos)
+    }
+    if draft.get("trial") is None or not refusal.queue or refusal.queue not in trial_queues:
+        return False
+    draft.revise("trial", Fate.CHANGED, None, f"{way.there}: {refusal.message}")
+    return True
 
 
-def _kept_image(draft: Draft, error: MusterError, way: Route) -> bool:
+def _kept_image(draft: Draft, refusal: Refusal, way: Route) -> bool:
     """Take a file in the place of an image that the nodes cannot pull."""
     image = draft.get("image")
-    if image is None or "would be pulled by the nodes" not in error.message:
+    if image is None or refusal.rule != "image-pull":
         return False
     name = f"{image.rpartition('/')[2].partition(':')[0]}.sif"
     reason = f"the nodes of {way.there} have no way out: muster build image --from {image} -o {name} where there is one"
@@ -699,11 +723,10 @@ def _kept_image(draft: Draft, error: MusterError, way: Route) -> bool:
     return True
 
 
-def _fewer_nodes(draft: Draft, error: MusterError, way: Route) -> bool:
+def _fewer_nodes(draft: Draft, refusal: Refusal, way: Route) -> bool:
     """Follow a queue that takes fewer nodes."""
-    match = re.search(r"(\d+) nodes, and (\S+) allows (\d+)", error.message)
-    if match is None:
+    if refusal.rule != "nodes-max" or refusal.limit is None:
         return False
-    limit = int(match[3])
-    draft.revise("nodes", Fate.ASKED, str(limit), f"{way.there}: {match[2]} takes jobs of at most {limit} nodes")
+    reason = f"{way.there}: {refusal.queue} takes jobs of at most {refusal.limit} nodes"
+    draft.revise("nodes", Fate.ASKED, str(refusal.limit), reason)
     return True

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from muster.errors import RequestError, nearest_hint
+from muster.errors import RequestError, nearest_name
 from muster.units import whole_number
 
 __all__ = [
     "SBATCH_FLAGS",
+    "SlurmFlag",
     "gpus_in_gres",
     "instead_of",
     "is_flag",
@@ -111,15 +113,26 @@ def refuse_flag(name: str, value: str | None) -> None:
         raise RequestError(f"{spelling} {advice[0]}", hint=f"use {advice[1]}")
 
 
-def unknown_flags(flags: Iterable[tuple[str, str | None, str]]) -> Iterator[str]:
+class SlurmFlag(NamedTuple):
+    """A flag of sbatch's that is passed on."""
+
+    name: str
+    value: str | None
+    origin: str
+    is_typed: bool = True
+    """Whether it was typed for this launch; what a settings file says is for many launches."""
+
+
+def unknown_flags(flags: Iterable[SlurmFlag]) -> Iterator[str]:
     """Yield a sentence for each flag that sbatch does not have but nearly has.
 
     Others may be those of a site's plugin.
     """
     known_flags = sorted(SBATCH_FLAGS)
-    for name, _, origin in flags:
-        if name not in SBATCH_FLAGS and (hint := nearest_hint(name, known_flags)).startswith("did you mean"):
-            yield f"{origin}: sbatch has no --{name}: {hint}"
+    for flag in flags:
+        near_name = None if flag.name in SBATCH_FLAGS else nearest_name(flag.name, known_flags)
+        if near_name is not None:
+            yield f"{flag.origin}: sbatch has no --{flag.name}: did you mean {near_name!r}?"
 
 
 def split_flag(text: str) -> tuple[str, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from muster.errors import nearest_hint
+from muster.errors import nearest_name
 from muster.lint import sources
 from muster.lint.job import BatchScript, HeaderOption, directives_of
 from muster.lint.launch import starts_python
@@ -115,9 +115,9 @@ def find_unknown_options(job: BatchScript) -> Iterator[Hit]:
             and each.name not in SBATCH_FLAGS | _PLUGIN_OPTIONS
             and not _is_prefix(each.name)
         ):
-            hint = nearest_hint(each.name, sorted(SBATCH_FLAGS))
-            if hint.startswith("did you mean"):
-                yield Hit(each.place, f"sbatch has no --{each.name}: {hint}")
+            near_name = nearest_name(each.name, sorted(SBATCH_FLAGS))
+            if near_name is not None:
+                yield Hit(each.place, f"sbatch has no --{each.name}: did you mean {near_name!r}?")
 
 
 def _is_prefix(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from muster.errors import nearest_hint
+from muster.errors import nearest_name
 from muster.lint import sources
 from muster.lint.bash import SimpleCommand
 from muster.lint.job import BatchScript
@@ -396,9 +396,9 @@ def find_misspelt_variables(job: BatchScript) -> Iterator[Hit]:
     own = {each.name for each in job.assignments}
     for place, name in _expansions(job):
         if name.startswith(("SLURM_", "SLRUM_")) and name not in _SLURM_NAMES and name not in own:
-            hint = nearest_hint(name, sorted(_SLURM_NAMES))
-            if hint.startswith("did you mean"):
-                yield Hit(place, f"Slurm sets no {name}: {hint}")
+            near_name = nearest_name(name, sorted(_SLURM_NAMES))
+            if near_name is not None:
+                yield Hit(place, f"Slurm sets no {name}: did you mean {near_name!r}?")
 
 
 @rule(
