@@ -10,6 +10,7 @@ settings.register_profile("counted", settings.get_profile("whole"), max_examples
 settings.load_profile("counted")
 
 pytest_plugins = [
+    "plugins.own_home",  # the first: the others and the tests read the environment
     "plugins.bytecode",
     "plugins.garbage",
     "plugins.horovod",

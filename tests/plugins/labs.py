@@ -19,20 +19,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from shutil import rmtree
 from tempfile import mkdtemp
 
 import pytest
 
 from muster.runner import ProgramResult, checked, run
 from plugins.forked import run_muster
+from plugins.own_home import HOUSE
 from plugins.patience import measure_srun, patient
 
 ROOT = Path(__file__).resolve().parents[2]
 MUSTER = str(Path(sys.executable).with_name("muster"))
 ORDINARY_USER = str(ROOT / "tests/lab/ordinary_user.sh")
 _NUMBERS = count()
-_SCRATCH = ROOT / ".cache" / "tests"
 
 
 @dataclass(frozen=True)
@@ -137,13 +136,9 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session")
-def scratch() -> Iterator[Path]:
-    """A folder of this session that every host of a lab sees: under the checkout, not under /tmp."""
-    _SCRATCH.mkdir(parents=True, exist_ok=True)
-    folder = Path(mkdtemp(dir=_SCRATCH))
-    folder.chmod(0o755)
-    yield folder
-    rmtree(folder, ignore_errors=True)
+def scratch() -> Path:
+    """A folder of this session that every host of a lab sees and every user may enter."""
+    return HOUSE
 
 
 @pytest.fixture(scope="session")

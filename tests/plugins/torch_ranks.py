@@ -21,8 +21,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Say OMP_NUM_THREADS=1 while a test with torch runs, unless the caller says another number."""
-    if item.get_closest_marker("torch") is None or "OMP_NUM_THREADS" in os.environ:
+    """Say OMP_NUM_THREADS=1 while a test with torch runs."""
+    if item.get_closest_marker("torch") is None:
         return (yield)
     os.environ["OMP_NUM_THREADS"] = "1"
     try:

@@ -277,12 +277,13 @@ def test_the_node_prologue_runs_once_and_its_failure_names_the_node() -> None:
     here = Path("/proc/sys/kernel/hostname").read_text().strip()
     text = compose(parts) + '\nmuster_node_prologue sh -c "exit 4"\nexec "$@"'
 
-    result = run(
-        ["sh", "-c", text, "muster", "true"], env={"PATH": "/usr/bin:/bin", **step(more={"SLURM_JOB_ID": "999999"})}
-    )
+    job = str(os.getpid())  # the mark lies in the machine's /tmp
+    alone = step(size=1, per_node="1", nodes="node1", node_count=1, more={"SLURM_JOB_ID": job})
+    result = run(["sh", "-c", text, "muster", "true"], env={"PATH": "/usr/bin:/bin", **alone})
 
     assert result.status == 2
     assert f"failed on {here} with status 4" in result.stderr
+    assert list(Path("/tmp").glob(f".muster-{job}*")) == []
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from launch.plans import plan
 from muster.errors import MusterError
 from muster.model.plan import Plan
-from muster.render.explain import explain, plan_as_text
+from muster.render.explain import explain, plan_as_text, reason_as_text
 
 from .profiles import SITES, bundled
 
@@ -41,8 +41,7 @@ def told(made: Plan) -> str:
     for section, text, reason in explain(made):
         ours = section == "header" and not text.startswith(("#SBATCH --comment", "#SBATCH --export"))
         if ours or (section != "condition" and reason.origin.startswith("site ")):
-            source = f"; {reason.source}, checked {reason.checked}" if reason.source else ""
-            lines.append(f"{section}: {text}\n    {reason.text} [{reason.origin}{source}]\n")
+            lines.append(f"{section}: {text}\n    {reason_as_text(reason)}\n")
     return "".join(lines)
 
 

@@ -95,16 +95,15 @@ def _dispatch(words: list[str]) -> int:
         words = [*words[1:], "--help"]  # muster help run
     if not words:
         _spare_typing_extensions()
-        from shutil import get_terminal_size
-
+        from muster.cli.help_page import screen_width
         from muster.cli.next_steps import steps_page
 
-        print(steps_page(get_terminal_size().columns), end="")
+        print(steps_page(screen_width()), end="")
         return 0
     if words[0] in {"-h", "--help", "help"}:
-        from shutil import get_terminal_size
+        from muster.cli.help_page import screen_width
 
-        print(help_text(get_terminal_size().columns), end="")
+        print(help_text(screen_width()), end="")
         return 0
     if words[0] in {"--version", "-V", "version"}:
         print(f"muster {__version__}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from muster.cli.command_line import CommandLine
     from muster.job.option import Option
 
-__all__ = ["help_page", "in_two_columns", "print_page"]
+__all__ = ["help_page", "in_two_columns", "print_page", "screen_width"]
 
 _WIDEST = 120
 _NARROW = 60
@@ -21,7 +21,21 @@ _HEADS = 28
 
 def print_page(command: CommandLine, *, with_all: bool) -> None:
     """Print the help of a verb."""
-    print(help_page(command, width=shutil.get_terminal_size().columns, with_all=with_all), end="")
+    print(help_page(command, width=screen_width(), with_all=with_all), end="")
+
+
+def screen_width() -> int:
+    """Return the columns of the screen: what COLUMNS says, else what the terminal says, else 80.
+
+    shutil has the same answer, and opens 16 files more: its module loads three compressors.
+    """
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
 
 
 def help_page(command: CommandLine, *, width: int = 80, with_all: bool = False) -> str:

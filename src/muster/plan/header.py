@@ -101,7 +101,8 @@ def _gpus(request: Request, terms: Terms, plan: Plan, reason: Reason) -> Iterato
     if not gpus or terms.gpu_form == "none":
         return
     kind = f"{terms.gpu_type}:" if terms.gpu_type else ""
-    origin = Reason(f"{reason.text}; {terms.gpu_form_reason.text}", reason.origin, terms.gpu_form_reason.source)
+    form = terms.gpu_form_reason
+    origin = Reason(f"{reason.text}; {form.text}", reason.origin, form.source, form.checked)
     if terms.gpu_form == "gres":
         yield Directive("gres", f"gpu:{kind}{gpus}", origin)
     else:

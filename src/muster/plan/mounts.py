@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
+from msgspec.structs import replace
+
 from muster.errors import RequestError
 from muster.facts import Facts, ImageFacts
 from muster.job.request import Request
@@ -93,7 +95,7 @@ def _behind_links(mounts: Iterable[Mount], real_paths: Mapping[str, str]) -> Ite
     for mount in mounts:
         real = real_paths.get(mount.source, mount.source)
         if real != mount.source and mount.source == mount.target:
-            reason = Reason(f"{mount.source} is a link to it", mount.reason.origin, mount.reason.source)
+            reason = replace(mount.reason, text=f"{mount.source} is a link to it")
             yield Mount(real, real, reason, mount.read_only)
 
 

@@ -14,7 +14,7 @@ from muster.render.functions import functions_in
 from muster.render.image import with_step_flags
 from muster.render.script import lines_of_job, own_text
 
-__all__ = ["explain", "plan_as_text"]
+__all__ = ["explain", "plan_as_text", "reason_as_text"]
 
 
 def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
@@ -140,6 +140,13 @@ def _staging(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
         yield "staging", text, reason
 
 
+def reason_as_text(reason: Reason) -> str:
+    """Return a reason with where it comes from."""
+    place = reason.origin if reason.source is None else f"{reason.origin}; {reason.source}"
+    checked = f", checked {reason.checked}" if reason.checked else ""
+    return f"{reason.text} [{place}{checked}]"
+
+
 def plan_as_text(plan: Plan) -> str:
     """Return what `plan --as why` prints."""
     lines = [f"{shlex.join(plan.typed)}", ""]
@@ -149,9 +156,7 @@ def plan_as_text(plan: Plan) -> str:
             section = name
             lines.append(f"{name}:")
         lines.append(f"  {text}")
-        place = reason.origin if reason.source is None else f"{reason.origin}; {reason.source}"
-        checked = f", checked {reason.checked}" if reason.checked else ""
-        lines.append(f"      {reason.text} [{place}{checked}]")
+        lines.append(f"      {reason_as_text(reason)}")
     if plan.notes:
         lines += ["", "notes:", *(f"  {note.text}" for note in plan.notes)]
     return "\n".join(lines) + "\n"
