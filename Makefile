@@ -15,7 +15,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Whole scripts; the fragments that are rendered into one are checked by their own tests.
 SHELL_FILES = $(shell git grep --untracked -lE '^#! ?/bin/sh' -- .ci scripts '*.sh')
 
-.PHONY: help bytecode demo all-garbage less-garbage dist docs test test-fast test-slurm test-long test-gpu lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
+# A person's own packages and settings of Python are no part of the environment. `make test-gpu` may have its torch there.
+ifeq ($(filter test-gpu,$(MAKECMDGOALS)),)
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONWARNINGS PYTHONUSERBASE MYPYPATH
+endif
+
+.PHONY: help bytecode demo all-garbage less-garbage dist docs test test-fast test-slurm test-long test-gpu test-places lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
 
 help: ## show this page
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -40,6 +45,9 @@ test-long: packages-long $(TORCH_READY) all-garbage ## what takes minutes: befor
 
 test-gpu: ## what one NVIDIA GPU can prove, in one report; PYTHON=… has a torch for CUDA, WHEELS=DIR what it lacks
 	@$(or $(PYTHON),python3) scripts/test_gpu.py $(if $(WHEELS),--wheels $(WHEELS))
+
+test-places: ## as root, the tests in six places where a person may clone: before a release; ONLY="closed tmp", TARGET=test-fast
+	@python=$$(scripts/find-python) && "$$python" scripts/test_places.py --target $(or $(TARGET),test) $(ONLY)
 
 lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks and 3.9 for the rest, shellcheck
 	@$(BIN)/ruff format --check --quiet

@@ -22,6 +22,8 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING
 
+from own_home import leave_home
+
 from muster.cli.app import main as muster
 from muster.cli.output import print_table, say
 from muster.errors import MusterError
@@ -62,8 +64,10 @@ def main() -> int:
     os.environ["PATH"] = f"{Path(PYTHON).parent}{os.pathsep}{os.environ['PATH']}"
     (ROOT / ".cache").mkdir(exist_ok=True)
     try:
-        with tempfile.TemporaryDirectory(dir=ROOT / ".cache", prefix="demo-") as folder, cluster():
-            status = show(Path(folder))
+        with tempfile.TemporaryDirectory(dir=ROOT / ".cache", prefix="demo-") as folder:
+            leave_home(os.environ, Path(folder, "home"))
+            with cluster():
+                status = show(Path(folder))
     except MusterError as error:
         say(f"error: {error.message}" + (f"\n\nhint: {error.hint}" if error.hint else ""))
         return 1
