@@ -90,7 +90,7 @@ def test_an_entry_of_an_earlier_muster_is_taken_where_its_output_shows_it(state:
     old.write_text(json.dumps({"job": "2", "directory": "/scratch/muster-runs/train", "name": "train"}))
 
     assert cases(["2"], Answer((replace(JOB, stdout="/elsewhere"),)))[0].run is None
-    with pytest.raises(RequestError, match="there is no job 2"):
+    with pytest.raises(RequestError, match="Slurm knows no job 2"):
         cases(["2"], Answer((), ("2",)))
     (case,) = cases(["2"], Answer((replace(JOB, stdout=INSIDE),)))
 
@@ -109,7 +109,7 @@ def test_a_number_that_the_cluster_has_not_come_to_was_another_clusters(state: P
     """A lab that was brought up again."""
     register(state, replace(RUN, job="3"))
 
-    with pytest.raises(RequestError, match="there is no job 3"):
+    with pytest.raises(RequestError, match="Slurm knows no job 3"):
         cases(["3"], Answer((), ("3",)))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COLUMNS = (
-    *("id", "shown_id", "state", "reason", "exit", "user", "partition", "account", "qos", "nodes", "cpus"),
+    *("id", "shown_id", "state", "reason", "exit", "batch", "user", "partition", "account", "qos", "nodes", "cpus"),
     *("time_limit", "submitted", "started", "ended", "node_list", "dependency", "stdout", "comment", "name"),
 )
 
@@ -23,6 +23,7 @@ _SQUEUE = """
 }
 answer=$stub/answers/$(wc -l <"$stub/squeue.asked" | tr -d ' ')
 [ -e "$answer" ] || answer=$stub/answers/last
+[ ! -e "$answer" ] || cat "$stub/heading"
 cat "$answer" 2>/dev/null || { echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1; }
 """
 _SACCT = "echo 'Slurm accounting storage is disabled' >&2; exit 1"
@@ -39,6 +40,8 @@ class Stub:
         """Write the clients into a folder of their own."""
         (folder / "bin").mkdir(parents=True)
         (folder / "answers").mkdir()
+        titles = {"id": "JOBID", "shown_id": "JOBID"}
+        (folder / "heading").write_text("\x1f".join(titles.get(name, name.upper()) for name in COLUMNS) + "\x1e\n")
         programs = {"sbatch": _SBATCH, "squeue": _SQUEUE, "sacct": _SACCT, "scancel": "", "scontrol": "exit 1"}
         for name, text in programs.items():
             path = folder / "bin" / name

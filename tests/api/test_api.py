@@ -208,7 +208,7 @@ def test_without_a_cluster_it_is_said(stub: Stub) -> None:
 
 
 def test_a_job_that_is_not_there_is_refused(stub: Stub) -> None:
-    with pytest.raises(RequestError, match="there is no job 99"):
+    with pytest.raises(RequestError, match="Slurm knows no job 99"):
         muster.job(99)
     with pytest.raises(RequestError, match="'x' is not a job id"):
         muster.job("x")

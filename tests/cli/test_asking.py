@@ -127,7 +127,7 @@ def test_a_hostile_name_is_shown_escaped(typed: str, shown: str) -> None:
 
 def test_a_job_that_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with pytest.raises(RequestError, match="there is no job 99"):
+    with pytest.raises(RequestError, match="Slurm knows no job 99"):
         cases(["99"], Answer((), ("99",)))
 
 

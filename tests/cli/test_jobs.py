@@ -56,9 +56,9 @@ def test_a_link_says_whose_it_is_and_one_that_never_began_that_it_was_not_needed
     ]
     links = _links_among(jobs)
 
-    assert links == {"12": "link 2 of 9_1", "13": "link 2 of 9_2"}
-    assert _row(jobs[2], links.get("12"), accounts=False)[-1] == "link 2 of 9_1: not needed"
-    assert _row(jobs[3], links.get("13"), accounts=False)[-1] == "link 2 of 9_2"
+    assert links == {"12": "link 2 of job 9_1", "13": "link 2 of job 9_2"}
+    assert _row(jobs[2], links.get("12"), accounts=False)[-1] == "link 2 of job 9_1: not needed"
+    assert _row(jobs[3], links.get("13"), accounts=False)[-1] == "link 2 of job 9_2"
 
 
 def test_tasks_stand_by_their_number_and_those_that_ended_last(tmp_path: Path) -> None:

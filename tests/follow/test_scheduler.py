@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from muster.errors import CommandFailed, MachineLacks, NoSlurm, SchedulerSilent
+from muster.follow.heard import Accounting
 from muster.follow.scheduler import Scheduler, pauses
 from muster.runner import ProgramResult
 from muster.slurm.jobs import ask_accounting, ask_controller
@@ -43,11 +44,12 @@ class Slurm:
 
 def _queued(*jobs: tuple[str, str, str]) -> str:
     rows = ("\x1f".join([job, job, state, *[""] * (_QUEUE_COLUMNS - 4), name]) for job, state, name in jobs)
-    return "".join(f"{row}\x1e\n" for row in rows)
+    return "\x1f".join(["JOBID"] * _QUEUE_COLUMNS) + "\x1e\n" + "".join(f"{row}\x1e\n" for row in rows)
 
 
 def _accounted(job: str, state: str) -> str:
-    return "\x1f".join([job, job, state, *[""] * (_ACCOUNT_COLUMNS - 3)]) + "\n"
+    heading = "\x1f".join(["JobIDRaw"] * _ACCOUNT_COLUMNS)
+    return f"{heading}\n" + "\x1f".join([job, job, state, *[""] * (_ACCOUNT_COLUMNS - 3)]) + "\n"
 
 
 def test_a_thousand_jobs_are_one_request() -> None:
@@ -75,7 +77,7 @@ def test_without_accounting_a_forgotten_job_is_missing() -> None:
 
     answer = Scheduler({}, slurm).jobs(["5"])
 
-    assert (answer.missing, answer.silent, answer.has_accounting) == (("5",), False, False)
+    assert (answer.missing, answer.silent, answer.accounting) == (("5",), False, Accounting.OFF)
 
 
 @pytest.mark.parametrize("silence", [(1, "", _SILENT), SchedulerSilent("squeue did not answer within 30 s")])
@@ -110,7 +112,7 @@ def test_cancelling_says_what_was_refused_and_forgives_what_is_over() -> None:
 
 
 def test_the_users_own_variables_do_not_bend_the_question() -> None:
-    slurm = Slurm({"squeue": (0, "", "")})
+    slurm = Slurm({"squeue": (0, _queued(), "")})
 
     Scheduler({"SLURM_TIME_FORMAT": "relative", "SLURM_JOB_ID": "1", "SQUEUE_FORMAT": "%i", "HOME": "/h"}, slurm).mine()
 
@@ -149,3 +151,79 @@ def test_the_memory_of_the_tasks_is_what_accounting_counted() -> None:
     assert (peak.task_mib, peak.task, peak.asked) == (3814, "3", "4G")
     assert Scheduler({}, Slurm({"sacct": (1, "", _NO_ACCOUNTS)})).peak_memory("7") is None
     assert Scheduler({}, Slurm({"sacct": (0, "7|||4G\n7.0|0|0|\n", "")})).peak_memory("7") is None
+
+
+@pytest.mark.parametrize(
+    "stdout", ["", "Welcome!\n", _queued(("1", "RUNNING", "x"))[:-20]], ids=["empty", "greeting", "cut"]
+)
+def test_an_answer_that_is_none_is_not_taken_for_no_job(stdout: str) -> None:
+    """squeue prints its heading also where there is no job."""
+    slurm = Slurm({"squeue": (0, stdout, ""), "sacct": (0, _accounted("5", "FAILED"), "")})
+
+    with pytest.raises(SchedulerSilent, match="nothing is known"):
+        Scheduler({}, slurm).mine()
+    answer = Scheduler({}, slurm).jobs(["5", "6"])
+
+    assert (answer.silent, answer.missing) == (True, ("6",))
+
+
+@pytest.mark.parametrize(
+    ("said", "accounting", "is_final"),
+    [
+        ((0, _accounted("5", "FAILED"), ""), Accounting.ANSWERED, True),
+        ((1, "", _NO_ACCOUNTS), Accounting.OFF, True),
+        (MachineLacks("sacct", "not there", "install it"), Accounting.NO_CLIENT, True),
+        (SchedulerSilent("sacct did not answer within 30 s"), Accounting.SILENT, False),
+        ((1, "", "sacct: error: Problem talking to the database: Connection refused"), Accounting.SILENT, False),
+        ((0, "", ""), Accounting.SILENT, False),
+        ((0, _accounted("6", "FAILED")[:-5], ""), Accounting.SILENT, False),
+        ((1, "", 'sacct: error: Invalid field requested: "Reason"'), Accounting.SILENT, False),
+    ],
+    ids=["answers", "off", "no sacct", "late", "down", "empty", "cut", "old"],
+)
+def test_what_came_of_asking_accounting_is_a_value(said: Any, accounting: Accounting, *, is_final: bool) -> None:
+    slurm = Slurm({"squeue": (1, "", _UNKNOWN), "sacct": said})
+
+    answer = Scheduler({}, slurm).jobs(["6"])
+
+    assert (answer.missing, answer.silent) == (("6",), False)
+    assert (answer.accounting, answer.heard.is_final, answer.heard.phase) == (accounting, is_final, Phase.ENDED)
+
+
+def test_a_job_that_accounting_alone_believes_to_run_is_over() -> None:
+    """Accounting that was away when a job ended keeps it as RUNNING; the controller forgets no job that lives."""
+    states = {}
+    for state in ("RUNNING", "TELEPORTING", "FAILED"):
+        slurm = Slurm({"squeue": (1, "", _UNKNOWN), "sacct": (0, _accounted("5", state), "")})
+        (job,) = Scheduler({}, slurm).jobs(["5"]).jobs
+        states[state] = (job.state.name, job.state.phase)
+
+    assert states == {
+        "RUNNING": ("UNKNOWN", Phase.ENDED),
+        "TELEPORTING": ("TELEPORTING", Phase.ENDED),
+        "FAILED": ("FAILED", Phase.ENDED_BADLY),
+    }
+
+
+def test_what_accounting_says_of_a_job_that_may_have_ended_since_says_so() -> None:
+    slurm = Slurm({"squeue": (1, "", _SILENT), "sacct": (0, _accounted("5", "RUNNING"), "")})
+
+    (job,) = Scheduler({}, slurm).jobs(["5"]).jobs
+
+    assert (job.state.name, job.state.phase) == ("RUNNING", Phase.RUNNING)
+    assert job.state.sentence.endswith("as accounting heard last; the Slurm controller does not answer")
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        (SchedulerSilent("scancel did not answer within 30 s"), "whether the jobs 5, 6 are cancelled is not known"),
+        ((1, "", "scancel: error: Unable to contact slurm controller"), "whether the jobs 5, 6 are cancelled is not"),
+        ((1, "", ""), "scancel ended with status 1"),
+        ((127, "", "sh: scancel.real: not found"), "scancel ended with status 127"),
+    ],
+    ids=["late", "silent", "no word", "another word"],
+)
+def test_a_cancel_whose_answer_is_lost_is_neither_done_nor_undone(said: Any, complaint: str) -> None:
+    with pytest.raises((SchedulerSilent, CommandFailed), match=complaint):
+        Scheduler({}, Slurm({"scancel": said})).cancel(["5", "6"])

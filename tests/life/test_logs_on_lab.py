@@ -131,7 +131,7 @@ def test_a_job_that_has_not_begun_says_so_and_nothing_is_printed(lab: Lab, share
     assert "has written nothing yet" in said.stderr
 
 
-@pytest.mark.parametrize(("words", "complaint"), [(("999999",), "there is no job 999999"), (("x",), "not a job id")])
+@pytest.mark.parametrize(("words", "complaint"), [(("999999",), "Slurm knows no job 999999"), (("x",), "not a job id")])
 def test_a_job_that_does_not_exist_is_refused(lab: Lab, words: tuple[str, ...], complaint: str) -> None:
     refused = logs(lab, *words)
     assert (refused.status, complaint in refused.stderr) == (2, True)

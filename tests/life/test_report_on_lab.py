@@ -57,5 +57,5 @@ def test_a_job_is_packed_whatever_became_of_it(lab: Lab, shared_directory: Path)
     assert "why.txt" in listed
     assert "no record of this job" in foreign
     assert unknown.status == 2
-    assert "there is no job 99999" in unknown.stderr
+    assert "Slurm knows no job 99999" in unknown.stderr
     assert [path.name for path in shared_directory.glob("muster-report-*")] == [archive.name]

@@ -37,7 +37,7 @@ def _shows_nothing_of_the_first(second: Lab, shared_directory: Path, job: str) -
     for verb in ("logs", "status", "why"):
         told = _muster(second, shared_directory, verb, job)
         assert told.status == 2, told
-        assert f"there is no job {job}" in told.stderr
+        assert f"Slurm knows no job {job}" in told.stderr
     by_hand = ["sbatch", "--parsable", "--wait", "--output=by-hand.txt", "--wrap=echo by hand; exit 3"]
     for _ in range(int(job)):
         last = second.exec(by_hand, cwd=shared_directory).stdout.strip()

@@ -9,10 +9,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.errors import RequestError
-from muster.slurm.jobs import ask_accounting, ask_controller, parse_job_id, parse_sacct, parse_squeue
+from muster.slurm.jobs import (
+    SlurmJob,
+    ask_accounting,
+    ask_controller,
+    is_silent,
+    parse_job_id,
+    parse_sacct,
+    parse_squeue,
+)
 from muster.slurm.states import Phase
 
+# What squeue of 22.05, 24.11 and 26.05 prints above its rows, with no job too.
+HEADING = (
+    "\x1f".join(
+        (
+            *("JOBID", "JOBID", "STATE", "REASON", "EXIT_CODE", "BATCH_FLAG", "USER", "PARTITION", "ACCOUNT", "QOS"),
+            *("NODES", "CPUS", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "END_TIME", "NODELIST", "DEPENDENCY"),
+            *("STDOUT", "COMMENT", "NAME"),
+        )
+    )
+    + "\x1e\n"
+)
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"
+
+
+def _jobs(name: str) -> tuple[SlurmJob, ...]:
+    jobs = (parse_sacct if name.startswith("sacct") else parse_squeue)(_sample(name))
+    assert jobs is not None
+    return jobs
 
 
 def _sample(name: str) -> str:
@@ -21,7 +46,7 @@ def _sample(name: str) -> str:
 
 @pytest.mark.parametrize("version", ["22.05", "24.11", "26.05"])
 def test_squeue_of_each_version_gives_the_same_jobs(version: str) -> None:
-    jobs = {job.name: job for job in parse_squeue(_sample(f"squeue-{version}.txt"))}
+    jobs = {job.name: job for job in _jobs(f"squeue-{version}.txt")}
 
     failed = jobs['evil|"name" $(x) `y` and more than twenty characters']
     assert (failed.state.name, failed.exit_code, failed.signal, failed.status) == ("FAILED", 7, 0, 7)
@@ -29,7 +54,7 @@ def test_squeue_of_each_version_gives_the_same_jobs(version: str) -> None:
     killed = jobs["new\nline"]
     assert (killed.state.name, killed.signal, killed.status) == ("FAILED", 9, 137)
     assert jobs["sep\x1fx"].state.name == "COMPLETED"
-    waiting = next(job for job in parse_squeue(_sample(f"squeue-{version}.txt")) if job.shown_id.endswith("_[2-3%1]"))
+    waiting = next(job for job in _jobs(f"squeue-{version}.txt") if job.shown_id.endswith("_[2-3%1]"))
     assert waiting.state.phase is Phase.WAITING
     assert waiting.reason.is_known
     assert waiting.started is None
@@ -38,7 +63,7 @@ def test_squeue_of_each_version_gives_the_same_jobs(version: str) -> None:
 
 
 def test_sacct_gives_jobs_whose_names_hold_line_breaks_and_separators() -> None:
-    jobs = {job.name: job for job in parse_sacct(_sample("sacct-22.05.txt"))}
+    jobs = {job.name: job for job in _jobs("sacct-22.05.txt")}
 
     assert jobs["new\nline"].status == 137
     assert jobs["three"].exit_code == 3
@@ -75,8 +100,9 @@ def test_a_name_stays_a_name(name: str) -> None:
     columns = ask_controller().argv[-1].count(",") + 1
     record = "\x1f".join(["12", "12", "RUNNING", *["(null)"] * (columns - 4), name]) + "\x1e\n"
 
-    jobs = parse_squeue(record * 2)
+    jobs = parse_squeue(HEADING + record * 2)
 
+    assert jobs is not None
     assert [job.name for job in jobs] == [name, name]
 
 
@@ -93,3 +119,54 @@ def test_all_jobs_are_asked_for_in_one_request() -> None:
     assert "--jobs=1,2_3" in ask_controller(["1", "2_3"]).argv
     assert "--jobs=1,2_3" in ask_accounting(["1", "2_3"]).argv
     assert "--me" in ask_controller().argv
+
+
+def test_no_job_is_believed_where_the_heading_shows_that_squeue_answered() -> None:
+    assert parse_squeue(HEADING) == ()
+    assert parse_squeue(f"Welcome!\n{HEADING}") == ()
+    assert parse_sacct(_sample("sacct-22.05.txt").split("\n")[0] + "\n") == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "Welcome!\n", HEADING[:20], HEADING.rstrip(), HEADING.replace("NAME", "N\x1fM")]
+)
+def test_an_answer_without_its_heading_is_none(text: str) -> None:
+    assert parse_squeue(text) is None
+    assert parse_sacct(text) is None
+
+
+def test_an_answer_that_was_cut_anywhere_but_between_two_rows_is_none() -> None:
+    for name, parse in (("squeue-24.11.txt", parse_squeue), ("sacct-22.05.txt", parse_sacct)):
+        text = _sample(name)
+        all_jobs = _jobs(name)
+        for end in range(len(text)):
+            jobs = parse(text[:end])
+            # A name may hold a line break: cut there, it is a shorter name.
+            assert jobs is None or [job.id for job in jobs] == [job.id for job in all_jobs[: len(jobs)]]
+            assert jobs is None or text[:end].endswith("\n"), text[max(end - 40, 0) : end]
+
+
+def test_a_column_that_an_older_squeue_lacks_is_unknown_and_no_fact() -> None:
+    """22.05 prints an empty title for a name that it does not know, and an error beside it."""
+    lacking = HEADING.replace("BATCH_FLAG", "").replace("EXIT_CODE", "")
+    row = "\x1f".join(["12", "12", "FAILED", "None", "", "", *[""] * 14, "train"]) + "\x1e\n"
+
+    (job,) = parse_squeue(lacking + row) or ()
+
+    assert (job.is_batch, job.exit_code, job.signal, job.nodes) == (None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+        "slurm_load_jobs error: Zero Bytes were transmitted or received",
+        "scancel: error: Socket timed out on send/recv operation",
+        "slurm_load_jobs error: Slurm backup controller in standby mode",
+        "sacct: error: slurm_persist_conn_open_without_init: failed to open: Connection refused",
+        "squeue: error: slurm_receive_msg: Message receive failure",
+    ],
+)
+def test_what_slurms_clients_say_of_a_silent_daemon(said: str) -> None:
+    assert is_silent(said)
+    assert not is_silent("slurm_load_jobs error: Invalid job id specified")

@@ -27,9 +27,8 @@ __all__ = ["Job", "TookTooLong"]
 
 ASK_EVERY_S = 10.0
 _SILENT_FOR_S = 300.0
-_GONE = State("UNKNOWN", Phase.UNKNOWN, "Slurm does not know it any more, and accounting does not have it")
 # Of the tasks of an array, the one that tells the most of the whole.
-_FIRST = (Phase.RUNNING, Phase.WAITING, Phase.ENDED_BADLY, Phase.UNKNOWN, Phase.ENDED_WELL)
+_FIRST = (Phase.RUNNING, Phase.WAITING, Phase.ENDED_BADLY, Phase.UNKNOWN, Phase.ENDED, Phase.ENDED_WELL)
 
 
 class TookTooLong(MusterError, TimeoutError):
@@ -58,7 +57,8 @@ class Job:
         self._cases: tuple[JobCase, ...] = ()
         self._asked: float | None = None
         """When the controller was asked last."""
-        self._answered = clock()
+        self._answered = self._heard = clock()
+        """When Slurm answered last, and when all of it did: a job that it has forgotten is one for accounting."""
 
     def __repr__(self) -> str:
         return f"<muster job {self.id}>"
@@ -109,7 +109,7 @@ class Job:
     def _look(self) -> tuple[JobCase, ...]:
         """Return what is known of it; the controller is asked where the last answer is too old."""
         is_fresh = self._asked is not None and self._clock() - self._asked < ASK_EVERY_S
-        if self._cases and (is_fresh or _are_over(self._cases)):
+        if self._cases and (is_fresh or _are_told(self._cases)):
             return self._cases
         if is_fresh:  # it was asked a moment ago, and did not answer
             self._sleep(self._pause())
@@ -117,6 +117,8 @@ class Job:
         answer = self._slurm.jobs(ids_with_links([self.id], self._place))
         self._cases = tuple(find_cases([self.id], answer, self._place))
         self._answered = self._clock()
+        if _are_told(self._cases) or not _are_over(self._cases):
+            self._heard = self._answered
         if self.directory is None and self._cases[0].run is not None:
             self.directory = self._cases[0].run.directory
         return self._cases
@@ -131,8 +133,11 @@ class Job:
                 if self._clock() - self._answered > _SILENT_FOR_S:
                     raise
             else:
-                yield cases
-                if _are_over(cases):
+                # Accounting may still tell how it ended: until then it is not said that nobody knows.
+                is_told = _are_told(cases) or (_are_over(cases) and self._clock() - self._heard > _SILENT_FOR_S)
+                if is_told or not _are_over(cases):
+                    yield cases
+                if is_told:
                     return
             self._rest(end, timeout)
 
@@ -149,7 +154,11 @@ class Job:
 
 
 def _are_over(cases: tuple[JobCase, ...]) -> bool:
-    return all(case.job is None or case.job.state.phase.is_over for case in cases)
+    return all(case.phase.is_over for case in cases)
+
+
+def _are_told(cases: tuple[JobCase, ...]) -> bool:
+    return all(case.is_told for case in cases)
 
 
 def _most_telling(cases: tuple[JobCase, ...]) -> JobCase:
@@ -162,7 +171,7 @@ def _task_number(case: JobCase) -> int:
 
 
 def _state(case: JobCase) -> State:
-    return _GONE if case.job is None else case.job.state
+    return State("UNKNOWN", case.phase, case.heard.sentence) if case.job is None else case.job.state
 
 
 def _result(case: JobCase) -> Result:

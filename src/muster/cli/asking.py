@@ -246,7 +246,7 @@ def as_json(case: JobCase) -> dict[str, Any]:
     }
     if job is None:
         name = case.run.name if case.run else None
-        fields = {"job": case.asked, "name": name, "state": "UNKNOWN", "phase": Phase.UNKNOWN.value}
+        fields = {"job": case.asked, "name": name, "state": "UNKNOWN", "phase": case.phase.value}
         return {**dict.fromkeys(JSON_KEYS), **fields, **own_fields}
     return {
         "job": job.id,

@@ -39,7 +39,7 @@ def _order(job: SlurmJob) -> tuple[bool, int, int]:
 
 
 def _links_among(jobs: Sequence[SlurmJob]) -> dict[str, str]:
-    """Return, by id, "link 2 of 57" for each job that goes on with an earlier one (--until-done).
+    """Return, by id, "link 2 of job 57" for each job that goes on with an earlier one (--until-done).
 
     The links of a job have one comment: where it stands alone, no file is read.
     """
@@ -49,7 +49,7 @@ def _links_among(jobs: Sequence[SlurmJob]) -> dict[str, str]:
 
     how_often = Counter(job.comment for job in jobs if job.is_ours)
     return {
-        job.id: f"link {link.number} of {first.job}"
+        job.id: f"link {link.number} of job {first.job}"
         for job in jobs
         if how_often[job.comment] > 1 and job.stdout is not None
         for first, link in link_of(Path(job.stdout).parent.parent, job)

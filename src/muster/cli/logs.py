@@ -24,7 +24,7 @@ from muster.cli.asking import (
 )
 from muster.cli.command_line import CommandLine, Words
 from muster.cli.output import say
-from muster.errors import RequestError, SchedulerSilent
+from muster.errors import RequestError, SchedulerSilent, SiteError
 from muster.job.option import option, parse_count
 
 if TYPE_CHECKING:
@@ -59,11 +59,21 @@ def main(words: Words) -> int:
     line_count = _show(lines, rank, as_json=as_json)
     if not line_count:
         _refuse_closed(case)
-        if case.run is None and case.job is not None and case.job.is_ours and case.job.state.phase.is_over:
-            say(f"job {case.asked} was a `muster run`: its output went where that wrote it, and is not kept")
-            return 0
-        say(f"{'it' if rank is None else f'rank {rank}'} has written nothing yet: muster status {case.asked}")
+        say(_of_no_line(case, output, rank))
     return 0
+
+
+def _of_no_line(case: JobCase, output: JobOutput, rank: int | None) -> str:
+    """Return what it means that no line is there, as far as it is known."""
+    from muster.slurm.states import Phase
+
+    subject = f"job {case.asked}" if rank is None else f"rank {rank} of job {case.asked}"
+    if case.phase.is_over:
+        places = ", ".join(str(path) for path in output.named if path.is_file())
+        return f"{subject} wrote nothing{f' to {places}' if places else ': no file of its output is to be seen here'}"
+    if case.phase is Phase.UNKNOWN:
+        return f"no line of {subject} is there, and whether the job has begun is not known: muster status {case.asked}"
+    return f"{subject} has written nothing yet that is to be seen here: muster status {case.asked}"
 
 
 def _attempt(text: str) -> int:
@@ -94,6 +104,7 @@ def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> JobCase:
             asked_id,
             found_cases[0].job if len(found_cases) == 1 and "_" not in shown_id_of(found_cases[0]) else None,
             found_cases[0].run,
+            heard=answer.heard,
         )
     return only_case(asked_id, found_cases, "logs")
 
@@ -128,13 +139,24 @@ def _output(case: JobCase, attempt: int | None = None) -> JobOutput:
 
 def _refuse_closed(case: JobCase) -> None:
     """Refuse with a reason where the output may exist but cannot be read."""
-    from muster.follow.find_output import closed_output
+    from muster.follow.find_output import closed_output, unkept_output
 
     closed = None if case.run is not None else closed_output(case.job)
     if closed is not None:
         raise RequestError(
             f"the output of job {case.asked} cannot be read by you: {closed}",
             hint="only the job's owner reads its output, unless they open it",
+        )
+    if case.run is None and case.job is not None and case.job.is_batch is False:
+        raise RequestError(
+            f"the output of job {case.asked} is not kept: no script of sbatch wrote it",
+            hint="a command of salloc, srun or muster run writes where it was typed",
+        )
+    unkept = unkept_output(case.job, case.run)
+    if unkept is not None:
+        raise RequestError(
+            f"the output of job {case.asked} is not kept: it goes to {unkept}",
+            hint="-o FILE, when it is submitted again, names a file",
         )
 
 
@@ -153,6 +175,7 @@ def _follow(case: JobCase, slurm: Scheduler, rank: int | None, tail: int | None,
     waits = pauses(first_s=2.0)
     ask_at = 0.0
     last_words = ""
+    line_count = 0
     while True:
         now = time.monotonic()
         is_over = False
@@ -165,12 +188,25 @@ def _follow(case: JobCase, slurm: Scheduler, rank: int | None, tail: int | None,
             last_words = words
             if case.run is None or output.named:
                 follower.output = replace(_output(case), every_attempt=True)
-        _show(_last(follower.new_lines(final=is_over), rank, tail), rank, as_json=as_json)
+        line_count += _show(_last(follower.new_lines(final=is_over), rank, tail), rank, as_json=as_json)
         tail = None
         if is_over:
-            _refuse_closed(case)
-            return (case.job.status or 0) if case.job is not None and case.job.state.phase.is_over else 0
+            if not line_count:
+                _refuse_closed(case)
+            return _status_of(case)
         time.sleep(_LOOK_S)
+
+
+def _status_of(case: JobCase) -> int:
+    """Return the exit status of a job that is over; refused where nothing tells it."""
+    from muster.slurm.states import Phase
+
+    if case.phase is Phase.ENDED_WELL:
+        return 0
+    if case.job is not None and case.phase is Phase.ENDED_BADLY:
+        return case.job.status or 1  # of a job that its node took down Slurm may tell the status 0
+    sentence = case.heard.sentence if case.job is None else case.job.state.sentence
+    raise SiteError(f"the exit status of job {case.asked} is not known: {sentence}", hint=f"muster why {case.asked}")
 
 
 def _look(case: JobCase, slurm: Scheduler) -> tuple[JobCase, bool]:
@@ -178,19 +214,20 @@ def _look(case: JobCase, slurm: Scheduler) -> tuple[JobCase, bool]:
     from msgspec.structs import replace
 
     answer = slurm.jobs(with_links([case.asked]))
-    if answer.silent and not answer.jobs:
+    is_chain = case.run is not None and case.run.links
+    # Of the links accounting may know the first alone.
+    if answer.silent and (is_chain or not answer.jobs):
         return case, False
-    if case.run is not None and case.run.links:
+    if is_chain:
         return _look_at_chain(case, answer)
     if case.run is not None and case.run.rows_per_job:
         row_case = cases([case.asked], answer, records_do=True)[0]
-        return row_case, row_case.job is None or row_case.job.state.phase.is_over
+        return row_case, row_case.phase.is_over
     job = next(iter(answer.of(case.asked)), None)
-    if job is None:
-        return case, True
-    if job.stdout is None and case.job is not None:  # accounting does not say where the output lies
-        job = replace(job, stdout=case.job.stdout)
-    return JobCase(case.asked, job, case.run), job.state.phase.is_over
+    if job is not None and job.stdout is None and case.job is not None:  # accounting does not say it
+        job = replace(job, stdout=case.job.stdout, is_batch=case.job.is_batch)
+    newest_case = JobCase(case.asked, job, case.run, heard=answer.heard)
+    return newest_case, newest_case.phase.is_over
 
 
 def _look_at_chain(case: JobCase, answer: Answer) -> tuple[JobCase, bool]:
@@ -199,8 +236,7 @@ def _look_at_chain(case: JobCase, answer: Answer) -> tuple[JobCase, bool]:
     A job that has not begun has noted no link yet.
     """
     newest_case = next(iter(cases([case.asked], answer, records_do=True)), case)
-    job = newest_case.job
-    return newest_case, not newest_case.links if newest_case.link else job is None or job.state.phase.is_over
+    return newest_case, not newest_case.links if newest_case.link else newest_case.phase.is_over
 
 
 def _last(lines: Iterable[OutputLine], rank: int | None, count: int | None) -> Iterable[OutputLine]:

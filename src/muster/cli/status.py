@@ -55,7 +55,7 @@ def headline(case: JobCase) -> str:
     job = case.job
     if job is None:
         name = plain(case.run.name) if case.run else ""
-        return f"job {case.asked} ({name}): Slurm does not know it any more, and accounting does not have it"
+        return f"job {case.asked} ({name}): {case.heard.sentence}"
     ending, owner = ended_how(job), other_owner(job)
     owner_words = f" of {owner}" if owner else ""
     return (

@@ -222,7 +222,7 @@ def case_as_json(case: JobCase) -> dict[str, Any]:
         from muster.cli.why_running import as_json as running
 
         document["running"] = running(case)
-    if job is None or job.state.phase in {Phase.ENDED_BADLY, Phase.UNKNOWN}:
+    if job is None or job.state.phase in {Phase.ENDED_BADLY, Phase.ENDED, Phase.UNKNOWN}:
         output, failure = _failure(case)
         document["first_failure"] = failure and failure.as_json()
         document["last_lines"] = last_words(output, failure)

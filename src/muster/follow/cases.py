@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from muster.errors import RequestError, SchedulerSilent
+from muster.follow.heard import Accounting, Heard
 from muster.follow.packs import job_of_row, jobs_of_rows
 
 if TYPE_CHECKING:  # a page of help needs none of these
@@ -14,6 +15,7 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from muster.act.record import Run
     from muster.follow.scheduler import Answer, Scheduler
     from muster.slurm.jobs import SlurmJob
+    from muster.slurm.states import Phase
 
 __all__ = ["JobCase", "JobSources", "find_cases", "ids_with_links", "run_of"]
 
@@ -29,6 +31,23 @@ class JobCase(NamedTuple):
 
     links: tuple[str, ...] = ()
     """The ids of the links that live."""
+
+    heard: Heard = Heard()
+    """Who answered: what is known where `job` is None."""
+
+    @property
+    def phase(self) -> Phase:
+        """Return where in its life the job is."""
+        return self.heard.phase if self.job is None else self.job.state.phase
+
+    @property
+    def is_told(self) -> bool:
+        """Return whether the job is over, and to ask again would tell no more of its end."""
+        from muster.slurm.states import Phase
+
+        if self.phase is Phase.ENDED:
+            return self.job is None and self.heard.is_final
+        return self.phase.is_over
 
 
 class JobSources(NamedTuple):
@@ -52,10 +71,10 @@ def find_cases(ids: Sequence[str], answer: Answer, place: JobSources, *, records
         if run is not None and run.rows_per_job:
             jobs = tuple(jobs_of_rows(asked_id, run, jobs))
         if not jobs and run is None:
-            raise _unknown(asked_id, answer)
+            raise _unknown(asked_id, answer, place.slurm)
         if not jobs and answer.silent and not records_do:
-            raise _silent(asked_id, run)
-        found_cases.extend(JobCase(asked_id, job, run) for job in jobs or (None,))
+            raise _silent(asked_id, run, answer)
+        found_cases.extend(JobCase(asked_id, job, run, heard=answer.heard) for job in jobs or (None,))
     return found_cases
 
 
@@ -115,7 +134,7 @@ def _of_chains(asked_id: str, run: Run, answer: Answer) -> Iterator[JobCase]:
         current = current_of(chain, [job for link_jobs in jobs.values() for job in link_jobs])
         if current is not None:
             living = (link for link, link_jobs in jobs.items() if any(not job.state.phase.is_over for job in link_jobs))
-            yield JobCase(asked_id, current[1], run, current[0], tuple(living))
+            yield JobCase(asked_id, current[1], run, current[0], tuple(living), answer.heard)
 
 
 def run_of(asked_id: str, jobs: Sequence[SlurmJob], place: JobSources, *, is_silent: bool = False) -> Run | None:
@@ -148,17 +167,20 @@ def _comes_later(run: Run, slurm: Scheduler) -> bool:
     return following is not None and int(run.job) >= following
 
 
-def _unknown(asked_id: str, answer: Answer) -> Exception:
+def _unknown(asked_id: str, answer: Answer, slurm: Scheduler) -> Exception:
     if answer.silent:
-        return _silent(asked_id, None)
-    forgotten = "Slurm forgets a job some minutes after its end, and this cluster keeps no accounts"
-    return RequestError(
-        f"there is no job {asked_id}, or it is not to be seen by you",
-        hint=forgotten if answer.has_accounting is False else "muster jobs lists yours",
-    )
+        return _silent(asked_id, None, answer)
+    following = slurm.next_job_id()
+    next_words = "" if following is None else f"; the next job here gets the number {following}"
+    hint = f"muster jobs lists yours{next_words}"
+    subject = f"Slurm knows no job {asked_id}, or does not show it to you"
+    if answer.accounting is Accounting.ANSWERED:
+        return RequestError(f"{subject}, and accounting has none either", hint=hint)
+    # Whether there ever was one is not known.
+    return RequestError(f"{subject}; {answer.accounting.value}, and the controller forgets what has ended", hint=hint)
 
 
-def _silent(asked_id: str, run: Run | None) -> SchedulerSilent:
+def _silent(asked_id: str, run: Run | None, answer: Answer) -> SchedulerSilent:
     from muster.runner import MUNGE_HINT, MUNGE_IS_DOWN, munge_is_down
 
     output = "" if run is None else f"; its output lies in {run.directory / 'logs'}"
@@ -167,6 +189,6 @@ def _silent(asked_id: str, run: Run | None) -> SchedulerSilent:
             f"Slurm cannot be asked for job {asked_id}: {MUNGE_IS_DOWN}", hint=f"{MUNGE_HINT}{output}"
         )
     return SchedulerSilent(
-        f"the Slurm controller does not answer, and accounting does not know job {asked_id}",
+        f"nothing is known of job {asked_id}: {answer.heard.sentence}",
         hint=f"try again in a minute{output}",
     )

@@ -14,7 +14,7 @@ from muster.follow.watch import JobOutput, output_of_files, output_of_run
 from muster.slurm.filenames import glob_of
 from muster.slurm.jobs import SlurmJob
 
-__all__ = ["closed_output", "find_output"]
+__all__ = ["closed_output", "find_output", "unkept_output"]
 
 
 def find_output(
@@ -52,16 +52,28 @@ def closed_output(job: SlurmJob | None) -> Path | None:
     return None
 
 
+def unkept_output(job: SlurmJob | None, run: Run | None) -> Path | None:
+    """Return where the output of a job goes that keeps none of it, such as /dev/null; None: it goes to files."""
+    named_places = [] if job is None or job.stdout is None else [job.stdout]
+    places = named_places if run is None else list(_patterns(run))
+    return next((path for place in places if (path := Path(place)).exists() and not path.is_file()), None)
+
+
 def _moved(run: Run, job: SlurmJob | None) -> Iterator[Path]:
     """Return the files that -o and -e of a run of Muster's named."""
+    for pattern in _patterns(run):
+        yield from _matching(pattern, run.job, job)
+
+
+def _patterns(run: Run) -> Iterator[str]:
+    """Return the names of files that -o and -e of a run of Muster's gave, as Slurm reads them."""
     try:
         plan = json.loads((run.directory / "plan.json").read_text(encoding="utf-8"))
         folder = Path(plan["working_directory"])
         patterns = [directive["value"] for directive in plan["directives"] if directive["name"] in {"output", "error"}]
     except (OSError, ValueError, KeyError, TypeError):
         return
-    for pattern in patterns:
-        yield from _matching(str(folder / str(pattern)), run.job, job)
+    yield from (str(folder / str(pattern)) for pattern in patterns)
 
 
 def _matching(pattern: str, job_id: str, job: SlurmJob | None) -> list[Path]:

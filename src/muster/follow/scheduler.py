@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.errors import CommandFailed, MachineLacks, MusterError, NoSlurm, SchedulerSilent, SiteError
+from muster.follow.heard import Accounting, Heard
 from muster.runner import ProgramResult, Runner, checked, run
 from muster.slurm.cluster import CONFIGURATION
 from muster.slurm.jobs import (
@@ -27,6 +29,7 @@ from muster.slurm.jobs import (
 )
 from muster.slurm.partitions import PARTITIONS, WAITING, Partition
 from muster.slurm.question import Question
+from muster.slurm.states import Phase, State
 from muster.slurm.submit import is_without_cluster
 from muster.slurm.variables import scheduler_environment
 
@@ -34,6 +37,7 @@ __all__ = ["Answer", "Scheduler", "pauses"]
 
 T = TypeVar("T")
 
+_TOLD_HINT = "muster status JOB shows it once the controller answers; it may be typed again"
 _SILENT_HINT = "it may be busy or restarting; try again in a minute. muster logs ID reads the output without it"
 # The user's own wishes for what these clients show: SQUEUE_STATES=R would hide what was asked for.
 _FILTERS = ("SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_")
@@ -51,8 +55,12 @@ class Answer(msgspec.Struct, frozen=True):
     silent: bool = False
     """The controller did not answer; what is here comes from accounting."""
 
-    has_accounting: bool | None = None
-    """Whether the cluster keeps accounts; None: it was not asked."""
+    accounting: Accounting = Accounting.NOT_ASKED
+
+    @property
+    def heard(self) -> Heard:
+        """Return who answered."""
+        return Heard(self.silent, self.accounting)
 
     def of(self, asked_id: str) -> tuple[SlurmJob, ...]:
         """Return the jobs that an id means: for an array's, all that is known of it."""
@@ -68,7 +76,10 @@ class Scheduler(msgspec.Struct, frozen=True):
 
     def mine(self) -> Answer:
         """Return all jobs of this user that the controller remembers, in one request."""
-        return Answer(self._answered(ask_controller()))
+        jobs = self._answered(ask_controller())
+        if jobs is None:
+            raise SchedulerSilent("squeue gave no whole answer: nothing is known of your jobs", hint=_SILENT_HINT)
+        return Answer(jobs)
 
     def jobs(self, ids: Sequence[str]) -> Answer:
         """Return these jobs: one request to the controller; one to accounting, if it does not know them all."""
@@ -76,28 +87,35 @@ class Scheduler(msgspec.Struct, frozen=True):
         missing = tuple(asked_id for asked_id in ids if not any(_means(asked_id, job) for job in jobs))
         if not missing:
             return Answer(jobs, silent=silent)
-        ended, has_accounting = self._accounting(missing)
-        jobs = (*jobs, *ended)
+        accounted, accounting = self._accounting(missing)
+        jobs = (*jobs, *(_as_accounted(job, silent=silent) for job in accounted))
         missing = tuple(asked_id for asked_id in missing if not any(_means(asked_id, job) for job in jobs))
-        return Answer(jobs, missing, silent, has_accounting)
+        return Answer(jobs, missing, silent, accounting)
 
     def cancel(self, ids: Sequence[str]) -> None:
         """Cancel these jobs in one request."""
-        self._tell(cancel_argv(ids), "nothing may be cancelled")
+        self._tell(cancel_argv(ids), f"whether {_jobs_in_words(ids)} cancelled")
 
     def tell_script(self, job: str) -> None:
         """Tell a job's script that its ranks are to save."""
-        self._tell(tell_script_argv(job), "the ranks may not be told")
+        self._tell(tell_script_argv(job), f"whether the script of job {job} was told")
 
-    def _tell(self, argv: Sequence[str], failed: str) -> None:
-        answer = self._ask(argv)
+    def _tell(self, argv: Sequence[str], subject: str) -> None:
+        """Tell Slurm something. An answer that did not come says neither yes nor no."""
+        try:
+            answer = self._ask(argv)
+        except SchedulerSilent as error:
+            raise SchedulerSilent(f"{subject} is not known: {error}", hint=_TOLD_HINT) from None
         if is_silent(answer.stderr):
-            raise SchedulerSilent(f"the Slurm controller does not answer; {failed}", hint=_SILENT_HINT)
-        error_lines = [line for line in answer.stderr.splitlines() if "error:" in line and not _is_over_already(line)]
-        if error_lines:
-            raise CommandFailed(
-                answer.argv, answer.status, error_lines[0], hint="muster jobs shows which jobs are yours"
-            )
+            message = f"{subject} is not known: the Slurm controller does not answer"
+            raise SchedulerSilent(message, hint=_TOLD_HINT)
+        lines = [line for line in answer.stderr.splitlines() if not _is_over_already(line)]
+        error_lines = [line for line in lines if "error:" in line]
+        # scancel fails for a job that is over too, and says so.
+        has_failed_silently = not answer.ok and len(lines) == len(answer.stderr.splitlines())
+        if error_lines or has_failed_silently:
+            words = error_lines[0] if error_lines else answer.stderr
+            raise CommandFailed(answer.argv, answer.status, words, hint="muster jobs shows which jobs are yours")
 
     def next_job_id(self) -> int | None:
         """Return the number that the next job gets; None where the controller does not tell it."""
@@ -146,15 +164,21 @@ class Scheduler(msgspec.Struct, frozen=True):
             return (), True
         if not answer.ok and is_job_unknown(answer.stderr):
             return (), False
-        return question.read(checked(answer, hint=_NO_SLURM).stdout), False
+        jobs = question.read(checked(answer, hint=_NO_SLURM).stdout)
+        return ((), True) if jobs is None else (jobs, False)
 
-    def _accounting(self, ids: Sequence[str]) -> tuple[tuple[SlurmJob, ...], bool]:
+    def _accounting(self, ids: Sequence[str]) -> tuple[tuple[SlurmJob, ...], Accounting]:
         question = ask_accounting(ids)
         try:
             answer = self._ask(question.argv)
         except SchedulerSilent:
-            return (), True
-        return question.read(answer.stdout) if answer.ok else (), not is_accounting_absent(answer.stderr)
+            return (), Accounting.SILENT
+        except NoSlurm:
+            return (), Accounting.NO_CLIENT
+        if is_accounting_absent(answer.stderr):
+            return (), Accounting.OFF
+        jobs = question.read(answer.stdout) if answer.ok else None
+        return ((), Accounting.SILENT) if jobs is None else (jobs, Accounting.ANSWERED)
 
     def _answered(self, question: Question[T]) -> T:
         answer = self._ask(question.argv)
@@ -180,6 +204,31 @@ def pauses(first_s: float = 1.0, most_s: float = 30.0) -> Iterator[float]:
     while True:
         yield pause
         pause = min(most_s, pause * 1.5)
+
+
+# Where accounting has not heard the end of a job that the controller does not know any more.
+_END_UNHEARD = State(
+    "UNKNOWN",
+    Phase.ENDED,
+    "Slurm does not know it any more, and accounting has not heard of its end: how it ended is not known",
+)
+
+
+def _as_accounted(job: SlurmJob, *, silent: bool) -> SlurmJob:
+    """Return a job of accounting's as what is known of it: accounting may not have heard of its end."""
+    state = job.state
+    if state.phase.is_over:
+        return job
+    if silent:
+        sentence = f"{state.sentence}, as accounting heard last; the Slurm controller does not answer"
+        return replace(job, state=replace(state, sentence=sentence))
+    if state.phase is Phase.UNKNOWN:
+        return replace(job, state=replace(state, phase=Phase.ENDED))
+    return replace(job, state=_END_UNHEARD)
+
+
+def _jobs_in_words(ids: Sequence[str]) -> str:
+    return f"job {ids[0]} is" if len(ids) == 1 else f"the jobs {', '.join(ids)} are"
 
 
 def _means(asked_id: str, job: SlurmJob) -> bool:

@@ -234,6 +234,9 @@ def _read_on(state: _Open) -> Iterator[OutputLine]:
     except PermissionError:
         message = f"{state.file.path} cannot be read by you"
         raise RequestError(message, hint="only the job's owner reads its output, unless they open it") from None
+    except OSError as error:  # of a file system that is away: there may be lines
+        message = f"{state.file.path} cannot be read: {error.strerror}"
+        raise RequestError(message, hint="try again, or on another host: its file system may not answer here") from None
 
 
 def _lines_in(state: _Open, chunk: bytes) -> Iterator[OutputLine]:

@@ -50,6 +50,7 @@ _COLUMNS = (
     ("state", "State", "State"),
     ("reason", "Reason", "Reason"),
     ("exit", "exit_code", "ExitCode"),
+    ("batch", "BatchFlag", None),
     ("user", "UserName", "User"),
     ("partition", "Partition", "Partition"),
     ("account", "Account", "Account"),
@@ -66,6 +67,8 @@ _COLUMNS = (
     ("comment", "Comment", "Comment"),
     ("name", "Name", "JobName"),
 )
+# Both clients print a heading above their rows: an answer without it is none.
+_SQUEUE_HEADING, _SACCT_HEADING = "JOBID", "JobIDRaw"
 _SACCT = tuple((field, sacct) for field, _, sacct in _COLUMNS if sacct is not None)
 _NOTHING = frozenset({"", "(null)", "N/A", "n/a", "NONE", "None", "None assigned", "Unknown", "INVALID"})
 
@@ -100,6 +103,8 @@ class SlurmJob(msgspec.Struct, frozen=True):
     dependency: str | None = None
     stdout: str | None = None
     comment: str | None = None
+    is_batch: bool | None = None
+    """Whether a script is the job's first process (sbatch), and no command outside of it (salloc, srun)."""
 
     @property
     def is_ours(self) -> bool:
@@ -119,20 +124,20 @@ def parse_job_id(text: str) -> str:
     raise RequestError(f"{text!r} is not a job id", hint="muster jobs shows them: 123, or 123_4 for one of an array")
 
 
-def ask_controller(jobs: Sequence[str] = ()) -> Question[tuple[SlurmJob, ...]]:
+def ask_controller(jobs: Sequence[str] = ()) -> Question[tuple[SlurmJob, ...] | None]:
     """Ask for these jobs in one request; without any, for all that the user has in the controller's memory."""
     selection = f"--jobs={','.join(jobs)}" if jobs else "--me"
     columns = [name for _, name, _ in _COLUMNS]
     ends = [*[_FIELD_END] * (len(columns) - 1), _RECORD_END]
     form = ",".join(f"{name}:{end}" for name, end in zip_equal(columns, ends))
-    return Question(("squeue", "--all", "--noheader", "--states=all", selection, f"--Format={form}"), parse_squeue)
+    return Question(("squeue", "--all", "--states=all", selection, f"--Format={form}"), parse_squeue)
 
 
-def ask_accounting(jobs: Sequence[str]) -> Question[tuple[SlurmJob, ...]]:
+def ask_accounting(jobs: Sequence[str]) -> Question[tuple[SlurmJob, ...] | None]:
     """Ask accounting for these jobs in one request, whenever they were."""
     form = ",".join(name for _, name in _SACCT)
     selection = f"--jobs={','.join(jobs)}"
-    argv = ("sacct", "-X", "--noheader", "--parsable2", f"--delimiter={_FIELD_END}", selection, f"--format={form}")
+    argv = ("sacct", "-X", "--parsable2", f"--delimiter={_FIELD_END}", selection, f"--format={form}")
     return Question(argv, parse_sacct)
 
 
@@ -192,29 +197,48 @@ def tell_script_argv(job: str) -> list[str]:
     return ["scancel", "--batch", "--signal=USR1", job]
 
 
-def parse_squeue(stdout: str) -> tuple[SlurmJob, ...]:
-    """Return the jobs in squeue's answer; other lines (a site's greeting) are ignored."""
+def parse_squeue(stdout: str) -> tuple[SlurmJob, ...] | None:
+    """Return the jobs in squeue's answer; None where it is no whole answer: no heading, or a row that was cut.
+
+    Other lines, such as a site's greeting, are ignored.
+    """
     names = [field for field, _, _ in _COLUMNS]
-    records = stdout.split(f"{_RECORD_END}\n")
-    return tuple(job for record in records if (job := _job(names, record.split(_FIELD_END, len(names) - 1))))
+    heading, *records = stdout.split(f"{_RECORD_END}\n")
+    titles = heading.split(_FIELD_END)
+    if titles[0].rpartition("\n")[2] != _SQUEUE_HEADING or len(titles) != len(names) or not records:
+        return None
+    rows = [record.split(_FIELD_END, len(names) - 1) for record in records]
+    *whole_rows, rest = rows
+    # A row that was cut: its first field may be all that is left.
+    if len(rest) > 1 or rest[0].strip().isdigit():
+        return None
+    return _jobs(names, [row for row in whole_rows if len(row) > 1])
 
 
-def parse_sacct(stdout: str) -> tuple[SlurmJob, ...]:
-    """Return the jobs in sacct's answer; a line that begins no record goes on with the name of the one before it."""
+def parse_sacct(stdout: str) -> tuple[SlurmJob, ...] | None:
+    """Return the jobs in sacct's answer; None where it is no whole answer: no heading, or a row that was cut.
+
+    A line that begins no record goes on with the name of the record before it.
+    """
     names = [field for field, _ in _SACCT]
-    starts = [match.start() for match in re.finditer(rf"^[0-9]+{_FIELD_END}", stdout, re.MULTILINE)]
-    return tuple(
-        job
-        for start, end in pairwise([*starts, len(stdout)])
-        if (job := _job(names, stdout[start:end].removesuffix("\n").split(_FIELD_END, len(names) - 1)))
-    )
+    heading = re.search(rf"^{_SACCT_HEADING}{_FIELD_END}.*\n", stdout, re.MULTILINE)
+    if heading is None or not stdout.endswith("\n"):
+        return None
+    rows = stdout[heading.end() :]
+    starts = [match.start() for match in re.finditer(rf"^[0-9]+{_FIELD_END}", rows, re.MULTILINE)]
+    records = (rows[start:end].removesuffix("\n") for start, end in pairwise([*starts, len(rows)]))
+    return _jobs(names, [record.split(_FIELD_END, len(names) - 1) for record in records])
+
+
+_SILENCE = re.compile(
+    r"Unable to contact slurm controller|[Ss]ocket timed out|Connection (refused|timed out|reset)"
+    r"|Zero Bytes were transmitted|Message (send|receive) failure|controller in standby"
+)
 
 
 def is_silent(stderr: str) -> bool:
     """Return whether a client says that its daemon did not answer."""
-    return bool(
-        re.search(r"Unable to contact slurm controller|[Ss]ocket timed out|Connection (refused|timed out)", stderr)
-    )
+    return bool(_SILENCE.search(stderr))
 
 
 def is_job_unknown(stderr: str) -> bool:
@@ -225,6 +249,13 @@ def is_job_unknown(stderr: str) -> bool:
 def is_accounting_absent(stderr: str) -> bool:
     """Return whether sacct says that this cluster keeps no accounts."""
     return "accounting storage is disabled" in stderr
+
+
+def _jobs(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[SlurmJob, ...] | None:
+    """Return a job for each row; None where one of them is no job."""
+    jobs = [_job(names, row) for row in rows]
+    known_jobs = tuple(job for job in jobs if job is not None)
+    return known_jobs if len(known_jobs) == len(jobs) else None
 
 
 def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
@@ -249,6 +280,7 @@ def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
         submitted=_number(job_fields["submitted"]),
         started=_number(job_fields["started"]),
         ended=_number(job_fields["ended"]),
+        is_batch={"1": True, "0": False}.get(job_fields.get("batch", "").strip()),
         **dict(_texts(job_fields)),
     )
 

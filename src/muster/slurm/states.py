@@ -16,11 +16,14 @@ class Phase(StrEnum):
     RUNNING = "running"
     ENDED_WELL = "ended well"
     ENDED_BADLY = "ended badly"
+    ENDED = "ended"
+    """It is over, and nothing tells how it ended."""
+
     UNKNOWN = "unknown"
 
     @property
     def is_over(self) -> bool:
-        return self in {Phase.ENDED_WELL, Phase.ENDED_BADLY}
+        return self in {Phase.ENDED_WELL, Phase.ENDED_BADLY, Phase.ENDED}
 
 
 class State(msgspec.Struct, frozen=True):
