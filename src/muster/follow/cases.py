@@ -189,6 +189,6 @@ def _silent(asked_id: str, run: Run | None, answer: Answer) -> SchedulerSilent:
             f"Slurm cannot be asked for job {asked_id}: {MUNGE_IS_DOWN}", hint=f"{MUNGE_HINT}{output}"
         )
     return SchedulerSilent(
-        f"nothing is known of job {asked_id}: {answer.heard.sentence}",
+        f"{answer.heard.sentence}: nothing is known of job {asked_id}",
         hint=f"try again in a minute{output}",
     )
