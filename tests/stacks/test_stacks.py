@@ -134,7 +134,7 @@ def test_what_slurm_refuses_is_a_sentence_with_what_to_do(said: str, sentence: s
 def test_nothing_runs_here(tmp_path: Path) -> None:
     done = run([MUSTER, "stacks"], env={**os.environ, "XDG_STATE_HOME": str(tmp_path)})
     assert done.status == 2
-    assert "no job is named, and Muster has queued none here yet" in done.stderr
+    assert "no job is named, and Muster remembers none of yours" in done.stderr
     assert run([MUSTER, "stacks", "--here", "--rank", "x"]).status == 2
 
 

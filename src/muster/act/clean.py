@@ -37,8 +37,8 @@ class CleanRules(msgspec.Struct, frozen=True):
     cluster: str | None
     """The cluster that could be asked; None: there is none here."""
 
-    living: Collection[str]
-    """Ids of the jobs there that wait or run, and of each job that goes on in one of them."""
+    living: Collection[str] | None
+    """Ids of the jobs there that wait or run, and of each job that goes on in one of them; None: nobody told."""
 
     older_s: float
     other_clusters: bool = False
@@ -71,7 +71,9 @@ def find_leftovers(question: CleanRules) -> Iterator[Leftover]:
         age_s = question.now - folder.lstat().st_mtime
         unused = age_s > question.older_s and not question.living and link.resolve() != question.package
         if link.is_symlink() and (not link.exists() or unused):
-            yield Leftover("rank library", folder, 0, age_s)
+            is_unknown = question.living is None and link.exists() and not question.other_clusters
+            stays = "no Slurm tells from here whether a job uses it (--other-clusters)" if is_unknown else None
+            yield Leftover("rank library", folder, 0, age_s, stays)
 
 
 def _of_run(run: Run, question: CleanRules) -> Iterator[Leftover]:
@@ -97,7 +99,7 @@ def _of_run(run: Run, question: CleanRules) -> Iterator[Leftover]:
 
 
 def _why_it_stays(run: Run, question: CleanRules) -> str | None:
-    if run.job in question.living:
+    if run.job in (question.living or ()):
         return f"job {run.job} waits or runs"
     if run.cluster == question.cluster or question.other_clusters:
         return None

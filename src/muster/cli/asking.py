@@ -74,9 +74,23 @@ def ids_or_newest(words: Words) -> tuple[str, ...]:
         return job_ids(words)
     newest = next(recent_runs(state(), cluster(), since=0, most=1), None)
     if newest is None:
-        raise RequestError("no job is named, and Muster has queued none here yet", hint="muster jobs lists yours")
+        raise RequestError(_of_no_run(cluster()), hint="muster jobs lists yours; name the job that you mean")
     say(f"your newest job is {newest.job} ({plain(newest.name)})", quiet=getattr(words, "json", False))
     return (newest.job,)
+
+
+def _of_no_run(cluster_here: str) -> str:
+    """Return that no job is named, and what is known of those that could be meant."""
+    from muster.act.record import known_runs
+    from muster.look.cluster import UNNAMED
+
+    others = sorted(known_runs(state()), key=lambda run: run.submitted or 0)
+    newest = f"your newest job is {others[-1].job} on {others[-1].cluster or 'another cluster'}" if others else ""
+    if cluster_here == UNNAMED and others:
+        return f"no job is named, and nothing tells which cluster this is; {newest}"
+    here = "here" if cluster_here == UNNAMED else f"on the cluster {cluster_here}"
+    rest = f"; {newest}" if newest else ""
+    return f"no job is named, and Muster remembers none of yours {here}{rest}"
 
 
 def scheduler() -> Scheduler:

@@ -35,12 +35,15 @@ def main(words: Words) -> int:
         return 0
     if not words.yes and not _agreed():
         return 0
-    for removed_leftover in removable:
+    removed: list[Leftover] = []
+    for leftover in removable:
         try:
-            remove_leftover(removed_leftover, question.state)
+            remove_leftover(leftover, question.state)
         except OSError as error:
-            say(f"warning: {removed_leftover.path} could not be removed: {error.strerror}")
-    say(f"{len(removable)} removed, {_size(sum(leftover.bytes for leftover in removable))}")
+            say(f"warning: {leftover.path} could not be removed: {error.strerror}")
+        else:
+            removed.append(leftover)
+    say(f"{len(removed)} removed, {_size(sum(leftover.bytes for leftover in removed))}")
     return 0
 
 
@@ -62,15 +65,19 @@ def _question(words: Words) -> CleanRules:
     )
 
 
-def _living() -> tuple[str | None, frozenset[str]]:
-    """Return the cluster here, and its jobs that wait or run, or go on in one that does.
+def _living() -> tuple[str | None, frozenset[str] | None]:
+    """Return the cluster here, and its jobs that wait or run, or go on in one that does; None: not known.
 
     A silent controller ends the verb: nothing is removed.
     """
+    from muster.look.cluster import UNNAMED
+
     try:
         jobs = scheduler().mine().jobs
     except (MachineLacks, NoSlurm):
-        return None, frozenset()
+        return None, None
+    if cluster() == UNNAMED:  # whose jobs these are is not known either
+        return None, None
     from muster.follow.links import jobs_that_go_on
 
     living = [job for job in jobs if not job.state.phase.is_over]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from muster.cli.asking import cluster, plain, state, when
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table, say
-from muster.errors import RequestError
+from muster.errors import RequestError, SiteError
 from muster.job.option import option
+from muster.look.cluster import UNNAMED
 
 if TYPE_CHECKING:
     from muster.act.bad_nodes import BadNode
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 def main(words: Words) -> int:
     """List the nodes, or forget them."""
     cluster_here = cluster()
+    if cluster_here == UNNAMED:
+        raise SiteError(
+            "nothing tells which cluster this is, so nothing is known of its nodes",
+            hint="type it where scontrol show config answers, or a slurm.conf lies",
+        )
     if words.clear:
         return _clear(words, cluster_here)
     if words.operands:

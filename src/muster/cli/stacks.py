@@ -16,7 +16,7 @@ from muster.units import shown, whole_number
 
 if TYPE_CHECKING:
     from muster.stacks.fold import Group
-    from muster.stacks.read import RankStack
+    from muster.stacks.read import ProgramOfRank, RankStack
 
 
 def main(words: Words) -> int:
@@ -35,19 +35,34 @@ def main(words: Words) -> int:
     if silent_hosts:
         verb = "does" if len(silent_hosts) == 1 else "do"
         say(f"warning: {', '.join(silent_hosts)} {verb} not answer: nothing is known of the ranks there")
+    programs = first_round.programs if first_round is not None else ()
     if not stacks:
-        subject = "no rank was found" if rank is None else f"rank {rank} was not found"
-        message = f"{subject}: no Python process of the job has a RANK"
-        raise RequestError(message, hint="the ranks may not have started yet: muster logs")
+        raise _no_stack(rank, programs, "on the hosts that answer, " if silent_hosts else "")
     _warn(stacks)
     groups = fold(stacks)
     # Of a host that does not answer it is unknown which ranks have a process.
-    size = 0 if rank is not None or silent_hosts else max(stack.size for stack in stacks)
+    size = 0 if rank is not None or silent_hosts or programs else max(stack.size for stack in stacks)
     if words.json:
         print_json({**_as_json(groups, size), "records": list(own_words(stacks))})
     else:
+        for program in programs:
+            print(f"rank {program.rank} on {program.host}: it runs {program.name}, which is no Python")
         print("\n".join([*lines_of(groups, size, linecache.getline, full=bool(words.full)), *own_words(stacks)]))
     return 0
+
+
+def _no_stack(rank: int | None, programs: Sequence[ProgramOfRank], where: str) -> RequestError:
+    """Return why there is no stack to show: the ranks are no Python, or none is to be seen."""
+    from muster.stacks.judge import NO_RANK, programs_in_words
+
+    if programs:
+        return RequestError(
+            f"{where}{programs_in_words(programs)}: there is no stack to show",
+            hint="muster logs JOB shows what they wrote; gdb -p PID, on the node, shows the C functions",
+        )
+    subject = "no rank was found" if rank is None else f"rank {rank} was not found"
+    hint = "either the ranks have not started, or nothing gives them a RANK: muster logs shows what was written"
+    return RequestError(f"{subject}: {where}{NO_RANK}{'' if rank is None else f' {rank}'}", hint=hint)
 
 
 def _rank(text: str) -> int:

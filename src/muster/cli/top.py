@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from muster.cli.asking import JobCase, ask, attempt_of, cases, id_to_type, ids_or_newest, plain, running_case
 from muster.cli.command_line import CommandLine, Words
-from muster.errors import RequestError
+from muster.errors import RequestError, SchedulerSilent
 from muster.job.option import option, parse_count
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from muster.stacks.stream import StepWatch
 
 _EVERY_S = 10
+_PATIENCE_S = 60
 _FIRST_GAP_S = 1
 # Of the stacks of a node, at each look after the second: with all of them, 16 ranks cost 3 % of a core.
 _AT_ONCE = 4
@@ -59,7 +60,8 @@ def _once(case: JobCase, watch: StepWatch) -> int:
 
     from muster.cli.top_screen import draw_screen
 
-    while not watch.has_ended:
+    until = time.monotonic() + _PATIENCE_S
+    while not watch.has_ended and time.monotonic() < until:
         watch.has_news()
         time.sleep(_KEY_S)
     watch.has_news()
@@ -70,12 +72,19 @@ def _once(case: JobCase, watch: StepWatch) -> int:
 
 
 def _check(case: JobCase, watch: StepWatch) -> None:
+    if not watch.looks.looks and not watch.has_ended:
+        message = f"no node of job {case.asked} answered within {_PATIENCE_S} s"
+        raise SchedulerSilent(message, hint=f"srun --jobid={case.asked} --overlap hostname shows the same")
     if not watch.looks.looks:
         from muster.stacks.ask import refused
 
         raise refused(watch.said(), 1, case.asked)
     if not watch.looks.movements():
-        raise RequestError("no rank was found: no Python process of the job has a RANK", hint="muster logs")
+        from muster.stacks.judge import NO_RANK, programs_in_words
+
+        programs = [program for each in watch.looks.rounds()[-1:] for program in each.programs]
+        sentence = f"{programs_in_words(programs)}: there is no stack" if programs else f"no rank was found: {NO_RANK}"
+        raise RequestError(sentence, hint=f"muster logs {case.asked} shows what was written")
 
 
 def _live(case: JobCase, watch: StepWatch) -> int:
@@ -121,13 +130,17 @@ class _Top:
     def screen(self) -> Screen:
         """Return the screen as it is now."""
         from muster.cli.top_screen import Screen
-        from muster.stacks.judge import judge
+        from muster.rank.hostlist import expand
+        from muster.stacks.judge import judge_job
 
+        assert self.case.job is not None  # noqa: S101  # it runs
         ranks = self.watch.looks.movements()
         size = max((movement.stack.size for movement in ranks), default=0)
         rounds = self.watch.looks.rounds()
         two = len(rounds) == 2 and rounds[0].at_s < rounds[1].at_s
-        sentence = judge(rounds, size).sentence if two else "the first look …"
+        # A node that has not answered is named: of its ranks nothing is known.
+        nodes = expand(self.case.job.node_list or "")
+        sentence = judge_job(rounds, nodes).sentence if two else "the first look …"
         page = tuple(self._stack() if self.page == "s" else self._log()) if self.page else ()
         return Screen(self._title(size, len(ranks)), ranks, size, self.chosen, sentence, self._last_line(), page)
 
@@ -167,7 +180,7 @@ class _Top:
 
     def _last_line(self) -> str:
         lines = self._lines(None, 1)
-        return f"last output: {lines[-1]}" if lines else "nothing was written yet"
+        return f"last output: {lines[-1]}" if lines else "no line of its output is to be seen here"
 
     def _lines(self, rank: int | None, count: int) -> list[str]:
         from muster.follow.find_output import find_output

@@ -78,12 +78,27 @@ def _last_output(case: JobCase) -> Iterator[str]:
     files = [] if output is None else output.files()
     times = [file.path.stat().st_mtime for file in files if file.path.is_file() and file.path.stat().st_size]
     if output is None or not times:
-        yield "nothing was written yet"
+        yield _of_no_output(case)
         return
     age = max(time.time() - max(times), 0)
     lines = last_lines(output, rank=None, count=1)
     text = plain(lines[-1].merged().decode(errors="replace"))[:_LONGEST_LINE] if lines else ""
     yield f"last output {_age(age)} ago: {text}"
+
+
+def _of_no_output(case: JobCase) -> str:
+    """Return what it means that no line is there: only of a file that can be read it is known to be empty."""
+    from muster.follow.find_output import closed_output, find_output, unkept_output
+
+    unkept = unkept_output(case.job, case.run)
+    closed = closed_output(case.job) if case.run is None else None
+    if unkept is not None:
+        return f"its output is not kept: it goes to {plain(str(unkept))}"
+    if closed is not None:
+        return f"what it wrote cannot be read by you: {plain(str(closed))}"
+    output = find_output(case.job, case.run, case.asked)
+    is_there = output is not None and any(file.path.is_file() for file in output.files())
+    return "nothing was written yet" if is_there else "no file of its output is to be seen here"
 
 
 def _age(seconds: float) -> str:

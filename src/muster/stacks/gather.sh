@@ -9,7 +9,7 @@ shift 8
 read -r muster_host </proc/sys/kernel/hostname
 
 # Prints one line for each rank: "PID RANK WORLD_SIZE STATE CPU_TICKS IO_BYTES RSS_KIB THREADS CHILDREN". The numbers are
-# of the rank and of the processes it has started.
+# of the rank and of the processes it has started. Of a rank that is no Python: "0 RANK WORLD_SIZE - PROGRAM".
 muster_ranks() {
     awk -v page="$(getconf PAGESIZE 2>/dev/null || echo 4096)" '
     function count(pid,    text, fields, file) {
@@ -53,6 +53,15 @@ muster_ranks() {
             all_io[owner] += io[pid]
             all_rss[owner] += rss[pid]
             if (pid != owner && state[pid] != "Z") children[owner] = children[owner] "," name[pid] ":" state[pid]
+        }
+        # A rank without a Python: the innermost of its processes is told.
+        for (pid in is_rank) is_told[rank[pid]] = 1
+        for (i = 1; i <= many; i++) if ((pid = order[i]) in rank && (parent[pid] in rank) && rank[parent[pid]] == rank[pid]) is_outer[parent[pid]] = 1
+        for (i = 1; i <= many; i++) {
+            pid = order[i]
+            if (is_told[rank[pid]] || is_outer[pid] || state[pid] == "" || state[pid] == "Z") continue
+            is_told[rank[pid]] = 1
+            print 0, rank[pid], size[pid], "-", name[pid]
         }
         for (pid in is_rank)
             printf "%s %s %s %s %.0f %.0f %.0f %d %s\n", pid, rank[pid], size[pid], state[pid] == "" ? "?" : state[pid],
@@ -246,13 +255,17 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     [ -n "$muster_known" ] && [ "$muster_at_once" -gt 0 ] && [ "$((muster_round % 6))" -ne 0 ] || muster_known=$(muster_processes "$muster_mark" "$muster_other_mark")
     muster_list=$(printf '%s\n' "$muster_known" | muster_ranks)
     muster_before=$muster_many
-    muster_many=$(printf '%s\n' "$muster_list" | grep -c .)
+    muster_many=$(printf '%s\n' "$muster_list" | grep -c '^[1-9]')
     [ "$muster_many" -ge "$muster_before" ] || muster_known=
     muster_place=0 muster_turn=$(((muster_round - 3) * muster_at_once % (muster_many + 1)))
     printf '%s\n' "$muster_list" |
         while read -r muster_pid muster_rank muster_size muster_state muster_counts; do
             [ -n "$muster_pid" ] || continue
             [ "$muster_only" = - ] || [ "$muster_only" = "$muster_rank" ] || continue
+            if [ "$muster_pid" = 0 ]; then
+                printf '@program %s %s %s %s\n' "$muster_rank" "$muster_size" "$muster_host" "$muster_counts"
+                continue
+            fi
             [ "$muster_state" != t ] || ! muster_is_looked_at "$muster_pid" || muster_state=S
             muster_waits=
             read -r muster_waits 2>/dev/null <"/proc/$muster_pid/wchan" || :

@@ -18,9 +18,20 @@ from muster.stacks.fold import (
     ranks_in_words,
     user_frame,
 )
-from muster.stacks.read import Frame, RankStack, Round
+from muster.stacks.read import Frame, ProgramOfRank, RankStack, Round
 
-__all__ = ["Doing", "JobCondition", "Movement", "Verdict", "judge", "judge_job", "movements", "standing"]
+__all__ = [
+    "NO_RANK",
+    "Doing",
+    "JobCondition",
+    "Movement",
+    "Verdict",
+    "judge",
+    "judge_job",
+    "movements",
+    "programs_in_words",
+    "standing",
+]
 
 # What a rank at rest uses: its watchdogs and heartbeats.
 _REST_CPU = 0.02
@@ -35,6 +46,7 @@ class JobCondition(StrEnum):
     WORKS = "works"
     COMPILES = "compiles"
     STARTS = "starts"
+    NO_PYTHON = "runs no Python"
     NODE = "its node does not answer"
     GONE = "has no process"
     STOPPED = "is stopped"
@@ -55,7 +67,8 @@ class JobCondition(StrEnum):
     @property
     def is_hang(self) -> bool:
         """Return whether no rank goes on."""
-        return self not in {JobCondition.WORKS, JobCondition.COMPILES, JobCondition.STARTS}
+        unhung = {JobCondition.WORKS, JobCondition.COMPILES, JobCondition.STARTS, JobCondition.NO_PYTHON}
+        return self not in unhung
 
 
 class Doing(StrEnum):
@@ -168,10 +181,31 @@ def judge(
     moved = movements(rounds) if rounds else ()
     if silent_nodes:
         return _silent(silent_nodes, silent_ranks, moved)
+    programs = rounds[-1].programs if rounds else ()
+    if not moved and programs:
+        sentence = f"{programs_in_words(programs)}: whether its work goes on cannot be seen"
+        return Verdict(JobCondition.NO_PYTHON, sentence, tuple(program.rank for program in programs))
     if not moved:
-        return Verdict(JobCondition.STARTS, "no rank has started: no Python process of the job has a RANK")
+        return Verdict(JobCondition.STARTS, f"{NO_RANK}: its ranks have not started, or nothing gives them one")
     busy = [each for each in moved if each.goes_on]
-    return _working(moved, busy) if busy else _hanging(moved, size)
+    if busy:
+        return _working(moved, busy)
+    verdict = _hanging(moved, size, programs)
+    if not programs:
+        return verdict
+    sentence = f"{verdict.sentence}; {programs_in_words(programs)}: whether its work goes on cannot be seen"
+    return msgspec.structs.replace(verdict, kind=JobCondition.NO_PYTHON, sentence=sentence)
+
+
+NO_RANK = "no process of the job has the variable RANK"
+
+
+def programs_in_words(programs: Sequence[ProgramOfRank]) -> str:
+    """Return which ranks are no Python, and what they run: "ranks 0-3 run sleep, which is no Python"."""
+    names = sorted({program.name for program in programs})
+    verb = "runs" if len(programs) == 1 else "run"
+    ranks = ranks_in_words([program.rank for program in programs])
+    return f"{ranks} {verb} {', '.join(names)}, which is no Python"
 
 
 def judge_job(rounds: Sequence[Round], nodes: Sequence[str]) -> Verdict:
@@ -181,6 +215,7 @@ def judge_job(rounds: Sequence[Round], nodes: Sequence[str]) -> Verdict:
     size = max((stack.size for each in rounds for stack in each.stacks), default=0)
     silent = [name for number, name in enumerate(nodes) if number not in begun]
     present = {stack.rank for each in rounds for stack in each.stacks}
+    present |= {program.rank for each in rounds for program in each.programs}
     missing = sorted(set(range(size)) - present) if silent else []
     return judge(whole or rounds, size if whole else 0, silent_nodes=silent, silent_ranks=missing)
 
@@ -314,11 +349,12 @@ def _silent(nodes: Sequence[str], ranks: Sequence[int], moved: Sequence[Movement
     return Verdict(JobCondition.NODE, f"{', '.join(nodes)}{whose} {verb} not answer{wait}", tuple(ranks), nodes[0])
 
 
-def _hanging(moved: Sequence[Movement], size: int) -> Verdict:
+def _hanging(moved: Sequence[Movement], size: int, programs: Sequence[ProgramOfRank]) -> Verdict:
     groups = [part for group in fold([each.stack for each in moved]) for part in _parts_by_state(group)]
     waiting = [group for group in groups if group.in_collective]
     others = [group for group in groups if not group.in_collective]
-    missing = sorted(set(range(size)) - {each.stack.rank for each in moved})
+    present = {each.stack.rank for each in moved} | {program.rank for program in programs}
+    missing = sorted(set(range(size)) - present)
     spinning = {each.stack.rank for each in moved if each.doing is Doing.SPINS}
     if missing and (waiting or not others):
         return _for_the_missing(waiting, missing)

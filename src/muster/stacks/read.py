@@ -9,12 +9,23 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["FORBIDDEN", "NO_SPY", "Frame", "RankStack", "Round", "Signs", "read_rounds", "sort_by_task"]
+__all__ = [
+    "FORBIDDEN",
+    "NO_SPY",
+    "Frame",
+    "ProgramOfRank",
+    "RankStack",
+    "Round",
+    "Signs",
+    "read_rounds",
+    "sort_by_task",
+]
 
 _HEAD = re.compile(r"^@rank (?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<pid>\d+) (?P<state>\S+) (?P<waits>\S*)$")
 _SIGNS = re.compile(
     r"^@signs (?P<cpu>\d+) (?P<io>\d+) (?P<rss>\d+) (?P<threads>\d+) (?P<children>\S+) (?P<gpu>\d+) ?(?P<file>.*)$"
 )
+_PROGRAM = re.compile(r"^@program (?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<name>\S+)$")
 _NODE = re.compile(r"^@node (?P<node>\d+) (?P<host>\S+) (?P<round>\d+) (?P<now>[\d.]+)$")
 FORBIDDEN = "the kernel forbids to look into the process"
 NO_SPY = "py-spy is not on this host"
@@ -102,6 +113,16 @@ class RankStack(msgspec.Struct, frozen=True):
         return "" if self.trouble in {None, _STARTS} else str(self.trouble)
 
 
+class ProgramOfRank(msgspec.Struct, frozen=True):
+    """A rank that is no Python: nobody looks into it."""
+
+    rank: int
+    size: int
+    host: str
+    name: str
+    """The kernel's name of its program."""
+
+
 class Round(msgspec.Struct, frozen=True):
     """One look at every rank."""
 
@@ -115,6 +136,9 @@ class Round(msgspec.Struct, frozen=True):
     begun: frozenset[int] = frozenset()
     """The nodes that began to answer."""
 
+    programs: tuple[ProgramOfRank, ...] = ()
+    """The ranks that are no Python."""
+
 
 def read_rounds(text: str) -> tuple[Round, ...]:
     """Return each look at the ranks; a look that no node finished is the last."""
@@ -122,10 +146,13 @@ def read_rounds(text: str) -> tuple[Round, ...]:
     nodes: dict[int, set[int]] = {}
     start_times: dict[int, float] = {}
     started_nodes: dict[int, set[int]] = {}
+    programs: dict[int, list[ProgramOfRank]] = {}
     number = 1
     for item in _items(text):
         if isinstance(item, RankStack):
             stacks.setdefault(number, []).append(item)
+        elif isinstance(item, ProgramOfRank):
+            programs.setdefault(number, []).append(item)
         elif isinstance(item, int):
             nodes.setdefault(number, set()).add(item)
         else:
@@ -138,8 +165,9 @@ def read_rounds(text: str) -> tuple[Round, ...]:
             frozenset(nodes.get(number, ())),
             start_times.get(number, 0.0),
             frozenset(started_nodes.get(number, ())),
+            tuple(sorted(programs.get(number, ()), key=lambda program: program.rank)),
         )
-        for number in sorted(stacks.keys() | nodes.keys())
+        for number in sorted(stacks.keys() | nodes.keys() | programs.keys())
     )
 
 
@@ -155,7 +183,7 @@ def sort_by_task(text: str) -> str:
     return "".join(f"{line}\n" for lines in by_task.values() for line in lines)
 
 
-def _items(text: str) -> Iterator[RankStack | int | re.Match[str]]:
+def _items(text: str) -> Iterator[RankStack | ProgramOfRank | int | re.Match[str]]:
     """Yield the beginning of a look at a node, each rank in it, and the node's number at its end."""
     head: re.Match[str] | None = None
     body: list[str] = []
@@ -166,6 +194,8 @@ def _items(text: str) -> Iterator[RankStack | int | re.Match[str]]:
             yield match
         elif line.startswith("@done ") and line[6:].strip().isdigit():
             yield int(line[6:])
+        elif match := _PROGRAM.match(line):
+            yield ProgramOfRank(int(match["rank"]), int(match["size"]), match["host"], match["name"])
         elif line.startswith("@gpu "):
             gpus.append(line[5:])
         elif match := _HEAD.match(line):

@@ -83,7 +83,8 @@ def _kept(stack: RankStack, before: RankStack | None) -> RankStack:
 def _merged(rounds: Sequence[Round]) -> Round:
     stacks = sorted((stack for answer in rounds for stack in answer.stacks), key=lambda stack: stack.rank)
     nodes = frozenset(node for answer in rounds for node in answer.nodes)
-    return Round(tuple(stacks), nodes, rounds[0].at_s)
+    programs = sorted((program for answer in rounds for program in answer.programs), key=lambda program: program.rank)
+    return Round(tuple(stacks), nodes, rounds[0].at_s, programs=tuple(programs))
 
 
 class StepWatch:
