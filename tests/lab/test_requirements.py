@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -35,7 +37,17 @@ def test_what_is_missing_is_named_with_its_package(
         check_programs(spec, ordinary_user=ordinary_user, find=all_but(*missing))
     assert all(program in caught.value.message for program in missing)
     assert caught.value.hint is not None
+    assert "apt-get update && " in caught.value.hint
     assert caught.value.hint.endswith(f"apt-get install --yes --no-install-recommends {packages}")
+
+
+def test_the_tutorial_has_the_one_command_for_all_of_it() -> None:
+    with pytest.raises(MachineLacks) as caught:
+        check_programs(LabSpec(accounting=True), ordinary_user=True, find=lambda program: None)
+    page = Path(__file__).parents[2] / "docs/tutorial/first-job.md"
+    (command,) = re.findall(r"^sudo apt-get update (?:.*\\\n)*.*$", page.read_text(), flags=re.MULTILINE)
+    as_typed = " ".join(command.replace("\\\n", " ").replace("sudo ", "").split())
+    assert as_typed == str(caught.value.hint).replace("sudo ", "")
 
 
 @pytest.mark.parametrize(

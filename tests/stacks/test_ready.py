@@ -201,10 +201,16 @@ def test_without_py_spy_there_is_a_sentence_and_what_to_do(lab: Lab, shared_dire
     muster = [forbidden, "-m", "muster"]
     for more, said in (((), "warning: py-spy is not on this host"), (("--stacks-ready",), "")):
         asked = [*muster, "submit", *more, "-N", "1", "--", sys.executable, "wait.py"]
-        job = checked(lab.exec(asked, cwd=shared_directory, env=path)).stdout.strip()
+        submitted = checked(lab.exec(asked, cwd=shared_directory, env=path))
+        job = submitted.stdout.strip()
+        unknown = "the line will not be known: py-spy is not on this host; --stacks-ready shows it"
+        assert (unknown in submitted.stderr) is not bool(more)
         try:
             while "hello" not in lab.exec([MUSTER, "logs", job]).stdout:
                 time.sleep(0.3)
+            why = checked(lab.exec([*muster, "why", job], env=path)).stdout
+            assert ("the line is not known: py-spy is not on this host" in why) is not bool(more), why
+            assert ("look at that line" in why, "wait.py:4" in why) == (bool(more), bool(more)), why
             done = checked(lab.exec([*muster, "stacks", job], env=path))
             assert (said in done.stderr, "wait.py:4" in done.stdout) == (True, bool(more)), done.stdout + done.stderr
             assert ("-m pip install py-spy, where the nodes see it" in done.stderr) is not bool(more)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from muster.cli.command_line import JSON, QUIET, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, place_gate, place_staged, plan_for, warn
 from muster.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from muster.facts import Facts
+    from muster.model.plan import Note, Plan
 
 
 def main(words: Words) -> int:
@@ -25,7 +31,8 @@ def main(words: Words) -> int:
     remembered = state_directory(facts.environment, facts.home)
     request, left_out = leave_out(request, remembered, cluster_here)
     plan = plan_for(request, facts, words.launch.typed)
-    warn([*left_out, *plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
+    checked_notes = check_before_start(plan, facts.environment)
+    warn([*left_out, *plan.notes, *checked_notes, *_notes_on_hangs(plan, facts)], quiet=quiet)
     make_rank_library(plan.rank_library)
     place_gate(plan)
     place_staged(plan, quiet=quiet)
@@ -44,6 +51,18 @@ def main(words: Words) -> int:
     else:
         print(submission.job)
     return 0
+
+
+def _notes_on_hangs(plan: Plan, facts: Facts) -> list[Note]:
+    """Say that the watch of hangs will know no line, where that is so here: the nodes are mostly alike."""
+    if plan.hang is None or plan.ready is not None or plan.image.ready is not None:
+        return []
+    from muster.model.plan import Note
+    from muster.stacks.ask import why_unseen_here
+
+    why = why_unseen_here(facts.environment)
+    text = f"of a rank that hangs the line will not be known: {why}; --stacks-ready shows it, --hang off ends the watch"
+    return [Note(text)] if why else []
 
 
 COMMAND = CommandLine(

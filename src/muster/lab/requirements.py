@@ -62,8 +62,14 @@ def check_programs(spec: LabSpec, *, ordinary_user: bool, find: Which = which) -
         raise MachineLacks(
             missing[0],
             f"this machine lacks {' and '.join(missing)}, which a lab needs",
-            hint=f"{as_root(['apt-get', 'install', '--yes', '--no-install-recommends', *packages])}",
+            hint=installing(packages),
         )
+
+
+def installing(packages: Sequence[str]) -> str:
+    """Return the command that installs packages, also where the machine's lists of packages are old."""
+    update = as_root(["apt-get", "update"])
+    return f"{update} && {as_root(['apt-get', 'install', '--yes', '--no-install-recommends', *packages])}"
 
 
 def subordinate_ranges(subuid: str, subgid: str, user: str, uid: int) -> tuple[IdRange, IdRange]:

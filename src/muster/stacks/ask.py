@@ -18,14 +18,24 @@ from muster.errors import CommandFailed, MusterError, RequestError, SchedulerSil
 from muster.runner import Runner, end_group, run, start
 from muster.slurm.allocation import step_of_job
 from muster.slurm.variables import scheduler_environment
-from muster.stacks.read import sort_by_task
+from muster.stacks.read import FORBIDDEN, NO_SPY, sort_by_task
 
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["StackQuestion", "ask_here", "ask_job", "find_spy", "gather_words", "jobs_here", "refused"]
+__all__ = [
+    "StackQuestion",
+    "ask_here",
+    "ask_job",
+    "find_spy",
+    "gather_words",
+    "jobs_here",
+    "refused",
+    "why_unseen_here",
+]
 
 _PATIENCE_S = 60
+_CAP_SYS_PTRACE = 19
 _LOOK_S = 0.03
 _SCRIPT = Path(__file__).with_name("gather.sh")
 # Which processes are ranks: the scripts of jobs ask it too.
@@ -71,6 +81,18 @@ def find_spy(environment: Mapping[str, str]) -> str | None:
     own_spies = (place / "py-spy" for place in places)
     own_spy = next((spy for spy in own_spies if spy.is_file() and os.access(spy, os.X_OK)), None)
     return shutil.which("py-spy", path=environment.get("PATH")) if own_spy is None else str(own_spy)
+
+
+def why_unseen_here(environment: Mapping[str, str], proc: Path = Path("/proc")) -> str:
+    """Return why no call stack can be read on this host; empty where py-spy can look."""
+    if find_spy(environment) is None:
+        return NO_SPY
+    try:
+        scope = int((proc / "sys/kernel/yama/ptrace_scope").read_text())
+        powers = (proc / "self/status").read_text().partition("CapEff:")[2].split()[0]
+    except OSError:
+        return ""  # a kernel without this rule
+    return FORBIDDEN if scope and not int(powers, 16) >> _CAP_SYS_PTRACE & 1 else ""
 
 
 def ask_job(job: str, nodes: int, environment: Mapping[str, str], question: StackQuestion) -> str:

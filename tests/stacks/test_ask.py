@@ -1,0 +1,61 @@
+"""Whether this host can show the call stack of a rank: where py-spy lies, and what the kernel allows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.stacks.ask import find_spy, why_unseen_here
+from muster.stacks.read import FORBIDDEN, NO_SPY
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return a folder for programs; no py-spy lies beside Python, in the user's own folder, or beside Muster."""
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python/bin/python"))
+    monkeypatch.setattr("site.getuserbase", lambda: str(tmp_path / "user"))
+    return tmp_path
+
+
+def spy(folder: Path, mode: int = 0o755) -> str:
+    """Make a py-spy in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "py-spy").touch(mode)
+    return str(folder / "py-spy")
+
+
+def test_py_spy_is_found_where_pip_puts_it(nowhere: Path) -> None:
+    path = {"PATH": str(nowhere / "path")}
+    assert find_spy(path) is None
+    last = spy(nowhere / "path")
+    assert find_spy(path) == last
+    own = spy(nowhere / "user/bin")
+    assert find_spy(path) == own
+    spy(nowhere / "python/bin", 0o644)  # not a program
+    assert find_spy(path) == own
+    (nowhere / "python/bin/py-spy").chmod(0o755)
+    assert find_spy(path) == str(nowhere / "python/bin/py-spy")
+
+
+@pytest.mark.parametrize(
+    ("scope", "powers", "why"),
+    [
+        ("0\n", "0000000000000000", ""),
+        ("1\n", "0000000000000000", FORBIDDEN),
+        ("1\n", "0000000000080000", ""),
+        ("3\n", "0000000000040000", FORBIDDEN),
+        (None, "0000000000000000", ""),
+    ],
+)
+def test_the_kernel_of_this_host_may_forbid_to_look(nowhere: Path, scope: str | None, powers: str, why: str) -> None:
+    proc = nowhere / "proc"
+    (proc / "sys/kernel/yama").mkdir(parents=True)
+    (proc / "self").mkdir()
+    (proc / "self/status").write_text(f"CapPrm:\t{powers}\nCapEff:\t{powers}\nCapBnd:\tffff\n")
+    if scope is not None:
+        (proc / "sys/kernel/yama/ptrace_scope").write_text(scope)
+    assert why_unseen_here({"PATH": ""}, proc) == NO_SPY
+    spy(nowhere / "python/bin")
+    assert why_unseen_here({"PATH": ""}, proc) == why
