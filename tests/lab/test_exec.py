@@ -99,6 +99,38 @@ def test_a_killed_exec_leaves_nothing_of_its_command(either_lab: Lab) -> None:
     assert becomes_true(lambda: not alive(members))
 
 
+@pytest.mark.parametrize("under", ["nothing", "sh", "bash"])
+@pytest.mark.parametrize("words", [["sleep"], ["sh", "-c", 'sleep "$1"; true', "sh"], ["srun", "-N2", "sleep"]])
+def test_a_closed_terminal_ends_the_command(either_lab: Lab, under: str, words: list[str]) -> None:
+    mark = f"88{os.getpid()}{time.monotonic_ns() % 10**6}"
+    argv = either_lab.argv([*words, mark])
+    shells = {
+        "nothing": [],
+        "sh": ["sh", "-c", '"$@"; true', "sh"],
+        "bash": ["bash", "--norc", "-ic", '"$@"; true', "-"],
+    }
+    terminal = Terminal([*shells[under], *argv], either_lab.person.environment())
+    ranks = 2 if words[0] == "srun" else 1
+    assert becomes_true(lambda: len([each for each in with_word(mark) if is_sleep(each[0])]) == ranks)
+    members = with_word(mark)
+
+    os.close(terminal.descriptor)
+
+    try:
+        assert becomes_true(lambda: not alive(members))
+        assert not checked(either_lab.exec(["squeue", "--noheader"])).stdout
+    finally:
+        for pid, _ in alive(members):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(terminal.pid, 0)
+
+
+def is_sleep(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text() == "sleep\n"
+    return False
+
+
 def test_what_a_command_leaves_in_the_background_lives_on(lab: Lab) -> None:
     mark = f"87{os.getpid()}"
     checked(lab.exec(["sh", "-c", f"sleep {mark} >/dev/null 2>&1 &"]))

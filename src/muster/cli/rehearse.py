@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from muster.job.request import Request
     from muster.lab.spec import LabSpec
     from muster.model.plan import Plan
-    from muster.rehearse.cluster import RehearsalLab, Written
+    from muster.rehearse.cluster import Performance, RehearsalLab, Written
     from muster.rehearse.judge import Point
     from muster.rehearse.source import Insists
     from muster.sites.schema import Profile
@@ -36,7 +36,7 @@ def rehearse(launch: TypedLaunch, *, is_asked: bool, ranks: int | None, quiet: b
     """Rehearse; 0 where everything that a lab can show was right, else the script's own status, or 1."""
     from muster.act.rank_library import make_rank_library
     from muster.rehearse.adapt import few_ranks, for_lab, not_shown
-    from muster.rehearse.cluster import Written, rehearsal_lab
+    from muster.rehearse.cluster import Performance, Written, rehearsal_lab
     from muster.sites.load import choose_site, overrides_from
 
     if not is_asked:
@@ -63,20 +63,20 @@ def rehearse(launch: TypedLaunch, *, is_asked: bool, ranks: int | None, quiet: b
     with rehearsal_lab(_spec(profile, queued), os.environ, lambda text: say(text, quiet=quiet)) as place:
         _asked_of_sbatch(place, queued)
         points = _probed(place, rehearsed.plan)
-        status, written_files = 0, list[Written]()
+        performance, written_files = Performance(0, "", ""), list[Written]()
         if all(point.ok for point in points):
             small_plan = few_ranks(rehearsed.plan, ranks or _FEW)
             say(f"the command itself, with {small_plan.shape.ntasks} of {queued.shape.ntasks} ranks:", quiet=quiet)
-            status = place.perform(small_plan, rehearsed.plan)
+            performance = place.perform(small_plan, rehearsed.plan)
             written_files = place.written()
-            _add_performance(points, hidden, status, small_plan, insisting=_insisting(rehearsed.plan))
+            _add_performance(points, hidden, performance, small_plan, insisting=_insisting(rehearsed.plan))
         else:
             hidden.append("the command itself: it was not started, because the launch was not right")
     _report(profile, points, hidden)
     _tell_written(written_files, rehearsed.plan.working_directory)
     if all(point.ok for point in points):
         return 0
-    return status or 1
+    return performance.status or 1
 
 
 def _has_program(name: str) -> bool:
@@ -98,6 +98,11 @@ def _check_place(plan: Plan) -> None:
         raise RequestError(
             f"the working directory {plan.working_directory} is this host's own: the lab's hosts do not see it",
             hint="work in a folder below it, or give --chdir",
+        )
+    if _is_closed(Path(plan.working_directory)):
+        raise RequestError(
+            f"the working directory {plan.working_directory} is closed to you",
+            hint="work in a folder of yours, or give --chdir; its owner can open it with chmod o+rx",
         )
 
 
@@ -175,7 +180,18 @@ def _words(plan: Plan) -> tuple[str, ...]:
 def _files(plan: Plan) -> list[str]:
     """Return what the command names that is there on this host."""
     paths = [Path(plan.working_directory) / word for word in _words(plan)[1:] if word and not word.startswith("-")]
-    return [str(path) for path in paths if _exists(path)]
+    return [str(path) for path in paths if _exists(path) or _is_closed(path)]
+
+
+def _is_closed(path: Path) -> bool:
+    """Return whether this user may not look there: a folder above it is somebody else's."""
+    try:
+        os.stat(f"{path}/." if path.is_dir() else path)  # noqa: PTH116
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _exists(path: Path) -> bool:
@@ -196,27 +212,38 @@ def _insisting(plan: Plan) -> tuple[Insists, ...]:
 
 
 def _add_performance(
-    points: list[Point], hidden: list[str], status: int, small_plan: Plan, *, insisting: tuple[Insists, ...]
+    points: list[Point],
+    hidden: list[str],
+    performance: Performance,
+    small_plan: Plan,
+    *,
+    insisting: tuple[Insists, ...],
 ) -> None:
-    """Add what the command's own run showed; a failure of lines that need a GPU shows nothing."""
-    from muster.rehearse.judge import Point
+    """Add what the command's own run showed; a failure by a missing device shows nothing."""
+    from muster.rehearse.judge import Point, judge_failure
+    from muster.rehearse.own_words import Blame, read_own_words
 
-    name = small_plan.job_name
+    name, status = small_plan.job_name, performance.status
     lines = "; ".join(f"line {insistence.line}: {insistence.what}" for insistence in insisting[:4])
-    if status and insisting:
-        hidden.append(f"{name} beyond its start (it ended with status {status}): it insists on a GPU ({lines})")
-    elif status:
-        points.append(Point(ok=False, text=f"{name} ended with status {status}", hint="its own words are above"))
-    else:
+    if not status:
         points.append(Point(ok=True, text=f"{name} ran to its end with {small_plan.shape.ntasks} ranks"))
         if insisting:
             hidden.append(f"what {name} does with a GPU ({lines})")
+        return
+    words = read_own_words(performance.output, performance.errors, small_plan.launcher)
+    if words.blame is Blame.DEVICE:
+        error = f"{words.error}; {lines}" if lines else words.error
+        hidden.append(f"{name} beyond its start (it ended with status {status}): it insists on a GPU ({error})")
+    else:
+        points.append(judge_failure(name, status, words))
 
 
 def _report(profile: Profile, points: Sequence[Point], hidden: Sequence[str]) -> None:
     say(f"shown on a lab like {profile.name}:")
     for point in points:
         say(f"  {'ok   ' if point.ok else 'WRONG'} {point.text}{f' ({point.hint})' if point.hint else ''}")
+        for line in point.quoted:
+            say(f"        | {line}")
     say("not shown:")
     for text in hidden:
         say(f"  - {text}")

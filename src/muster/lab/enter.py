@@ -104,9 +104,7 @@ def execute(pid: int, command: LabCommand) -> int:
     program_path = str(Path(command.directory, command.argv[0])) if "/" in command.argv[0] else command.argv[0]
     program = shutil.which(program_path, path=environment.get("PATH", os.defpath))
     if program is None:
-        raise MachineLacks(
-            command.argv[0], f"the program {command.argv[0]!r} is not on PATH in the lab", hint="give its full path"
-        )
+        raise _not_there(command.argv[0], program_path)
     # What the caller has us ignore (nohup), the command ignores too.
     passed_on = {number for number in _PASSED_ON if signal.getsignal(number) is not signal.SIG_IGN}
     signal.pthread_sigmask(signal.SIG_BLOCK, {*passed_on, signal.SIGCHLD, _OUTER_DIED})
@@ -136,6 +134,20 @@ def execute(pid: int, command: LabCommand) -> int:
         return _keep(command_pid, passed_on)
 
     return _keep(kernel.fork(inner_keeper), passed_on)
+
+
+def _not_there(word: str, path: str) -> MachineLacks:
+    """Return the error for a program that cannot be found: not there, or in a folder that is closed to the caller."""
+    closed = _closed_above(Path(path)) if "/" in word else None
+    if closed is not None and closed.exists():
+        return MachineLacks(
+            word,
+            f"{closed} is closed to you, but {path} lies in it",
+            hint=f"the owner of {closed} can open it (chmod o+x {closed}); or put the program into a folder of yours",
+        )
+    if "/" in word:
+        return MachineLacks(word, f"there is no program {path} in the lab", hint="check the path, and chmod +x FILE")
+    return MachineLacks(word, f"the program {word!r} is not on PATH in the lab", hint="give its full path")
 
 
 def _become(argv: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -171,7 +183,7 @@ def _complain(message: str) -> None:
 _OUTER_DIED = signal.SIGRTMIN + 3
 _PASSED_ON = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2})
 _FROM_TERMINAL = 0x80
-"""SI_KERNEL: Ctrl-C and a hang-up reach the whole process group by themselves."""
+"""SI_KERNEL: Ctrl-C reaches the whole process group by itself."""
 
 
 def _keep(child: int, passed_on: Collection[int]) -> int:
@@ -182,7 +194,8 @@ def _keep(child: int, passed_on: Collection[int]) -> int:
             kernel.end_children()
             return 1
         if news.si_signo != signal.SIGCHLD:
-            if news.si_code != _FROM_TERMINAL:
+            # Of a closed terminal the kernel tells the session's leader only, which may be this keeper.
+            if news.si_code != _FROM_TERMINAL or news.si_signo == signal.SIGHUP:
                 os.kill(child, news.si_signo)
             continue
         status = _collect(child)

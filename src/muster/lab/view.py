@@ -142,7 +142,7 @@ def protect(own_paths: Sequence[str], *, ordinary_user: bool) -> list[str]:
             _close(place)
             closed.append(place)
         os.close(lower)
-    return closed
+    return [place for place in closed if os.access(place, os.X_OK)]  # of the others nobody here sees anything
 
 
 def _seen_from_hosts(folder: Path) -> str:
@@ -169,11 +169,11 @@ def _cover(place: str, lower: int, name: str, *, ordinary_user: bool) -> bool:
         (layer / folder).mkdir(parents=True)
     (layer / "place").write_text(place)
     old_directory = Path.cwd()
-    os.chdir(f"/proc/self/fd/{lower}")  # relative paths need no escaping in overlayfs' options
     options = f"lowerdir=.,upperdir={layer}/upper,workdir={layer}/work"
     try:
+        os.chdir(f"/proc/self/fd/{lower}")  # relative paths need no escaping in overlayfs' options
         kernel.mount("muster-copy", place, "overlay", options=f"userxattr,{options}" if ordinary_user else options)
-    except OSError:
+    except OSError:  # also a folder that an ordinary user may not enter: /root, /lost+found
         return False
     finally:
         os.chdir(old_directory)

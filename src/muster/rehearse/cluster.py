@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
 from muster.act.keep import script_to_pass
 from muster.lab import labs
 from muster.lab.spec import LabSpec
+from muster.launchers import launcher_named
+from muster.model.pieces import Pieces
 from muster.model.plan import Plan
 from muster.older import zip_equal
 from muster.plan.secret import variables_to_hand_over
 from muster.render.script import job_script
-from muster.runner import DEVNULL, ProgramResult, own_command, run, start
+from muster.runner import DEVNULL, PIPE, ProgramResult, own_command, run, start
 from muster.slurm.allocation import hold_nodes
 from muster.slurm.submit import ask_whether_taken
 from muster.slurm.variables import scheduler_environment
@@ -26,10 +29,22 @@ from muster.slurm.variables import scheduler_environment
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["RehearsalLab", "Written", "rehearsal_lab"]
+__all__ = ["Performance", "RehearsalLab", "Written", "rehearsal_lab"]
 
 _ORDINARY_USER = "alice"
 _PROBE_PATIENCE_S = 180.0
+_CHUNK_BYTES = 1 << 16
+_KEPT_BYTES = 1 << 20
+# A process that left its rank's group may hold the pipes for ever.
+_DRAIN_S = 5.0
+
+
+class Performance(msgspec.Struct, frozen=True):
+    """How the command itself ended, and the end of what its ranks and their launcher wrote."""
+
+    status: int
+    output: str
+    errors: str
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -61,17 +76,23 @@ class RehearsalLab(msgspec.Struct, frozen=True):
                 pass_fds=[memory],
             )
 
-    def perform(self, plan: Plan, whole: Plan) -> int:
-        """Run a plan over the allocation that `whole` asks for, its output going where ours goes; its status."""
+    def perform(self, plan: Plan, whole: Plan) -> Performance:
+        """Run a plan over the allocation that `whole` asks for; pass its output on and return the end of it."""
+        in_pieces = plan.label and launcher_named(plan.launcher).labels_pieces
         with script_to_pass(job_script(plan)) as (memory, words):
+            # srun opens its stderr again: where that is a file, two places to write at would write over each other.
             process = start(
                 self._job(whole, words),
                 env=self._given(plan),
                 cwd=plan.working_directory,
                 stdin=DEVNULL if os.isatty(0) and not _has_controlling_terminal() else None,
+                stdout=PIPE,
+                stderr=PIPE,
                 pass_fds=[memory],
             )
-            return _status(process)
+            output, errors = (_Passed(stream, target, in_pieces=in_pieces) for stream, target in _streams(process))
+            status = _status(process)
+            return Performance(status, output.text_at_end(), errors.text_at_end())
 
     def written(self) -> list[Written]:
         """Return what the job has written in the view of this machine's files, by path."""
@@ -86,6 +107,47 @@ class RehearsalLab(msgspec.Struct, frozen=True):
 
     def _given(self, plan: Plan) -> dict[str, str]:
         return {**scheduler_environment(self.environment), **variables_to_hand_over(plan)}
+
+
+class _Passed:
+    """One stream of the job's, passed on by a thread; its end is kept."""
+
+    def __init__(self, stream: IO[bytes], target: int, *, in_pieces: bool) -> None:
+        self._stream, self._target = stream, target
+        self._pieces = Pieces() if in_pieces else None
+        self._end = b""
+        self._thread = threading.Thread(target=self._pass_on, daemon=True)
+        self._thread.start()
+
+    def text_at_end(self) -> str:
+        """Return the end of the stream, once the job has ended."""
+        self._thread.join(_DRAIN_S)
+        return self._end.decode(errors="replace")
+
+    def _pass_on(self) -> None:
+        has_reader = True
+        while chunk := os.read(self._stream.fileno(), _CHUNK_BYTES):
+            has_reader = self._take(chunk if self._pieces is None else self._pieces.feed(chunk), has_reader=has_reader)
+        if self._pieces is not None:
+            self._take(self._pieces.end(), has_reader=has_reader)
+        self._stream.close()
+
+    def _take(self, chunk: bytes, *, has_reader: bool) -> bool:
+        """Keep and write a piece; return whether the next one can be written too."""
+        self._end = (self._end + chunk)[-_KEPT_BYTES:]
+        rest = memoryview(chunk if has_reader else b"")
+        try:
+            while rest:
+                rest = rest[os.write(self._target, rest) :]
+        except OSError:  # a full disk, or a reader that has gone: the report is still to come
+            return False
+        return has_reader
+
+
+def _streams(process: Process) -> Iterator[tuple[IO[bytes], int]]:
+    for stream, target in ((process.stdout, 1), (process.stderr, 2)):
+        if stream is not None:
+            yield stream, target
 
 
 def _has_controlling_terminal() -> bool:
