@@ -102,6 +102,13 @@ class Ran(NamedTuple):
     labels: list[int | None]
 
 
+# The first lines of a program in Python. The kernel takes no path with spaces there; Python reads them as a text.
+_BY_PYTHON = f"""#!/bin/sh
+'''exec' "{sys.executable}" "$0" "$@"
+'''
+"""
+
+
 def execute(made: Plan, folder: Path, **more: str) -> Ran:
     """Run the script with stub programs that start real processes; rank 0 finds a line on its standard input."""
     tools = folder / "tools"
@@ -113,9 +120,9 @@ def execute(made: Plan, folder: Path, **more: str) -> Ran:
             shutil.copy(tools / "engine", tools / engine_named(name).program)
     shutil.copy(tools / "python", tools / "python3")
     for tool in tools.iterdir():  # not by their own name
-        tool.write_text(tool.read_text().replace("#!/usr/bin/env python3", f"#!{sys.executable}", 1))
+        tool.write_text(tool.read_text().replace("#!/usr/bin/env python3\n", _BY_PYTHON, 1))
     # No Python by its first word: the agent would be that Python's own, and no stub.
-    (folder / "rank").write_text(f"#!{sys.executable}\n{_RANK}")
+    (folder / "rank").write_text(f"{_BY_PYTHON}{_RANK}")
     (folder / "rank").chmod(0o755)
     environment = {
         "PATH": f"{tools}:{os.environ['PATH']}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -56,8 +57,8 @@ count() if os.environ["RANK"] == "1" else load()
 def _spy(folder: Path) -> Path:
     """A py-spy that the kernel lets look into no process."""
     spy = folder / "py-spy"
-    real = Path(sys.executable).with_name("py-spy")
-    spy.write_text(f'#!/bin/sh\nexec {sys.executable} {_FORBID} {real} "$@"\n')
+    words = (sys.executable, _FORBID, Path(sys.executable).with_name("py-spy"))
+    spy.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, words))} "$@"\n')
     spy.chmod(0o755)
     return spy
 
