@@ -56,8 +56,8 @@ def _is_own(python: str | None) -> bool:
 def _rank_library(variables: Mapping[str, str], home: str) -> str:
     """Return the folder that `act/rank_library.py` makes: its name changes with the place of the package."""
     data = variables.get("XDG_DATA_HOME") or f"{home}/.local/share"
-    package = str(_PACKAGE)
-    return f"{data}/muster/rank-library/{zlib.crc32(package.encode()):08x}"
+    package = os.fsencode(_PACKAGE)
+    return f"{data}/muster/rank-library/{zlib.crc32(package):08x}"
 
 
 def _working_directory(variables: Mapping[str, str]) -> str:

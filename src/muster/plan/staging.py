@@ -62,7 +62,7 @@ def make_staging(
 def _packed(directory: str, path: str) -> str:
     """Return the folder of packed copies beside a project's runs: compute nodes see it, and data may be read-only."""
     name = PurePosixPath(path).name.strip(".") or "root"
-    return f"{directory}/muster-runs/stage/{name}-{zlib.crc32(path.encode()):08x}"
+    return f"{directory}/muster-runs/stage/{name}-{zlib.crc32(path.encode(errors='surrogateescape')):08x}"
 
 
 def _environment(
