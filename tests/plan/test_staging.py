@@ -15,6 +15,7 @@ from muster.job.options import parse, request_from
 from muster.look.stage_facts import look_at_staging
 from muster.model.plan import Engine, Plan
 from muster.model.words import Fragment
+from muster.plan.staging import _packed
 from muster.render.explain import plan_as_text
 from muster.render.script import job_script
 
@@ -187,3 +188,7 @@ def test_planning_with_staging_starts_no_process(project: Path) -> None:
     planned(project, "--venv", "env", "--stage-env", "--stage", "data", "--", "python", "train.py")
     watching = False
     assert events == []
+
+
+def test_a_path_that_is_no_text_has_a_folder_for_its_copy() -> None:
+    assert _packed("/w", "/data/set\udcff").startswith("/w/muster-runs/stage/set\udcff-")
