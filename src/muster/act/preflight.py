@@ -13,8 +13,7 @@ from muster.launchers.base import Starter
 from muster.look.first_word import meant_program, notes_on_command
 from muster.look.programs import on_path
 from muster.model.finish import TASK
-from muster.model.plan import Engine, Note, Plan
-from muster.plan.python_environment import sourced_environment
+from muster.model.plan import Engine, Note, Plan, PreludeKind
 from muster.plan.sweep import command_of_row
 from muster.runner import Runner, run
 from muster.slurm.cluster import MPI_TYPES, mpi_offered
@@ -56,7 +55,7 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
 
 def _check_environment(plan: Plan) -> None:
     """Refuse a virtual environment that is not there, where this host sees the folder that it should be in."""
-    for folder in filter(None, map(sourced_environment, plan.prelude)):
+    for folder in (command.folder for command in plan.prelude if command.kind is PreludeKind.VENV):
         environment = Path(plan.working_directory, folder)
         if (environment / "bin/activate").exists() or str(environment).startswith(_PRIVATE):
             continue

@@ -17,7 +17,7 @@ from muster.follow.attempt_list import AttemptEnd, read_attempts, read_ends
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
 from muster.follow.last_words import last_words
-from muster.model.failure import exit_words
+from muster.model.failure import FailureKind, exit_words
 
 __all__ = ["look_at_nodes", "sightings_of"]
 
@@ -95,7 +95,7 @@ def _of_output(run: Run, folder: Path, of_node: OfNode) -> Iterator[Sighting]:
         return
     when = _changed(folder / "logs" / "batch.log")
     if not failure.tasks:
-        if failure.sentence == f"{failure.host} failed":
+        if failure.kind is FailureKind.NODE:
             yield _died(run, failure.host, when)
         return
     lines = last_words(output, failure)

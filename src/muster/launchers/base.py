@@ -113,12 +113,7 @@ def python_of_ranks(plan: Plan) -> str | None:
     """Return the Python of the environment that the script activates: a node without it would find another."""
     if plan.image.image is not None or plan.staging is not None:
         return None
-    for words in (each.words for each in plan.prelude):
-        if len(words) == 2 and words[0] == "." and str(words[1]).endswith("/bin/activate"):
-            return str(words[1]).removesuffix("activate") + "python"
-        if words[0] == "muster_conda":
-            return f"{words[1]}/bin/python"
-    return None
+    return next((f"{command.folder}/bin/python" for command in plan.prelude if command.folder), None)
 
 
 def step_parts(plan: Plan, identity: Part) -> tuple[Part, ...]:
@@ -198,10 +193,10 @@ class Launcher(ABC):
     """The shell part that finds the first failed rank in what was said, for a job that starts its ranks again."""
 
     signals_ranks: Part = "signal_ranks"
+    """The shell text that sends a signal to its ranks on one node, and to none of the processes around them."""
 
     packs: bool = False
     """Whether several launches of it share one node, each with its own GPUs and CPUs."""
-    """The shell text that sends a signal to its ranks on one node, and to none of the processes around them."""
 
     many_nodes_note: str = ""
     """What the user should know of it where the job has several nodes."""

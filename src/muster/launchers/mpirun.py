@@ -16,7 +16,7 @@ from muster.launchers.base import (
     prologue_words,
     rank_prologue,
 )
-from muster.model.failure import Failure, exit_words
+from muster.model.failure import Failure, FailureKind, exit_words
 from muster.model.plan import Engine, Flag, Plan, Reason
 from muster.model.words import Fragment, Word, fold
 
@@ -163,7 +163,7 @@ def mpirun_failure(lines: Iterable[str]) -> Failure | None:
             sentence = (
                 f"mpirun lost its daemon on {match['host']}: the node or the way to it failed, or somebody ended it"
             )
-            return Failure(sentence, match["host"], (), None, text.strip())
+            return Failure(sentence, match["host"], (), None, text.strip(), FailureKind.OUTSIDE)
         elif match := _HYDRA_HOST.match(text):
             host, in_hydra = match["host"], text
             rank = int(match["rank"]) if match["rank"] else None
@@ -177,4 +177,5 @@ def failure_of(rank: int | None, host: str | None, status: int | None, text: str
     subject = "a rank" if rank is None else f"rank {rank}"
     place = "" if host is None else f" on {host}"
     ending = "failed" if status is None else exit_words(status)
-    return Failure(f"{subject}{place}: {ending}", host, () if rank is None else (rank,), status, text.strip())
+    tasks = () if rank is None else (rank,)
+    return Failure(f"{subject}{place}: {ending}", host, tasks, status, text.strip(), ending=ending)

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-__all__ = ["KILLED_STATUS", "Failure", "exit_words", "hint_of_status", "of_agent"]
+from muster.older import StrEnum
+
+__all__ = ["KILLED_STATUS", "Failure", "FailureKind", "exit_words", "hint_of_status", "of_agent"]
 
 KILLED_STATUS = 128 + signal.SIGKILL
 _CRASHED_HINT = "the program itself crashed; its Python line stands in the output with --env PYTHONFAULTHANDLER=1"
@@ -25,6 +27,16 @@ _HINTS = {
 _OF_A_SHELL = {126: ": not executable", 127: ": no such program"}
 
 
+class FailureKind(StrEnum):
+    """What failed."""
+
+    TASKS = "tasks"  # tasks of one host, by themselves
+    AGENT = "agent"  # the program on one host that starts the ranks there
+    NODE = "node"  # a node; `host` is None where it is not said which
+    ABORTED = "aborted"  # somebody ended the step, and it is not said who
+    OUTSIDE = "outside"  # something else outside the tasks
+
+
 class Failure(msgspec.Struct, frozen=True):
     """The first thing that went wrong: tasks of a host by themselves, or something from outside the tasks."""
 
@@ -34,6 +46,10 @@ class Failure(msgspec.Struct, frozen=True):
     status: int | None
     line: str
     """The line that says it."""
+
+    kind: FailureKind = FailureKind.TASKS
+    ending: str = ""
+    """How the tasks ended, in words: the sentence without its subject."""
 
     def as_json(self) -> dict[str, Any]:
         """Return it under stable keys, documented in docs/reference/json.md."""
@@ -65,5 +81,5 @@ def of_agent(failure: Failure | None, agent: str) -> Failure | None:
     """Return the failure of a task as what it is where that task is an agent: of no rank."""
     if failure is None or not failure.tasks:
         return failure
-    ending = failure.sentence.partition(": ")[2]
-    return replace(failure, sentence=f"{agent} itself on {failure.host}: {ending}", tasks=())
+    sentence = f"{agent} itself on {failure.host}: {failure.ending}"
+    return replace(failure, sentence=sentence, tasks=(), kind=FailureKind.AGENT)

@@ -16,6 +16,7 @@ from muster.older import StrEnum
 __all__ = [
     "SNAPSHOT_HERE",
     "Condition",
+    "ConditionKind",
     "Directive",
     "Engine",
     "Flag",
@@ -27,6 +28,7 @@ __all__ = [
     "Pack",
     "Plan",
     "Prelude",
+    "PreludeKind",
     "Reason",
     "Rendezvous",
     "Shape",
@@ -47,6 +49,8 @@ class Reason(msgspec.Struct, frozen=True):
     origin: str = "muster"
     source: str | None = None
     checked: str | None = None
+    key: str = ""
+    """The key of the site's profile that says so; empty: no profile does."""
 
 
 class Engine(StrEnum):
@@ -103,9 +107,22 @@ class Variable(msgspec.Struct, frozen=True):
     pass_on: bool = False
 
 
+class PreludeKind(StrEnum):
+    """What a command before the step does."""
+
+    MODULES_KNOWN = "modules known"  # makes the command `module` known
+    MODULE_USE = "module use"
+    MODULE_LOAD = "module load"
+    MODULE = "module"  # any other command of `module`
+    VENV = "venv"  # activates a virtual environment
+    CONDA = "conda"  # activates a conda environment
+    COMMAND = "command"  # the site's own
+
+
 class Prelude(msgspec.Struct, frozen=True):
     """One command of the batch script before the step: modules, a virtual environment."""
 
+    kind: PreludeKind
     words: tuple[Word, ...]
     reason: Reason
     failure: str
@@ -115,28 +132,42 @@ class Prelude(msgspec.Struct, frozen=True):
     stops_itself: bool = False
     """Whether the command ends the job by itself with that sentence."""
 
+    folder: str = ""
+    """The folder of the environment that it activates; a node may not see it."""
+
     @property
     def shown(self) -> tuple[Word, ...]:
         """Return the command as a person would type it."""
-        verbs = {"muster_use": "use", "muster_load": "load"}
-        verb = verbs.get(str(self.words[0]))
+        verbs = {PreludeKind.MODULE_USE: "use", PreludeKind.MODULE_LOAD: "load"}
+        verb = verbs.get(self.kind)
         return self.words if verb is None else ("module", verb, *self.words[1:])
 
     @property
     def of_modules(self) -> bool:
         """Return whether it is about the cluster's modules."""
-        return str(self.words[0]) in {"module", "muster_modules", "muster_use", "muster_load"}
+        return self.kind not in {PreludeKind.VENV, PreludeKind.CONDA, PreludeKind.COMMAND}
+
+
+class ConditionKind(StrEnum):
+    """What a condition of the script is about."""
+
+    SIZE = "size"  # the job has another size than the script was written for
+    CHECK = "check"  # the program that checks the nodes is there
 
 
 class Condition(msgspec.Struct, frozen=True):
     """Something the script tests of what was granted; `holds` is shell we wrote, `sentence` what to say if not."""
 
+    kind: ConditionKind
     holds: str
     sentence: str
     hint: str
     reason: Reason
     variable: str = ""
     """The variable that the sentence begins with, where it is about one."""
+
+    decided_for: str = ""
+    """The size, in words, for which that variable was decided."""
 
 
 class Rendezvous(msgspec.Struct, frozen=True):
@@ -170,6 +201,8 @@ class Mount(msgspec.Struct, frozen=True):
     target: str
     reason: Reason
     read_only: bool = False
+    is_asked: bool = False
+    """Whether the user named it; else the profile does, or the plan needs it."""
 
 
 class ImageUse(msgspec.Struct, frozen=True):

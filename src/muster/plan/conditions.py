@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from muster.job.request import Request
-from muster.model.plan import Condition, Shape
+from muster.model.plan import Condition, ConditionKind, Shape
 from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
 from muster.sites.load import Site
 from muster.sites.when import Situation, applies
 
-__all__ = ["OTHER_SIZE", "make_conditions"]
+__all__ = ["make_conditions"]
 
-OTHER_SIZE = "write a new script for this size with muster plan"
+_OTHER_SIZE = "write a new script for this size with muster plan"
 
 
 def make_conditions(site: Site, request: Request, shape: Shape, terms: Terms, job: Situation) -> tuple[Condition, ...]:
@@ -29,9 +29,10 @@ def _of_queue(site: Site, request: Request, terms: Terms) -> Iterator[Condition]
     queue = site.profile.partitions.get(name or "")
     if queue is not None and queue.nodes_max is not None:
         yield Condition(
+            ConditionKind.SIZE,
             f'[ "$muster_nodes" -le {queue.nodes_max} ]',
             f"the partition {name} takes jobs of at most {queue.nodes_max} nodes",
-            OTHER_SIZE,
+            _OTHER_SIZE,
             reason_for(site, f"partitions.{name}.nodes_max", "a limit of the partition"),
         )
     yield from _of_qos(site, request.qos or directives.get("qos"))
@@ -43,9 +44,10 @@ def _of_qos(site: Site, name: str | None) -> Iterator[Condition]:
         limit = getattr(queue, key, None)
         if limit is not None:
             yield Condition(
+                ConditionKind.SIZE,
                 f'[ "$muster_nodes" {test} {limit} ]',
                 f"the QOS {name} takes jobs of {words} {limit} nodes",
-                OTHER_SIZE,
+                _OTHER_SIZE,
                 reason_for(site, f"qos.{name}.{key}", "a limit of the QOS"),
             )
 
@@ -53,9 +55,10 @@ def _of_qos(site: Site, name: str | None) -> Iterator[Condition]:
 def _of_masks(site: Site, shape: Shape, terms: Terms) -> Iterator[Condition]:
     if any(str(flag.word).startswith("--cpu-bind=") for flag in terms.step_flags):
         yield Condition(
+            ConditionKind.SIZE,
             f'[ "$muster_ntasks_per_node" -eq {shape.ntasks_per_node} ]',
             f"the CPU masks are for {shape.ntasks_per_node} ranks on each node",
-            OTHER_SIZE,
+            _OTHER_SIZE,
             reason_for(site, "binding.kind", "a mask names the cores of one rank"),
         )
 
@@ -75,9 +78,11 @@ def _of_variables(site: Site, shape: Shape, job: Situation) -> Iterator[Conditio
             larger = shape.nodes >= edge
             side = f"{edge} nodes or more" if larger else f"fewer than {edge} nodes"
             yield Condition(
+                ConditionKind.SIZE,
                 f'[ "$muster_nodes" {"-ge" if larger else "-lt"} {edge} ]',
                 f"{variable.name} was decided for {side}",
-                OTHER_SIZE,
+                _OTHER_SIZE,
                 reason,
                 variable.name,
+                side,
             )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
-from muster.model.plan import ImageUse, Note, Prelude, Reason, Variable
+from muster.model.plan import ImageUse, Note, Prelude, PreludeKind, Reason, Variable
 from muster.model.words import Hidden, quote, template
 from muster.plan.python_environment import activation, environment_of
 from muster.plan.secret import hide, shown_assignment
@@ -150,6 +150,7 @@ def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]
     yield _module_command(known_modules.init)
     if known_modules.purge is not False:
         yield Prelude(
+            PreludeKind.MODULE,
             ("module", "purge"),
             reason_for(site, "modules.purge", "the modules of the submitting shell are unloaded"),
             "module purge failed",
@@ -159,7 +160,8 @@ def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]
         reason = reason_for(site, key, "what a torch job of this site loads") if key else Reason("set by you", origin)
         hint = "is the directory there?" if verb == "use" else "module avail shows which versions are there"
         failure = f"module {verb} {name.replace('|', ' or ')} failed"
-        yield Prelude((f"muster_{verb}", name), reason, failure, hint, stops_itself=True)
+        kind = PreludeKind.MODULE_USE if verb == "use" else PreludeKind.MODULE_LOAD
+        yield Prelude(kind, (f"muster_{verb}", name), reason, failure, hint, stops_itself=True)
 
 
 def _of_site(verb: str, request: Request, site: Site, image: ImageUse) -> Iterator[tuple[str, str, str, str]]:
@@ -189,6 +191,7 @@ def brings_torch(request: Request, site: Site) -> bool:
 def _module_command(init: tuple[str, ...] | None) -> Prelude:
     files = init or ("/etc/profile",)
     return Prelude(
+        PreludeKind.MODULES_KNOWN,
         ("muster_modules", *files),
         Reason("a batch shell may not know `module` yet"),
         f"this host has no modules: {' '.join(files)} cannot be read",

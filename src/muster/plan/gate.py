@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from muster.model.plan import Condition, Engine, Reason, Shape
+from muster.model.plan import Condition, ConditionKind, Engine, Reason, Shape
 from muster.sites.load import Site
 
 __all__ = ["REASON", "expected_at", "gate_condition", "gate_file", "gate_words"]
@@ -31,6 +31,7 @@ def gate_words(python: str, file: str, expected: dict[str, Any]) -> tuple[str, .
 def gate_condition(file: str) -> Condition:
     """Return the condition that the program is there and is the user's own: the ranks run it as the user."""
     return Condition(
+        ConditionKind.CHECK,
         f"[ -O {shlex.quote(file)} ]",
         f"{file}, which checks the nodes before the run, is not there, or is not yours",
         "muster run --check and muster submit --check put it there; without --check the script needs no file",

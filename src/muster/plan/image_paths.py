@@ -58,7 +58,7 @@ def image_notes(use: ImageUse, image_facts: ImageFacts | None, words: Sequence[W
     image_facts = image_facts or ImageFacts()
     yield from _unseen(use, image_facts, words)
     for mount in use.mounts if image_facts.machine else ():
-        if mount.reason.origin.startswith("--bind") and mount.source not in image_facts.real_paths:
+        if mount.is_asked and mount.source not in image_facts.real_paths:
             yield Note(f"{mount.source} does not exist on this host: each node checks before it starts", warning=True)
     if gpus and use.venv is None and image_facts.made_for == "cpu":
         yield Note(f"the torch in the image {use.image} is built for CPUs, but GPUs are asked for", warning=True)

@@ -87,7 +87,9 @@ def _asked_for(request: Request, facts: Facts) -> Iterator[Mount]:
         absolute = PurePosixPath(facts.working_directory) / source
         if target and not target.startswith("/"):
             raise RequestError(f"--bind {text}: {target} is not an absolute path", hint=f"--bind {source}:/{target}")
-        yield Mount(str(absolute), target or str(absolute), Reason("set by you", f"--bind {text}"), mode == "ro")
+        yield Mount(
+            str(absolute), target or str(absolute), Reason("set by you", f"--bind {text}"), mode == "ro", is_asked=True
+        )
 
 
 def _behind_links(mounts: Iterable[Mount], real_paths: Mapping[str, str]) -> Iterator[Mount]:
@@ -96,7 +98,7 @@ def _behind_links(mounts: Iterable[Mount], real_paths: Mapping[str, str]) -> Ite
         real = real_paths.get(mount.source, mount.source)
         if real != mount.source and mount.source == mount.target:
             reason = replace(mount.reason, text=f"{mount.source} is a link to it")
-            yield Mount(real, real, reason, mount.read_only)
+            yield Mount(real, real, reason, mount.read_only, mount.is_asked)
 
 
 def _without_repeats(mounts: Iterable[Mount]) -> Iterator[Mount]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
-from muster.model.plan import Prelude, Reason, Variable
+from muster.model.plan import Prelude, PreludeKind, Reason, Variable
 
 __all__ = [
     "PythonEnvironment",
@@ -19,7 +19,6 @@ __all__ = [
     "as_variables",
     "chosen",
     "environment_of",
-    "sourced_environment",
     "venv_in_image",
 ]
 
@@ -93,29 +92,20 @@ def environment_of(request: Request, facts: Facts) -> PythonEnvironment | None:
     return PythonEnvironment("venv", folder.rstrip("/"), origin) if folder and folder != "none" else None
 
 
-_ACTIVATE = "/bin/activate"
-NOT_THERE = "is it on a file system that the compute nodes see?"
-"""The hint for a path that this node may not see."""
-
-
 def activation(environment: PythonEnvironment | None) -> Iterator[Prelude]:
     """Yield the command of the script that makes it the ranks' own."""
     if environment is None:
         return
     name = _IN_WORDS[environment.kind]
-    source_words = (".", f"{environment.folder}{_ACTIVATE}")
+    is_venv = environment.kind == "venv"
     yield Prelude(
-        source_words if environment.kind == "venv" else ("muster_conda", environment.folder),
+        PreludeKind.VENV if is_venv else PreludeKind.CONDA,
+        (".", f"{environment.folder}/bin/activate") if is_venv else ("muster_conda", environment.folder),
         Reason(f"the ranks run in this {name}", environment.origin),
         f"the {name} {environment.folder} is not there",
-        NOT_THERE,
+        "is it on a file system that the compute nodes see?",
+        folder=environment.folder,
     )
-
-
-def sourced_environment(prelude: Prelude) -> str | None:
-    """Return the folder of the virtual environment that a command of the script activates; None: it activates none."""
-    words = [str(word) for word in prelude.words]
-    return words[1].removesuffix(_ACTIVATE) if words[0] == "." and words[-1].endswith(_ACTIVATE) else None
 
 
 def as_variables(environment: PythonEnvironment | None, facts: Facts) -> Iterator[Variable]:

@@ -9,7 +9,7 @@ from muster.images.reference import ImageReference
 from muster.job.request import Request
 from muster.launchers import launcher_named
 from muster.launchers.base import Launcher
-from muster.model.plan import Directive, Flag, Note, Prelude, Reason, Shape, Variable
+from muster.model.plan import Directive, Flag, Note, Prelude, PreludeKind, Reason, Shape, Variable
 from muster.model.words import template
 from muster.plan.secret import shown_assignment
 from muster.plan.shape import NodeShape
@@ -32,7 +32,8 @@ def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None)
     origin = site.origin(key)
     source = None if origin.source is None else f"{origin.source.title}, {origin.source.at}"
     place = f"site {site.name}: {shown_key or key}" if origin.layer == "bundled" else origin.words()
-    return Reason(origin.reason or text, place, source, str(origin.checked) if origin.checked else None)
+    checked = str(origin.checked) if origin.checked else None
+    return Reason(origin.reason or text, place, source, checked, shown_key or key)
 
 
 def node_kind(site: Site, request: Request) -> tuple[str | None, NodeKind]:
@@ -386,7 +387,8 @@ def _prelude(site: Site, job: Situation) -> Iterator[Prelude]:
         if command.where == "batch" and applies(command, job):
             text = " ".join(command.argv)
             reason = reason_for(site, f"commands.{number}", command.reason, shown_key="commands")
-            yield Prelude(command.argv, reason, f"the site's command failed: {text}", "run it by hand to see why")
+            kind = PreludeKind.MODULE if command.argv[0] == "module" else PreludeKind.COMMAND
+            yield Prelude(kind, command.argv, reason, f"the site's command failed: {text}", "run it by hand to see why")
 
 
 def _node_prologue(site: Site, job: Situation) -> tuple[str, ...]:

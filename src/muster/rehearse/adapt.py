@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.launchers import launcher_named
-from muster.model.plan import Flag, Output, Plan, Prelude, Shape
+from muster.model.plan import Flag, Output, Plan, Prelude, PreludeKind, Shape
 from muster.rank.vendors import VISIBLE
 from muster.sites.schema import Profile
 
@@ -70,13 +70,14 @@ def _prelude(commands: Sequence[Prelude], has: HasProgram, removed_parts: list[s
     for command in commands:
         words = tuple(str(getattr(word, "text", word)) for word in command.words)
         if command.of_modules:
-            modules.append(" ".join((words[0].removeprefix("muster_"), *words[1:])))
-        elif words[0] in _BUILTINS or words[0].startswith("/") or has(words[0]):
+            modules.append(command)
+        elif command.folder or words[0] in _BUILTINS or words[0].startswith("/") or has(words[0]):
             yield command
         else:
             removed_parts.append(f"the site's command `{' '.join(words)}`: this machine has no {words[0]}")
-    loads = [text.replace("|", " or ") for text in modules if text.startswith(("use ", "load "))]
     if modules:
+        named = [command for command in modules if command.kind in {PreludeKind.MODULE_USE, PreludeKind.MODULE_LOAD}]
+        loads = [" ".join(map(str, command.shown[1:])).replace("|", " or ") for command in named]
         removed_parts.append(f"modules ({', '.join(loads) or 'purge'}): software is this machine's own")
 
 

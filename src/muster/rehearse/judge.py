@@ -39,13 +39,11 @@ def stopped_at(plan: Plan, error_text: str) -> Point | None:
 
     The module, the command or the size that it is about.
     """
-    # A command of the script that no entry of the profile stands behind is the one that makes `module` known.
     reasons = [(prelude.failure, prelude.reason, _room(prelude)) for prelude in plan.prelude]
     reasons += [(condition.sentence, condition.reason, "launch") for condition in plan.conditions]
     for sentence, reason, room in reasons:
         if sentence in error_text:
-            of_site = reason.origin.startswith("site ")
-            return Point(ok=False, text=sentence, key=reason.origin.rpartition(": ")[2] if of_site else room)
+            return Point(ok=False, text=sentence, key=reason.key or room)
     if "the node prologue failed" in error_text:
         return Point(ok=False, text=f"`{' '.join(plan.node_prologue)}` failed on a node", key="commands")
     return None
@@ -53,7 +51,7 @@ def stopped_at(plan: Plan, error_text: str) -> Point | None:
 
 def _room(prelude: Prelude) -> str:
     """Return the part of a profile that a command of the script comes from, where its reason does not name it."""
-    return "modules" if prelude.of_modules or prelude.reason.origin == "muster" else "commands"
+    return "modules" if prelude.of_modules else "commands"
 
 
 def judge_exit(status: int) -> Point:

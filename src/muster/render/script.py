@@ -11,11 +11,9 @@ from typing import Any
 from muster.images import engine_named
 from muster.launchers import launcher_named
 from muster.launchers.base import KEEPER, RANK, Launcher, Part, Prologue, python_of_ranks
-from muster.model.plan import SNAPSHOT_HERE, Condition, Engine, Output, Plan, Variable
+from muster.model.plan import SNAPSHOT_HERE, Condition, ConditionKind, Engine, Output, Plan, PreludeKind, Variable
 from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, quote
-from muster.plan.conditions import OTHER_SIZE
 from muster.plan.effect import narrows
-from muster.plan.python_environment import NOT_THERE
 from muster.plan.secret import hidden_names
 from muster.rank import contract
 from muster.render.finish import (
@@ -207,10 +205,10 @@ def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, boo
     return (
         ("rows", plan.pack is not None),
         ("run_moved", plan.output is Output.MOVED),
-        ("other_size", any(condition.hint == OTHER_SIZE for condition in plan.conditions)),
+        ("other_size", any(condition.kind is ConditionKind.SIZE for condition in plan.conditions)),
         ("modules", any(prelude.of_modules for prelude in plan.prelude)),
-        ("not_there", any(prelude.hint == NOT_THERE for prelude in plan.prelude)),
-        ("conda", any(prelude.words[0] == "muster_conda" for prelude in plan.prelude)),
+        ("not_there", any(prelude.folder for prelude in plan.prelude)),
+        ("conda", any(prelude.kind is PreludeKind.CONDA for prelude in plan.prelude)),
         ("passed", bool(hidden_names(plan))),
         ("attempt", may_run_again(plan) or keeps_attempts(plan)),
         ("expect", launcher.starts_ranks),
@@ -302,12 +300,13 @@ def _begin(plan: Plan) -> Iterator[str]:
     yield from spare_lines(plan)
     if may_run_again(plan) or keeps_attempts(plan):
         yield "muster_attempt"
-    told: dict[tuple[str, str], list[Condition]] = {}
+    conditions_of: dict[tuple[str, ConditionKind], list[Condition]] = {}
     for condition in plan.conditions:
-        told.setdefault((condition.holds, condition.hint), []).append(condition)
-    for (holds, hint), conditions in told.items():
+        conditions_of.setdefault((condition.holds, condition.kind), []).append(condition)
+    for (holds, kind), conditions in conditions_of.items():
         sentence = _of_all(conditions)
-        stop = ("muster_other_size", sentence) if hint == OTHER_SIZE else ("muster_stop", sentence, hint)
+        is_of_size = kind is ConditionKind.SIZE
+        stop = ("muster_other_size", sentence) if is_of_size else ("muster_stop", sentence, conditions[0].hint)
         yield fold((Fragment(f"{holds} ||"), *stop))
 
 
@@ -317,7 +316,7 @@ def _of_all(conditions: Sequence[Condition]) -> str:
     if len(conditions) == 1:
         return first.sentence
     count = "one more" if len(conditions) == 2 else f"{len(conditions) - 1} more"
-    return f"{first.variable} and {count} were{first.sentence.removeprefix(f'{first.variable} was')}"
+    return f"{first.variable} and {count} were decided for {first.decided_for}"
 
 
 def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
@@ -350,13 +349,13 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
 
 def _prelude(plan: Plan) -> Iterator[str]:
     """Yield the commands before the ranks; modules that follow each other are loaded in one line."""
-    for name, group in groupby(plan.prelude, key=lambda prelude: str(prelude.words[0])):
-        if name == "muster_load":
-            yield fold((name, *(word for prelude in group for word in prelude.words[1:])))
+    for kind, group in groupby(plan.prelude, key=lambda prelude: prelude.kind):
+        if kind is PreludeKind.MODULE_LOAD:
+            yield fold(("muster_load", *(word for prelude in group for word in prelude.words[1:])))
             continue
         for prelude in group:
             stop: tuple[Word, ...] = ("muster_stop", prelude.failure, prelude.hint)
-            if prelude.hint == NOT_THERE:
+            if prelude.folder:
                 stop = ("muster_not_there", prelude.failure)
             command = line(prelude.words)
             yield command if prelude.stops_itself else fold((Fragment(f"{command} ||"), *stop))

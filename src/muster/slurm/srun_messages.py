@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
-from muster.model.failure import Failure, exit_words
+from muster.model.failure import Failure, FailureKind, exit_words
 from muster.units import whole_number
 
 __all__ = ["Ending", "StepStory", "endings", "read_step"]
@@ -26,38 +27,56 @@ _SIGNAL_OF = {
     "Out Of Memory": signal.SIGKILL,
 }
 
-_NODE_FAILED = "a node failed"
-_ABORTED = "the step was ended from outside: scancel, a time limit or a failed node"
 _SIGTERM = 128 + signal.SIGTERM
 _SLURM_ENDED = re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON \S+ CANCELLED AT \S+ DUE TO ")
 
+
+class _Outside(NamedTuple):
+    """A line that tells of an end from outside the tasks."""
+
+    pattern: re.Pattern[str]
+    sentence: str
+    kind: FailureKind = FailureKind.OUTSIDE
+    names_host: bool = True
+    """Whether the host in the line is where it happened: Slurm's step daemon tells of the node that it is on."""
+
+
 # Something other than a task's own end stopped the step. First match wins.
 _FROM_OUTSIDE = (
-    (
+    _Outside(
         re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO TIME LIMIT"),
         "the time limit was reached",
     ),
-    (
+    _Outside(
         re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO PREEMPTION"),
         "a more important job took its nodes",
     ),
-    (re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO NODE FAILURE"), _NODE_FAILED),
-    (
+    _Outside(
+        re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON (?P<host>\S+) CANCELLED AT \S+ DUE TO NODE FAILURE"),
+        "a node failed",
+        FailureKind.NODE,
+        names_host=False,
+    ),
+    _Outside(
         re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON \S+ CANCELLED AT \S+ DUE TO JOB REQUEUE"),
         "it was put back into the queue",
     ),
-    (re.compile(r"^(?:srun|salloc): error: Node failure on (?P<host>\S+)"), "{host} failed"),
-    (
+    _Outside(re.compile(r"^(?:srun|salloc): error: Node failure on (?P<host>\S+)"), "{host} failed", FailureKind.NODE),
+    _Outside(
         re.compile(r"^srun: Job step aborted: Waiting up to"),
-        _ABORTED,
+        "the step was ended from outside: scancel, a time limit or a failed node",
+        FailureKind.ABORTED,
     ),
-    (re.compile(r"^srun: error: (?:Unable to create step|Unable to confirm allocation)"), "the step could not be made"),
-    (re.compile(r"^srun: error: .*launch failed"), "a node could not start its tasks"),
-    (
+    _Outside(
+        re.compile(r"^srun: error: (?:Unable to create step|Unable to confirm allocation)"),
+        "the step could not be made",
+    ),
+    _Outside(re.compile(r"^srun: error: .*launch failed"), "a node could not start its tasks"),
+    _Outside(
         re.compile(r"^srun: error: Only allocated [0-9]+ nodes asked for [0-9]+"),
         "the step asked for more nodes than the job has",
     ),
-    (
+    _Outside(
         re.compile(r"^srun: error: .*(?:Socket timed out|Unable to contact slurm controller)"),
         "the controller did not answer",
     ),
@@ -95,13 +114,11 @@ def read_step(lines: Iterable[str]) -> StepStory:
             endings.append(ending)
         if first is None:
             first = _outside(line) if ending is None else _own(ending, line)
-        elif (
-            first.sentence == _NODE_FAILED
-            and (outside_ending := _outside(line))
-            and outside_ending.sentence.endswith(" failed")
-        ):
-            first = outside_ending  # a later line names it
-        elif (first.sentence == _ABORTED or first.status == _SIGTERM) and _SLURM_ENDED.search(line):
+        elif first.kind is FailureKind.NODE and first.host is None:
+            later = _outside(line)
+            if later is not None and later.kind is FailureKind.NODE and later.host is not None:
+                first = later  # a later line names it
+        elif (first.kind is FailureKind.ABORTED or first.status == _SIGTERM) and _SLURM_ENDED.search(line):
             first = _outside(line) or first  # the end of a task by Slurm's SIGTERM may be heard before the reason
     return StepStory(first, tuple(endings))
 
@@ -133,17 +150,17 @@ def _own(ending: Ending, line: str) -> Failure | None:
     if ending.words.startswith("Out Of Memory"):
         ending_words = "ended by the kernel: more memory than the job has"
     core_note = ", core dumped" if ending.core_dumped else ""
-    return Failure(f"{subject}: {ending_words}{core_note}", ending.host, ending.tasks, ending.status, line.strip())
+    how = f"{ending_words}{core_note}"
+    return Failure(f"{subject}: {how}", ending.host, ending.tasks, ending.status, line.strip(), ending=how)
 
 
 def _outside(line: str) -> Failure | None:
-    for pattern, sentence in _FROM_OUTSIDE:
-        match = pattern.search(line)
+    for row in _FROM_OUTSIDE:
+        match = row.pattern.search(line)
         if match:
             host = match.groupdict().get("host")
-            # Slurm's step daemon tells of the node that it is on, and not of the one that is lost.
-            lost_host = None if sentence == _NODE_FAILED else host
-            return Failure(sentence.format(host=host), lost_host, (), None, line.strip())
+            sentence = row.sentence.format(host=host)
+            return Failure(sentence, host if row.names_host else None, (), None, line.strip(), row.kind)
     return None
 
 
