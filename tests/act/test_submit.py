@@ -14,7 +14,7 @@ from launch.plans import plan
 from muster.act.record import find_run, make_run_directory
 from muster.act.submit import Submitted, accepted, check_taken, submit
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
-from muster.plan.build import digest_of
+from muster.model.digest import digest_of
 from muster.render.document import plan_as_json
 from muster.render.script import job_script
 from muster.runner import ProgramResult

@@ -337,7 +337,7 @@ def test_a_job_is_cancelled_once_and_not_after_its_end(stub: Stub, job: Job, clo
 def test_the_names_are_there_and_typed_at_their_home() -> None:
     assert {"plan", "submit", "job"} <= set(dir(muster))
     assert muster.submit is submit
-    assert muster.plan.build.digest_of  # the room of that name is still a room
+    assert muster.plan.build.make_plan  # the room of that name is still a room
 
 
 def run_python(code: str, *words: str) -> subprocess.CompletedProcess[str]:

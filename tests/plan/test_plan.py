@@ -11,9 +11,9 @@ from launch.plans import FACTS, plan
 from muster.errors import MusterError, RequestError
 from muster.facts import Facts
 from muster.job.request import Request
+from muster.model.digest import digest_of
 from muster.model.plan import Plan
 from muster.model.words import Template, quote, template
-from muster.plan.build import digest_of
 from muster.plan.flags import absorb_flags
 from muster.plan.shape import NodeShape, make_shape
 from muster.render.explain import explain

@@ -159,6 +159,16 @@ def test_modules_are_taken_out_and_the_users_environment_stays() -> None:
     assert "load cuda/12.2 or cuda/11.6" in modules
 
 
+def test_a_conda_environment_stays() -> None:
+    """It was taken out as a command of the site: its word for the shell is a function of the script's own."""
+    made = plan("--conda", "/home/ada/env", "--", "python", "t.py")
+
+    rehearsed = for_lab(made, bundled("generic").profile, lambda program: False, lambda path: True)
+
+    assert [command.folder for command in rehearsed.plan.prelude] == ["/home/ada/env"]
+    assert not rehearsed.taken_out
+
+
 def test_what_an_image_would_see_of_the_site_is_taken_out_where_it_is_not_here() -> None:
     facts = replace(FACTS, image=ImageFacts(kind="sif", project="/home/ada", package="/opt/venv/muster"))
     made = plan(*LUMI[2:], "--image", "/images/x.sif", "--", "x", site="lumi", facts=facts)

@@ -15,8 +15,8 @@ from muster.act.output_folder import make_output_folders
 from muster.act.record import Run, find_run, make_run_directory, record_of, register, write_whole
 from muster.act.snapshot import copy_project
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
+from muster.model.digest import digest_of
 from muster.model.plan import SNAPSHOT_HERE, Output, Plan
-from muster.plan.build import digest_of
 from muster.plan.secret import hidden_values, without_values
 from muster.rank.hostlist import expand
 from muster.render.document import plan_as_json

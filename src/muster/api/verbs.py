@@ -22,9 +22,9 @@ from muster.check.node_memory import leave_out
 from muster.facts import Facts
 from muster.look.cluster import cluster_name
 from muster.look.probe import look, settings_notes
+from muster.model.digest import digest_of
 from muster.model.plan import Engine, Note
 from muster.model.plan import Plan as Value
-from muster.plan.build import digest_of
 from muster.render.document import plan_as_json
 from muster.render.explain import explain, plan_as_text
 from muster.render.script import job_script

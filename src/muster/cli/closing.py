@@ -182,7 +182,7 @@ def _remember(plan: Plan, kept_job: Kept) -> None:
     from muster.act.record import Run, make_run_directory, register
     from muster.cli.asking import cluster, state
     from muster.errors import MusterError
-    from muster.plan.build import digest_of
+    from muster.model.digest import digest_of
     from muster.render.document import plan_as_json
 
     def fill(folder: Path) -> None:

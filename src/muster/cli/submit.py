@@ -23,7 +23,7 @@ def main(words: Words) -> int:
     from muster.act.submit import submit
     from muster.check.node_memory import leave_out
     from muster.look.cluster import cluster_name
-    from muster.plan.build import digest_of
+    from muster.model.digest import digest_of
 
     quiet = words.quiet
     facts, request = facts_and_request(words.launch, quiet=quiet)

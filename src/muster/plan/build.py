@@ -17,6 +17,7 @@ from muster.job.request import Request
 from muster.launchers.base import Launcher
 from muster.model.finish import Finish
 from muster.model.plan import (
+    Directive,
     Engine,
     Flag,
     ImageUse,
@@ -52,7 +53,7 @@ from muster.sites.load import Site
 from muster.sites.when import Situation
 from muster.slurm.flags import SlurmFlag, gpus_in_gres, unknown_flags, whole_step_flags
 
-__all__ = ["digest_of", "make_plan"]
+__all__ = ["make_plan"]
 
 
 def make_plan(
@@ -169,12 +170,16 @@ def make_plan(
         check_limit(request, finish, plan.directives)
         held = shape if finish is None else replace(shape, nodes=shape.nodes + finish.spares)
         check_limits(site, request, held, launcher.site_name, plan.directives)
-        comment = replace(plan.directives[0], name="comment", value=f"muster:{digest_of(plan)}", reason=_COMMENT)
-        plan = replace(plan, directives=(*plan.directives, comment), notes=(*plan.notes, *sweep_notes(plan)))
+        plan = replace(plan, directives=(*plan.directives, _comment(plan)), notes=(*plan.notes, *sweep_notes(plan)))
     return plan
 
 
-_COMMENT = Reason("Muster finds the job by this, even if sbatch got no answer")
+def _comment(plan: Plan) -> Directive:
+    """Return the directive by which the job of this plan is known in the queue."""
+    from muster.model.digest import digest_of
+
+    reason = Reason("Muster finds the job by this, even if sbatch got no answer")
+    return Directive("comment", f"muster:{digest_of(plan)}", reason)
 
 
 def _check_signal(flags: Iterable[SlurmFlag], launcher: Launcher) -> None:
@@ -188,18 +193,6 @@ def _check_signal(flags: Iterable[SlurmFlag], launcher: Launcher) -> None:
 
 def _may_hang(launcher: Launcher, engine: Engine) -> bool:
     return launcher.starts_ranks and engine is Engine.SLURM
-
-
-def digest_of(plan: Plan) -> str:
-    """Return a digest that is the same for the same launch: what two submissions of one job have in common."""
-    import hashlib  # costs as much as a dozen of our modules, and only a job that is queued needs it
-
-    bare = replace(plan, directives=tuple(each for each in plan.directives if each.name != "comment"), notes=())
-    # Without it the digest stays what it was before the option existed.
-    text = repr(bare)
-    for unused in (", finish=None", ", hang=None", ", ready=None", ", sweep=None", ", pack=None"):
-        text = text.replace(unused, "")
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _may_be_alone(request: Request, facts: Facts, shape: Shape, launcher: Launcher) -> bool:

@@ -1,0 +1,85 @@
+"""A digest of a launch: the same for the same launch, whoever said why. By it a lost submission is found again.
+
+Only declared fields count, and of each value only what differs from its default: a new field changes no digest.
+Reasons are for people, and count nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from muster.model.plan import Plan, Reason
+from muster.model.words import Hidden
+
+__all__ = ["DIGESTED", "LEFT_OUT", "digest_of"]
+
+_VERSION = 1
+"""Raised when a field is declared or the form of a value changes: every digest is then another one."""
+
+DIGESTED = (
+    *("version", "site", "engine", "command", "working_directory", "snapshot", "job_name", "shape", "launcher", "mpi"),
+    *(
+        "wireup",
+        "directives",
+        "step_flags",
+        "mpirun_flags",
+        "prelude",
+        "variables",
+        "conditions",
+        "rendezvous",
+        "image",
+    ),
+    *("output", "label", "within", "overlap", "grace_s", "visibility", "node_prologue", "python", "rank_library"),
+    *("agent", "gate", "staging", "hang", "ready", "may_be_alone", "cpu_flags", "finish", "sweep", "pack"),
+)
+"""The fields of a plan that make it this launch."""
+
+LEFT_OUT = {
+    "typed": "another spelling of the same launch; each word that does something stands in another field",
+    "launcher_reason": "a sentence for people",
+    "notes": "sentences for people, which may depend on the hour",
+}
+"""The fields of a plan that do not count, each with its reason."""
+
+
+def digest_of(plan: Plan) -> str:
+    """Return a digest that is the same for the same launch: what two submissions of one job have in common."""
+    import hashlib  # costs as much as a dozen of our modules, and only a job that is queued needs it
+
+    values = {name: getattr(plan, name) for name in DIGESTED}
+    # The comment holds the digest.
+    values["directives"] = tuple(each for each in plan.directives if each.name != "comment")
+    # In ASCII: a word may hold bytes that are no UTF-8.
+    text = json.dumps([_VERSION, _plain(values)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as lists, tables and texts: a struct under its name, with the fields that have no default."""
+    if isinstance(value, Hidden):
+        return {"Hidden": {}}
+    if isinstance(value, msgspec.Struct):
+        fields = {field.encode_name: getattr(value, field.name) for field in _changed_fields(value)}
+        return {type(value).__name__: _plain(fields)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items() if not _is_reason(item)}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value if not _is_reason(item)]
+    return value
+
+
+def _is_reason(value: Any) -> bool:
+    """Return whether a value is a reason, alone or behind the name of what it is for."""
+    return isinstance(value, Reason) or (isinstance(value, tuple) and any(isinstance(item, Reason) for item in value))
+
+
+def _changed_fields(value: msgspec.Struct) -> list[msgspec.structs.FieldInfo]:
+    return [field for field in msgspec.structs.fields(value) if getattr(value, field.name) != _default(field)]
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
