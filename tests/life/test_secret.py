@@ -16,8 +16,8 @@ from muster.act.record import record_of, write_whole
 from muster.act.submit import hand_over
 from muster.build.registry import _keeps_passwords
 from muster.errors import RequestError
+from muster.model.digest import digest_of
 from muster.model.plan import Plan
-from muster.plan.build import digest_of
 from muster.plan.secret import is_secret, passed_by_name, variables_to_hand_over
 from muster.render.document import plan_as_json
 from muster.render.explain import plan_as_text
