@@ -14,14 +14,18 @@ HEAD = """\
 # Known errors
 
 `muster check --log FILE` looks for these {count} in a log, and names the one that came first and explains the rest.
-An *echo* follows when another rank has failed; it is named only where nothing else is. The page is made from
-`src/muster/check/signatures.toml` by `scripts/make_known_errors.py`; to add an error, add an entry there: a line that a
-program really wrote, one like it that means something else, and where it was read."""
+An *echo* follows when another rank has failed; it is named only where nothing else is."""
+FOOT = """\
+---
+
+Made by `scripts/make_known_errors.py` from `src/muster/check/signatures.toml`. To add an error, add an entry there: a
+line that a program really wrote, one like it that means something else, and where it was read.
+"""
 
 
 def page() -> str:
     """The whole text."""
-    return "\n".join([HEAD.format(count=len(signatures())), *_families(), ""])
+    return "\n".join([HEAD.format(count=len(signatures())), *_families(), FOOT])
 
 
 def _families() -> Iterator[str]:

@@ -25,14 +25,17 @@ nothing. *breaks*: the job fails, or computes the wrong thing. *hangs*: it waits
 right, but slower than it could be. *fragile*: it works until something beside it changes. *style*: it is better
 written otherwise.
 
-The page is made from `src/muster/lint/rules/` by `scripts/make_lint_rules.py`. To add a rule, add a function there,
-with a file that breaks the rule and the same file as it should be, and an entry in `runs.toml` there.
-
 Where a rule has *On a lab*, both examples were submitted with `sbatch` to a private cluster (`muster lab`, Slurm
 {slurm}), with the program that stands there as `train.py`. What sbatch, the job and its tasks wrote is shown: equal
 lines once, in alphabetical order, with JOB for the number of the job, node1 for its first host and PORT for the port.
 What srun writes when it ends tasks is omitted. {runs} rules have such a run, the others say why they have none.
 `tests/lint/test_runs.py` makes the runs again and compares."""
+FOOT = """\
+---
+
+Made by `scripts/make_lint_rules.py` from `src/muster/lint/rules/`. To add a rule, add a function there, with a file
+that breaks the rule and the same file as it should be, and an entry in `runs.toml` there.
+"""
 _TITLES = {
     "header": "The header",
     "step": "srun",
@@ -51,7 +54,7 @@ def page() -> str:
     """Return the whole text."""
     rules = all_rules()
     head = HEAD.format(count=len(rules), runs=len(runs_table().rules()), slurm=runs_table().slurm)
-    return "\n".join([head, *_rooms(rules), *_programs(), ""])
+    return "\n".join([head, *_rooms(rules), *_programs(), FOOT])
 
 
 def _rooms(rules: Sequence[Rule]) -> Iterator[str]:

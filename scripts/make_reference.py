@@ -12,7 +12,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "options.
 _HEAD = """\
 # Options of run, submit and plan
 
-Made by `scripts/make_reference.py` from `src/muster/job/request.py`. Each option is also a key of the settings files
+Each option is also a key of the settings files
 (`/etc/muster/config.toml`, `~/.config/muster/config.toml`, `muster.toml` in the project) and a variable `MUSTER_KEY`;
 what is typed wins over the variable, the variable over the project, the project over the user, the user over /etc.
 
@@ -23,6 +23,8 @@ upward, as far as the directory with `.git`, your home, or the border of the fil
 
 `muster VERB --help all` shows which of them a verb takes, and its own options, which are typed only.
 """
+
+_MADE = "---\n\nMade by `scripts/make_reference.py` from `src/muster/job/request.py`.\n"
 
 
 def page() -> str:
@@ -38,7 +40,7 @@ def page() -> str:
             f"## {group.capitalize()}\n",
             "| option | key | what it does |\n|---|---|---|\n" + "\n".join(rows) + "\n",
         ]
-    return "\n".join(parts)
+    return "\n".join([*parts, _MADE])
 
 
 def main() -> int:

@@ -104,8 +104,8 @@ def _site_page(site: Site, papers: Sequence[Document]) -> str:
     profile = site.profile
     parts = [
         f"# {profile.title}\n",
-        f"{profile.summary}. {_state(site)}\n",
-        _made_from(site.name),
+        f"{profile.summary}. {_state(site)}".rstrip() + "\n",
+        f"`muster site show {site.name} --why` prints the same with the reason of every line.\n",
         _first_job(site),
         _queues(site),
         _asking(site),
@@ -130,15 +130,9 @@ def _site_page(site: Site, papers: Sequence[Document]) -> str:
                 ),
             ),
         ),
+        f"---\n\nMade by `scripts/make_site_pages.py` from `src/muster/sites/data/{site.name}.toml`.\n",
     ]
     return "\n".join(part for part in parts if part)
-
-
-def _made_from(name: str) -> str:
-    return (
-        f"Made by `scripts/make_site_pages.py` from `src/muster/sites/data/{name}.toml`; "
-        f"`muster site show {name} --why` prints the same with every line's reason.\n"
-    )
 
 
 def _state(site: Site) -> str:
@@ -150,7 +144,12 @@ def _state(site: Site) -> str:
 def _how_full(site: Site) -> str:
     if site.profile.complete:
         return "Every key of the profile has a value, or a dated note that nothing is published."
-    return f"{len(list(missing_keys(site)))} keys of the profile have no value yet."
+    missing = len(list(missing_keys(site)))
+    if not missing:
+        return ""
+    return (
+        f"{missing} keys of the profile have no value yet." if missing > 1 else "1 key of the profile has no value yet."
+    )
 
 
 def _options(site: Site) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import statistics
 from collections.abc import Sequence
 from html import escape
 
@@ -301,8 +302,7 @@ def _probes(series: Series) -> str:
 
 
 def _middle(probe: ProbeResult) -> str:
-    ordered = sorted(probe.medians.values())
-    return format_rate(ordered[len(ordered) // 2])
+    return format_rate(statistics.median(probe.medians.values()))
 
 
 def _strip(probe: ProbeResult) -> str:

@@ -89,18 +89,18 @@ def _check_outputs(words: Words) -> None:
     """Refuse an output file that cannot be written: hours of measuring must not end in an error."""
     from muster.bench.draw import FORMATS
 
-    for name in ("plot", "html", "log"):
-        file = getattr(words, name)
+    named_files = [("plot", file) for file in words.plot] + [("html", words.html), ("log", words.log)]
+    for name, file in named_files:
         if file and not Path(file).parent.is_dir():
             raise RequestError(f"--{name} {file}: there is no directory {Path(file).parent}", hint="make it first")
-    if words.plot:
+    for plot in words.plot:
         from importlib.util import find_spec
 
         from muster.errors import MachineLacks
         from muster.look.installation import installation
 
-        if Path(words.plot).suffix.lower() not in FORMATS:
-            raise RequestError(f"--plot {words.plot}: not a kind of picture", hint=f"end it in {', '.join(FORMATS)}")
+        if Path(plot).suffix.lower() not in FORMATS:
+            raise RequestError(f"--plot {plot}: not a kind of picture", hint=f"end it in {', '.join(FORMATS)}")
         if find_spec("matplotlib") is None:
             message = "--plot needs matplotlib, which this installation of Muster lacks"
             hint = f"{installation().command_to_add('matplotlib')}; or --html FILE, a page with the same figures"
@@ -329,8 +329,8 @@ def _show(series: Series, judgements: Sequence[Judgement], findings: Sequence[Re
         say(f"{finding.verdict}: {finding.what}: {finding.text}")
     if words.html:
         Path(words.html).write_text(page(series, judgements, findings, site), encoding="utf-8")
-    if words.plot:
-        draw_plots(series, Path(words.plot), site)
+    for plot in words.plot:
+        draw_plots(series, Path(plot), site)
 
 
 def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, quiet: bool) -> None:
@@ -481,7 +481,11 @@ Status 0: nothing is broken; 1: something is, or the series was cut short.""",
         ),
         JSON,
         option(
-            "--plot", metavar="FILE", group=_AFTERWARDS, help="draw a picture: .png, .svg or .pdf (needs matplotlib)"
+            "--plot",
+            metavar="FILE",
+            group=_AFTERWARDS,
+            repeated=True,
+            help="draw a picture: .png, .svg or .pdf (needs matplotlib); may be given several times",
         ),
         option(
             "--html",

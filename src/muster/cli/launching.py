@@ -49,7 +49,27 @@ def facts_and_request(launch: TypedLaunch, *, quiet: bool = False, is_first: boo
 
     facts = look()
     warn(settings_notes(facts) if is_first else (), quiet=quiet)
+    _refuse_split_value(launch)
     return request_for(facts, launch.values, launch.origins, launch.command)
+
+
+_UNITS = frozenset(
+    "k kb kib m mb mib g gb gib t tb tib s sec second seconds min minute minutes h hour hours d day days".split()  # noqa: SIM905
+)
+
+
+def _refuse_split_value(launch: TypedLaunch) -> None:
+    """Refuse a unit that stands alone behind a number: `--mem 4 GB` would run the command GB."""
+    import re
+    from shutil import which
+
+    if not launch.command or launch.command[0].lower() not in _UNITS or which(launch.command[0]) is not None:
+        return
+    unit, size = launch.command[0], len(launch.command)
+    typed = re.search(r"(?:^| )(-\S+[ =]\d+)$", " ".join(launch.typed[:-size]))
+    if typed is not None:
+        message = f"{typed[1]} {unit}: the value of an option is one word, but here are two"
+        raise RequestError(message, hint=f"{typed[1]}{unit[0]}")
 
 
 def warn(notes: Sequence[Note], *, quiet: bool) -> None:

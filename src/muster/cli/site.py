@@ -187,14 +187,13 @@ def _check(words: Words) -> int:
         print(finding.words())
         if finding.hint:
             print(f"    for one command: {finding.hint}")
-    say(
-        f"{len(findings)} facts of {site.name} do not hold here"
-        if findings
-        else f"what could be asked of {site.name} holds"
-    )
+    wrong = "1 fact does" if len(findings) == 1 else f"{len(findings)} facts do"
+    say(f"{wrong} not hold at {site.name}" if findings else f"what could be asked of {site.name} holds")
     reported_keys = third_party_keys(site)
     if reported_keys:
-        say(f"{len(reported_keys)} facts are a third party's word, to be believed less: {', '.join(reported_keys)}")
+        words_of_others = "fact is" if len(reported_keys) == 1 else "facts are"
+        named_keys = ", ".join(reported_keys)
+        say(f"{len(reported_keys)} {words_of_others} a third party's word, to be believed less: {named_keys}")
     help_address = site.profile.help.support or site.profile.help.guide
     if findings and help_address:
         say(f"if the site has changed, tell us; if it is broken: {help_address}")

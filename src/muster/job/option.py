@@ -48,6 +48,7 @@ class OriginKind(StrEnum):
     OPTION = "option"  # typed for this launch, or given to a function of Muster's
     ABSENT_OPTION = "absent option"  # a switch that a caller from Python turned off
     SETTINGS = "settings file"
+    SYSTEM_SETTINGS = "settings file of the machine"
     VARIABLE = "variable"
     ALLOCATION = "allocation"
     PROFILE = "profile"
@@ -165,6 +166,16 @@ def convert(option: Option, text: str, origin: str) -> Any:
         return option.parse(text)
     except RequestError as error:
         raise RequestError(f"{origin}: {error.message}", hint=error.hint) from None
+
+
+def parse_gpus(value: str) -> int:
+    """Return the number of GPUs; a type before it belongs into --gres."""
+    _, colon, count = value.rpartition(":")
+    if colon and whole_number(count) is not None:
+        raise RequestError(
+            f"{shown(value)} is not a count", hint=f"--gres gpu:{value.removeprefix('gpu:')} names the type of the GPUs"
+        )
+    return parse_count(0, 1024)(value)
 
 
 def parse_count(lowest: int, highest: int) -> Callable[[str], int]:

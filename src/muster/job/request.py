@@ -17,6 +17,7 @@ from muster.job.option import (
     option,
     parse_assignment,
     parse_count,
+    parse_gpus,
     parse_host,
     parse_image,
     parse_lead,
@@ -76,7 +77,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             "-g",
             "--gpus-per-node",
             metavar="N",
-            parse=parse_count(0, 1024),
+            parse=parse_gpus,
             is_common=True,
             help="GPUs on each node (as Slurm counts them); 0: none",
         ),
@@ -659,6 +660,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def origin(self, name: str) -> str:
         """Return where the value of a field came from, in words."""
         return self.origins[name].words() if name in self.origins else "the default"
+
+    def set_by(self, name: str) -> str:
+        """Return who has set a value that somebody asked for: what stands in /etc is not the user's."""
+        is_of_machine = name in self.origins and self.origins[name].kind is OriginKind.SYSTEM_SETTINGS
+        return "set by the administrator" if is_of_machine else "set by you"
 
     def given(self, name: str) -> bool:
         """Return whether somebody asked for this value."""

@@ -14,7 +14,10 @@ from muster.job.request import options_of
 from muster.older import tomllib
 from muster.rank import contract
 
-__all__ = ["merge_settings"]
+__all__ = ["SYSTEM_FILE", "merge_settings"]
+
+SYSTEM_FILE = "/etc/muster/config.toml"
+"""The administrator's, for everybody on the machine."""
 
 _NOT_IN_FILES = frozenset({"here"})
 
@@ -45,6 +48,7 @@ def _from_file(path: str, text: str) -> dict[str, tuple[Any, ValueOrigin]]:
         raise ProfileError("a number or a list in it is too long to be read", path, hint="write it shorter") from None
     allowed_options = {name: option for name, option in options_of().items() if name not in _NOT_IN_FILES}
     settings: dict[str, tuple[Any, ValueOrigin]] = {}
+    kind = OriginKind.SYSTEM_SETTINGS if path == SYSTEM_FILE else OriginKind.SETTINGS
     for key, value in table.items():
         name = key.replace("-", "_")
         line = _line_of(text, key)
@@ -60,7 +64,7 @@ def _from_file(path: str, text: str) -> dict[str, tuple[Any, ValueOrigin]]:
                 value
                 if allowed_options[name].is_switch and isinstance(value, bool)
                 else _value(allowed_options[name], texts, key),
-                ValueOrigin(OriginKind.SETTINGS, f"{path}:{line}"),
+                ValueOrigin(kind, f"{path}:{line}"),
             )
         except RequestError as error:
             raise ProfileError(error.message, path, line=line, hint=error.hint) from None

@@ -53,7 +53,7 @@ def _refuse_file(name: str, path: Path) -> None:
     if b"\n#SBATCH" in head:
         raise RequestError(
             f"{name} is a job script, but Muster needs a command here",
-            hint=f"sbatch {name} queues it as it is; or give the command in it: muster submit -N 2 -- python train.py",
+            hint=f"muster port {name} turns it into a line of Muster; sbatch {name} queues it as it is",
         )
     raise RequestError(
         f"{name} is a file, but not a program on PATH", hint=f"./{name}, or its interpreter: python {name}"

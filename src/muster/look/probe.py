@@ -16,6 +16,7 @@ from pathlib import Path
 
 from muster.errors import RequestError, SchedulerSilent
 from muster.facts import Facts
+from muster.job.settings import SYSTEM_FILE
 from muster.look.programs import on_path
 from muster.model.plan import Note
 from muster.ownership import SAFE, Trust, nearest
@@ -127,7 +128,7 @@ def settings_files(facts: Facts) -> list[tuple[str, str]]:
 def _candidates(facts: Facts) -> list[Path]:
     project = nearest("muster.toml", Path(facts.working_directory), Path(facts.home))
     return [
-        Path("/etc/muster/config.toml"),
+        Path(SYSTEM_FILE),
         Path(facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config") / "muster" / "config.toml",
         *([project] if project else []),
     ]

@@ -311,7 +311,7 @@ def agent_variables(request: Request, launcher: Launcher) -> tuple[Variable, ...
         return ()
     # Each ends in a line break: the shell takes them apart there.
     value = "".join(f"{flag}\n" for flag in flags)
-    return (Variable(contract.AGENT_FLAGS, value, Reason("set by you", request.origin("torchrun"))),)
+    return (Variable(contract.AGENT_FLAGS, value, Reason(request.set_by("torchrun"), request.origin("torchrun"))),)
 
 
 def _finish(
@@ -339,7 +339,9 @@ def _step_flags(request: Request, terms: Terms) -> tuple[Flag, ...]:
                 "with --distribution=arbitrary the host of rank 0 is not known", hint="use block, cyclic or plane=N"
             )
         # Not in the header: 24.11 and 26.05 refuse plane=N for a job of nodes and tasks per node.
-        flags.append(Flag(f"--distribution={how}", Reason("set by you", request.origin("distribution"))))
+        flags.append(
+            Flag(f"--distribution={how}", Reason(request.set_by("distribution"), request.origin("distribution")))
+        )
     flags += [Flag(flag, Reason("set by you", f"--srun={flag}")) for flag in whole_step_flags(request.srun)]
     return tuple(flags)
 
@@ -368,7 +370,7 @@ def _rendezvous(request: Request, terms: Terms, shape: Shape) -> Rendezvous:
             )
     low, high = request.port_range or (terms.ports.low, terms.ports.high)
     if request.master_port is not None:
-        port_reason = Reason("set by you", request.origin("master_port"))
+        port_reason = Reason(request.set_by("master_port"), request.origin("master_port"))
     elif request.port_range is not None:
         port_reason = Reason("set by you: one of this range", request.origin("port_range"))
     else:
@@ -381,7 +383,9 @@ def _rendezvous(request: Request, terms: Terms, shape: Shape) -> Rendezvous:
         port_low=low,
         port_high=high,
         reserved_ports=terms.ports.reserved and request.master_port is None and request.port_range is None,
-        address_reason=Reason("set by you", request.origin("master_addr")) if address else terms.address_reason,
+        address_reason=Reason(request.set_by("master_addr"), request.origin("master_addr"))
+        if address
+        else terms.address_reason,
         port_reason=port_reason,
         range_asked=request.port_range is not None,
     )

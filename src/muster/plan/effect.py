@@ -80,10 +80,10 @@ def flags_within(request: Request, launcher: Launcher) -> Iterator[Flag]:
         return
     for field, name in _OF_STEPS_TOO.items():
         if request.typed(field):
-            yield Flag(f"--{name}={getattr(request, field)}", Reason("set by you", request.origin(field)))
+            yield Flag(f"--{name}={getattr(request, field)}", Reason(request.set_by(field), request.origin(field)))
     others = ",".join(item for item in (request.gres or "").split(",") if item and "gpu" not in item.split(":")[0])
     if others and request.typed("gres"):
-        yield Flag(f"--gres={others}", Reason("set by you", request.origin("gres")))
+        yield Flag(f"--gres={others}", Reason(request.set_by("gres"), request.origin("gres")))
 
 
 def narrows(flags: Sequence[Flag]) -> bool:

@@ -17,7 +17,7 @@ def make_hang(request: Request, terms: Terms, facts: Facts, *, queued: bool) -> 
     if facts.own_python is None:
         return None
     if request.hang is not None:
-        seconds, reason = request.hang, Reason("set by you", request.origin("hang"))
+        seconds, reason = request.hang, Reason(request.set_by("hang"), request.origin("hang"))
     elif not queued:
         return None
     elif terms.hang_s is not None:

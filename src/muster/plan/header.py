@@ -110,7 +110,7 @@ def _gpus(request: Request, terms: Terms, plan: Plan, reason: Reason) -> Iterato
 
 
 def _set(request: Request, field: str, otherwise: str = "") -> Reason:
-    return Reason("set by you", request.origin(field)) if request.given(field) else Reason(otherwise)
+    return Reason(request.set_by(field), request.origin(field)) if request.given(field) else Reason(otherwise)
 
 
 def _export(request: Request, terms: Terms) -> Directive:

@@ -52,7 +52,7 @@ def use_image(
         engine=name,
         image=found_image.name,
         registry_name=found_image.registry_name,
-        reason=Reason("set by you", request.origin("image")),
+        reason=Reason(request.set_by("image"), request.origin("image")),
         engine_reason=reason,
         program=_program(image_engine, image_facts),
         verb=verb,

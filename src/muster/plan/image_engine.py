@@ -126,7 +126,7 @@ def choose_engine(
             raise UnknownName("container engine", name, engines_in_options())
         if found_image.kind not in engine_named(name).runs:
             raise RequestError(f"{name} cannot run {_SHOWN[found_image.kind]}", hint=_with(found_image.kind))
-        return name, Reason("set by you", request.origin("engine"))
+        return name, Reason(request.set_by("engine"), request.origin("engine"))
     kept_for = reference.of_site.engine if reference.of_site else None
     for key, container in sorted(containers.items(), key=lambda row: (row[0] != kept_for, not row[1].preferred)):
         if found_image.kind in engine_named(container.engine).runs:

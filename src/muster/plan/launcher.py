@@ -25,7 +25,7 @@ def choose_launcher(request: Request, site: Site, engine: Engine) -> tuple[Launc
         raise RequestError(refusal[0], hint=refusal[1])
     if not candidates[0].in_options:
         return candidates[0], Reason(candidates[0].chosen_because)
-    return candidates[0], Reason("set by you", request.origin("launcher"))
+    return candidates[0], Reason(request.set_by("launcher"), request.origin("launcher"))
 
 
 def _of_site(site: Site, engine: Engine) -> tuple[Launcher, Reason]:

@@ -52,8 +52,7 @@ def _refuse_shell(script: ScriptFacts, text: str) -> None:
     if script.batch:
         raise RequestError(
             f"{script.path} is a batch script (#SBATCH): every rank would run the whole of it, without its header",
-            hint=f"sbatch {script.path} queues it as it is; muster submit OPTIONS -- COMMAND replaces its header and "
-            "its srun line",
+            hint=f"muster port {script.path} turns it into a line of Muster; sbatch {script.path} queues it as it is",
         )
     nested = launcher_in_text(text)
     if nested is not None:

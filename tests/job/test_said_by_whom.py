@@ -1,0 +1,66 @@
+"""Whom the reasons of a plan name, and what is said of the mistakes that newcomers make with values."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.errors import RequestError
+from muster.job.option import parse_gpus
+from muster.job.request import Request
+from muster.job.settings import SYSTEM_FILE, merge_settings
+
+
+def request_of(path: str) -> Request:
+    settings = merge_settings([(path, 'partition = "big"\n')], {})
+    return Request(
+        command=("x",),
+        **{name: value for name, (value, _) in settings.items()},
+        origins={name: origin for name, (_, origin) in settings.items()},
+    )
+
+
+def test_what_stands_in_etc_was_set_by_the_administrator() -> None:
+    assert request_of(SYSTEM_FILE).set_by("partition") == "set by the administrator"
+    assert request_of("/home/you/.config/muster/config.toml").set_by("partition") == "set by you"
+    assert request_of(SYSTEM_FILE).set_by("account") == "set by you"
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("a100:4", "--gres gpu:a100:4 names"),
+        ("gpu:a100:4", "--gres gpu:a100:4 names"),
+        ("a100", "a whole number from 0"),
+        ("a100:x", "a whole number from 0"),
+    ],
+)
+def test_a_type_of_gpu_belongs_into_gres(value: str, hint: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse_gpus(value)
+    assert hint in str(caught.value.hint)
+    assert parse_gpus("4") == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--mem 4 GB python x.py", "hint: --mem 4G\n"),
+        ("--mem=4 GB python x.py", "hint: --mem=4G\n"),
+        ("-N 2 -t 1 hour python x.py", "hint: -t 1h\n"),
+        ("--mem 4 -- GB python x.py", None),
+        ("GB python x.py", None),
+        ("--job-name x GB", None),
+    ],
+)
+def test_a_unit_behind_its_number_is_no_command(words: str, said: str | None, tmp_path: Path) -> None:
+    muster = [sys.executable, "-m", "muster", "plan", *words.split()]
+    done = subprocess.run(muster, capture_output=True, text=True, cwd=tmp_path, check=False)
+    if said is None:
+        assert "is one word" not in done.stderr
+    else:
+        assert done.returncode == 2
+        assert said in done.stderr
