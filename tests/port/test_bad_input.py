@@ -15,16 +15,16 @@ _CASES = {
     "prose": ("Dear all,\nsee you on Monday.\n", "job.sh", 2, "neither a batch script"),
     "no ranks": ("#!/bin/bash\necho hello\n", "job.sh", 2, "starts nothing that has ranks"),
     "csh": ("#!/bin/csh\nsrun python a.py\n", "job.csh", 2, "csh script"),
-    "broken": (_GOOD + "if [ x\n", "job.sh", 0, "this is not bash"),
-    "open quote": (_GOOD + 'echo "x\n', "job.sh", 0, "this is not bash"),
+    "broken": (_GOOD + "if [ x\n", "job.sh", 1, "this is not bash"),
+    "open quote": (_GOOD + 'echo "x\n', "job.sh", 1, "this is not bash"),
     "no shebang": (_GOOD.partition("\n")[2], "job.sh", 0, "(no #!)"),
     "windows": (_GOOD.replace("\n", "\r\n"), "job.sh", 0, "Windows line ends"),
     "nested": (_GOOD + "cat <<A\n$(cat <<B\nsrun x\nB\n)\nA\n", "job.sh", 0, "cat"),
     "late": (_GOOD + "#SBATCH --mem=1G\n", "job.sh", 0, "Slurm never read it"),
     "python batch": ("#!/usr/bin/env python\n#SBATCH --nodes=1 --gpus-per-node=2\nimport os\n", "a.py", 0, "python "),
     "python": ("import os\n", "a.py", 2, "a Python script without #SBATCH lines"),
-    "a header alone": ("#!/bin/bash\n#SBATCH -N 2\n", "job.sh", 0, "the script starts no ranks"),
-    "odd sizes": ("#!/bin/bash\n#SBATCH --nodes=2-x --gres=gpu: --mem=lots -c abc\nsrun python a.py\n", "job.sh", 0, "--mem"),
+    "a header alone": ("#!/bin/bash\n#SBATCH -N 2\n", "job.sh", 1, "the script starts no ranks"),
+    "odd sizes": ("#!/bin/bash\n#SBATCH --nodes=2-x --gres=gpu: --mem=lots -c abc\nsrun python a.py\n", "job.sh", 1, "--mem"),
     "huge number": (f"#!/bin/bash\n#SBATCH --nodes={'9' * 400}\nsrun python a.py\n", "job.sh", None, ""),
 }  # fmt: skip
 
@@ -41,7 +41,7 @@ def test_strange_input_ends_in_words(
     told = "".join(capsys.readouterr())
     assert "Traceback" not in told
     assert found in {0, 1, 2}
-    if status is not None and not (more and status == 0):
+    if status is not None and not (more and status < 2):
         assert found == status
         assert said in told
 

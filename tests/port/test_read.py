@@ -50,7 +50,7 @@ def test_nothing_of_an_example_is_lost(rule: Rule) -> None:
         ("srun torchrun --nproc-per-node=4 --nnodes=2 a.py", "muster submit -N 2 -g 4 -t 10 --launcher torchrun -- python a.py"),
         ("srun torchrun --nproc-per-node=2 -m pkg.train x", "muster submit -N 2 -g 4 --ntasks-per-node 2 -t 10 --launcher torchrun -- python -m pkg.train x"),
         ("mpirun -np 8 -x A=1 python a.py", "muster submit -N 2 -g 4 -t 10 --launcher mpirun --env A=1 -- python a.py"),
-        ("srun accelerate launch --num_processes 8 --mixed_precision bf16 a.py", "muster submit -N 2 -g 4 -t 10 --env ACCELERATE_MIXED_PRECISION=bf16 -- a.py"),
+        ("srun accelerate launch --num_processes 8 --mixed_precision bf16 a.py", "muster submit -N 2 -g 4 -t 10 --launcher torchrun --env ACCELERATE_MIXED_PRECISION=bf16 -- python a.py"),
         ("srun bash -c 'python a.py | tee log'", "muster submit -N 2 -g 4 -t 10 -- bash -c 'python a.py | tee log'"),
         ("srun nsys profile -o out python a.py", "muster submit -N 2 -g 4 -t 10 -- nsys profile -o out python a.py"),
     ],
@@ -62,7 +62,10 @@ def test_a_script_means_this_line(body: str, line: str) -> None:
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("--nodes=2 --ntasks-per-node=4 --gres=gpu:a100:4", "-N 2 -g 4"),
+        ("--nodes=2 --ntasks-per-node=4 --gres=gpu:a100:4", "-N 2 --gres gpu:a100:4"),
+        ("--nodes=2 --ntasks-per-node=4 --gpus-per-node=a100:4", "-N 2 --gres gpu:a100:4"),
+        ("--nodes=2 --ntasks-per-node=4 --gpus=a100:8", "-N 2 --gres gpu:a100:4"),
+        ("--nodes=2 --ntasks-per-node=4 --gres=gpu:4(S:0-1)", "-N 2 -g 4"),
         ("--ntasks=8 --ntasks-per-node=4 --gpus-per-task=1", "-N 2 -g 4"),
         ("--nodes=2 --ntasks=8 --gpus=8", "-N 2 -g 4"),
         ("--nodes=2 --ntasks-per-node=8 --gpus-per-node=4", "-N 2 -g 4 --ntasks-per-node 8"),

@@ -31,13 +31,21 @@ def main(words: Words) -> int:
     job, draft = read_draft_of(source)
     if words.site is None:
         _show(draft, None, words)
-        return 0
+        return _status(draft, None)
     target, origin = _target(words), _origin(job, words)
     from muster.port.carry import carry
 
     carried_job = carry(draft, target, origin, _facts(), account=words.account)
     _show(draft, carried_job, words)
-    return int(carried_job.refusal is not None)
+    return _status(carried_job.draft, carried_job)
+
+
+def _status(draft: Draft, carried_job: Carried | None) -> int:
+    """Return 1 where the line is not yet the same job: a part is asked or not carried, or the site refuses it."""
+    from muster.port.values import is_open
+
+    refused = carried_job is not None and carried_job.refusal is not None
+    return int(refused or any(map(is_open, draft.rows)))
 
 
 def _target(words: Words) -> Site:
@@ -82,8 +90,10 @@ def _show(draft: Draft, carried_job: Carried | None, words: Words) -> None:
         print_json(_as_json(draft, carried_job))
     elif form == "script":
         print(_script(carried_job, is_shown=False), end="")
+        _say_open(draft)
     elif form == "line":
         print(_line(draft, words))
+        _say_open(draft)
     else:
         _print_table(draft)
         print(f"\n{_line(draft, words)}")
@@ -106,9 +116,15 @@ def _line(draft: Draft, words: Words) -> str:
 def _print_table(draft: Draft) -> None:
     rows = [(row.line or "", row.what, row.verdict, row.now, row.why) for row in draft.rows]
     print_table("what became of each part", ("line", "by hand", "verdict", "now", "why"), rows)
-    question_count = sum(row.verdict == "asked" for row in draft.rows)
-    if question_count:
-        say(f"{question_count} of {len(draft.rows)} parts are asked: read them before you submit")
+    _say_open(draft)
+
+
+def _say_open(draft: Draft) -> None:
+    """Say how many parts a person has to read, since the line alone does not do what they did."""
+    counts = [(sum(row.verdict == verdict for row in draft.rows), verdict) for verdict in ("asked", "not carried")]
+    parts = [f"{count} {'is' if count == 1 else 'are'} {verdict}" for count, verdict in counts if count]
+    if parts:
+        say(f"of {len(draft.rows)} parts {' and '.join(parts)}: read them before you submit")
 
 
 def _script(carried_job: Carried | None, *, is_shown: bool) -> str:
@@ -121,7 +137,9 @@ def _script(carried_job: Carried | None, *, is_shown: bool) -> str:
             return ""
         assert carried_job.refusal is not None  # noqa: S101  # a carried job has a plan or a refusal
         raise carried_job.refusal
-    return job_shown(carried_job.plan) if is_shown else job_script(carried_job.plan)
+    return (
+        job_shown(carried_job.plan, "--as script writes the whole script") if is_shown else job_script(carried_job.plan)
+    )
 
 
 def _as_json(draft: Draft, carried_job: Carried | None) -> dict[str, object]:
@@ -150,7 +168,7 @@ COMMAND = CommandLine(
 Read a batch script of any Slurm site. Print the line of `muster submit` that does the same, and what became of each
 part of the script, with the reason. With --site, print the job for that site and its script too. Nothing is run.
 
-Status 0: the script was read; 1: the site's rules refuse the new job.""",
+Status 0: the line does the same; 1: a part is asked or not carried, or the site's rules refuse the new job.""",
     operands="FILE",
     most=1,
     hint="muster port job.sbatch --site SITE",
@@ -174,6 +192,6 @@ Status 0: the script was read; 1: the site's rules refuse the new job.""",
     ),
     examples=("muster port job.sbatch", "muster port job.sbatch --site SITE --as script > there.sbatch"),
     more="""\
-What became of a part: kept; changed: written in Muster's words or the site's; dropped: omitted, with the reason;
-asked: read it before you submit, since Muster cannot know it.""",
+What became of a part: kept; changed: written in Muster's words or the site's; dropped: not needed, with the reason;
+not carried: the script did it and the job will not; asked: read it before you submit, since Muster cannot know it.""",
 )

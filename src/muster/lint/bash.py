@@ -86,6 +86,11 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     """It stands in an if, after && or ||, or its status is tested."""
 
     in_substitution: bool = False
+    writes: tuple[str, ...] = ()
+    """The files that its output goes to, as they are written; /dev/null and the like are none."""
+
+    reads: bool = False
+    """Its standard input is a file or a text of the script."""
 
     @property
     def program(self) -> str:
@@ -164,6 +169,8 @@ class _Inside(msgspec.Struct, frozen=True):
     in_background: bool = False
     pipes_on: bool = False
     in_substitution: bool = False
+    writes: tuple[str, ...] = ()
+    reads: bool = False
 
 
 class _BashReader:
@@ -224,6 +231,8 @@ class _BashReader:
             in_loop=inside.in_loop,
             is_conditional=inside.is_conditional,
             in_substitution=inside.in_substitution,
+            writes=inside.writes,
+            reads=inside.reads or any(child.type == "herestring_redirect" for child in node.children),
         )
         if words:
             self.commands.append(command)
@@ -254,10 +263,27 @@ class _BashReader:
         del inside
         self.comments.append((self._place(node), self._text(node)))
 
+    def read_redirected(self, node: Node, inside: _Inside) -> None:
+        redirects = [each for child in node.children for each in (child, *_behind_heredoc(child))]
+        file_redirects = [each for each in redirects if each.type == "file_redirect"]
+        targets = [self._text(each.children[-1]) for each in file_redirects if _operator(each) in _WRITE]
+        around = msgspec.structs.replace(
+            inside,
+            writes=(*inside.writes, *(target for target in targets if target not in _NO_FILES)),
+            reads=inside.reads or any(each.type == "heredoc_redirect" or _operator(each) == "<" for each in redirects),
+            pipes_on=inside.pipes_on or any(each.type == "pipeline" for each in redirects),
+        )
+        body = node.child_by_field_name("body")
+        for child in node.children:
+            self.walk(child, around if child == body else inside)
+
     def read_heredoc(self, node: Node, inside: _Inside) -> None:
         for child in node.named_children:
             if child.type == "heredoc_body":
                 self.heredocs.append((self._place(child), self._text(child)))
+            elif child.type == "pipeline":  # what follows the word of the here-document in its line
+                self.walk_children(child, inside)
+                continue
             self._walk_substitutions(child, inside)
 
     def first_error(self, node: Node) -> TextSpan | None:
@@ -357,8 +383,24 @@ _HANDLERS = {
     "variable_assignment": _BashReader.read_assignment,
     "function_definition": _BashReader.read_function,
     "comment": _BashReader.read_comment,
+    "redirected_statement": _BashReader.read_redirected,
     "heredoc_redirect": _BashReader.read_heredoc,
 }
+
+
+_WRITE = frozenset({">", ">>", "&>", "&>>", ">|", "<>"})
+_NO_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+
+
+def _behind_heredoc(node: Node) -> list[Node]:
+    return list(node.children) if node.type == "heredoc_redirect" else []
+
+
+def _operator(redirect: Node) -> str:
+    """Return the sign of a redirection, which a number may precede; nothing for another node."""
+    if redirect.type != "file_redirect":
+        return ""
+    return next((child.type for child in redirect.children if child.type != "file_descriptor"), "")
 
 
 def _within(node: Node, inside: _Inside) -> _Inside:

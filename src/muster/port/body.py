@@ -28,9 +28,11 @@ def read_commands(chains: Iterable[Chain], launch: Chain | None, draft: Draft) -
         elif command.in_substitution or command.function:
             _say_function(command, draft)
         elif command.program in function_names:
-            draft.drop(command.place.line, text_of(command), "it calls a function of the script, which says something")
+            draft.leave(command.place.line, text_of(command), "a function of the script: the job calls none")
+        elif is_after and command.program == "tee" and launch is not None and launch.command.pipes_on:
+            draft.drop(command.place.line, text_of(command), _LOGS)
         elif chain.weight >= 4 or (chain.stage("step") and not chain.is_chore):
-            draft.ask(command.place.line, text_of(command), "a second launch: it is a job of its own for Muster")
+            draft.leave(command.place.line, text_of(command), "a second launch: it is a job of its own for Muster")
         elif chain.stage("step") and chain.is_chore and not is_after:
             _chore(chain, draft)
         else:
@@ -46,7 +48,9 @@ def _read(chain: Chain, draft: Draft, *, is_after: bool) -> None:
     command = chain.command
     words = [word.value for word in expanded(command, chain.values)[1:]]
     reader = _COMMANDS.get(command.program)
-    if reader is not None:
+    if command.writes:
+        _writes(command, draft)
+    elif reader is not None:
         reader(command.place.line, text_of(command), words, draft)
     elif command.program in _SHOWS or (chain.weight == 0 and command.program.startswith("python")):
         draft.drop(command.place.line, text_of(command), "shows something, and changes nothing")
@@ -55,13 +59,24 @@ def _read(chain: Chain, draft: Draft, *, is_after: bool) -> None:
     else:
         moment = "after the ranks" if is_after else "before the ranks"
         reason = f"Muster's job runs nothing {moment} on the batch host: do it by hand, or inside the command"
-        draft.ask(command.place.line, text_of(command), f"{reason}{_BETTER.get(command.program, '')}")
+        draft.leave(command.place.line, text_of(command), f"{reason}{_BETTER.get(command.program, '')}")
+
+
+def _writes(command: SimpleCommand, draft: Draft) -> None:
+    """Say that a file which the script writes is not there when the ranks of the job look for it."""
+    reason = f"it writes {', '.join(command.writes)}, and the job writes no file before its ranks: write it by hand"
+    draft.leave(command.place.line, text_of(command), reason)
+
+
+_LOGS = "the lines of the ranks are in the run directory: muster logs"
 
 
 def _chore(chain: Chain, draft: Draft) -> None:
     """Read a step before the ranks that prepares or looks."""
     line, words = chain.command.place.line, [chain.stages[-1].word.value, *(w.value for w in chain.stages[-1].words)]
-    if chain.stages[-1].name in _SHOWS:
+    if chain.command.writes:
+        _writes(chain.command, draft)
+    elif chain.stages[-1].name in _SHOWS:
         draft.drop(line, text_of(chain.command), "shows something, and changes nothing")
     elif any("$" in word for word in words) or draft.get("node_prologue"):
         draft.ask(
@@ -109,9 +124,10 @@ _MODULE_VERBS = frozenset(
 
 def _source(line: int, subject: str, words: list[str], draft: Draft) -> None:
     path = words[0] if words else ""
+    path = re.sub(r"^\$(HOME\b|\{HOME\})", "~", path)
     if path.endswith("/bin/activate"):
         folder = path.removesuffix("/bin/activate")
-        if "$" in path:
+        if "$" in path or re.match("~[^/]", path):
             draft.ask(line, subject, "the folder of the environment is not in the script: --venv DIR")
         elif len(words) > 1:  # conda's own: source /opt/conda/bin/activate NAME
             draft.keep(line, subject, "conda", words[1], "a conda environment")
@@ -138,10 +154,10 @@ def _conda(line: int, subject: str, words: list[str], draft: Draft) -> None:
 
 
 def _cd(line: int, subject: str, words: list[str], draft: Draft) -> None:
-    path = words[0] if words else ""
+    path = re.sub(r"^\$(HOME\b|\{HOME\})", "~", words[0] if words else "")
     if re.fullmatch(r"\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.", path):
         draft.drop(line, subject, "Muster's ranks work where the job was submitted")
-    elif not path or "$" in path:
+    elif not path or "$" in path or re.match("~[^/]", path):
         draft.ask(line, subject, "the folder is not in the script: --chdir DIR")
     else:
         draft.keep(line, subject, "chdir", path, "the working directory of the ranks")
@@ -157,7 +173,7 @@ def _unset(line: int, subject: str, words: list[str], draft: Draft) -> None:
 
 def _mkdir(line: int, subject: str, words: list[str], draft: Draft) -> None:
     del words
-    draft.ask(line, subject, "Muster makes the folder of its logs; make others by hand, once, before you submit")
+    draft.leave(line, subject, "Muster makes the folder of its logs; make others by hand, once, before you submit")
 
 
 def _set(line: int, subject: str, words: list[str], draft: Draft) -> None:
@@ -277,7 +293,7 @@ def _exported(assignment: Assignment, subject: str, values: Values, draft: Draft
         return []
     resolved = re.sub(r"\$\{?SLURM_JOB_?ID\}?", "{job_id}", value)
     if not names_in(resolved):
-        draft.keep(line, subject, "env", f"{assignment.name}={resolved}", "a variable of the ranks")
+        draft.variable(line, subject, assignment.name, resolved)
         return []
     if names_in(value) == (assignment.name,) and value in {f"${assignment.name}", f"${{{assignment.name}}}"}:
         draft.keep(line, subject, "env", assignment.name, "yours is passed on")

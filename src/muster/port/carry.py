@@ -18,7 +18,7 @@ from muster.job.request import Request
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
 from muster.port.modules import meaning_of, same_at
-from muster.port.values import Draft, Fate
+from muster.port.values import Draft, Fate, PortRow, is_open
 from muster.sites.load import Site
 from muster.sites.schema import NodeKind, Profile, Queue
 from muster.units import Memory, format_walltime, parse_memory_mib, parse_walltime_s
@@ -189,6 +189,26 @@ def _flags(draft: Draft, way: Route) -> None:
 
 
 # ---------------------------------------------------------------- sizes
+
+
+def _gpu_type(draft: Draft, way: Route) -> None:
+    """Carry the number of the GPUs: their type is a word of one site."""
+    gpus = [re.fullmatch(r"gpu:([^:,]+):(\d+)", item) for item in (draft.get("gres") or "").split(",")]
+    typed = next(filter(None, gpus), None)
+    if typed is None:
+        return
+    draft.values["gpus_per_node"] = [typed[2]]
+    others = ",".join(item for item in (draft.get("gres") or "").split(",") if item != typed[0])
+    reason = f"{typed[1]}: a type of {way.here}; the GPUs of {way.there} are those of its queue"
+    for row in [row for row in draft.rows if row.field == "gres" and typed[0] in row.now]:
+        new = msgspec.structs.replace(
+            row, verdict=Fate.CHANGED, now=f"-g {typed[2]}", why=reason, field="gpus_per_node"
+        )
+        draft.rows[draft.rows.index(row)] = new
+    draft.values.pop("gres")
+    if others:
+        draft.values["gres"] = [others]
+        draft.rows.append(PortRow(0, f"--gres {others}", Fate.KEPT, f"--gres {others}", "", "gres"))
 
 
 def _shape(draft: Draft, way: Route) -> None:
@@ -539,6 +559,7 @@ def _engine(draft: Draft, way: Route) -> None:
 
 
 _STEPS: tuple[Callable[[Draft, Route], None], ...] = (
+    _gpu_type,
     _queue,
     _account,
     _features,
@@ -631,18 +652,59 @@ def facts_of(working_directory: str, home: str, user: str) -> Facts:
 def _planned(draft: Draft, way: Route, facts: Facts) -> Carried:
     """Make the plan; what it refuses is repaired as the refusal's values say, as long as that helps."""
     seen_words: set[tuple[str, ...]] = set()
+    passed_on = {word: "…" for word in draft.values.get("env", ()) if "=" not in word}
+    facts = msgspec.structs.replace(facts, environment={**facts.environment, **passed_on})
     while True:
         option_texts = tuple(draft.words())
         try:
             request = request_of(draft, way.target.name)
             command_words = (*option_texts, "--site", way.target.name, "--", *draft.command)
-            return Carried(draft, make_plan(request, way.target, facts, typed=command_words), None)
+            plan = make_plan(request, way.target, facts, typed=command_words)
+            if _kept_srun(draft, plan, way):
+                continue
+            _hold_ranks(draft, plan)
+            return Carried(draft, plan, None)
         except MusterError as error:
             refusals = error.refusals if isinstance(error, RequestError) else ()
             seen_words.add(option_texts)
             repaired = [_repair(draft, refusal, way) for refusal in refusals]
             if not any(repaired) or tuple(draft.words()) in seen_words or len(seen_words) > _MOST_REPAIRS:
                 return Carried(draft, None, error)
+
+
+def _kept_srun(draft: Draft, plan: Plan, way: Route) -> bool:
+    """Keep srun where the script has it and the target prefers another launcher; tell whether the request changed."""
+    rows = [row for row in draft.rows if row.field == "started"]
+    if not rows or draft.get("launcher") is not None:
+        return False
+    if plan.launcher == "srun":
+        for row in rows:
+            draft.replace(row, row.verdict if is_open(row) else Fate.KEPT, row.now, "srun starts the ranks")
+        return False
+    allowed = way.target.profile.launch.allowed
+    if allowed and "srun" not in allowed:
+        refused = way.target.profile.launch.refused.get("srun", f"{way.there} does not start ranks with srun")
+        for row in rows:
+            draft.replace(row, Fate.CHANGED, "", f"{plan.launcher} starts the ranks: {refused}")
+        return False
+    draft.values["launcher"] = ["srun"]
+    for row in rows:
+        reason = f"srun starts the ranks, where {way.there} prefers {plan.launcher}"
+        draft.replace(row, row.verdict if is_open(row) else Fate.KEPT, "--launcher srun", reason)
+    return True
+
+
+def _hold_ranks(draft: Draft, plan: Plan) -> None:
+    """Ask about a job that has not as many ranks as the script."""
+    ranks = plan.shape.nodes * plan.shape.ntasks_per_node
+    if not draft.world or ranks == draft.world:
+        return
+    reason = f"the script starts {draft.world} ranks, and the job {ranks}"
+    rows = [row for row in draft.rows if row.field in {"nodes", "ntasks_per_node", "gpus_per_node", "gres"}]
+    for row in rows:
+        draft.replace(row, Fate.ASKED, row.now, "; ".join(filter(None, [row.why, reason])))
+    if not rows:
+        draft.ask(0, "(ranks)", reason)
 
 
 _REPAIRS: Mapping[str, str] = {

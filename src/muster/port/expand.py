@@ -8,13 +8,17 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from muster.lint.bash import ShellText, SimpleCommand, Word
+from muster.port.values import holds_secret
 
 __all__ = ["TASKS", "WIRED", "Values", "expanded", "names_in", "values_of"]
 
 _EXPANSION = re.compile(r"(?<!\\)\$(?:(\w+)|\{(\w+)(\[[@*]\])?(?::?-([^{}]*))?\})")
+_OPEN = re.compile(r"(?<!\\)\$(?:(\w+|[@*#?!])|\{[!#]?(\w+|[@*])[^{}]*\})")
+_BACKQUOTED = re.compile(r"(?<!\\)`([^`\\]*)`")
 _ESCAPED = re.compile(r"\\([$\"`\\])")
 _PIECE = re.compile(r"(?:\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|\S)+")
 _DEEPEST = 8
+_GIVEN = re.compile(r"(?:^|[\s;])(?:for +(\w+)|read(?: +-\w+)*((?: +\w+)+))")
 
 WIRED = frozenset(
     """
@@ -40,6 +44,9 @@ class Values(msgspec.Struct, frozen=True):
     used: set[str]
     """The variables whose values were put in the place of their names."""
 
+    assigned: frozenset[str] = frozenset()
+    """The variables that the script gives a value of any kind."""
+
     def of(self, text: str, depth: int = 0) -> str:
         """Return a text with the known variables' values in their places."""
         if depth > _DEEPEST:
@@ -63,12 +70,14 @@ def values_of(shell: ShellText) -> Values:
         word = shell.value_of(assignment.name)
         if word is None or assignment.of_command or assignment.name in {*WIRED, *names_in(word.value)}:
             continue
-        texts[assignment.name] = _text_of(word)
-    return Values(texts, set())
+        if not holds_secret(assignment.name, word.value):
+            texts[assignment.name] = _text_of(word)
+    given = (name for match in _GIVEN.finditer(shell.text) for name in (match[1] or match[2]).split())
+    return Values(texts, set(), frozenset({*(assignment.name for assignment in shell.assignments), *given}))
 
 
 def _text_of(word: Word) -> str:
-    text = word.value
+    text = word.value if word.quoted == "'" else _BACKQUOTED.sub(r"$(\1)", word.value)
     if word.text.startswith("("):  # an array: its words
         text = re.sub(r"(^|\s)#[^\n]*", " ", word.text[1:-1]).replace('"', "").replace("'", "")
     return re.sub(r"\\?\n", " ", text) if word.quoted != "'" else text
@@ -80,10 +89,10 @@ def expanded(command: SimpleCommand, values: Values) -> tuple[Word, ...]:
 
 
 def _parts(word: Word, values: Values) -> Iterator[Word]:
-    if word.quoted == "'" or not (word.names or "\\" in word.value):
+    if word.quoted == "'" or not (word.names or word.substitutions or "\\" in word.value):
         yield word
         return
-    text = values.of(word.value)
+    text = values.of(_BACKQUOTED.sub(r"$(\1)", word.value))
     whole = "[@]" in word.text and word.quoted == '"'
     splits = whole or not (word.quoted or '"' in word.text)
     for piece in _PIECE.findall(text) if splits else [text]:
@@ -97,5 +106,5 @@ def _word(text: str, word: Word) -> Word:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the variables that a shell would still expand in a text."""
-    return tuple(match[1] or match[2] for match in _EXPANSION.finditer(text))
+    """Return the variables that a shell would still expand in a text; an argument of the script by its number or @."""
+    return tuple(match[1] or match[2] for match in _OPEN.finditer(text))

@@ -131,7 +131,10 @@ def _exclusive(line: int, subject: str, value: str | None, draft: Draft) -> None
 def _export(line: int, subject: str, value: str | None, draft: Draft) -> None:
     words = [word for word in (value or "").split(",") if word]
     for word in words:
-        if word.upper() not in {"ALL", "NONE", "NIL"}:
+        name, equals, text = word.partition("=")
+        if equals:
+            draft.variable(line, subject, name, text)
+        elif word.upper() not in {"ALL", "NONE", "NIL"}:
             draft.keep(line, subject, "env", word, "a variable of the ranks")
     if "ALL" in words and len(words) == 1:
         draft.drop(line, subject, "the ranks get what the plan shows; --export ALL passes the whole environment on")
@@ -155,7 +158,7 @@ def _comment(line: int, subject: str, value: str | None, draft: Draft) -> None:
 
 def _memory(line: int, subject: str, value: str | None, draft: Draft) -> None:
     if value == "0":
-        draft.change(line, subject, "mem", "0", "all memory of the node")
+        draft.keep(line, subject, "mem", "0", "all memory of the node")
     else:
         _take(line, subject, "mem", value, draft)
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from muster.errors import RequestError
 from muster.lint.job import BatchScript, read_job
 from muster.lint.read import FileKind, SourceFile
+from muster.plan.secret import without_values
 from muster.port.body import read_assignments, read_commands, text_of
 from muster.port.expand import values_of
 from muster.port.header import read_header
 from muster.port.own import is_own, read_own
 from muster.port.sizes import put_sizes
 from muster.port.step import Chain, chain_of, in_a_shell, read_chain
-from muster.port.values import Draft, Fate, PortRow
+from muster.port.values import Draft, Fate, PortRow, holds_secret
 
 __all__ = ["read_draft", "read_draft_of", "unread"]
 
@@ -93,7 +94,34 @@ def read_draft(job: BatchScript) -> Draft:
     draft.rows += [*_oddities(job), *_left_over(job, draft.rows)]
     draft.rows += _blocks(job, draft.rows)
     draft.rows.sort(key=lambda row: row.line or 10**6)
+    _find_secrets(job, draft)
+    draft.rows = [_without_secrets(row, draft.secrets) for row in draft.rows]
     return draft
+
+
+_GIVEN = re.compile(r"""(\w+)=(?:"([^"$]*)"|'([^']*)'|([^\s"'$,;]+))""")
+_LOGIN = re.compile(r"\blogin\s+(?:--(?:\w+-)?(?:token|key)[= ]\s*)?([^\s$;-][^\s$;]{5,})")
+
+
+def _find_secrets(job: BatchScript, draft: Draft) -> None:
+    """Note the secrets that stand anywhere in the script."""
+    for match in _GIVEN.finditer(job.text):
+        value = next(filter(None, match.groups()[1:]), "")
+        if holds_secret(match[1], value):
+            draft.secrets.setdefault(match[1], value)
+    for number, match in enumerate(_LOGIN.finditer(job.text)):
+        draft.secrets[f"login {number}"] = match[1]
+
+
+def _without_secrets(row: PortRow, secrets: Mapping[str, str]) -> PortRow:
+    """Return the row without the values of secrets, however short they are."""
+    texts = []
+    for text in (row.what, row.now, row.why):
+        for name, value in secrets.items():
+            quoted = rf"""(["']?){re.escape(value)}\1"""
+            text = re.sub(rf"\b{re.escape(name)}={quoted}", f"{name}=…", text)  # noqa: PLW2901  # one after the other
+        texts.append(without_values(text, secrets.values()))
+    return msgspec.structs.replace(row, what=texts[0], now=texts[1], why=texts[2])
 
 
 def _oddities(job: BatchScript) -> Iterator[PortRow]:

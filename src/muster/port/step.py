@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from muster.errors import RequestError
 from muster.lint.bash import SimpleCommand, Word, read_shell
 from muster.lint.launch import Stage, stages_of
-from muster.port.expand import WIRED, Values, expanded, names_in, values_of
-from muster.port.values import Draft, Fate
+from muster.port.expand import TASKS, WIRED, Values, expanded, names_in, values_of
+from muster.port.values import Draft, Fate, PortRow, holds_secret
 from muster.slurm.flags import whole_step_flags
 
-__all__ = ["Chain", "chain_of", "in_a_shell", "read_chain"]
+__all__ = ["AGENTS_OF_TORCH", "Chain", "chain_of", "in_a_shell", "read_chain"]
 
-_RANK_NAMES = frozenset({*WIRED, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NNODES"})
+_OF_ONE_TASK = frozenset("RANK LOCAL_RANK NODE_RANK SLURM_PROCID SLURM_LOCALID SLURM_NODEID HOSTNAME".split())  # noqa: SIM905
+AGENTS_OF_TORCH = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
+_GIVES_RANK = frozenset({"deepspeed", "torch.distributed.launch"})
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -85,6 +87,14 @@ def read_chain(chain: Chain, draft: Draft) -> dict[str, str]:
     """Read what starts the ranks; return the sizes that its flags give: nodes, tasks, agents' ranks."""
     reader = _StepReader(chain, draft)
     reader.read(chain.stages)
+    command = chain.command
+    if command.writes or command.pipes_on:
+        shown = " ".join([*(f"> {name}" for name in command.writes), *(["| …"] if command.pipes_on else [])])
+        reason = "the lines of the ranks are in the run directory: muster logs"
+        draft.rows.append(PortRow(command.place.line, shown, Fate.CHANGED, "", reason))
+    if command.reads:
+        reason = "what the script gives its standard input: the job has none"
+        draft.ask(command.place.line, "< …", reason)
     return reader.sizes
 
 
@@ -121,12 +131,12 @@ class _StepReader:
 
     def step(self, stage: Stage) -> None:
         self._started_by(stage, "srun")
+        self.sizes["starter"] = "srun"
         for name, word in stage.options:
             flag, value = _flag(name, word)
             subject = f"{stage.name} {_shown(name, word)}"
             if flag in _STEP_SIZES:
-                self.sizes[_STEP_SIZES[flag]] = self.values.of(value or "")
-                self.draft.note(self.line, subject, "", "the step has the job's size; the plan works it out")
+                self._size(_STEP_SIZES[flag], value, subject, "the step has the job's size; the plan works it out")
             elif flag in _STEP_DROPPED:
                 self.draft.drop(self.line, subject, _STEP_DROPPED[flag], f"step {flag}")
             elif flag in _STEP_FIELDS:
@@ -137,6 +147,14 @@ class _StepReader:
                 self._export(value or "", subject)
             elif not self._letters(flag):
                 self._step_flag(subject, flag, value)
+
+    def _size(self, name: str, value: str | None, subject: str, reason: str) -> None:
+        """Keep a size for the arithmetic of all sizes, which may change its row."""
+        text = value or ""
+        if text.startswith("$(("):  # a name in arithmetic needs no $
+            text = re.sub(r"(?<![\w$])([A-Za-z_]\w*)", r"$\1", text)
+        self.sizes[name] = self.values.of(text)
+        self.draft.note(self.line, subject, "", reason, f"size {name}")
 
     def _letters(self, flag: str) -> bool:
         """Read -lu as -l -u; tell whether all of them are switches that are known."""
@@ -176,13 +194,13 @@ class _StepReader:
 
     def mpi(self, stage: Stage) -> None:
         self.draft.keep(self.line, stage.name, "launcher", "mpirun")
+        self.sizes["starter"] = "mpirun"
         for name, word in stage.options:
             flag, value = _flag(name, word)
             subject = f"{stage.name} {_shown(name, word)}"
             bare = flag.lstrip("-")
             if bare in _MPI_SIZES:
-                self.sizes[_MPI_SIZES[bare]] = value or ""
-                self.draft.note(self.line, subject, "", "the size of the job says it")
+                self._size(_MPI_SIZES[bare], value, subject, "the size of the job says it")
             elif bare in {"x", "genvlist"}:
                 self._passed(value or "", subject)
             elif bare in {"mca", "gmca"}:
@@ -207,23 +225,22 @@ class _StepReader:
     # ------------------------------------------------------------ agents
 
     def agent(self, stage: Stage) -> None:
-        torch = stage.name in {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
-        if torch:
-            self._agents_of_torch(stage)
-        else:
-            self.draft.drop(
-                self.line, stage.name, "Muster starts one rank for each GPU itself, with the same variables"
+        self.sizes["agent"] = stage.name
+        self._agents_of_torch(stage)
+        if stage.name in _GIVES_RANK and not stage.has("--use-env", "--use_env", "--no_local_rank"):
+            reason = (
+                f"{stage.name} gives the script --local_rank, and Muster LOCAL_RANK alone: does the script read it?"
             )
+            self.draft.ask(self.line, f"{stage.name} …", reason)
         for name, word in stage.options:
             flag, value = _flag(name, word)
             subject = f"{stage.name} {_shown(name, word)}"
             key = flag.lstrip("-").replace("_", "-")
             if key in {"nproc-per-node", "num-processes", "num-gpus", "nproc"}:
-                self.sizes["processes" if key == "num-processes" else "ranks"] = value or ""
-                self.draft.note(self.line, subject, "", "the ranks of a node follow from its GPUs", "ranks")
+                counted = "processes" if key == "num-processes" else "ranks"
+                self._size(counted, value, subject, "the ranks of each node, which -g or --ntasks-per-node says")
             elif key in {"nnodes", "num-machines", "num-nodes"}:
-                self.sizes.setdefault("nnodes", value or "")
-                self.draft.note(self.line, subject, "", "the nodes of the job")
+                self._size("nnodes", value, subject, "the nodes of the job")
             elif key in _AGENT_VARIABLES and value:
                 self._variable(_AGENT_VARIABLES[key], value, subject)
             elif key in _AGENT_DROPPED:
@@ -233,13 +250,21 @@ class _StepReader:
                 self.draft.note(self.line, subject, "python -m", "the same module")
             else:
                 self.draft.ask(self.line, subject, f"a flag of {stage.name} that no option of Muster's stands for")
-        if torch and not stage.has("-m", "--module", "--no-python", "--no_python"):
+        if not stage.has("-m", "--module", "--no-python", "--no_python"):
             self._outer.append("python")
 
     def _agents_of_torch(self, stage: Stage) -> None:
         """Read torch's agents, one a node, under srun or under mpirun."""
         if self.draft.get("launcher") != "mpirun":
-            self.draft.keep(self.line, stage.name, "launcher", "torchrun")
+            for row in [row for row in self.draft.rows if row.field == "started"]:
+                self.draft.replace(
+                    row, Fate.KEPT, "", f"{row.what} starts one agent on each node, and the agent the ranks"
+                )
+            if stage.name in AGENTS_OF_TORCH:
+                self.draft.keep(self.line, stage.name, "launcher", "torchrun")
+            else:
+                reason = f"{stage.name} starts the ranks as torchrun does, with the same variables"
+                self.draft.change(self.line, stage.name, "launcher", "torchrun", reason)
             return
         reason = "mpirun starts one agent on each node, and the agent the ranks"
         self.draft.revise("launcher", Fate.KEPT, "mpirun+torchrun", reason)
@@ -332,7 +357,7 @@ class _StepReader:
         self.draft.command = ("COMMAND",)
 
     def python(self, stage: Stage) -> None:
-        words = [word.value for word in stage.words]
+        words = [_text_of(word) for word in stage.words]
         if stage.name.endswith(".py") or self._outer[-1:] == ["-m"]:
             self._finish(words, stage.name)
             return
@@ -340,12 +365,17 @@ class _StepReader:
         self._finish([stage.word.value, *options, *words], stage.name)
 
     def program(self, stage: Stage) -> None:
-        self._finish([stage.word.value, *(word.value for word in stage.words)], stage.name)
+        if re.fullmatch(r"\$\{?\w+(\[[@*]\])?\}?", stage.word.value) and _starts_program(stage.words):
+            self.draft.ask(self.line, stage.word.value, "its words are not in the script: the job goes without them")
+            self.read(stages_of(stage.words))
+            return
+        self._finish([_text_of(stage.word), *map(_text_of, stage.words)], stage.name)
 
     # ------------------------------------------------------------ what they share
 
     def _started_by(self, stage: Stage, launcher: str) -> None:
-        self.draft.note(self.line, stage.name, "", f"{launcher} starts the ranks", "started")
+        reason = f"{launcher} starts the ranks, or what the site prefers; --launcher {launcher} keeps it"
+        self.draft.rows.append(PortRow(self.line, stage.name, Fate.CHANGED, "", reason, "started"))
 
     def _field(self, field: str, value: str | None, subject: str) -> None:
         value = value if field != "image" or value is None else _image(value)
@@ -373,32 +403,66 @@ class _StepReader:
             row = self.draft.rows[-1]
             self.draft.replace(row, row.verdict, "in the command", "only the task knows its value: it is set there")
         elif name.isidentifier():
-            self.draft.keep(self.line, subject, "env", f"{name}={value}", "a variable of the ranks")
+            self.draft.variable(self.line, subject, name, value)
 
     def _finish(self, words: list[str], subject: str) -> None:
         words = [*self._outer, *words]
         settings = [*self._settings]
-        if settings or any(names_in(word) or "$(" in word for word in words):
+        questions = [*self._open(words)]
+        if any(re.search(r"(?<!\\)\$\(", word) for word in words):
+            questions.append("a command stands in the words: each rank runs it, so the ranks may get different values")
+        if settings or questions or any(map(names_in, words)):
             words = in_a_shell(settings, words)
-            reason = "the task's shell fills in what only it knows"
-            if any("$(" in word for word in words):
-                self.draft.ask(
-                    self.line,
-                    f"{subject} …",
-                    "a command stands in the words: each rank runs it, so the ranks may get different values",
-                    shlex.join(words),
-                )
-            else:
-                self.draft.note(self.line, f"{subject} …", shlex.join(words), reason)
         else:
-            self.draft.note(self.line, f"{subject} …", shlex.join(words), "the command, word for word")
+            words = [re.sub(r"\\([$`])", r"\1", word) for word in words]
+        if questions:
+            self.draft.ask(self.line, f"{subject} …", "; ".join(questions), shlex.join(words))
+        else:
+            in_shell = settings or words[:2] == ["bash", "-c"]
+            reason = "the task's shell fills in what only it knows" if in_shell else "the command, word for word"
+            self.draft.note(self.line, f"{subject} …", shlex.join(words), reason)
         self.draft.command = tuple(words)
+
+    def _open(self, words: list[str]) -> Iterator[str]:
+        """Yield a question for each thing in the words that the ranks of the job do not know; pass on what they may."""
+        text = words[2] if len(words) == 3 and words[1] == "-c" else ""
+        inner = values_of(read_shell(text)).assigned if text else frozenset[str]()
+        for name in dict.fromkeys(name for word in words for name in names_in(word)):
+            if name in inner or name in {"?", "!"}:
+                continue
+            if not name.isidentifier():
+                yield f"${name} is an argument of the script, and the job has none: write its value"
+            elif name in _OF_ONE_TASK and not (text or self._depth):
+                yield f"{name} is that of the batch host in the script, and each rank's own here"
+            elif name in TASKS or name.startswith("SLURM_"):
+                continue
+            elif name in self.values.assigned and not self._is_secret(name):
+                yield f"{name} is worked out by the script: write its value"
+            else:
+                self.draft.values.setdefault("env", [])
+                if name not in self.draft.values["env"]:
+                    self.draft.values["env"].append(name)
+                yield f"{name} is not in the script: --env {name} passes yours on, so export it where you type the line"
+
+    def _is_secret(self, name: str) -> bool:
+        return name in self.draft.secrets or holds_secret(name, "secret")
 
 
 def _image(name: str) -> str:
     """Return an image's name as Muster takes it: Pyxis and enroot write REGISTRY#NAME:TAG."""
     match = re.fullmatch(r"(?:docker://)?([\w.-]+)#([\w./:@-]+)", name)
     return f"docker://{match[1]}/{match[2]}" if match else name
+
+
+def _text_of(word: Word) -> str:
+    """Return the text of a word; what quotes keep from the shell is kept from the shell of the task too."""
+    return re.sub(r"([$`])", r"\\\1", word.value) if word.quoted == "'" else word.value
+
+
+def _starts_program(words: Sequence[Word]) -> bool:
+    """Tell whether these words are a command of their own, without a word before them."""
+    first = words[0].value if words else "-"
+    return not first.startswith(("-", "$")) and not first.endswith(".py")
 
 
 def in_a_shell(settings: list[str], words: list[str]) -> list[str]:
@@ -412,7 +476,7 @@ def _quoted(word: str) -> str:
     """Quote a word so that the task's shell still expands what is in it."""
     if re.fullmatch(r"[\w@%+=:,./-]+", word):
         return word
-    return f'"{word}"' if "$" in word and '"' not in word else (word if "$" in word else shlex.quote(word))
+    return f'"{word}"' if re.search("[$`]", word) and '"' not in word else (word if "$" in word else shlex.quote(word))
 
 
 def _is_simple(text: str, chains: list[Chain], best: Chain) -> bool:

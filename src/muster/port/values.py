@@ -11,8 +11,9 @@ import msgspec
 from muster.job.option import Option
 from muster.job.request import options_of
 from muster.older import StrEnum
+from muster.plan.secret import is_secret
 
-__all__ = ["Draft", "Fate", "PortRow", "line_of", "option_words"]
+__all__ = ["Draft", "Fate", "PortRow", "holds_secret", "is_open", "line_of", "option_words"]
 
 
 class Fate(StrEnum):
@@ -21,6 +22,7 @@ class Fate(StrEnum):
     KEPT = "kept"
     CHANGED = "changed"
     DROPPED = "dropped"
+    NOT_CARRIED = "not carried"
     ASKED = "asked"
 
 
@@ -40,6 +42,11 @@ class PortRow(msgspec.Struct, frozen=True):
     end_line: int = 0
 
 
+def is_open(row: PortRow) -> bool:
+    """Tell whether a person has to read a row first: without an answer the job may be another one."""
+    return row.verdict in {Fate.ASKED, Fate.NOT_CARRIED}
+
+
 class Draft:
     """What is read so far: values by field of the request, and the rows."""
 
@@ -47,6 +54,11 @@ class Draft:
         self.values: dict[str, list[str]] = {}
         self.rows: list[PortRow] = []
         self.command: tuple[str, ...] = ()
+        self.world = 0
+        """How many ranks the script starts; 0: that is not certain."""
+
+        self.secrets: dict[str, str] = {}
+        """Values that nobody else may read, by the variable that holds each: no row repeats one."""
 
     def get(self, field: str) -> str | None:
         """Return the value of a field as text; None where nobody gave one."""
@@ -72,6 +84,25 @@ class Draft:
     def ask(self, line: int, subject: str, reason: str, now: str = "", *, field: str = "") -> None:
         """Leave the decision to the reader."""
         self.rows.append(PortRow(line, subject, Fate.ASKED, now, reason, field))
+
+    def leave(self, line: int, subject: str, reason: str) -> None:
+        """Say that the job will not do a part of the script, which may matter."""
+        self.rows.append(PortRow(line, subject, Fate.NOT_CARRIED, "", reason))
+
+    def variable(self, line: int, subject: str, name: str, value: str) -> None:
+        """Give the ranks a variable; a secret by its name alone."""
+        if holds_secret(name, value):
+            self.secrets[name] = value
+            self.pass_on(line, subject, name, "a secret, so its value is in no line and no script")
+        else:
+            self.keep(line, subject, "env", f"{name}={value}", "a variable of the ranks")
+
+    def pass_on(self, line: int, subject: str, name: str, reason: str) -> None:
+        """Give the ranks a variable of the shell in which the line is typed."""
+        if name not in self.values.setdefault("env", []):
+            self.values["env"].append(name)
+        why = f"{reason}: export {name} where you type the line"
+        self.rows.append(PortRow(line, subject, Fate.ASKED, f"--env {name}", why, "env"))
 
     def note(self, line: int, subject: str, now: str, reason: str, field: str = "") -> None:
         """Say that a part of the script stands in something else now."""
@@ -117,6 +148,12 @@ class Draft:
         else:
             self.values[field] = [value]
         self.rows.append(PortRow(line, subject, verdict, shlex.join(option_words(field, [value])), reason, field))
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """Tell whether a variable of a script holds what nobody else may read; a number or a switch is none."""
+    is_plain = re.fullmatch(r"\d{0,6}|true|false|yes|no|on|off|none", value, re.IGNORECASE) is not None
+    return not is_plain and "$" not in value and "`" not in value and is_secret(name, value)
 
 
 def _without(verdict: Fate, value: str | None) -> Fate:

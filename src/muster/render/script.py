@@ -69,11 +69,11 @@ def job_script(requested_plan: Plan) -> str:
     return f"{job}\n{RULE}\n# {sentence}\n\n{own_part}\njob\n"
 
 
-def job_shown(requested_plan: Plan) -> str:
-    """Return what a person reads of the script on a terminal: the job, and how much stands below it."""
+def job_shown(requested_plan: Plan, whole: str = "into a file or a pipe, the whole script is written") -> str:
+    """Return what a person reads of the script on a terminal: the job, how much stands below it, and what writes it."""
     plan = with_step_flags(requested_plan)
     count = len(own_text(plan).splitlines()) + 3
-    rest = f"{count} lines of Muster's own text; into a file or a pipe, the whole script is written"
+    rest = f"{count} lines of Muster's own text; {whole}"
     return f"{job_part(plan, _SHOWN_ROWS)}\n{RULE}\n# … {rest}.\n"
 
 

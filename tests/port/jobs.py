@@ -1,0 +1,116 @@
+"""A batch script before and the job after: both run with stub programs, and what the ranks got is written down."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from muster.port.carry import Carried, carry, facts_of
+from muster.render.script import job_script
+from muster.runner import run
+from sites.profiles import bundled
+
+from .scripts import read
+
+__all__ = ["Job", "Ranks", "after", "before"]
+
+_STUB = Path(__file__).parent / "stubs" / "program"
+_NAMES = ["srun", "mpirun", "mpiexec", "torchrun", "accelerate", "python", "python3"]
+_LOOKS_AT = "DATA DATA_PATH BATCH GREETING WANDB_API_KEY ACCELERATE_MIXED_PRECISION NCCL_DEBUG DIST_URL"
+
+Ranks = list[dict[str, Any]]
+
+
+class Job(NamedTuple):
+    """A script, and how a person would submit it."""
+
+    text: str
+    arguments: tuple[str, ...] = ()
+    shell: tuple[tuple[str, str], ...] = ()
+    """The variables of the submitting shell, which sbatch hands on."""
+
+
+def before(job: Job, folder: Path) -> Ranks:
+    """Return what the ranks of the script get, as sbatch would start it."""
+    sizes = _sizes(job.text)
+    script = folder / "job.sbatch"
+    script.write_text(job.text)
+    ranks = _run([str(script), *job.arguments], folder, {**dict(job.shell), **sizes})
+    for path in folder.iterdir():  # what the script wrote, the new job does not find
+        if path.is_file():
+            path.unlink()
+    return ranks
+
+
+def after(job: Job, folder: Path) -> tuple[Ranks | None, Carried]:
+    """Return what the ranks of the ported job get, and how it was carried; None where there is no job to run."""
+    home = str(folder / "home")
+    _, draft = read(job.text)
+    facts = facts_of(str(folder), home, "ada")
+    generic = bundled("generic")
+    carried = carry(draft, generic, generic, facts)
+    if carried.plan is None:
+        return None, carried
+    shape = carried.plan.shape
+    script = folder / "new.sbatch"
+    script.write_text(job_script(carried.plan))
+    sizes = _environment(shape.nodes, shape.nodes * shape.ntasks_per_node, shape.ntasks_per_node)
+    return _run([str(script)], folder, sizes), carried
+
+
+def _run(words: list[str], folder: Path, more: dict[str, str]) -> Ranks:
+    tools, record, home = folder / "tools", folder / f"{Path(words[0]).stem}.jsonl", folder / "home"
+    tools.mkdir(exist_ok=True)
+    for name in _NAMES:
+        shutil.copy(_STUB, tools / name)
+        (tools / name).write_text(_STUB.read_text().replace("/usr/bin/env python3", sys.executable, 1))
+    (tools / "scontrol").write_text('#!/bin/sh\n[ "$1" != show ] || printf "node%s\\n" $(seq $SLURM_JOB_NUM_NODES)\n')
+    (tools / "scontrol").chmod(0o755)
+    (home / "venv/bin").mkdir(parents=True, exist_ok=True)
+    (home / "venv/bin/activate").write_text('VIRTUAL_ENV="$HOME/venv"; export VIRTUAL_ENV\n')
+    shutil.copy(tools / "python", home / "venv/bin/python")
+    environment = {
+        "PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(home), "USER": "ada", "STUB_RECORD": str(record),
+        "STUB_LOOKS_AT": _LOOKS_AT, "SLURM_SUBMIT_DIR": str(folder), "SLURM_JOB_ID": "4711", **more,
+    }  # fmt: skip
+    run(["bash", *words], env=environment, cwd=folder, timeout_s=60)
+    lines = record.read_text().splitlines() if record.exists() else []
+    return sorted((json.loads(line) for line in lines), key=lambda rank: (rank["words"], rank["rank"]))
+
+
+def _sizes(text: str) -> dict[str, str]:
+    """Return the variables that Slurm makes of the header."""
+    words = shlex.split(" ".join(re.findall(r"^#SBATCH (.*)$", text, re.MULTILINE)))
+    flags = dict(re.split("[= ]", flag, maxsplit=1) for flag in _joined(words) if re.search("[= ]", flag))
+    nodes = int(re.sub("[^0-9]", "", flags.get("--nodes") or flags.get("-N") or "") or 0)
+    each = int(flags.get("--ntasks-per-node") or 0)
+    total = int(flags.get("--ntasks") or flags.get("-n") or 0)
+    nodes = nodes or (-(-total // each) if total and each else 1)
+    return _environment(nodes, total or nodes * (each or 1), each)
+
+
+def _joined(words: list[str]) -> list[str]:
+    """Return flags with their values: -N 2 is one."""
+    flags: list[str] = []
+    for word in words:
+        if word.startswith("-"):
+            flags.append(word)
+        else:
+            flags[-1] += f" {word}"
+    return flags
+
+
+def _environment(nodes: int, tasks: int, each: int) -> dict[str, str]:
+    return {
+        "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_NNODES": str(nodes), "SLURM_NTASKS": str(tasks),
+        "SLURM_JOB_NODELIST": f"node[1-{nodes}]" if nodes > 1 else "node1",
+        "SLURM_NODELIST": f"node[1-{nodes}]" if nodes > 1 else "node1",
+        **({"SLURM_NTASKS_PER_NODE": str(each)} if each else {}),
+        "SLURM_GPUS_ON_NODE": "4", "SLURM_PROCID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "0",
+    }  # fmt: skip

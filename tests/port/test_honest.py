@@ -1,0 +1,162 @@
+"""What the table says of a part is what becomes of it, and the exit status says where a person has to read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from muster.cli.app import main
+from muster.port.values import Fate, PortRow, line_of
+from muster.render.script import job_script
+
+from .scripts import carried, read
+
+_HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4 --time=10\n"
+_KEY = "0123456789abcdef"
+
+
+def _row(text: str, what: str) -> PortRow:
+    _, draft = read(text)
+    return next(row for row in draft.rows if what in row.what)
+
+
+def _port(tmp_path: Path, text: str, *words: str) -> int:
+    (tmp_path / "job.sh").write_text(text)
+    return main(["port", str(tmp_path / "job.sh"), *words])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"export WANDB_API_KEY={_KEY}\nsrun python a.py\n",
+        f'export WANDB_API_KEY="{_KEY}"\nsrun python a.py\n',
+        f"WANDB_API_KEY={_KEY}\nexport WANDB_API_KEY\nsrun python a.py\n",
+        f"WANDB_API_KEY={_KEY} srun python a.py\n",
+        f"srun --export=ALL,WANDB_API_KEY={_KEY} python a.py\n",
+        f"srun env WANDB_API_KEY={_KEY} python a.py\n",
+        f"KEY={_KEY}\nsrun python a.py --key $KEY\n",
+        f"wandb login {_KEY}\nsrun python a.py\n",
+        f"export URL=https://ada:{_KEY}@example.org\nsrun python a.py\n",
+    ],
+)
+@pytest.mark.parametrize("words", [(), ("--json",), ("--site", "generic"), ("--site", "generic", "--as", "script")])
+def test_a_secret_is_printed_nowhere(
+    body: str, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = _port(tmp_path, _HEAD + body, *words)
+
+    said = "".join(capsys.readouterr())
+    assert _KEY not in said
+    assert status == 1, said
+
+
+def test_a_secret_reaches_the_ranks_by_its_name() -> None:
+    row = _row(_HEAD + "export HF_TOKEN=hf_abc\nsrun python a.py\n", "HF_TOKEN")
+
+    assert (row.verdict, row.now) == (Fate.ASKED, "--env HF_TOKEN")
+    assert "hf_abc" not in row.what
+    assert "export HF_TOKEN where you type the line" in row.why
+
+
+@pytest.mark.parametrize("setting", ["MAX_TOKEN=2048", "USE_AUTH=true", "PWD=/x"])
+def test_a_number_or_a_switch_is_no_secret(setting: str) -> None:
+    assert _row(_HEAD + f"export {setting}\nsrun python a.py\n", setting).verdict is Fate.KEPT
+
+
+@pytest.mark.parametrize(
+    "size",
+    ["--nodes=two", "--nodes=2-x", "--gres=gpu:", "--ntasks-per-node=4x", "--gpus=a100", "-c 4,2", "--gpus-per-node="],
+)
+def test_a_size_that_is_none_is_asked(size: str) -> None:
+    row = _row(f"#!/bin/bash\n#SBATCH {size}\nsrun python a.py\n", size.partition("=")[0].partition(" ")[0].rstrip("="))
+
+    assert row.verdict is Fate.ASKED, row
+
+
+def test_a_type_of_gpu_stays_at_home_and_is_told_elsewhere() -> None:
+    text = _HEAD.replace("--gpus-per-node=4", "--gres=gpu:a100:4") + "srun python a.py\n"
+
+    home, away = carried(text, "generic", "generic"), carried(text, "lumi", "generic")
+
+    assert home.plan is not None
+    assert "--gres=gpu:a100:4" in job_script(home.plan)
+    row = next(row for row in away.draft.rows if "gpu:a100" in row.what)
+    assert (row.verdict, row.now) == (Fate.CHANGED, "-g 4")
+    assert "a100" in row.why
+
+
+def test_agents_without_a_line_of_gpus_never_mean_a_cpu_queue() -> None:
+    made = carried(
+        "#!/bin/bash\n#SBATCH -N 2 -t 10\nsrun torchrun --nnodes 2 --nproc-per-node 4 a.py\n", "lumi", "generic"
+    )
+
+    assert made.draft.values["gpus_per_node"] == ["4"]
+    assert [row.now for row in made.draft.rows if row.what == "(no GPUs)" and row.verdict is Fate.ASKED] == ["-g 4"]
+    assert made.plan is not None
+    assert made.plan.shape.gpus_per_node == 4
+
+
+def test_srun_is_kept_where_the_site_prefers_torchrun() -> None:
+    made = carried(_HEAD + "srun python a.py\n", "leonardo", "generic")
+
+    assert made.plan is not None, made.refusal
+    row = next(row for row in made.draft.rows if row.what == "srun")
+    assert made.plan.launcher == "srun"
+    assert (row.verdict, row.now) == (Fate.KEPT, "--launcher srun")
+    assert "--launcher srun" in line_of(made.draft.words(), made.draft.command)
+
+
+def test_srun_needs_no_word_where_the_site_takes_it_anyway() -> None:
+    made = carried(_HEAD + "srun python a.py\n", "lumi", "generic")
+
+    assert made.plan is not None, made.refusal
+    assert (made.plan.launcher, "launcher" in made.draft.values) == ("srun", False)
+
+
+def test_a_repair_that_changes_the_ranks_is_asked() -> None:
+    """Any cluster: more ranks than GPUs on a node are refused, and the hint names two ways out."""
+    made = carried("#!/bin/bash\n#SBATCH -N 1 -n 8 --gpus-per-node=4\nsrun python a.py\n", "generic", "generic")
+    started = made.plan.shape.nodes * made.plan.shape.ntasks_per_node if made.plan else 8
+
+    assert started == 8 or [row for row in made.draft.rows if row.verdict is Fate.ASKED and "8 ranks" in row.why]
+
+
+@pytest.mark.parametrize(
+    ("body", "what", "verdict"),
+    [
+        ("cat > c.json <<EOF\n{}\nEOF\n", "cat", Fate.NOT_CARRIED),
+        ("echo x >> hosts\n", "echo", Fate.NOT_CARRIED),
+        ("echo x > /dev/null\n", "echo", Fate.DROPPED),
+        ("echo x >&2\n", "echo", Fate.DROPPED),
+        ("{ echo x; } > hosts\n", "echo", Fate.NOT_CARRIED),
+        ("mkdir out\n", "mkdir", Fate.NOT_CARRIED),
+        ("f() { echo x; }\nf\n", "f", Fate.NOT_CARRIED),
+    ],
+)
+def test_what_writes_is_not_carried(body: str, what: str, verdict: Fate) -> None:
+    _, draft = read(_HEAD + body + "srun python a.py\n")
+
+    assert verdict in [row.verdict for row in draft.rows if row.what.startswith(what)], draft.rows
+
+
+def test_all_memory_is_kept() -> None:
+    assert _row("#!/bin/bash\n#SBATCH -N 2 --mem=0\nsrun python a.py\n", "--mem=0").verdict is Fate.KEPT
+
+
+def test_the_status_says_whether_the_line_does_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    same, other = _HEAD + "srun python a.py\n", _HEAD + 'srun python a.py "$1"\n'
+
+    assert _port(tmp_path, same) == 0
+    assert _port(tmp_path, other) == 1
+    capsys.readouterr()
+    assert _port(tmp_path, other, "--json") == 1
+    assert {"asked"} <= {row["verdict"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert _port(tmp_path, same, "--site", "generic") == 0
+    assert _port(tmp_path, other, "--as", "line") == 1
+    assert "1 is asked" in capsys.readouterr().err
+
+
+def test_a_part_that_reads_what_is_not_there_is_asked() -> None:
+    assert _row(_HEAD + "srun python a.py < in.txt\n", "< …").verdict is Fate.ASKED

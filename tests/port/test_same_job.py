@@ -1,0 +1,95 @@
+"""The job after does what the script before did, or a row and the exit status say that it does not.
+
+The scripts are short copies of shapes that stand in public repositories.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster.port.values import is_open
+
+from .jobs import Job, after, before
+
+_HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-node=2 --time=10\n"
+_AGENTS = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2 --time=10\n"
+_MEET = 'MASTER=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
+
+# What has to be the same job, without a question.
+SAME = {
+    "srun": Job(_HEAD + "export DATA=/data\nsrun python train.py --data $DATA\n"),
+    "a count in the header": Job("#!/bin/bash\n#SBATCH -N 2\n#SBATCH -n 4\n#SBATCH --gres=gpu:2\nsrun python train.py\n"),
+    "torchrun": Job(_AGENTS + _MEET + "srun torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint $MASTER:29500 train.py --lr 1\n"),
+    "mpirun": Job(_HEAD + "mpirun -np 4 python train.py\n"),
+    "mpirun without a number": Job(_HEAD + "mpirun python train.py\n"),
+    "venv in the home": Job(_HEAD + "source ~/venv/bin/activate\nsrun python train.py\n"),
+    "venv in $HOME": Job(_HEAD + 'source "$HOME/venv/bin/activate"\nsrun python train.py\n'),
+    "typed GPUs": Job(_HEAD.replace("--gpus-per-node=2", "--gres=gpu:a100:2") + "srun python train.py\n"),
+    "words in a variable": Job(_HEAD + 'SRUN_ARGS="--wait=60 --kill-on-bad-exit=1"\nsrun $SRUN_ARGS python train.py\n'),
+    "accelerate": Job(_AGENTS + _MEET + "srun accelerate launch --num_processes 4 --num_machines 2 --machine_rank $SLURM_NODEID --main_process_ip $MASTER --main_process_port 29500 --mixed_precision bf16 train.py\n"),
+    "a rank of its own": Job(_HEAD + "srun bash -c 'export RANK=$SLURM_PROCID; python train.py'\n"),
+    "home in an argument": Job(_HEAD + 'srun python train.py --out "$HOME/out"\n'),
+    "a shown value": Job(_HEAD + 'echo "starts on $(hostname)" > /dev/null\nsrun python train.py\n'),
+    "one rank": Job("#!/bin/bash\n#SBATCH --nodes=1 --gpus-per-node=1 --time=5\npython train.py --epochs 3\n"),
+    "fewer ranks than tasks": Job(_HEAD.replace("--ntasks-per-node=2", "--ntasks=40").replace("--nodes=2", "--nodes=1").replace("node=2", "node=4") + "mpiexec -n 4 python train.py\n"),
+    "half of the tasks": Job(_HEAD + "srun -n 2 python train.py\n"),
+    "a dollar in quotes": Job(_HEAD + "srun python train.py --pattern '$x' '`y`'\n"),
+    "the output in a file": Job(_HEAD + "srun python train.py > out.log 2>&1\n"),
+    "the output in tee": Job(_HEAD + "srun python train.py 2>&1 | tee out.log\n"),
+    "a size that Slurm knows": Job(_HEAD + "srun -N $SLURM_NNODES -n $SLURM_NTASKS python train.py\n"),
+    "arithmetic": Job(_AGENTS + "G=2\nsrun accelerate launch --num_processes $((SLURM_NNODES * G)) --num_machines $SLURM_NNODES train.py\n"),
+}  # fmt: skip
+
+# What no line of Muster's says as it stands: the table has to ask.
+OTHER = {
+    "a configuration written by the script": Job(_HEAD + 'CFG=c.json\ncat > $CFG <<EOF\n{"batch": 8}\nEOF\nsrun python train.py --cfg c.json\n'),
+    "a written list of hosts": Job(_HEAD + 'scontrol show hostnames "$SLURM_JOB_NODELIST" > hosts\nsrun python train.py --hosts hosts\n'),
+    "a written line": Job(_HEAD + 'echo "PATH=/x" > .deepspeed_env\nsrun python train.py .deepspeed_env\n'),
+    "a step that writes": Job(_HEAD + "srun hostname > hosts.txt\nsrun python train.py hosts.txt\n"),
+    "an argument of the script": Job(_HEAD + 'srun python train.py --lr "$1"\n', ("0.1",)),
+    "all arguments": Job(_HEAD + 'srun python train.py "$@"\n', ("--lr", "0.1")),
+    "later arguments": Job(_HEAD + 'srun python train.py ${@:2}\n', ("x", "--lr", "0.1")),
+    "a variable of the submitting shell": Job(_HEAD + 'srun python train.py --data "$DATA_PATH"\n', (), (("DATA_PATH", "/data"),)),
+    "a variable that another program prints": Job(_HEAD + 'export DIST_URL="tcp://$(scontrol show hostnames | head -n 1):4000"\nsrun python train.py --url $DIST_URL\n'),
+    "a step of one node": Job(_HEAD + "srun -N 1 -n 1 python train.py\n"),
+    "an uneven number of ranks": Job(_HEAD + "mpirun -np 3 python train.py\n"),
+    "a backquote": Job(_HEAD + 'CMD="`pwd`/train.py"\nsrun python $CMD\n'),
+    "torchrun without GPUs": Job("#!/bin/bash\n#SBATCH -N 2\nsrun torchrun --nnodes 2 --nproc-per-node 4 train.py\n"),
+    "a secret": Job(_HEAD + "export WANDB_API_KEY=0123456789abcdef\nsrun python train.py\n"),
+    "unknown words of srun": Job(_HEAD + "srun $UNSET_ARGS python train.py\n"),
+    "the number of ranks from outside": Job(_AGENTS + "srun accelerate launch --num_processes $WORLD --num_machines 2 train.py\n", (), (("WORLD", "4"),)),
+    "a task chosen outside": Job(_HEAD + "srun python src/$TASK.py\n", (), (("TASK", "train"),)),
+    "a program from the standard input": Job(_HEAD + "srun -n 1 python - <<EOF\nprint(1)\nEOF\n"),
+    "a misspelt number of nodes": Job(_HEAD.replace("--nodes=2", "--nodes=two") + "srun -N 1 -n 1 python train.py\n"),
+    "GPUs without a number": Job(_HEAD.replace("--gpus-per-node=2", "--gres=gpu:") + "srun python train.py\n"),
+    "no number of nodes": Job("#!/bin/bash\n#SBATCH -n 8 --gres=gpu:4\nsrun python train.py\n"),
+    "a rank out of the batch host": Job(_HEAD + "srun python train.py --rank $SLURM_PROCID\n"),
+    "agents that each are a world": Job(_AGENTS + "srun torchrun --nproc-per-node 2 train.py\n"),
+    "one node of two": Job(_AGENTS + "torchrun --nproc-per-node 2 train.py\n"),
+    "a function": Job(_HEAD + 'prepare() {\n  echo "{}" > c.json\n}\nprepare\nsrun python train.py c.json\n'),
+    "a folder that is made": Job(_HEAD + "mkdir -p out\nsrun python train.py --out out\n"),
+    "two launches": Job(_HEAD + "srun python prepare.py\nsrun python train.py\n"),
+    "a piped configuration": Job(_HEAD + "cat <<EOF | tee c.json\n{}\nEOF\nsrun python train.py c.json\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_job_is_the_same_and_nothing_is_asked(name: str, tmp_path: Path) -> None:
+    old = before(SAME[name], tmp_path)
+    new, carried = after(SAME[name], tmp_path)
+
+    assert old
+    assert carried.refusal is None
+    assert [row for row in carried.draft.rows if is_open(row)] == []
+    assert new == old
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_a_job_that_would_differ_is_said_to(name: str, tmp_path: Path) -> None:
+    old = before(OTHER[name], tmp_path)
+    _, carried = after(OTHER[name], tmp_path)
+
+    assert old
+    assert [row for row in carried.draft.rows if is_open(row)] or carried.refusal, carried.draft.rows
