@@ -102,7 +102,7 @@ _REPAIRED = {
         "horeka",
         "ntasks_per_node",
         "4",
-        "changed",
+        "asked",
         "8 ranks per node need 8 GPUs",
     ),
     "image-pull": (
