@@ -39,9 +39,9 @@ fi
 
 # The first directory on the way to $1 that is closed to the user, if any.
 closed_above() {
-  path=
-  for part in $(dirname "$1" | tr / ' '); do
-    path=$path/$part
+  path='' rest=$(dirname "$1")/
+  while rest=${rest#/} && [ -n "$rest" ]; do
+    path=$path/${rest%%/*} rest=${rest#*/}
     setpriv --reuid 20001 --regid 20001 --clear-groups test -x "$path" || { echo "$path"; return; }
   done
 }
@@ -54,15 +54,15 @@ for needed in "$checkout" "$python"; do
   [ -n "$closed" ] || continue
   mkdir -p "/run$needed"
   mount --bind "$needed" "/run$needed"
-  echo "$needed $closed" >>/run/needed
+  printf '%s\t%s\n' "$needed" "$closed" >>/run/needed
 done
-[ ! -e /run/needed ] || cut -d' ' -f2 /run/needed | sort -u | while read -r closed; do
+[ ! -e /run/needed ] || cut -f2 /run/needed | sort -u | while read -r closed; do
   mount -t tmpfs -o mode=755 tmpfs "$closed"
 done
-[ ! -e /run/needed ] || while read -r needed closed; do
+[ ! -e /run/needed ] || cut -f1 /run/needed | while read -r needed; do
   mkdir -p "$needed"
   mount --move "/run$needed" "$needed"
-done </run/needed
+done
 umount /run
 cd "$PWD" 2>/dev/null || cd /
 

@@ -162,8 +162,8 @@ def test_a_step_of_many_lines_loses_none(lab: Lab, shared_directory: Path) -> No
 def test_the_output_of_one_rank_is_byte_exact(lab: Lab, shared_directory: Path) -> None:
     script = shared_directory / "bytes.py"
     script.write_text("import sys; sys.stdout.buffer.write(bytes(range(256)) * 10); sys.stderr.write('err')\n")
-    program = f"{sys.executable} {script}"
-    command = f"{program} >wanted; {MUSTER} run --quiet -- {program} >got"
+    program = f"'{sys.executable}' '{script}'"
+    command = f"{program} >wanted; '{MUSTER}' run --quiet -- {program} >got"
     result = lab.exec(["sh", "-c", command], cwd=shared_directory)
 
     assert (shared_directory / "got").read_bytes() == (shared_directory / "wanted").read_bytes() != b""
@@ -172,7 +172,7 @@ def test_the_output_of_one_rank_is_byte_exact(lab: Lab, shared_directory: Path) 
 
 def test_nothing_that_was_said_is_lost_where_stderr_is_a_file(lab: Lab, shared_directory: Path) -> None:
     """srun opens it once more for the ranks: neither the script's lines nor the caller's may lie over theirs."""
-    script = f"{MUSTER} run -N 1 --ntasks-per-node 2 -- sh -c 'echo of a rank >&2; exit 3'; echo of the caller >&2"
+    script = f"'{MUSTER}' run -N 1 --ntasks-per-node 2 -- sh -c 'echo of a rank >&2; exit 3'; echo of the caller >&2"
     for _ in range(3):
         file = shared_directory / "errors"
         with file.open("wb") as errors:

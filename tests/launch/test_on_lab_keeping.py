@@ -137,7 +137,7 @@ def full(new_lab: Callable[..., Lab]) -> Lab:
 def test_while_it_waits_it_says_why_and_ctrl_c_withdraws_it(full: Lab, shared_directory: Path) -> None:
     script = f"""\
 sbatch --quiet --exclusive -o /dev/null --wrap 'sleep 300' && until squeue -h -t R | grep -q .; do sleep 0.1; done
-{MUSTER} run --exclusive -- true 2>err &
+'{MUSTER}' run --exclusive -- true 2>err &
 until grep -q 'waits for its nodes' err; do sleep 0.1; done
 kill -INT $!
 wait $!

@@ -36,7 +36,7 @@ def inside(lab: Lab, directory: Path, script: str, nodes: int = 4) -> ProgramRes
 
 
 def staged(lab: Lab, data: Path, *words: str, nodes: int = 4) -> tuple[dict[str, Any], str]:
-    script = f"{sys.executable} -m muster stage {' '.join(words)} --json '{data}'"
+    script = f"'{sys.executable}' -m muster stage {' '.join(words)} --json '{data}'"
     done = inside(lab, data.parent, script, nodes)
     assert done.ok, done.stderr
     return json.loads(done.stdout), done.stderr
@@ -120,7 +120,7 @@ def test_a_full_disk_falls_back_to_the_shared_copy_and_leaves_nothing(new_lab: C
     for host in ("node1", "node2"):
         assert lab.muster("fault", "slow-link", host, "20mbit").ok
     killed = inside(
-        lab, data.parent, f"(sleep 6; scancel $SLURM_JOB_ID) & {sys.executable} -m muster stage '{data}'", 2
+        lab, data.parent, f"(sleep 6; scancel $SLURM_JOB_ID) & '{sys.executable}' -m muster stage '{data}'", 2
     )
     assert FOLDER not in killed.stdout
     assert lab.muster("fault", "restore", "all").ok
@@ -138,7 +138,7 @@ def test_a_full_disk_falls_back_to_the_shared_copy_and_leaves_nothing(new_lab: C
 def test_what_nobody_uses_is_cleaned_by_its_age(lab: Lab, data: Path) -> None:
     told, _ = staged(lab, data, nodes=1)
     place = told["path"][: -len(str(data))]
-    stage = f"{sys.executable} -m muster stage"
+    stage = f"'{sys.executable}' -m muster stage"
     script = f"srun --nodes=1 touch -d '10 days ago' '{place}'; {stage} --clean 7; srun ls -d '{place}'"
     done = inside(lab, data.parent, script, 1)
     assert "1 nodes keep what was used in the last 7 days" in done.stderr
