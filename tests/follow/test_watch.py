@@ -162,7 +162,7 @@ def test_a_line_without_an_end_is_bounded(tmp_path: Path) -> None:
 def test_output_that_may_not_be_read_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "node1.log"
     path.touch(mode=0)
-    with pytest.raises(RequestError, match="may not be read"):
+    with pytest.raises(RequestError, match="cannot be read by you"):
         list(Follower(output_of_files([path])).new_lines())
 
 

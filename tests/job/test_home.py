@@ -11,6 +11,7 @@ from muster.errors import RequestError
 from muster.job.home import PATHS, at_home
 from muster.job.options import parse, request_from
 from muster.job.request import Request, options_of
+from muster.rank.contract import LAB_FOLDERS
 from muster.render.script import job_script
 from plugins.forked import run_muster
 
@@ -74,7 +75,8 @@ def _submit(folder: Path, *words: str) -> tuple[int, str]:
     done = run_muster(
         ["submit", "--site", "generic", "-N", "2", *words, "--", "python", "t.py"],
         cwd=folder,
-        env={"HOME": str(folder), "PATH": "/usr/bin:/bin"},
+        # As in a lab: the folder may lie in /var/tmp, which nodes of other clusters have of their own.
+        env={"HOME": str(folder), "PATH": "/usr/bin:/bin", LAB_FOLDERS: str(folder)},
     )
     return done.status, done.stderr
 
