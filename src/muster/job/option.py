@@ -66,7 +66,7 @@ class ValueOrigin(msgspec.Struct, frozen=True):
     """The value, as it was typed behind the option."""
 
     def words(self) -> str:
-        """Return the place in words: -N 4, user.toml:2, MUSTER_PARTITION."""
+        """Return the place in words: -N 4, user.toml:2, the name of a variable."""
         return f"{self.where} {self.text}" if self.text else self.where
 
 
