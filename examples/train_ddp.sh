@@ -16,13 +16,13 @@ job() {
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
-        --output="$muster_logs"/%N.log --input=0 \
+        "${muster_output_flags[@]}" --input=0 \
         sh -c "$muster_task" muster python train_ddp.py
     muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 e7e0d5e2), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.1.0, sha256 cbc8c2b8), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -83,7 +83,9 @@ muster_finish() {
     exit "${muster_interrupted:-$muster_status}"
 }
 
-# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log. Without that, the directory is made.
+# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log, and the run keeps the output of its
+# ranks in files (muster_keeps_logs). Without that, the directory is made, all output goes to where sbatch sends that of
+# the script, and RUN/output names this place.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_chain_run:-${muster_output%/logs/batch.log}}
@@ -91,11 +93,19 @@ muster_find_run_directory() {
         muster_run_dir=${muster_moved_run:-${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job}
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
         'submit from a directory that the compute nodes can write'
-    muster_logs=$muster_run_dir/logs
+    muster_keep_logs_in "$muster_run_dir/logs"
+    if [ "$muster_output" != "$muster_logs/batch.log" ]; then
+        (umask 077 && printf '%s\n' "$muster_output" >"$muster_run_dir/output") 2>/dev/null
+        [ "$(type -t muster_open_errors)" != function ] || muster_open_errors
+        muster_keeps_logs='' muster_output_flags=("${muster_error[@]}")
+    fi
     # Space that the warning of muster_leave_run_directory needs when the disk is full.
     muster_room=$muster_logs/.room
     { printf '%16384s' '' >"$muster_room"; } 2>/dev/null || :
 }
+
+# Has the ranks write into the directory $1: each node to a file of its own.
+muster_keep_logs_in() { muster_logs=$1 muster_keeps_logs=1 muster_output_flags=(--output="$1/%N.log"); }
 
 # Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
 muster_leave_run_directory() {
@@ -144,6 +154,13 @@ muster_choose_port() {
         muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
     done
     muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
+}
+
+# Decides where the ranks' errors go. A socket, or a pipe of another user, cannot be opened by its name. Then srun's
+# messages and the ranks' errors share one stream.
+muster_open_errors() {
+    muster_error=(--error=/dev/fd/9 --open-mode=append)
+    { : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()
 }
 
 # Reads srun's messages, passes every line on, and prints the exit status of the first rank that failed: srun's own

@@ -133,7 +133,7 @@ class ScriptFacts(msgspec.Struct, frozen=True):
     """It computes with torch, and nothing in it could know of another rank."""
 
     may_be_alone: bool = False
-    """It computes with torch, or with what may do so, and does not show whether its ranks meet."""
+    """Its ranks meet at MASTER_PORT or nowhere, by torch.distributed, and it does not show whether they do."""
 
     spawns: str | None = None
     """The place where it starts ranks of its own: "train.py, line 12"."""

@@ -18,7 +18,7 @@ job() {
         'RES_OPTIONS = "timeout:1 attempts:3"' 'OUT = "'"$muster_run_dir"'/$$x"'
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
-        --output="$muster_logs"/%N.log --environment="$muster_run_dir"/image.toml --input=0 \
+        "${muster_output_flags[@]}" --environment="$muster_run_dir"/image.toml --input=0 \
         sh -c "$muster_task" muster python train.py
     muster_finish
 }
@@ -85,7 +85,9 @@ muster_finish() {
     exit "${muster_interrupted:-$muster_status}"
 }
 
-# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log. Without that, the directory is made.
+# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log, and the run keeps the output of its
+# ranks in files (muster_keeps_logs). Without that, the directory is made, all output goes to where sbatch sends that of
+# the script, and RUN/output names this place.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_chain_run:-${muster_output%/logs/batch.log}}
@@ -93,11 +95,19 @@ muster_find_run_directory() {
         muster_run_dir=${muster_moved_run:-${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job}
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
         'submit from a directory that the compute nodes can write'
-    muster_logs=$muster_run_dir/logs
+    muster_keep_logs_in "$muster_run_dir/logs"
+    if [ "$muster_output" != "$muster_logs/batch.log" ]; then
+        (umask 077 && printf '%s\n' "$muster_output" >"$muster_run_dir/output") 2>/dev/null
+        [ "$(type -t muster_open_errors)" != function ] || muster_open_errors
+        muster_keeps_logs='' muster_output_flags=("${muster_error[@]}")
+    fi
     # Space that the warning of muster_leave_run_directory needs when the disk is full.
     muster_room=$muster_logs/.room
     { printf '%16384s' '' >"$muster_room"; } 2>/dev/null || :
 }
+
+# Has the ranks write into the directory $1: each node to a file of its own.
+muster_keep_logs_in() { muster_logs=$1 muster_keeps_logs=1 muster_output_flags=(--output="$1/%N.log"); }
 
 # Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
 muster_leave_run_directory() {
@@ -150,6 +160,13 @@ muster_define() {
     (umask 077 && mkdir -p "$muster_run_dir") || muster_stop "the directory $muster_run_dir cannot be made" \
         'submit from a directory that the compute nodes can write'
     [ $# -eq 0 ] || printf '%s\n' "$@" >"$muster_run_dir/image.toml"
+}
+
+# Decides where the ranks' errors go. A socket, or a pipe of another user, cannot be opened by its name. Then srun's
+# messages and the ranks' errors share one stream.
+muster_open_errors() {
+    muster_error=(--error=/dev/fd/9 --open-mode=append)
+    { : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()
 }
 
 # Reads srun's messages, passes every line on, and prints the exit status of the first rank that failed: srun's own

@@ -11,11 +11,11 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
-    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
-        --kill-on-bad-exit=0 --export=ALL --mpi=none --output="$muster_logs"/%N.log --input=all \
+    muster_reported muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none "${muster_output_flags[@]}" --input=all \
         sh -c "$muster_task" muster 6 /home/ada/env/bin/python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster /home/ada/env/bin/python train.py
-    muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
+    muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
     muster_finish
 }
 
@@ -81,7 +81,9 @@ muster_finish() {
     exit "${muster_interrupted:-$muster_status}"
 }
 
-# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log. Without that, the directory is made.
+# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log, and the run keeps the output of its
+# ranks in files (muster_keeps_logs). Without that, the directory is made, all output goes to where sbatch sends that of
+# the script, and RUN/output names this place.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_chain_run:-${muster_output%/logs/batch.log}}
@@ -89,11 +91,19 @@ muster_find_run_directory() {
         muster_run_dir=${muster_moved_run:-${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job}
     (umask 077 && mkdir -p "$muster_run_dir/logs") || muster_stop "the directory $muster_run_dir/logs cannot be made" \
         'submit from a directory that the compute nodes can write'
-    muster_logs=$muster_run_dir/logs
+    muster_keep_logs_in "$muster_run_dir/logs"
+    if [ "$muster_output" != "$muster_logs/batch.log" ]; then
+        (umask 077 && printf '%s\n' "$muster_output" >"$muster_run_dir/output") 2>/dev/null
+        [ "$(type -t muster_open_errors)" != function ] || muster_open_errors
+        muster_keeps_logs='' muster_output_flags=("${muster_error[@]}")
+    fi
     # Space that the warning of muster_leave_run_directory needs when the disk is full.
     muster_room=$muster_logs/.room
     { printf '%16384s' '' >"$muster_room"; } 2>/dev/null || :
 }
+
+# Has the ranks write into the directory $1: each node to a file of its own.
+muster_keep_logs_in() { muster_logs=$1 muster_keeps_logs=1 muster_output_flags=(--output="$1/%N.log"); }
 
 # Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
 muster_leave_run_directory() {
@@ -137,6 +147,35 @@ muster_choose_port() {
         muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
     done
     muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
+}
+
+# Makes a temporary file for the launcher's report, where no file of the run holds it.
+muster_keep_report() {
+    muster_report=$(mktemp) && trap 'rm -f "$muster_report"' EXIT
+}
+
+# Waits at most one second for the process $1 that keeps the report: a process that left its rank's group may hold the
+# pipe open after the launcher has ended.
+muster_report_kept() {
+    for _ in {1..20}; do kill -0 "$1" 2>/dev/null && sleep 0.05; done
+}
+
+# Decides where the ranks' errors go. A socket, or a pipe of another user, cannot be opened by its name. Then srun's
+# messages and the ranks' errors share one stream.
+muster_open_errors() {
+    muster_error=(--error=/dev/fd/9 --open-mode=append)
+    { : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()
+}
+
+# Runs the step $@. Where the run keeps no files, a report of the errors is kept.
+muster_reported() {
+    if [ -n "$muster_keeps_logs" ]; then
+        "$@"
+        return
+    fi
+    muster_keep_report
+    "$@" 2> >(tee -i "$muster_report" >&2)
+    muster_report_kept "$!"
 }
 
 # Reads srun's messages, passes every line on, and prints the exit status of the first rank that failed: srun's own

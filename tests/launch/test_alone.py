@@ -18,7 +18,7 @@ from .shells import SHELLS, SLURM_RANK, start, step
 
 each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
 LOOKING = (*SLURM_RANK[:-1], "look", "go_looking_rank")
-WARNING = "not one connection to node1:"
+WARNING = "Muster saw no connection to node1:"
 
 SPAWNS = "import os, torch.multiprocessing as mp\nrank = os.environ.get('RANK')\nmp.spawn(print)\n"
 CONDITION = """import argparse, torch, torch.distributed as dist
@@ -35,6 +35,24 @@ SCRIPTS = {
     "import torch, muster\nwith muster.world() as world:\n    pass\n": False,
     "import torch, os\nshard = int(os.environ['RANK'])\n": False,
     "from mpi4py import MPI\nimport torch\n": False,
+    "import torch\nprint(torch)\n": True,
+    # They meet at addresses of their own, or may do so.
+    "import tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()\n": False,
+    "import torch, tensorflow\nimport torch.distributed\n": False,
+    "from dask_mpi import initialize\nfrom dask.distributed import Client\n": False,
+    "import unknown_trainer\nunknown_trainer.fit()\n": False,
+    "import torch, unknown_trainer\nunknown_trainer.fit()\n": False,
+    "import torch, socket\nsocket.create_server(('', 0))\n": False,
+    "import torch, wandb, torch.distributed as dist\n": True,
+    f"{CONDITION}import mpi4py\n": False,
+    CONDITION.replace('"gloo"', '"mpi"'): False,
+    CONDITION.replace('"gloo"', '"gloo", init_method="env://"'): True,
+    CONDITION.replace('"gloo"', '"gloo", init_method="file:///scratch/store"'): False,
+    CONDITION.replace('"gloo"', '"gloo", init_method=place'): False,
+    CONDITION.replace('"gloo"', '"gloo", store=store'): False,
+    f"{CONDITION}import os\nos.environ['MASTER_PORT'] = '29500'\n": False,
+    f"{CONDITION}import os\nprint(os.environ['MASTER_PORT'])\n": True,
+    f"{SPAWNS}dist.init_process_group()\nos.environ['MASTER_PORT'] = '29500'\n": True,
 }
 
 
@@ -74,7 +92,7 @@ def test_rank_0_says_that_nobody_met(shell: tuple[str, ...], port: int) -> None:
     result = ended(shell, port)
 
     assert result.status == 0
-    assert f"the 8 ranks have ended, and {WARNING}{port} was made" in result.stderr
+    assert f"the 8 ranks have ended, and {WARNING}{port}: each may" in result.stderr
     assert "hint: the script has to join its ranks" in result.stderr
 
 

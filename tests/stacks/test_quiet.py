@@ -91,3 +91,22 @@ def test_a_run_without_a_directory_is_watched_as_well(tmp_path: Path) -> None:
     watch = QuietWatch(tmp_path / "not there", 0, lambda second: next(answers), lambda: 0.0)
 
     assert [watch.check() for _ in range(3)] == [None, "it hangs", None]
+
+
+def test_the_output_that_the_script_names_is_watched_too(tmp_path: Path) -> None:
+    """A job that sbatch alone queued writes to a file elsewhere; RUN/output names it."""
+    job = Job(tmp_path)
+    job.log = tmp_path / "slurm-7.out"
+    (tmp_path / "output").write_text(f"{job.log}\n")
+
+    for _ in range(20):
+        job.write()
+        assert job.wait(49) == []
+    assert job.looks == []
+
+
+def test_an_output_that_is_no_file_is_not_watched(tmp_path: Path) -> None:
+    job = Job(tmp_path, "", "it hangs")
+    (tmp_path / "output").write_text("/dev/null\n")
+
+    assert job.wait(1000) == ["it hangs"]

@@ -6,6 +6,7 @@
     RUN/changes.diff   what the work tree had that the commit has not
     RUN/snapshot/      with --snapshot: the project as it was; RUN/here leads to the working directory in it
     RUN/passed         the values of variables that are passed on by name, until the job has read them; 0600
+    RUN/output         of a job that sbatch alone queued: the file that takes all output
     RUN/logs/batch.log the batch script's own output and srun's messages
     RUN/logs/NODE.log  the ranks of that node, each line "RANK: …"    (NODE.RANK.log with --per-rank-files)
     RUN/task-N/logs/   of an array: each task's own

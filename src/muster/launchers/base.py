@@ -14,7 +14,7 @@ from typing import ClassVar, Union
 import msgspec
 
 from muster.model.failure import Failure
-from muster.model.plan import Engine, Flag, Output, Plan, Variable
+from muster.model.plan import Engine, Flag, Plan, Variable
 from muster.model.words import Fragment, Word
 from muster.older import StrEnum
 
@@ -28,7 +28,6 @@ __all__ = [
     "Starter",
     "Wrap",
     "identity_part",
-    "keeps_report",
     "place_parts",
     "prologue_words",
     "python_of_ranks",
@@ -290,8 +289,3 @@ def identity_part(plan: Plan) -> str:
 def prologue_words(variable: str, command: Sequence[Word]) -> tuple[Word, ...]:
     """Return `command`, started by the prologue that the script keeps in `variable`."""
     return ("sh", "-c", Fragment(f'"${variable}"'), "muster", *command)
-
-
-def keeps_report(plan: Plan) -> bool:
-    """Return whether the launcher's report passes through the script, because no file of the run holds it."""
-    return plan.output not in {Output.FILES, Output.RANK_FILES}

@@ -12,12 +12,11 @@ from muster.launchers.base import (
     Prologue,
     Starter,
     Wrap,
-    keeps_report,
     prologue_words,
     rank_prologue,
 )
 from muster.model.failure import Failure, FailureKind, exit_words
-from muster.model.plan import Engine, Flag, Plan, Reason
+from muster.model.plan import Engine, Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word, fold
 
 __all__ = ["KEEP_REPORT", "REPORT_KEPT", "ByMpirun", "Mpirun", "mpirun_failure", "report_parts", "watch_parts"]
@@ -44,8 +43,8 @@ _HYDRA_SIGNAL = re.compile(r"^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: 
 
 
 def report_parts(plan: Plan) -> tuple[Part, ...]:
-    """Return the shell parts by which a report passes through the script, where it does."""
-    return ("report",) if keeps_report(plan) else ()
+    """Return the shell parts by which a report passes through the script, and those by which a run keeps the output."""
+    return ("report",) if plan.output is Output.STREAM else ("report", "to_log")
 
 
 def watch_parts(plan: Plan) -> tuple[Part, ...]:
@@ -90,16 +89,15 @@ class ByMpirun(Launcher):
         """
         if plan.finish is not None:
             yield "muster_watch_daemons"
-        report = '"$muster_report"' if keeps_report(plan) else '"$muster_logs/ranks.log"'
-        if keeps_report(plan):
-            yield "muster_keep_report"
+        in_files = plan.output is not Output.STREAM
+        report = '"${muster_report:-$muster_logs/ranks.log}"' if in_files else '"$muster_report"'
+        yield '[ -n "$muster_keeps_logs" ] || muster_keep_report' if in_files else "muster_keep_report"
         yield from self.watch(report)
-        if keeps_report(plan):
-            yield fold((*words, KEEP_REPORT))
+        if in_files:
+            yield fold(("muster_to_log", *words))
         else:
-            yield fold((*words, Fragment(f">{report} 2>&1")))
-        yield "muster_status=$?"
-        if keeps_report(plan):
+            yield fold((*words, KEEP_REPORT))
+            yield "muster_status=$?"
             yield REPORT_KEPT
         if plan.finish is not None:
             yield 'kill "$muster_daemons_watcher" 2>/dev/null'

@@ -8,11 +8,18 @@ from muster.launchers.base import RANK, Launcher, Part, Prologue, Wrap, identity
 from muster.model.plan import Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word, fold
 
-__all__ = ["Srun", "step_flags", "step_words"]
+__all__ = ["Srun", "output_parts", "step_flags", "step_words"]
 
 _OUTPUT_FILES = {
-    Output.FILES: '--output="$muster_logs"/%N.log',
+    Output.FILES: '"${muster_output_flags[@]}"',
+    Output.MOVED: '"${muster_output_flags[@]}"',
     Output.RANK_FILES: '--output="$muster_logs"/%N.%t.log',
+}
+
+_FILES = {
+    Output.FILES: Reason("one file for each node, written there; queued by sbatch alone: where sbatch says"),
+    Output.MOVED: Reason("where your -o says, standard error too"),
+    Output.RANK_FILES: Reason("one file for each rank, written there"),
 }
 
 
@@ -52,7 +59,7 @@ def step_flags(plan: Plan, *, tasks_per_node: str, cpus: str | None, label: bool
     if label and plan.output is not Output.RANK_FILES:
         flags.append(Flag("--label", Reason("each line begins with its rank")))
     if plan.output in _OUTPUT_FILES:
-        flags.append(Flag(Fragment(_OUTPUT_FILES[plan.output]), Reason("one file for each node, written there")))
+        flags.append(Flag(Fragment(_OUTPUT_FILES[plan.output]), _FILES[plan.output]))
     return (*flags, *plan.step_flags)
 
 
@@ -66,7 +73,7 @@ def _mpi_reason(plan: Plan) -> Reason:
     return Reason("the ranks read Slurm's step variables and need no PMI; PMIx would cost 20 to 60 ms a start")
 
 
-def step_words(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
+def step_words(plan: Plan, words: tuple[Word, ...], runner: str = "muster_step") -> Iterator[str]:
     """Yield srun's line as muster_step runs it; the lines before it, where the ranks' errors go to srun's own.
 
     A socket, or another user's pipe, cannot be opened by its name; srun's words and the ranks' errors then share
@@ -75,7 +82,12 @@ def step_words(plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
     if plan.output is Output.STREAM:
         words = (words[0], Fragment('"${muster_error[@]}"'), *words[1:])
         yield "muster_open_errors"
-    yield fold((Fragment("muster_step"), *words))
+    yield fold((Fragment(runner), *words))
+
+
+def output_parts(plan: Plan) -> tuple[Part, ...]:
+    """Return the shell parts that decide where the tasks of a step write."""
+    return () if plan.output is Output.RANK_FILES else ("open_errors",)
 
 
 class Srun(Launcher):
@@ -100,7 +112,7 @@ class Srun(Launcher):
         return ("srun", *(flag.word for flag in self.flags(plan)), *command)
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
-        return ("watch",) if plan.output is not Output.STREAM else ("open_errors", "watch")
+        return (*output_parts(plan), "watch")
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         return step_words(plan, words)

@@ -24,7 +24,7 @@ from muster.launchers.base import (
 )
 from muster.launchers.local import lines_here
 from muster.launchers.mpirun import KEEP_REPORT, REPORT_KEPT, ByMpirun, failure_of, report_parts, watch_parts
-from muster.launchers.srun import step_flags, step_words
+from muster.launchers.srun import output_parts, step_flags, step_words
 from muster.model.failure import Failure
 from muster.model.plan import Engine, Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word
@@ -106,8 +106,8 @@ class Torchrun(_OfTorchrun):
     def parts(self, plan: Plan) -> tuple[Part, ...]:
         if plan.engine is Engine.HERE:
             return ()
-        is_streamed = plan.output is Output.STREAM
-        return (*(("report", "open_errors") if is_streamed else ()), "watch", "torchrun_status")
+        reported: tuple[Part, ...] = ("reported",) if plan.output is not Output.STREAM else ()
+        return ("report", *output_parts(plan), *reported, "watch", "torchrun_status")
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         """Yield the step with torchrun's report passed through the script.
@@ -117,13 +117,13 @@ class Torchrun(_OfTorchrun):
         if plan.engine is Engine.HERE:
             yield from lines_here(plan, words, self.processes_here(plan))
             return
-        if plan.output is Output.STREAM:
-            yield "muster_keep_report"
-            yield from step_words(plan, (*words, KEEP_REPORT))
-            yield from (REPORT_KEPT, 'muster_torchrun_status "$muster_report"')
-        else:
-            yield from step_words(plan, words)
-            yield 'muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log'
+        if plan.output is not Output.STREAM:
+            yield from step_words(plan, words, "muster_reported muster_step")
+            yield 'muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log'
+            return
+        yield "muster_keep_report"
+        yield from step_words(plan, (*words, KEEP_REPORT))
+        yield from (REPORT_KEPT, 'muster_torchrun_status "$muster_report"')
 
     def processes_here(self, plan: Plan) -> int:
         return plan.shape.nodes

@@ -33,7 +33,19 @@ _IDENTITY = frozenset(
 # What else may bring ranks together, and cannot be followed.
 _OPAQUE = frozenset({"subprocess", "runpy", "importlib", "ctypes", "socket", "multiprocessing", "concurrent"})
 # They meet by MPI, or at an address of their own.
-_MEET_ELSEWHERE = frozenset({"mpi4py", "horovod", "ray", "jax", "dask", "torchft", "monarch"})
+_MEET_ELSEWHERE = frozenset(
+    {
+        "mpi4py", "horovod", "ray", "jax", "flax", "dask", "distributed", "dask_mpi", "torchft", "monarch",
+        "tensorflow", "keras", "petsc4py", "byteps", "mxnet", "paddle", "fairseq",
+    }
+)  # fmt: skip
+# They join the ranks by torch.distributed, at MASTER_ADDR:MASTER_PORT.
+_MEET_BY_TORCH = frozenset(
+    {
+        "accelerate", "lightning", "pytorch_lightning", "lightning_fabric", "transformers", "trl", "deepspeed",
+        "ignite", "timm", "composer", "torchtitan", "torchtune", "fastai", "detectron2", "mmengine", "ultralytics",
+    }
+)  # fmt: skip
 _SPAWN = frozenset({"spawn", "start_processes"})
 
 
@@ -114,21 +126,47 @@ def _never_joins(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: f
 def _may_be_alone(
     file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str], *, spawns: bool
 ) -> bool:
-    """Return whether nobody can tell from its source: it may join under a condition, or leave that to a framework.
+    """Return whether its ranks were alone if nobody came to MASTER_PORT: they have no other way to meet.
 
     One that starts ranks of its own joins those, although it may know of Muster's.
     """
     tops = {module.partition(".")[0] for module in modules}
     strangers = tops - _INERT - standard_modules() - _beside(file, tops)
-    if not (strangers or "torch" in tops) or tops & _MEET_ELSEWHERE:
+    meets = any(module.startswith("torch.distributed") for module in modules) or _calls(trees, "init_process_group")
+    by_torch = meets or spawns or bool(tops & _MEET_BY_TORCH)
+    if not by_torch and ("torch" not in tops or strangers or tops & _OPAQUE):
+        return False
+    if tops & _MEET_ELSEWHERE or (not spawns and any(_chooses_meeting(tree) for _, tree in trees)):
         return False
     if not spawns and _calls(trees, "destroy_process_group"):
         return False
     if "muster" in tops and _calls(trees, "world"):
         return False
     # One that divides its work by its rank need not meet anybody.
-    meets = any(module.startswith("torch.distributed") for module in modules) or _calls(trees, "init_process_group")
     return meets or not any(_reads_identity(tree) for _, tree in trees)
+
+
+def _chooses_meeting(tree: ast.AST) -> bool:
+    """Return whether its ranks may meet elsewhere than at MASTER_PORT: by MPI, a file, a store or a port of its own."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and (node.value == "mpi" or _is_address(node.value)):
+            return True
+        if isinstance(node, ast.Call) and name_called(node) == "init_process_group":
+            if any(word.arg == "store" for word in node.keywords):
+                return True
+            if any(word.arg == "init_method" and not isinstance(word.value, ast.Constant) for word in node.keywords):
+                return True
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and _names_port(node.slice):
+            return True
+    return False
+
+
+def _is_address(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(("tcp://", "file://"))
+
+
+def _names_port(key: ast.expr) -> bool:
+    return isinstance(key, ast.Constant) and key.value == "MASTER_PORT"
 
 
 def _beside(file: Path, names: set[str]) -> set[str]:

@@ -206,6 +206,7 @@ def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, boo
         ("rows", plan.pack is not None),
         ("run_moved", plan.output is Output.MOVED),
         ("other_size", any(condition.kind is ConditionKind.SIZE for condition in plan.conditions)),
+        ("tell_logs", _tells_logs(plan)),
         ("modules", any(prelude.of_modules for prelude in plan.prelude)),
         ("not_there", any(prelude.folder for prelude in plan.prelude)),
         ("conda", any(prelude.kind is PreludeKind.CONDA for prelude in plan.prelude)),
@@ -279,6 +280,12 @@ def _chooses_address(plan: Plan, launcher: Launcher) -> bool:
     return bool(plan.rendezvous.rule) and plan.engine is Engine.SLURM and launcher.starts_ranks
 
 
+def _tells_logs(plan: Plan) -> bool:
+    """Return whether the ranks write files of their own wherever the output of the script goes."""
+    in_rank_files = plan.output is Output.RANK_FILES and launcher_named(plan.launcher).rank_tasks
+    return in_rank_files or (plan.output is Output.FILES and plan.pack is not None)
+
+
 def may_run_again(plan: Plan) -> bool:
     """Return whether Slurm may put the job back into the queue."""
     return plan.output is not Output.STREAM and any(directive.name == "requeue" for directive in plan.directives)
@@ -293,6 +300,8 @@ def _begin(plan: Plan) -> Iterator[str]:
     if plan.output is Output.MOVED:
         yield "muster_find_moved_run"
     yield fold(("muster_begin", place, *map(str, sizes)))
+    if _tells_logs(plan):
+        yield "muster_tell_logs"
     if plan.pack is None:
         yield from choose_row(plan)
     yield from link_lines(plan)

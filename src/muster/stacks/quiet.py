@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Optional
 
-__all__ = ["REPORT", "QuietWatch"]
+__all__ = ["OUTPUT", "REPORT", "QuietWatch"]
 
 REPORT = "hang"
 """In the run directory: what was found, while it holds."""
+
+OUTPUT = "output"
+"""In the run directory: where all output goes, in a job that `muster submit` did not queue."""
 
 _LONGEST_PAUSE_S = 10
 
@@ -47,7 +50,16 @@ class QuietWatch:
         return hang or None
 
     def _sizes(self) -> tuple[int, ...]:
-        return tuple(path.stat().st_size for path in sorted(self._directory.glob("logs/*.log")))
+        logs = (*sorted(self._directory.glob("logs/*.log")), *self._output())
+        return tuple(path.stat().st_size for path in logs)
+
+    def _output(self) -> tuple[Path, ...]:
+        """Return the file that a job writes to which `muster submit` did not queue: its script names it."""
+        try:
+            path = Path((self._directory / OUTPUT).read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n"))
+        except OSError:
+            return ()
+        return (path,) if path.is_file() else ()
 
     def _note(self) -> None:
         self._before, self._since = self._sizes(), self._clock()

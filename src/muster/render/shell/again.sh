@@ -42,7 +42,7 @@ muster_run_attempt() {
     local name muster_ears
     : >"$muster_said"
     : >"$muster_reason"
-    if [ -n "${muster_logs:-}" ] && [ "$muster_output" = "$muster_run_dir/logs/batch.log" ]; then
+    if [ -n "${muster_keeps_logs:-}" ]; then
         ${muster_save_signal:+muster_hear} muster_ranks
         muster_files=("$muster_logs"/*.log)
     else

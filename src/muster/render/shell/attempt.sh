@@ -16,8 +16,8 @@ muster_attempt() {
             lost=$(sinfo --noheader --Node --nodes="$nodes" --states=down,fail,no_respond --format=%N 2>/dev/null |
                 sort -u | tr '\n' ' ')
         fi
-        if [ "$muster_output" = "$logs/batch.log" ]; then
-            muster_logs=$logs/attempt-$muster_number
+        if [ -n "$muster_keeps_logs" ]; then
+            muster_keep_logs_in "$logs/attempt-$muster_number"
             (umask 077 && mkdir -p "$muster_logs") || muster_stop "the directory $muster_logs cannot be made" 'is the disk full?'
             exec >>"$muster_logs/batch.log" 2>&1
         else

@@ -9,7 +9,7 @@ muster_somebody_met() {
 
 # Warns that the ranks ended well and never connected: each may have worked alone.
 muster_look_for_meeting() {
-    muster_somebody_met || printf 'muster: warning: the %s ranks have ended, and not one connection to %s:%s was made: %s\n\nhint: %s\n' \
+    muster_somebody_met || printf 'muster: warning: the %s ranks have ended, and Muster saw no connection to %s:%s: %s\n\nhint: %s\n' \
         "$WORLD_SIZE" "$MASTER_ADDR" "$MASTER_PORT" 'each may have done the whole work alone, and overwritten what the others wrote' \
         'the script has to join its ranks: torch.distributed.init_process_group(), with muster.world(), or what its framework has for it; --wireup dummy, if each is to work for itself' >&2
 }

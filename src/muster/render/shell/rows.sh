@@ -22,7 +22,7 @@ muster_run_row() {
     local status
     muster_slot=$(($1 - SLURM_ARRAY_TASK_ID))
     muster_run_dir=${muster_run_dir%/task-*}/task-$1
-    muster_logs=$muster_run_dir/logs
+    muster_keep_logs_in "$muster_run_dir/logs"
     (umask 077 && mkdir -p "$muster_logs") || return 1
     rm -f "$muster_run_dir/status"
     (row_job "$1") >>"$muster_logs/batch.log" 2>&1 </dev/null

@@ -18,7 +18,7 @@ job() {
     muster_define
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
-        --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log \
+        --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" \
         '--container-image=quay.io#ada/torch:2' \
         --container-mounts=/tmp:/tmp,/home/ada:/home/ada,/usr/local/gib:/usr/local/gib,\
 /opt/venv/muster:/opt/muster-ranks/muster:ro,"$muster_run_dir:$muster_run_dir" \

@@ -17,7 +17,7 @@ job() {
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
-        --cpus-per-task="$muster_cpus_per_task" --label --output="$muster_logs"/%N.log --input=0 \
+        --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" --input=0 \
         sh -c "$muster_task" muster python train.py
     muster_finish
 }

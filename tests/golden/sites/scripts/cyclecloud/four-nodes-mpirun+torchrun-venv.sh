@@ -21,12 +21,12 @@ job() {
     muster_mpirun_words 1 NCCL_SOCKET_IFNAME CUDA_DEVICE_ORDER NCCL_TOPO_FILE NCCL_IGNORE_CPU_AFFINITY \
         NCCL_PXN_DISABLE NCCL_MIN_NCHANNELS NCCL_IB_PCI_RELAXED_ORDERING NCCL_IB_QPS_PER_CONNECTION \
         NCCL_P2P_NET_CHUNKSIZE UCX_TLS UCX_NET_DEVICES RES_OPTIONS --
-    muster_watch_hydra "$muster_logs/ranks.log"
-    mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
+    [ -n "$muster_keeps_logs" ] || muster_keep_report
+    muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
+    muster_to_log mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
-        sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
-    muster_status=$?
-    muster_torchrun_status "$muster_logs/ranks.log"
+        sh -c "$muster_worker" muster python train.py
+    muster_torchrun_status "${muster_report:-$muster_logs/ranks.log}"
     muster_finish
 }
 

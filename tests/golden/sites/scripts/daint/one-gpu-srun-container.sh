@@ -26,7 +26,7 @@ job() {
         'RES_OPTIONS = "timeout:1 attempts:3"' '' '[annotations]' 'com.hooks.cxi.enabled = "false"'
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
-        --cpus-per-task="$muster_cpus_per_task" --output="$muster_logs"/%N.log --network=disable_rdzv_get \
+        --cpus-per-task="$muster_cpus_per_task" "${muster_output_flags[@]}" --network=disable_rdzv_get \
         --environment="$muster_run_dir"/image.toml --input=0 \
         sh -c "$muster_task" muster python train.py
     muster_finish

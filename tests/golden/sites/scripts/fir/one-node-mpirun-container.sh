@@ -17,13 +17,12 @@ job() {
         PORT_COUNT=12000
     muster_choose_port
     muster_mpirun_words 1 PYTHONNOUSERSITE RES_OPTIONS --
-    muster_watch_hydra "$muster_logs/ranks.log"
-    mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
+    [ -n "$muster_keeps_logs" ] || muster_keep_report
+    muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
+    muster_to_log mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
-        /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py \
-        >"$muster_logs/ranks.log" 2>&1
-    muster_status=$?
-    muster_hydra_status "$muster_logs/ranks.log"
+        /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
+    muster_hydra_status "${muster_report:-$muster_logs/ranks.log}"
     muster_remove_unpacked
     muster_finish
 }

@@ -16,12 +16,11 @@ job() {
         PORT_COUNT=12000
     muster_choose_port
     MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\n" " ") && export MUSTER_NODES
-    ibrun -np "$((muster_nodes * muster_ntasks_per_node))" \
+    [ -n "$muster_keeps_logs" ] || muster_keep_report
+    muster_to_log ibrun -np "$((muster_nodes * muster_ntasks_per_node))" \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
-        /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py \
-        >"$muster_logs/ranks.log" 2>&1
-    muster_status=$?
-    muster_hydra_status "$muster_logs/ranks.log"
+        /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
+    muster_hydra_status "${muster_report:-$muster_logs/ranks.log}"
     muster_remove_unpacked
     muster_finish
 }

@@ -26,7 +26,7 @@ job() {
     muster_choose_port
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
-        --cpus-per-task="$muster_cpus_per_task" --output="$muster_logs"/%N.log --input=0 \
+        --cpus-per-task="$muster_cpus_per_task" "${muster_output_flags[@]}" --input=0 \
         sh -c "$muster_task" muster singularity --quiet run --bind /tmp --bind /pfs --bind /appl --bind /flash --bind \
         /scratch --bind /project --bind /home/ada --bind /projappl --bind /opt/cray --bind /var/spool/slurmd --bind \
         /usr/lib64/libcxi.so.1 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \

@@ -19,12 +19,12 @@ job() {
     muster_choose_port
     muster_mpirun_words 1 NCCL_SOCKET_IFNAME NCCL_IB_HCA NCCL_NET OMPI_MCA_pml HF_HUB_OFFLINE TRANSFORMERS_OFFLINE \
         HF_DATASETS_OFFLINE RES_OPTIONS -- --mca pml ucx --mca mtl '^ofi' --mca btl '^ofi'
-    muster_watch_hydra "$muster_logs/ranks.log"
-    mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
+    [ -n "$muster_keeps_logs" ] || muster_keep_report
+    muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
+    muster_to_log mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
-        sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
-    muster_status=$?
-    muster_torchrun_status "$muster_logs/ranks.log"
+        sh -c "$muster_worker" muster python train.py
+    muster_torchrun_status "${muster_report:-$muster_logs/ranks.log}"
     muster_finish
 }
 

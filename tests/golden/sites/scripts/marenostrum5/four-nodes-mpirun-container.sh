@@ -23,13 +23,13 @@ job() {
     muster_choose_port
     muster_mpirun_words 1 PYTHONNOUSERSITE NCCL_SOCKET_IFNAME NCCL_IB_HCA NCCL_NET OMPI_MCA_pml HF_HUB_OFFLINE \
         TRANSFORMERS_OFFLINE HF_DATASETS_OFFLINE RES_OPTIONS -- --mca pml ucx --mca mtl '^ofi' --mca btl '^ofi'
-    muster_watch_hydra "$muster_logs/ranks.log"
-    mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
+    [ -n "$muster_keeps_logs" ] || muster_keep_report
+    muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
+    muster_to_log mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
         sh -c "$muster_task" muster singularity --quiet exec --nv --bind /tmp --bind /gpfs --bind /apps --bind \
         /home/ada --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python \
-        train.py >"$muster_logs/ranks.log" 2>&1
-    muster_status=$?
-    muster_hydra_status "$muster_logs/ranks.log"
+        train.py
+    muster_hydra_status "${muster_report:-$muster_logs/ranks.log}"
     muster_remove_unpacked
     muster_finish
 }

@@ -17,14 +17,14 @@ job() {
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_mpirun_words 0 PYTHONNOUSERSITE RES_OPTIONS --
-    muster_watch_hydra "$muster_logs/ranks.log"
-    mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
+    [ -n "$muster_keeps_logs" ] || muster_keep_report
+    muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
+    muster_to_log mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
         sh -c "$muster_task" muster 19 apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python -I -S -c \
         "$muster_keeper" plain \
-        sh -c "$muster_worker" muster python train.py >"$muster_logs/ranks.log" 2>&1
-    muster_status=$?
-    muster_torchrun_status "$muster_logs/ranks.log"
+        sh -c "$muster_worker" muster python train.py
+    muster_torchrun_status "${muster_report:-$muster_logs/ranks.log}"
     muster_remove_unpacked
     muster_finish
 }

@@ -29,6 +29,8 @@ eval "$muster_common"
 
 # (the part address)
 
+# (the part open_errors)
+
 # (the part watch)
 
 # Unsets variables of outer jobs, launchers and the header that would change the step.

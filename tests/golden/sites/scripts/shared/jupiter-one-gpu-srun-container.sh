@@ -23,6 +23,8 @@ eval "$muster_common"
 
 # (the part port)
 
+# (the part open_errors)
+
 # (the part watch)
 
 # (the part unpacked)

@@ -25,6 +25,12 @@ eval "$muster_common"
 
 # (the part port)
 
+# (the part report)
+
+# (the part open_errors)
+
+# (the part reported)
+
 # (the part watch)
 
 # (the part torchrun_status)

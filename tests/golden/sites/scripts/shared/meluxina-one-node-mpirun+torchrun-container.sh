@@ -25,6 +25,10 @@ eval "$muster_common"
 
 # (the part port)
 
+# (the part report)
+
+# (the part to_log)
+
 # (the part torchrun_status)
 
 # (the part mpirun)

@@ -23,6 +23,10 @@ eval "$muster_common"
 
 # (the part port)
 
+# (the part report)
+
+# (the part to_log)
+
 # (the part mpirun)
 
 # (the part hydra_status)

@@ -27,6 +27,10 @@ eval "$muster_common"
 
 # (the part port)
 
+# (the part report)
+
+# (the part to_log)
+
 # (the part hydra_status)
 
 # Unsets variables of outer jobs, launchers and the header that would change the step.

@@ -17,9 +17,9 @@ job() {
         PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
     muster_define
-    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+    muster_reported muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
-        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" --output="$muster_logs"/%N.log \
+        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" \
         '--container-image=quay.io#ada/torch:2' \
         --container-mounts=/tmp:/tmp,/home/ada:/home/ada,\
 /var/run/nvidia-topologyd/virtualTopology.xml:/var/run/nvidia-topologyd/virtualTopology.xml,\
@@ -28,7 +28,7 @@ job() {
         --container-env=PYTHONNOUSERSITE,NCCL_TOPO_FILE,NCCL_SOCKET_IFNAME,RES_OPTIONS --input=all \
         sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
-    muster_torchrun_status "${muster_logs:-$muster_run_dir/logs}"/*.log
+    muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
     muster_finish
 }
 

@@ -18,11 +18,11 @@ job() {
         PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_mpirun_words 0 RES_OPTIONS --
-    muster_watch_hydra "$muster_logs/ranks.log"
-    mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
-        sh -c "$muster_task" muster python train.py >"$muster_logs/ranks.log" 2>&1
-    muster_status=$?
-    muster_hydra_status "$muster_logs/ranks.log"
+    [ -n "$muster_keeps_logs" ] || muster_keep_report
+    muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
+    muster_to_log mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
+        sh -c "$muster_task" muster python train.py
+    muster_hydra_status "${muster_report:-$muster_logs/ranks.log}"
     muster_finish
 }
 
