@@ -118,7 +118,7 @@ class Torchrun(_OfTorchrun):
             yield from lines_here(plan, words, self.processes_here(plan))
             return
         if plan.output is not Output.STREAM:
-            yield from step_words(plan, words, "muster_reported muster_step")
+            yield from step_words(plan, words, "muster_step_reported")
             yield 'muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log'
             return
         yield "muster_keep_report"
