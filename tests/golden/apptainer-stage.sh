@@ -24,7 +24,7 @@ job() {
     muster_stage_script train.py /home/ada/project/train.py
     muster_stage_bind APPTAINER_BIND
     muster_choose_port
-    muster_reported muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+    muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none "${muster_output_flags[@]}" --input=all \
         sh -c "$muster_task" muster 18 apptainer --quiet exec --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/x.sif python -I -S -c \
@@ -184,14 +184,14 @@ muster_open_errors() {
     { : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()
 }
 
-# Runs the step $@. Where the run keeps no files, a report of the errors is kept.
-muster_reported() {
+# Runs srun, the words $@, as a step. Where the run keeps no files, a report of the errors is kept.
+muster_step_reported() {
     if [ -n "$muster_keeps_logs" ]; then
-        "$@"
+        muster_step "$@"
         return
     fi
     muster_keep_report
-    "$@" 2> >(tee -i "$muster_report" >&2)
+    muster_step "$@" 2> >(tee -i "$muster_report" >&2)
     muster_report_kept "$!"
 }
 

@@ -14,7 +14,7 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3'
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port
-    muster_reported muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+    muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none "${muster_output_flags[@]}" --input=all \
         sh -c "$muster_task" muster 10 /home/ada/env/bin/python /home/ada/project/muster-runs/check-ada.pyz gate \
         '{"gpus": 4}' /home/ada/env/bin/python -I -S -c "$muster_keeper" label \
@@ -171,14 +171,14 @@ muster_open_errors() {
     { : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()
 }
 
-# Runs the step $@. Where the run keeps no files, a report of the errors is kept.
-muster_reported() {
+# Runs srun, the words $@, as a step. Where the run keeps no files, a report of the errors is kept.
+muster_step_reported() {
     if [ -n "$muster_keeps_logs" ]; then
-        "$@"
+        muster_step "$@"
         return
     fi
     muster_keep_report
-    "$@" 2> >(tee -i "$muster_report" >&2)
+    muster_step "$@" 2> >(tee -i "$muster_report" >&2)
     muster_report_kept "$!"
 }
 

@@ -292,3 +292,17 @@ def test_a_script_tests_only_the_sizes_that_its_own_lines_depend_on() -> None:
 def test_a_file_of_one_rank_needs_no_labels() -> None:
     assert "--label" in job_script(plan("-N", "2", "--ntasks-per-node", "2", "x"))
     assert "--label" not in job_script(plan("-N", "2", "--ntasks-per-node", "2", "--per-rank-files", "x"))
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python -m package.train --lr 1", "package.train"),
+        ("uv run python3.11 -u -m package", "package"),
+        ("numactl -m 0 python x/train.py -m 3", "train"),
+        ("numactl -m 0 ./program", "numactl"),
+        ("python -m", "python"),
+    ],
+)
+def test_the_job_has_the_name_of_what_runs(command: str, name: str) -> None:
+    assert plan("-N2", "--", *command.split()).job_name == name

@@ -281,10 +281,14 @@ def _last_of_each(variables: Iterable[Variable]) -> tuple[Variable, ...]:
 
 
 def _name_of(command: Sequence[str]) -> str:
-    """Return the script's name, else the program's."""
-    for word in command:
+    """Return the script's name, that of `python -m`'s module, else the program's."""
+    has_python = False
+    for word, next_word in zip(command, (*command[1:], "")):
         if word.endswith((".py", ".sh")):
             return PurePosixPath(word).stem
+        if has_python and word == "-m" and next_word:
+            return next_word
+        has_python = has_python or PurePosixPath(word).name.startswith("python")
     return PurePosixPath(command[0]).name
 
 

@@ -18,6 +18,7 @@ __all__ = ["launcher_in_text", "nested_launcher", "refuse_launcher"]
 _LAUNCHERS = {
     "torchrun": "torchrun",
     "torchrun-hpc": "torchrun",
+    "ft_launcher": "torchrun",
     "accelerate": "torchrun",
     "deepspeed": "torchrun",
     "fabric": "torchrun",
@@ -35,6 +36,8 @@ _LAUNCHERS = {
     "srun": "srun",
     "aprun": "srun",
     "jsrun": "srun",
+    "flux": "srun",
+    "pdsh": "srun",
     "horovodrun": "horovod",
 }
 # Some are launchers only with one of these words behind them.
@@ -43,6 +46,7 @@ _SECOND_WORDS = {
     "fabric": {"run"},
     "colossalai": {"run"},
     "torchx": {"run"},
+    "flux": {"run", "submit", "mini"},
     "tune": {"run"},
     "llamafactory-cli": {"train"},
     "axolotl": {"train"},
@@ -106,6 +110,8 @@ _ACCELERATES = {
 _ADVICE = {
     "config_file": "what stands in it has to be given with --env, or in the script",
 }
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]|\{)")
+_GLUED = re.compile(r"-([A-Za-z])([0-9]+)")
 _AWARE = re.compile(r"\$\{?(?:LOCAL_RANK|RANK|WORLD_SIZE|MUSTER_\w+|SLURM_PROCID)\b")
 
 
@@ -192,15 +198,21 @@ def refuse_launcher(nested: Nested, place: str = "the command", *, nodes: int | 
         return RequestError(
             _sentence(nested, place), hint=f"start the training script it calls with --launcher torchrun; {size_words}"
         )
-    muster_words = " ".join(
-        [*sizes.words(), *words, "--launcher", nested.ours, "--", shlex.join((*nested.before, *command)) or "COMMAND"]
-    )
+    typed_command = " ".join(map(_as_typed, (*nested.before, *command)))
+    muster_words = " ".join([*sizes.words(), *words, "--launcher", nested.ours, "--", typed_command or "COMMAND"])
     rest_note = f"; Muster has no word for {', '.join(rest)}" if rest else ""
     advice = [_ADVICE[name] for name, _, _ in _options(own_options) if name in _ADVICE]
     return RequestError(
         _sentence(nested, place),
         hint=f"let Muster start it: {muster_words}{rest_note}{''.join(f' ({sentence})' for sentence in advice)}",
     )
+
+
+def _as_typed(word: str) -> str:
+    """Return a word as a person types it: a shell's variable stays one, and a script's own arguments have a name."""
+    if word in {"$@", "$*"}:
+        return "ARGUMENTS"
+    return f'"{word}"' if _VARIABLE.search(word) and not set(word) & set('"`\\') else shlex.quote(word)
 
 
 def _sentence(nested: Nested, place: str) -> str:
@@ -232,6 +244,9 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     while words_left:
         word = words_left.pop(0)
         if not word.startswith("-"):
+            continue
+        if glued := _GLUED.fullmatch(word):
+            yield glued[1], word, glued[2]
             continue
         name, equals, value = word.partition("=")
         if not equals and words_left and not words_left[0].startswith("-"):

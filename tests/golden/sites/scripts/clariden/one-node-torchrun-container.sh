@@ -24,7 +24,7 @@ job() {
         'entrypoint = true' '' '[env]' 'PYTHONNOUSERSITE = "1"' 'MPICH_GPU_SUPPORT_ENABLED = "0"' \
         'TORCH_NCCL_ASYNC_ERROR_HANDLING = "1"' 'CUDA_CACHE_DISABLE = "1"' 'PMIX_MCA_psec = "native"' \
         'RES_OPTIONS = "timeout:1 attempts:3"' '' '[annotations]' 'com.hooks.cxi.enabled = "false"'
-    muster_reported muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+    muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" \
         --network=disable_rdzv_get --environment="$muster_run_dir"/image.toml --input=all \
