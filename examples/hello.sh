@@ -1,7 +1,7 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit --site generic -N 2 --ntasks-per-node 2 -t 10 -J hello --venv .venv -- python hello.py
-#SBATCH --job-name=hello --comment=muster:33f1d75e9323
+#SBATCH --job-name=hello --comment=muster:973597c58ebb
 #SBATCH --nodes=2 --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE --no-requeue

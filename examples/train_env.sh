@@ -1,7 +1,7 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit --site generic -N 2 --ntasks-per-node 2 -t 10 -J train_env --venv .venv -- python train_env.py
-#SBATCH --job-name=train_env --comment=muster:12f363a9ad47
+#SBATCH --job-name=train_env --comment=muster:6c901a008fab
 #SBATCH --nodes=2 --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE --no-requeue

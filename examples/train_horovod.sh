@@ -2,7 +2,7 @@
 # Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit --site generic -N 2 --ntasks-per-node 2 --launcher horovod -t 10 -J train_horovod --venv .venv --
 #     python train_horovod.py
-#SBATCH --job-name=train_horovod --comment=muster:7f615eee6dad
+#SBATCH --job-name=train_horovod --comment=muster:740e384182ae
 #SBATCH --nodes=2 --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE --no-requeue

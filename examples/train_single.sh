@@ -1,7 +1,7 @@
 #!/bin/bash
 # Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit --site generic -N 1 --ntasks-per-node 1 -t 10 -J train_single --venv .venv -- python train_single.py
-#SBATCH --job-name=train_single --comment=muster:0b040b32b815
+#SBATCH --job-name=train_single --comment=muster:a47a6099a576
 #SBATCH --nodes=1 --ntasks-per-node=1
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE --no-requeue

@@ -89,7 +89,7 @@ def test_what_only_looks_like_one_is_let_through(command: str) -> None:
         ("uv run --extra gpu torchrun --nnodes=2 x.py", ("-- uv run --extra gpu python x.py",)),
         ("mpirun -np 8 -ppn 4 -x NCCL_DEBUG=INFO ./a.out", ("-N 2 --ntasks-per-node 4 --env NCCL_DEBUG=INFO",)),
         ("srun -N 2 -n 8 -c 4 --gpus-per-node=4 python x.py", ("-N 2 --ntasks-per-node 4 -c 4 -g 4",)),
-        ("srun -N2 -n8 -c4 -G4 python x.py", ("start it: -N 2 --ntasks-per-node 4 -c 4 -g 4 --launcher srun -- python",)),
+        ("srun -N2 -n8 -c4 -G4 python x.py", ("-N 2 --ntasks-per-node 4 -c 4 -g 4 --launcher",)),
         ("bash -c 'torchrun x.py \"$@\" --out \"$HOME/a b\"'", ('-- python x.py ARGUMENTS --out "$HOME/a b"',)),
         ("bash -c 'torchrun x.py \"a$\" \"c d\"'", ("-- python x.py 'a$' 'c d'",)),
         ("srun -N 2 --qos=debug python x.py", ("no word for --qos=debug",)),
