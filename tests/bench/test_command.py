@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bench.results import MIB, round_of, row, start
-from muster.bench.results import MARK, SeriesEnd
+from muster.bench.results import MARK, ProbeResult, SeriesEnd
 from muster.cli.app import main
 
 
@@ -108,6 +108,22 @@ def test_a_host_name_cannot_write_into_the_page(log: Path, tmp_path: Path) -> No
 def test_a_plot_is_what_its_name_says(log: Path, tmp_path: Path, name: str, begins: bytes) -> None:
     main(["bench", "--site", "clariden", "--read", str(log), "--plot", name])
     assert (tmp_path / name).read_bytes().startswith(begins)
+
+
+def test_each_plot_is_drawn(log: Path, tmp_path: Path) -> None:
+    main(["bench", "--read", str(log), "--plot", "a.png", "--plot", "b.svg"])
+    assert {path.name for path in tmp_path.glob("[ab].*")} == {"a.png", "b.svg"}
+    assert main(["bench", "--read", str(log), "--plot", "a.png", "--plot", "b.gif"]) == 2
+
+
+def test_the_median_of_two_ranks_lies_between_them(log: Path, tmp_path: Path) -> None:
+    probe = ProbeResult(name="gemm", unit="TFLOP/s", more_is_better=True, by_rank=((0.3,), (0.6,)))
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join([lines[0], f"{MARK}{msgspec.json.encode(probe).decode()}\n", *lines[1:]]))
+    main(["bench", "--read", str(log), "--html", "page.html"])
+    alone = (tmp_path / "page.html").read_text().partition("Each rank alone")[2]
+    numbers = re.findall(r"<td class=n>([\d.]+)</td>", alone)
+    assert [float(number) for number in numbers[:3]] == [0.45, 0.3, 0.6]
 
 
 def test_comparing_without_a_history_says_that_there_is_none(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

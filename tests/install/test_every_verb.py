@@ -31,13 +31,7 @@ OTHERS = tuple(version for version in ("3.9", "3.10", "3.11", "3.12", "3.13", "3
 
 TRAIN = 'import os\n\nprint("hello", os.environ["RANK"], os.environ["WORLD_SIZE"], flush=True)\n'
 WAIT = 'import time\n\nprint("waits", flush=True)\ntime.sleep(600)\n'
-BATCH = """\
-#!/bin/bash
-#SBATCH --nodes=2
-#SBATCH --gres=gpu:4
-#SBATCH --time=01:00:00
-srun torchrun --nnodes 2 --nproc-per-node 4 train.py
-"""
+BATCH = Path(__file__).with_name("job.sbatch").read_text(encoding="utf-8")
 
 # Each verb: words, exit status, what it says. Where Slurm is missing the sentence with the way out is the use.
 USES = {

@@ -68,7 +68,9 @@ def fetched(version: str, folder: Path) -> str:
 
 
 def works(*muster: object, **environment: str) -> None:
-    """It plans a job of a known site from files that it brought, and its documents are there."""
+    """It plans a job of a known site from files that it brought, reads bash, and its documents are there."""
+    ported = ask(*muster, "port", ROOT / "tests/install/job.sbatch", "--site=lumi", **environment)
+    assert "-N 2" in ported
     assert ask(*muster, "--version", **environment).startswith("muster ")
     plan = ask(
         *muster, "plan", "-N2", "--site=lumi", "-A", "project_465000001", "-t30", "--", "python", "x.py", **environment
@@ -108,6 +110,8 @@ def test_uv_tool(tools: Path, dist: Path, tmp_path: Path) -> None:
 def test_the_one_file(version: str, dist: Path, pythons: Path, tmp_path: Path) -> None:
     python = fetched(version, pythons)
     works(python, "-I", dist / "muster.pyz", XDG_DATA_HOME=str(tmp_path))
+    (spy,) = tmp_path.glob("muster/one-file/*/bin/py-spy")
+    assert ask(spy, "--version").startswith("py-spy ")
 
 
 @pytest.mark.parametrize("version", FETCHED)
@@ -123,5 +127,5 @@ def environment_of(python: str, folder: Path) -> Path:
     ask(python, "-m", "venv", "--without-pip", folder / "venv")
     ask(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, "pip<26")
     own, pip = folder / "venv/bin/python", next(folder.glob("pip-*.whl")) / "pip"
-    ask(own, pip, "install", "--quiet", "--editable", ROOT, "pytest", "hypothesis", "tree-sitter", "tree-sitter-bash")
+    ask(own, pip, "install", "--quiet", "--editable", ROOT, "pytest", "hypothesis")
     return own

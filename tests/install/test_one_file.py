@@ -31,6 +31,7 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive as `make dist` writes it, whose Muster is a few lines, and whose compiled part names itself."""
     make_dist = module(ROOT / "scripts" / "make_dist.py")
     parts = {f"compiled/{tag}/msgspec.py": f"NAME = {tag!r}\n".encode() for tag, _ in make_dist.variants()}
+    parts |= {f"compiled/{each}/bin/spy": f"#!/bin/sh\necho {each}\n".encode() for each in make_dist.PROCESSORS}
     content = {"muster/__init__.py": b"", "muster/cli/__init__.py": b"", "muster/cli/app.py": ENTRY.encode(), **parts}
     path = tmp_path_factory.mktemp("dist with a space") / "muster.pyz"
     make_dist.write_one_file(path, content)
@@ -55,6 +56,8 @@ def test_it_takes_the_part_for_this_python_from_a_private_folder(one_file: Path,
     assert folder.stat().st_mode & 0o777 == 0o700
     (unpacked,) = folder.iterdir()
     assert (unpacked / "muster-one-file").exists()
+    spied = subprocess.run([unpacked / "bin/spy"], capture_output=True, text=True, check=True)
+    assert spied.stdout.strip() == os.uname().machine
     before = unpacked.stat().st_ino
     assert call(one_file, HOME=str(tmp_path)).returncode == 7
     assert [each.stat().st_ino for each in folder.iterdir()] == [before]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,15 @@ def test_a_python_script_needs_no_reader_of_bash(
     assert _lint(str(tmp_path / "a.py")) == 0
     assert _lint(str(tmp_path / "job.sh")) == 2
     assert "-m pip install tree-sitter tree-sitter-bash" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("machine", "compiled"), [("x86_64", False), ("aarch64", False), ("ppc64le", True)])
+def test_where_there_is_no_wheel_the_reader_of_bash_is_compiled(
+    machine: str, compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    system = os.uname()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("os.uname", lambda: os.uname_result((*system[:4], machine)))
+    (tmp_path / "job.sh").write_text(_GOOD)
+    assert _lint(str(tmp_path / "job.sh")) == 2
+    assert ("needs a C compiler" in capsys.readouterr().err) is compiled

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from fcntl import ioctl
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -77,6 +78,19 @@ def test_a_wide_screen_gives_the_room_to_the_line() -> None:
     (line,) = (line for line in _drawn(Screen("job", _ranks(1, 1), 1, 0, "", ""), 160, 24) if "train.py" in line)
     assert line.split() == ["0", "node1", "moves", "50%", "2,048", "MiB", "train.py:12", "step"]
     assert len(line) < 80
+
+
+def test_a_line_that_nobody_sees_is_not_known_and_why_is_said_once() -> None:
+    stack = RankStack(0, 64, "node1", 100, "S", trouble="py-spy is not on this host")
+    blind = Movement(stack, Doing.RESTS, 0.0, 0.0)
+    listed = _drawn(Screen("job", [blind], 1, 0, "it stands", ""), 100, 20)
+    assert [line.endswith(" not known") for line in listed if "node1" in line] == [True]
+    grid = _drawn(Screen("job", [blind, *_ranks(4, 16)], 64, 0, "it stands", ""), 120, 12)
+    assert "rank 0 on node1: does not go on, the line is not known (py-spy is not on this host)" in grid
+    starts = msgspec.structs.replace(stack, trouble="no Python frame yet: the process starts")
+    drawn = _drawn(Screen("job", [Movement(starts, Doing.MOVES, 1.0, 0.0)], 1, 0, "", ""), 100, 20)
+    (line,) = [each for each in drawn if "node1" in each]
+    assert line.endswith("the process starts")
 
 
 def test_keys_are_named_where_somebody_can_press_one() -> None:

@@ -46,7 +46,7 @@ def build(
         say("starting slurmdbd on MariaDB")
         accounting.start_database(spec)
     controller = daemons.start("slurmctld", "-D")
-    say(f"starting {len(spec.hosts)} hosts")
+    say("starting 1 host" if len(spec.hosts) == 1 else f"starting {len(spec.hosts)} hosts")
     host.boot(spec, spec.hosts)
     wait_for_hosts(spec.hosts, controller)
 
