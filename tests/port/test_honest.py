@@ -160,3 +160,62 @@ def test_the_status_says_whether_the_line_does_the_same(tmp_path: Path, capsys: 
 
 def test_a_part_that_reads_what_is_not_there_is_asked() -> None:
     assert _row(_HEAD + "srun python a.py < in.txt\n", "< …").verdict is Fate.ASKED
+
+
+_ZERO3 = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+deepspeed_config:
+  deepspeed_config_file: configs/ds.json
+  zero3_init_flag: true
+mixed_precision: bf16
+num_machines: 2
+num_processes: 8
+"""
+_AGENTS = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4 --time=10\n"
+
+
+@pytest.mark.parametrize("folder", [".", "elsewhere"])
+def test_a_configuration_of_accelerate_becomes_its_variables(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / folder)
+    (tmp_path / "z3.yaml").write_text(_ZERO3)
+
+    status = _port(tmp_path, _AGENTS + "srun accelerate launch --config_file z3.yaml train.py\n", "--as", "line")
+
+    said = capsys.readouterr()
+    assert status == 0, said
+    assert said.out == (
+        "muster submit -N 2 -g 4 -t 10 --launcher torchrun --env ACCELERATE_MIXED_PRECISION=bf16"
+        " --env ACCELERATE_CONFIG_DS_FIELDS=deepspeed_config_file,zero3_init_flag,mixed_precision"
+        " --env ACCELERATE_USE_DEEPSPEED=true --env ACCELERATE_DEEPSPEED_CONFIG_FILE=configs/ds.json"
+        " --env ACCELERATE_DEEPSPEED_ZERO3_INIT=true -- python train.py\n"
+    )
+
+
+def test_a_flag_beside_the_configuration_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "z3.yaml").write_text(_ZERO3)
+    flags = "--mixed_precision fp16 --zero_stage 2 --num_processes 4"
+
+    status = _port(
+        tmp_path, _AGENTS + f"srun accelerate launch --config_file z3.yaml {flags} train.py\n", "--as", "line"
+    )
+
+    said = capsys.readouterr().out
+    assert status == 0
+    assert "--ntasks-per-node 2" in said
+    assert said.count("MIXED_PRECISION=fp16") == said.count("ZERO_STAGE=2") == 1
+    assert "bf16" not in said
+
+
+@pytest.mark.parametrize("text", [None, "- a\n", "distributed_type: XLA\n"])
+def test_a_configuration_that_cannot_be_read_is_asked(
+    text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (tmp_path / "c.yaml").write_text(text)
+
+    assert _port(tmp_path, _AGENTS + "srun accelerate launch --config_file c.yaml --num_machines 2 a.py\n") == 1
+    assert "asked" in capsys.readouterr().out

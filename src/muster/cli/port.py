@@ -11,6 +11,8 @@ from muster.errors import RequestError
 from muster.job.option import option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from muster.facts import Facts
     from muster.lint.job import BatchScript
     from muster.port.carry import Carried
@@ -28,7 +30,7 @@ def main(words: Words) -> int:
         raise RequestError("there is no script to read", hint="muster port job.sbatch --site SITE")
     source = read_source(words.operands[0])
     check_reader(source)
-    job, draft = read_draft_of(source)
+    job, draft = read_draft_of(source, _reader_beside(words.operands[0]))
     if words.site is None:
         _show(draft, None, words)
         return _status(draft, None)
@@ -38,6 +40,26 @@ def main(words: Words) -> int:
     carried_job = carry(draft, target, origin, _facts(), account=words.account)
     _show(draft, carried_job, words)
     return _status(carried_job.draft, carried_job)
+
+
+def _reader_beside(script: str) -> Callable[[str], str | None]:
+    """Return a reader of small files that the script names: from here, as the job would, or from its own folder."""
+    from pathlib import Path
+
+    def read(name: str) -> str | None:
+        for folder in (Path.cwd(), Path(script).parent):
+            try:
+                path = folder / Path(name).expanduser()
+                if path.is_file() and path.stat().st_size < _LARGEST_BYTES:
+                    return path.read_text(encoding="utf-8")
+            except (OSError, ValueError, RuntimeError):
+                continue
+        return None
+
+    return read
+
+
+_LARGEST_BYTES = 1 << 20
 
 
 def _status(draft: Draft, carried_job: Carried | None) -> int:

@@ -108,7 +108,7 @@ _ACCELERATES = {
     "num_cpu_threads_per_process": "OMP_NUM_THREADS",
 }
 _ADVICE = {
-    "config_file": "what stands in it has to be given with --env, or in the script",
+    "config_file": "what stands in it has to be given with --env: muster port of a script with this line prints it",
 }
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]|\{)")
 _GLUED = re.compile(r"-([A-Za-z])([0-9]+)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -22,7 +22,9 @@ from muster.port.values import Draft, Fate, PortRow, holds_secret
 __all__ = ["read_draft", "read_draft_of", "unread"]
 
 
-def read_draft_of(source: SourceFile) -> tuple[BatchScript, Draft]:
+def read_draft_of(
+    source: SourceFile, read_file: Callable[[str], str | None] = lambda _: None
+) -> tuple[BatchScript, Draft]:
     """Return what a file means: a batch script, or a Python script with a header of its own."""
     text = source.text.replace("\r\n", "\n")
     if source.kind is FileKind.PYTHON:
@@ -30,7 +32,7 @@ def read_draft_of(source: SourceFile) -> tuple[BatchScript, Draft]:
         draft = _python_draft(job, source)
     else:
         job = read_job(source.path, text)
-        draft = read_draft(job)
+        draft = read_draft(job, read_file)
     if text != source.text:
         draft.rows.insert(
             0, PortRow(1, "Windows line ends", Fate.CHANGED, "", "sbatch refuses them; Muster's script has none")
@@ -65,11 +67,11 @@ def _python_draft(job: BatchScript, source: SourceFile) -> Draft:
     return draft
 
 
-def read_draft(job: BatchScript) -> Draft:
-    """Return what a batch script means."""
+def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda _: None) -> Draft:
+    """Return what a batch script means; `read_file` gives the text of a file that it names."""
     if is_own(job.text):
         return read_own(job)
-    draft = Draft()
+    draft = Draft(read_file)
     sizes = read_header(job, draft)
     values = values_of(job.shell)
     chains = [chain_of(command, values) for command in job.shell.commands]

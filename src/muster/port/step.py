@@ -14,6 +14,7 @@ import msgspec
 from muster.errors import RequestError
 from muster.lint.bash import SimpleCommand, Word, read_shell
 from muster.lint.launch import Stage, stages_of
+from muster.plan.accelerate import TYPED, read_accelerate_config
 from muster.port.expand import TASKS, WIRED, Values, expanded, names_in, values_of
 from muster.port.values import Draft, Fate, PortRow, holds_secret
 from muster.slurm.flags import whole_step_flags
@@ -22,6 +23,7 @@ __all__ = ["AGENTS_OF_TORCH", "Chain", "chain_of", "in_a_shell", "read_chain"]
 
 _OF_ONE_TASK = frozenset("RANK LOCAL_RANK NODE_RANK SLURM_PROCID SLURM_LOCALID SLURM_NODEID HOSTNAME".split())  # noqa: SIM905
 AGENTS_OF_TORCH = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
+_CONFIGURATIONS = frozenset({"--config_file", "--config-file"})
 _GIVES_RANK = frozenset({"deepspeed", "torch.distributed.launch"})
 
 
@@ -232,11 +234,16 @@ class _StepReader:
                 f"{stage.name} gives the script --local_rank, and Muster LOCAL_RANK alone: does the script read it?"
             )
             self.draft.ask(self.line, f"{stage.name} …", reason)
+        configured = self._configuration(stage) if stage.name == "accelerate" else frozenset[str]()
         for name, word in stage.options:
             flag, value = _flag(name, word)
             subject = f"{stage.name} {_shown(name, word)}"
             key = flag.lstrip("-").replace("_", "-")
-            if key in {"nproc-per-node", "num-processes", "num-gpus", "nproc"}:
+            if key.replace("-", "_") in configured:
+                self.draft.note(self.line, subject, "", "it stands in the variables of the configuration")
+            elif key == "config-file":
+                continue
+            elif key in {"nproc-per-node", "num-processes", "num-gpus", "nproc"}:
                 counted = "processes" if key == "num-processes" else "ranks"
                 self._size(counted, value, subject, "the ranks of each node, which -g or --ntasks-per-node says")
             elif key in {"nnodes", "num-machines", "num-nodes"}:
@@ -252,6 +259,34 @@ class _StepReader:
                 self.draft.ask(self.line, subject, f"a flag of {stage.name} that no option of Muster's stands for")
         if not stage.has("-m", "--module", "--no-python", "--no_python"):
             self._outer.append("python")
+
+    def _configuration(self, stage: Stage) -> frozenset[str]:
+        """Read accelerate's configuration file into variables and sizes; return the flags that stand in them too."""
+        path = next((_flag(name, word)[1] for name, word in stage.options if name in _CONFIGURATIONS), None)
+        if path is None:
+            return frozenset()
+        subject = f"accelerate --config_file {path}"
+        text = None if "$" in path else self.draft.read_file(path)
+        if text is None:
+            reason = "the file is not here to be read: --env ACCELERATE_… says what stands in it"
+            self.draft.ask(self.line, subject, reason)
+            return frozenset()
+        typed = {name.lstrip("-").replace("-", "_"): _flag(name, word)[1] or "true" for name, word in stage.options}
+        typed = {name: value for name, value in typed.items() if name in TYPED}
+        config = read_accelerate_config(text, path, typed)
+        if config.question:
+            reason = f"{config.question}: --env ACCELERATE_… says what stands in the file"
+            self.draft.ask(self.line, subject, reason)
+            return frozenset()
+        for name, value in config.variables.items():
+            self.draft.values.setdefault("env", []).append(f"{name}={value}")
+        now = shlex.join(word for each in config.variables.items() for word in ("--env", "=".join(each)))
+        reason = "the variables that accelerate makes of this file"
+        self.draft.rows.append(PortRow(self.line, subject, Fate.CHANGED, now, reason))
+        for key, number in (("processes", config.processes), ("nnodes", config.machines)):
+            if number is not None:
+                self.sizes[key] = str(number)
+        return frozenset(typed)
 
     def _agents_of_torch(self, stage: Stage) -> None:
         """Read torch's agents, one a node, under srun or under mpirun."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -50,7 +50,10 @@ def is_open(row: PortRow) -> bool:
 class Draft:
     """What is read so far: values by field of the request, and the rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, read_file: Callable[[str], str | None] = lambda _: None) -> None:
+        self.read_file = read_file
+        """Returns the text of a file that the script names; None: it is not here, or no text."""
+
         self.values: dict[str, list[str]] = {}
         self.rows: list[PortRow] = []
         self.command: tuple[str, ...] = ()
