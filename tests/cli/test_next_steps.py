@@ -13,8 +13,10 @@ from muster.cli.app import main
 from muster.cli.command_line import read_command
 from muster.cli.next_steps import next_steps, steps_page
 from muster.cli.verbs import VERBS, command_of
+from muster.errors import SchedulerSilent
 from muster.facts import Facts
-from muster.look import probe
+from muster.look import controller
+from muster.look.controller import SlurmHere
 from muster.look.probe import look
 from muster.sites.heads import SearchPath, heads
 from muster.sites.load import load
@@ -30,16 +32,26 @@ def test_in_an_allocation_one_runs_in_it() -> None:
 
 
 def test_where_slurm_answers_one_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "controller_answers", lambda: True)
+    monkeypatch.setattr(controller, "slurm_here", lambda _: SlurmHere.ANSWERS)
     where, steps = next_steps(HERE, "train.py")
     assert where == "A Slurm cluster answers here."
     assert "muster site probe" in [step.command for step in steps]
 
 
+def test_where_slurm_is_silent_that_is_said_and_the_steps_are_a_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(_: object) -> SlurmHere:
+        raise SchedulerSilent("the Slurm controller does not answer")
+
+    monkeypatch.setattr(controller, "slurm_here", silent)
+    where, steps = next_steps(HERE, "train.py")
+    assert where == "The Slurm controller does not answer."
+    assert "muster queues" in [step.command for step in steps]
+
+
 def test_without_slurm_ranks_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "controller_answers", lambda: False)
+    monkeypatch.setattr(controller, "slurm_here", lambda _: SlurmHere.ABSENT)
     where, steps = next_steps(HERE, "mine.py")
-    assert where.startswith("No Slurm answers here")
+    assert where.startswith("There is no Slurm here")
     assert "muster run --ntasks-per-node 2 -- python mine.py" in [step.command for step in steps]
 
 
@@ -68,6 +80,6 @@ def test_a_script_of_the_folder_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_the_page_fits_but_for_its_commands(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "controller_answers", lambda: False)
+    monkeypatch.setattr(controller, "slurm_here", lambda _: SlurmHere.ABSENT)
     too_long = [line for line in steps_page(width).splitlines() if len(line) > width]
     assert all(line.startswith("  muster ") for line in too_long)

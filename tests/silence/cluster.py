@@ -14,7 +14,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ _HANG_S = 0.05
 """What a program that never ends is waited for, whatever patience Muster has."""
 
 _NO_END_S = 8.0
+_RIGHT = "right answer: "
 
 
 class Verb(NamedTuple):
@@ -47,6 +49,12 @@ class Verb(NamedTuple):
     """Programs without whose answer it knows less, and says so."""
 
     environment: Mapping[str, str] = {}
+    runs_here: bool = False
+    """Where there is no Slurm, it runs the command on this machine."""
+
+    statuses: tuple[int, ...] = ()
+    """What it may end with beside 0 and 3."""
+
     healthy_status: int = 0
     """Its status over programs that answer, and start nothing."""
 
@@ -72,7 +80,8 @@ def kinds_for(verb: Verb) -> list[Kind]:
     return [
         kind
         for kind in KINDS
-        if (set(kind.programs) & {*verb.needs, *verb.names}) and not (kind.hangs and verb.starts_others)
+        if (set(kind.programs) & {*verb.needs, *verb.names})
+        and not (verb.starts_others and (kind.hangs or kind.is_no_slurm))
     ]
 
 
@@ -99,7 +108,8 @@ class Silences:
         end = self.end(verb, kind)
         if end.result is None:
             return ["it does not end"]
-        return list(_wrong(verb, kind, end, end.result, lambda: self._healthy_end(_key(verb))))
+        complaints = list(_wrong(verb, kind, end, end.result, lambda: self._healthy_end(_key(verb))))
+        return [*complaints, f"status {end.result.status}", end.result.stderr] if complaints else []
 
     def end(self, verb: Verb, kind: Kind) -> Ended:
         """Run the verb over the kind."""
@@ -141,7 +151,8 @@ class Silences:
             if not answer:
                 continue
             log = f"printf '%s\\n' \"{name} $*\" >>{asked}\n"
-            text = answer.replace("@healthy", f". {self._bodies / name}")
+            right = f"echo '{_RIGHT}{name}' >>{asked}; . {self._bodies / name}"
+            text = answer.replace("@healthy", right).replace("@part", f". {self._bodies / name}")
             program = folder / name
             spoiled = name in kind.programs
             program.write_text(f"{kind.first_line if spoiled else '#!/bin/sh'}\n{log}{text}")
@@ -192,29 +203,51 @@ def _fast(sleep: Callable[[float], None]) -> Callable[[float], None]:
     return lambda seconds: sleep(min(seconds, 0.01))
 
 
-def _wrong(verb: Verb, kind: Kind, end: Ended, result: ProgramResult, healthy: Callable[[], Ended]) -> Any:
+def _wrong(verb: Verb, kind: Kind, end: Ended, result: ProgramResult, healthy: Callable[[], Ended]) -> Iterator[str]:
+    """Yield what is wrong with an end."""
     text = result.stdout + result.stderr
     if "Traceback (most recent call last)" in text or "a bug in Muster" in text:
         yield "a traceback, or a bug in Muster"
+    if kind.is_no_slurm:
+        yield from _wrong_without_slurm(verb, end, result)
+        return
     if end.has_started:
         yield "the command was started on this machine"
-    asked_names = {line.partition(" ")[0] for line in end.asked}
-    spoiled_names = {name for name in kind.programs if name in asked_names or not _can_be_asked(kind)}
     if kind.is_answer:
         right = healthy().result
         if right is None or (result.status, result.stdout) != (right.status, right.stdout):
-            yield f"a right answer, but status {result.status} and other words than over a healthy cluster"
+            yield "a right answer, but another status and other words than over a healthy cluster"
         return
-    if spoiled_names & set(verb.needs) and result.status == 0:
+    yield from _wrong_words(verb, kind, _spoiled(kind, end.asked), result)
+
+
+def _wrong_without_slurm(verb: Verb, end: Ended, result: ProgramResult) -> Iterator[str]:
+    if verb.runs_here:
+        if result.status != 0 or not end.has_started:
+            yield "there is no Slurm, and the command did not run on this machine"
+    elif result.status not in {2, 3} or "hint: " not in result.stderr or end.has_started:
+        yield "there is no Slurm, and that is no error"
+
+
+def _wrong_words(verb: Verb, kind: Kind, spoiled: set[str], result: ProgramResult) -> Iterator[str]:
+    if spoiled & set(verb.needs) and result.status == 0:
         yield "status 0, but the answer that it needs was never given"
-    if result.status not in {0, 3}:
-        yield f"status {result.status}, not 3"
-    if spoiled_names & {*verb.needs, *verb.names}:
-        names = "|".join([*map(re.escape, sorted(spoiled_names)), *([kind.sentence] if kind.sentence else [])])
+    allowed = {0, 3, *verb.statuses, verb.healthy_status, *(() if _can_be_asked(kind) else (2,))}
+    if result.status not in allowed:
+        yield "a status other than 0 and 3"
+    if spoiled & {*verb.needs, *verb.names}:
+        names = "|".join([*map(re.escape, sorted(spoiled)), *([kind.sentence] if kind.sentence else [])])
         if not re.search(names, result.stderr):
             yield f"no sentence on stderr names who did not answer ({names})"
         if result.status != 0 and "hint: " not in result.stderr:
             yield "no hint"
+
+
+def _spoiled(kind: Kind, asked: Sequence[str]) -> set[str]:
+    """Return the programs that were asked and did not answer right, or could not note it."""
+    questions = Counter(line.partition(" ")[0] for line in asked)
+    answers = Counter(line.removeprefix(_RIGHT) for line in asked if line.startswith(_RIGHT))
+    return {name for name in kind.programs if questions[name] > answers[name] or not _can_be_asked(kind)}
 
 
 def _can_be_asked(kind: Kind) -> bool:

@@ -81,6 +81,7 @@ exec "$@"
     "srun": """\
 case "$*" in
 *--mpi=list*) printf 'MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n\\tpmix\\n' >&2 ;;
+*"@@ "*|*'ask end true'*) printf '@@ arch\\nx86_64\\n@@ end\\n' ;;
 *) echo "a step on node1" ;;
 esac
 """,
@@ -163,7 +164,7 @@ class Kind(NamedTuple):
     """Who answers so."""
 
     answer: str
-    """What they do, in sh; `@healthy` is the program's right answer. Empty: the program is not there."""
+    """What they do, in sh; `@healthy` is the program's right answer, `@part` one to cut. Empty: it is not there."""
 
     sentence: str = ""
     """A pattern: what the verb's sentence has to name beside, or in the place of, the program."""
@@ -177,6 +178,8 @@ class Kind(NamedTuple):
     mode: int = 0o755
     first_line: str = "#!/bin/sh"
     is_munge_down: bool = False
+    is_no_slurm: bool = False
+    """It is what a machine without a cluster says: a run is then on this machine."""
 
 
 _DAEMON = r"controller|Slurm|slurm|munge|accounting"
@@ -233,7 +236,7 @@ _BROKEN = {
         "exit 127\n"
     ),
     "a wrapper without its program": 'echo "/opt/bin/wrap: line 3: real-${0##*/}: not found" >&2; exit 127\n',
-    "half an answer, then a crash": "( @healthy ) | head -c 9; kill -SEGV $$\n",
+    "half an answer, then a crash": "( @part ) | head -c 9; kill -SEGV $$\n",
 }
 
 
@@ -269,8 +272,8 @@ def _rows() -> list[Kind]:
         Kind("ping: nothing, status 0", ("scontrol",), '[ "$1" != ping ] || exit 0\n@healthy', _DAEMON),
         Kind("ping: another word, status 0", ("scontrol",), _ping("STARTING", 0), _DAEMON),
         Kind("sinfo: no partition", ("sinfo",), "exit 0\n", _DAEMON),
-        Kind("sinfo: half a line", ("sinfo",), "( @healthy ) | head -c 12; exit 0\n", _DAEMON),
-        Kind("sinfo: other columns, as of another version", ("sinfo",), "( @healthy ) | tr -d '|\\037'\n", _DAEMON),
+        Kind("sinfo: half a line", ("sinfo",), "( @part ) | head -c 12; exit 0\n", _DAEMON),
+        Kind("sinfo: other columns, as of another version", ("sinfo",), "( @part ) | tr -d '|\\037'\n", _DAEMON),
         Kind("squeue: garbage", ("squeue",), _BROKEN["garbage, status 0"], _DAEMON),
         Kind("squeue: one of two questions", ("squeue",), '[ "${1#--all}" = "$1" ] || exit 1\n@healthy', _DAEMON),
         Kind("sbatch: no job id", ("sbatch",), _queueing("echo 'Submitted, thank you'"), _DAEMON),
@@ -292,15 +295,29 @@ def _rows() -> list[Kind]:
         ),
         Kind("srun: a node is silent", ("srun",), _step("exec sleep 1000"), hangs=True),
         Kind("srun: half of what a node says", ("srun",), _step("printf '@@ lscpu\\n0,0,'; exit 0")),
-        Kind("no configuration", _ALL, _fails("s_p_parse_file: unable to establish configuration source"), _DAEMON),
-        Kind("no file of configuration", _ALL, _fails("resolve_ctls_from_dns_srv: failed to fetch config"), _DAEMON),
+        Kind(
+            "no configuration",
+            _ALL,
+            _fails("s_p_parse_file: unable to establish configuration source"),
+            _DAEMON,
+            is_no_slurm=True,
+        ),
+        Kind(
+            "no file of configuration",
+            _ALL,
+            _fails("resolve_ctls_from_dns_srv: failed to fetch config"),
+            _DAEMON,
+            is_no_slurm=True,
+        ),
+        Kind("no Slurm", _ALL, "", is_no_slurm=True),
+        Kind("scontrol is missing", ("scontrol",), ""),
         Kind("sbatch is missing", ("sbatch",), ""),
         Kind("salloc is missing", ("salloc",), ""),
         Kind("srun is missing", ("srun",), ""),
         Kind("sinfo is missing", ("sinfo",), ""),
         Kind("squeue is missing", ("squeue",), ""),
         Kind("accounting's programs are missing", ACCOUNTING, ""),
-        Kind("may not be run", CONTROLLER, "exit 0\n", mode=0o644),
+        Kind("may not be run", CONTROLLER, "exit 0\n", mode=0o644, is_no_slurm=True),
         Kind("another machine's program", CONTROLLER, "\177ELF\n", first_line="\177ELF garbage"),
         Kind("no such interpreter", CONTROLLER, "exit 0\n", first_line="#!/opt/gone/bin/python"),
         # What is an answer after all.

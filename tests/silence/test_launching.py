@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .cluster import Silences, Verb
+from .cluster import Silences, Verb, kinds_for
 from .kinds import KINDS, Kind
 
 VERBS = {
-    "run": Verb(("run", "-N", "1", "--", "COMMAND"), needs=("scontrol", "sbatch", "salloc")),
-    "run -N 2": Verb(("run", "-N", "2", "--", "COMMAND"), needs=("scontrol",)),
+    "run": Verb(("run", "-N", "1", "--", "COMMAND"), needs=("scontrol", "sbatch", "salloc"), runs_here=True),
     "run -p main": Verb(("run", "-N", "2", "-p", "main", "-t", "10", "--", "COMMAND"), needs=("scontrol",)),
     "submit": Verb(("submit", "-N", "1", "--", "COMMAND"), needs=("sbatch",)),
-    "shell": Verb(("shell", "--", "COMMAND"), needs=("scontrol", "sbatch", "salloc")),
-    "check": Verb(("check", "-N", "1"), needs=("scontrol",), healthy_status=1),
+    "shell": Verb(("shell", "--", "COMMAND"), needs=("scontrol", "sbatch")),
+    "check": Verb(("check", "-N", "1"), needs=("scontrol",), healthy_status=1, starts_others=True),
     "queues": Verb(("queues",), needs=("sinfo", "squeue")),
-    "queues --json": Verb(("queues", "--json"), needs=("sinfo", "squeue")),
     "site probe": Verb(("site", "probe"), needs=("sinfo", "scontrol"), names=("srun", "sacctmgr")),
+    "site probe --job": Verb(("site", "probe", "--job"), needs=("srun",)),
     "site check": Verb(("site", "check"), needs=("sinfo", "scontrol"), names=("srun", "sacctmgr")),
     "site report": Verb(("site", "report"), needs=("sinfo", "scontrol"), names=("srun", "sacctmgr")),
 }
+# These ask in the words of another verb of the table: each meets every sixth kind, and all in `make test-long`.
+LIKE_OTHERS = {
+    "run -p main": 0,
+    "shell": 1,
+    "check": 2,
+    "site probe": 3,
+    "site probe --job": 4,
+    "site check": 5,
+    "site report": 0,
+}
+
+
+def _cases() -> Iterator[object]:
+    """Yield every verb with every kind; what another verb shows too is a sample, and the rest is long."""
+    for name, verb in VERBS.items():
+        for number, kind in enumerate(kinds_for(verb)):
+            is_sample = name not in LIKE_OTHERS or number % 6 == LIKE_OTHERS[name]
+            yield pytest.param(name, kind, id=f"{name}-{kind.name}", marks=() if is_sample else pytest.mark.long)
 
 
 @pytest.fixture(scope="module")
 def silences(tmp_path_factory: pytest.TempPathFactory) -> Silences:
     return Silences(tmp_path_factory.mktemp("silence"), pytest.MonkeyPatch())
+
+
+@pytest.mark.parametrize(("name", "kind"), list(_cases()))
+def test_silence_is_no_answer(silences: Silences, name: str, kind: Kind) -> None:
+    verb = VERBS[name]
+    complaints = silences.judge(verb, kind)
+    assert not complaints, "\n".join(complaints)
 
 
 def test_there_are_sixty_kinds() -> None:

@@ -75,7 +75,13 @@ def run_allocated(
         ),
     )
     if not kept.started and kept.signal is None:
-        rejection = parse_rejection("\n".join(refusal))
+        from muster.act.submit import silence_of
+        from muster.slurm.silence import is_silent
+
+        words = "\n".join(refusal)
+        if is_silent(words) or not words.strip():
+            raise silence_of("salloc", kept.status, words)
+        rejection = parse_rejection(words)
         raise SiteError(rejection.sentence, hint=rejection.hint)
     return kept
 

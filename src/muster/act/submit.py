@@ -21,8 +21,9 @@ from muster.plan.secret import hidden_values, without_values
 from muster.rank.hostlist import expand
 from muster.render.document import plan_as_json
 from muster.render.script import job_script
-from muster.runner import ProgramResult, Runner, run
+from muster.runner import MUNGE_HINT, MUNGE_IS_DOWN, ProgramResult, Runner, munge_is_down, run
 from muster.slurm.fit import NODES, Misfit, Wanted, find_misfit
+from muster.slurm.silence import is_silent, last_words
 from muster.slurm.submit import (
     array_indices,
     ask_to_queue,
@@ -34,7 +35,7 @@ from muster.slurm.submit import (
 from muster.slurm.variables import scheduler_environment
 from muster.units import parse_memory_mib
 
-__all__ = ["Submitted", "accepted", "check_taken", "misfit_of", "submit"]
+__all__ = ["Submitted", "accepted", "check_taken", "misfit_of", "silence_of", "submit"]
 
 _LOOKS = 5
 # A submission that was never answered is looked for this long when it is typed again.
@@ -98,15 +99,16 @@ def submit(
     try:
         question = ask_to_queue(script, output=output)
         answer = _ask(runner, question.argv, clean, plan, timeout_s)
-        silent = _no_answer(answer)
-    except SchedulerSilent:
-        answer, silent = None, True
-    if silent or answer is None:
+        queued = question.read(answer.stdout) if answer.ok else None
+    except (SchedulerSilent, SiteError):  # no word in time, or no job id
+        answer, queued = None, None
+    if answer is None or _no_answer(answer):
         job = _wait_for(digest, state, cluster, clean, runner, say)
         return _remember(Submitted(job, directory, adopted=True), plan, state, cluster)
     pending.unlink(missing_ok=True)
-    _accepted_or_removed(answer, directory)
-    queued = question.read(answer.stdout)
+    if queued is None:
+        shutil.rmtree(directory, ignore_errors=True)  # it was refused
+        raise _refusal(answer, None)
     submission = _remember(Submitted(queued.job, directory, adopted=False), plan, state, queued.cluster or cluster)
     if plan.finish is not None and plan.finish.links_ahead:
         queue_links(plan, submission, lambda argv: _ask(runner, argv, clean, plan, timeout_s), say)
@@ -202,16 +204,8 @@ def _ask(
 
 
 def _no_answer(answer: ProgramResult) -> bool:
-    return not answer.ok and ("timed out" in answer.stderr or "Unable to contact slurm controller" in answer.stderr)
-
-
-def _accepted_or_removed(answer: ProgramResult, directory: Path) -> None:
-    """Remove the run directory of a job that was refused."""
-    try:
-        accepted(answer)
-    except SiteError:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
+    """Return whether sbatch ended without a word of the controller's: the job may be queued."""
+    return answer.status < 0 or (not answer.ok and is_silent(answer.stderr))
 
 
 def accepted(answer: ProgramResult) -> None:
@@ -248,10 +242,22 @@ def check_taken(
 def _refusal(answer: ProgramResult, misfit: Misfit | None) -> MusterError:
     if is_without_cluster(answer.stderr):
         return NoSlurm("sbatch", is_installed=True)
+    if is_silent(answer.stderr) or answer.status < 0 or not answer.stderr.strip():
+        return silence_of(answer.argv[0], answer.status, answer.stderr)
     rejection = parse_rejection(answer.stderr)
     if misfit is None:
         return SiteError(rejection.sentence, hint=rejection.hint)
     return SiteError(f"Slurm refuses the job: {misfit.sentence} ({rejection.reason})", hint=misfit.hint)
+
+
+def silence_of(program: str, status: int, stderr: str) -> SchedulerSilent:
+    """Return the error for a client that brought no answer: how it ended, and what to try."""
+    if munge_is_down():
+        return SchedulerSilent(f"the Slurm controller does not answer: {MUNGE_IS_DOWN}", hint=MUNGE_HINT)
+    return SchedulerSilent(
+        f"the Slurm controller does not answer: {program} {last_words(status, stderr)}",
+        hint="try again in a minute: scontrol ping says whether a controller answers",
+    )
 
 
 def misfit_of(plan: Plan, runner: Runner, environment: Mapping[str, str]) -> Misfit | None:
@@ -317,7 +323,10 @@ def _find(digest: str, state: Path, cluster: str, environment: Mapping[str, str]
 
     question = ask_comments()
     answer = runner(question.argv, env=environment, timeout_s=20)
-    own_jobs = [job for job, comment in question.read(answer.stdout) if comment == f"muster:{digest}"]
+    rows = question.read(answer.stdout)
+    if not answer.ok or (answer.stdout.strip() and not rows):
+        raise silence_of(answer.argv[0], answer.status, answer.stderr)
+    own_jobs = [job for job, comment in rows if comment == f"muster:{digest}"]
     return max((job for job in own_jobs if not _is_known(state, job, cluster, digest)), key=int, default=None)
 
 

@@ -37,8 +37,9 @@ def steps_page(width: int) -> str:
 
 def next_steps(facts: Facts, script: str) -> tuple[str, list[Step]]:
     """Return what this place is, and the steps from here."""
+    from muster.errors import SchedulerSilent
+    from muster.look.controller import SlurmHere, slurm_here
     from muster.look.place import stands_in_allocation
-    from muster.look.probe import controller_answers
     from muster.sites.load import choose_site
 
     if stands_in_allocation(facts):
@@ -46,11 +47,16 @@ def next_steps(facts: Facts, script: str) -> tuple[str, list[Step]]:
         size = f", {nodes} node{'s' * (nodes != '1')}" if nodes else ""
         return f"You are in the allocation of job {job}{size}.", list(_in_allocation(script))
     site = choose_site(None, facts)
-    if controller_answers():
-        is_known = site.name not in {"generic", "laptop"}
+    is_known = site.name not in {"generic", "laptop"}
+    try:
+        slurm = slurm_here(facts.environment)
+    except SchedulerSilent as error:
+        title = f"{error.message[:1].upper()}{error.message[1:]}."
+        return title, list(_on_cluster(site, script, is_known=is_known))
+    if slurm is SlurmHere.ANSWERS:
         title = f"This is {site.profile.title or site.name}." if is_known else "A Slurm cluster answers here."
         return title, list(_on_cluster(site, script, is_known=is_known))
-    return "No Slurm answers here: ranks run on this machine.", list(_on_laptop(facts, script))
+    return f"{slurm.value[:1].upper()}{slurm.value[1:]}: ranks run on this machine.", list(_on_laptop(facts, script))
 
 
 def _in_allocation(script: str) -> Iterator[Step]:

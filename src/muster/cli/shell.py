@@ -19,11 +19,11 @@ def main(words: Words) -> int:
     from muster.sites.load import choose_site, overrides_from
 
     facts, request = facts_and_request(words.launch, quiet=words.quiet)
-    place, _ = place_of(request, facts)
+    place, reason = place_of(request, facts)
     if place is RunPlace.HERE:
         raise MachineLacks(
             "slurm",
-            "no Slurm controller answers here, and you already have a shell on this machine",
+            f"{reason}, and you already have a shell on this machine",
             hint="muster lab shell",
         )
     site = choose_site(request.site, facts, overrides_from(request.site_set))

@@ -123,21 +123,34 @@ def _survey(words: Words) -> Survey:
     """Ask this cluster; an error where nothing could be asked."""
     from muster.look.probe import look
     from muster.survey.ask import survey
-    from muster.survey.draft import OF_THE_SHELL
+    from muster.survey.draft import OF_THE_SHELL, not_answered
 
     answers = survey(
         look(), job=words.srun if words.job or words.srun or words.reach else None, reach=_host(words.reach)
     )
     if not set(answers.answers) - OF_THE_SHELL:
-        from muster.errors import MachineLacks
+        from muster.errors import SiteError
 
-        reason = next(iter(answers.refused.values()), "")
-        raise MachineLacks(
-            "Slurm", f"nothing could be asked here: {reason}", hint="type it on a login node of the cluster"
-        )
-    if not answers.node:
+        reason = next(iter(not_answered(answers).values()), "")
+        raise SiteError(f"Slurm answers nothing here: {reason}", hint="type it on a login node of the cluster")
+    for question, sentence in not_answered(answers).items():
+        if question not in OF_THE_SHELL:
+            say(f"not answered: {sentence}")
+    if not answers.node and "node" not in answers.refused:
         say("the login node alone was asked; --job asks a compute node for a minute")
     return answers
+
+
+def _status(survey: Survey, findings: Sequence[WrongFact] = (), *, proved: bool = True) -> int:
+    """Return 1 where a fact is wrong, 3 where so little was answered that nothing can be said of the rest."""
+    from muster.cli.app import print_error
+    from muster.survey.draft import WITHOUT_WHICH, not_answered
+
+    missing = [sentence for key, sentence in not_answered(survey).items() if key in WITHOUT_WHICH]
+    missing += [] if proved else ["two compute nodes"]
+    if missing and not findings:
+        print_error(f"the cluster did not answer all that was asked: {'; '.join(missing)}", "try again in a minute")
+    return 1 if findings else 3 if missing else 0
 
 
 def _host(text: str | None) -> str | None:
@@ -153,9 +166,10 @@ def _host(text: str | None) -> str | None:
 def _probe(words: Words) -> int:
     from muster.survey.draft import draft
 
-    print(draft(_survey(words), _named(words) or "mine"), end="")
+    survey = _survey(words)
+    print(draft(survey, _named(words) or "mine"), end="")
     say("keep it as ~/.config/muster/sites/NAME.toml, or give it to --site")
-    return 0
+    return _status(survey, proved="node" not in survey.refused)
 
 
 def _check(words: Words) -> int:
@@ -166,9 +180,11 @@ def _check(words: Words) -> int:
     from muster.survey.verify import verify
 
     site = choose_site(_named(words), look())
-    findings = verify(site, seen_profile(_survey(words)))
+    survey, proved = _survey(words), True
+    findings = verify(site, seen_profile(survey))
     if words.job or words.srun:
-        findings += _prove(site, _named(words) or site.name, words.srun)
+        proved, wrong_facts = _prove(site, _named(words) or site.name, words.srun)
+        findings += wrong_facts
     if words.json:
         rows = [
             {
@@ -181,8 +197,10 @@ def _check(words: Words) -> int:
             }
             for finding in findings
         ]
-        print_json({"site": site.name, "findings": rows, "third_party": third_party_keys(site)})
-        return 1 if findings else 0
+        unanswered = sorted(survey.refused)
+        third_party = third_party_keys(site)
+        print_json({"site": site.name, "findings": rows, "third_party": third_party, "not_answered": unanswered})
+        return _status(survey, findings, proved=proved)
     for finding in findings:
         print(finding.words())
         if finding.hint:
@@ -197,7 +215,7 @@ def _check(words: Words) -> int:
     help_address = site.profile.help.support or site.profile.help.guide
     if findings and help_address:
         say(f"if the site has changed, tell us; if it is broken: {help_address}")
-    return 1 if findings else 0
+    return _status(survey, findings, proved=proved)
 
 
 def _report(words: Words) -> int:
@@ -214,23 +232,25 @@ def _report(words: Words) -> int:
     survey = _survey(words)
     measured = seen_profile(survey)
     findings = verify(site, measured)
+    proved = True
     if words.job or words.srun:
-        findings += _prove(site, _named(words) or site.name, words.srun)
+        proved, wrong_facts = _prove(site, _named(words) or site.name, words.srun)
+        findings += wrong_facts
     print(report(site, survey, measured, findings, __version__, private_of(facts, survey)), end="")
     say(f"read it, then attach it to an issue: it says what {site.name} is on {survey.day}")
-    return 0
+    return _status(survey, proved=proved)
 
 
-def _prove(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:
-    """Return what two nodes show of the profile, and what Muster's own launch over two nodes shows."""
+def _prove(site: Site, name: str, flags: Sequence[str]) -> tuple[bool, list[WrongFact]]:
+    """Return whether two nodes answered, and what they and Muster's own launch over them show of the profile."""
     from muster.survey.ask import ask_two_nodes
     from muster.survey.nodes import findings_of_nodes
 
     answers, trouble = ask_two_nodes(site.profile, flags)
     if not answers:
         say(f"two nodes could not be asked: {trouble}")
-        return []
-    return [*findings_of_nodes(site, answers), *_launched(site, name, flags)]
+        return False, []
+    return True, [*findings_of_nodes(site, answers), *_launched(site, name, flags)]
 
 
 def _launched(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:

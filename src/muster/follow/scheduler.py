@@ -24,11 +24,11 @@ from muster.slurm.jobs import (
     cancel_argv,
     is_accounting_absent,
     is_job_unknown,
-    is_silent,
     tell_script_argv,
 )
 from muster.slurm.partitions import PARTITIONS, WAITING, Partition
 from muster.slurm.question import Question
+from muster.slurm.silence import is_silent, last_words
 from muster.slurm.states import Phase, State
 from muster.slurm.submit import is_without_cluster
 from muster.slurm.variables import scheduler_environment
@@ -143,7 +143,12 @@ class Scheduler(msgspec.Struct, frozen=True):
 
     def partitions(self) -> tuple[tuple[Partition, ...], dict[str, int]]:
         """Return all partitions, and how many jobs wait in each: two requests."""
-        return self._answered(PARTITIONS), self._answered(WAITING)
+        partitions, waiting = self._answered(PARTITIONS), self._answered(WAITING)
+        if not partitions:
+            raise SchedulerSilent("sinfo ended well, but named no partition", hint=_NO_SLURM)
+        if not set(waiting) <= {partition.name for partition in partitions}:
+            raise SchedulerSilent("what squeue said of the waiting jobs cannot be read", hint=_NO_SLURM)
+        return partitions, waiting
 
     def peak_memory(self, job: str) -> PeakMemory | None:
         """Return the most memory that a task of this job used, as far as the cluster keeps accounts."""
@@ -183,7 +188,8 @@ class Scheduler(msgspec.Struct, frozen=True):
     def _answered(self, question: Question[T]) -> T:
         answer = self._ask(question.argv)
         if not answer.ok and is_silent(answer.stderr):
-            raise SchedulerSilent("the Slurm controller does not answer", hint=_SILENT_HINT)
+            words = last_words(answer.status, answer.stderr)
+            raise SchedulerSilent(f"the Slurm controller does not answer: {answer.argv[0]} {words}", hint=_SILENT_HINT)
         return question.read(checked(answer, hint=_NO_SLURM).stdout)
 
     def _ask(self, argv: Sequence[str]) -> ProgramResult:

@@ -8,7 +8,7 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.launchers import known_launcher
-from muster.look.probe import controller_answers
+from muster.look.controller import SlurmHere, slurm_here
 from muster.model.plan import Engine
 from muster.older import StrEnum
 from muster.runner import Runner, run
@@ -39,15 +39,14 @@ def stands_in_allocation(facts: Facts) -> bool:
 
 
 def place_of(request: Request, facts: Facts, runner: Runner = run) -> tuple[RunPlace, str]:
-    """Return the place, and the reason for it in words."""
+    """Return the place, and the reason for it in words. A Slurm that is set up and does not answer is an error."""
     if request.here or _starts_here_only(request.launcher):
         return RunPlace.HERE, "asked for: " + request.origin("here" if request.here else "launcher")
     job = job_around(facts.environment)
     if job is not None:
         return RunPlace.WITHIN, f"inside job {job}"
-    if controller_answers(runner):
-        return RunPlace.ALLOCATE, "a Slurm controller answers here"
-    return RunPlace.HERE, "no Slurm controller answers here"
+    slurm = slurm_here(facts.environment, runner)
+    return RunPlace.ALLOCATE if slurm is SlurmHere.ANSWERS else RunPlace.HERE, slurm.value
 
 
 def _starts_here_only(launcher: str) -> bool:

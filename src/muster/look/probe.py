@@ -14,16 +14,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from muster.errors import RequestError, SchedulerSilent
+from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.settings import SYSTEM_FILE
 from muster.look.programs import on_path
 from muster.model.plan import Note
 from muster.ownership import SAFE, Trust, nearest
-from muster.runner import Runner, munge_is_down, run
 from muster.sites.heads import SearchPath
 
-__all__ = ["controller_answers", "look", "settings_files", "settings_notes"]
+__all__ = ["look", "settings_files", "settings_notes"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -151,17 +150,3 @@ def settings_notes(facts: Facts) -> list[Note]:
 
 
 _SAFER = f"what it names would run as you; chmod go-w, a copy of your own, or: export {SAFE}={{folder}}"
-
-
-def controller_answers(runner: Runner = run) -> bool:
-    """Return whether a Slurm controller answers here; no client on PATH means there is no Slurm."""
-    if on_path("scontrol", os.environ) is None:
-        return False
-    from muster.slurm.cluster import CONTROLLER
-
-    try:
-        return runner(CONTROLLER.argv, timeout_s=5).ok
-    except SchedulerSilent:
-        if munge_is_down():
-            raise
-        return False

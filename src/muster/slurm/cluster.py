@@ -57,6 +57,12 @@ def _read_configuration(stdout: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
+def _read_ping(stdout: str) -> bool | None:
+    """Return whether a controller, of one or several, is up; None: no line says it. Old versions end well for DOWN."""
+    words = re.findall(r"Slurmctld\b.* (?:is|are) ([A-Z]+(?:/[A-Z]+)*)", stdout)
+    return any("UP" in word.split("/") for word in words) if words else None
+
+
 def _read_default(stdout: str) -> frozenset[str]:
     return frozenset(line.strip().rstrip("*") for line in stdout.splitlines() if "*" in line)
 
@@ -101,7 +107,7 @@ def _qos(name: str, rest: str) -> QosLimit:
     return QosLimit(name, longest, nodes[1] if nodes else None)
 
 
-CONTROLLER = Question(("scontrol", "ping"), lambda stdout: "UP" in stdout)
+CONTROLLER = Question(("scontrol", "ping"), _read_ping)
 CONFIGURATION = Question(("scontrol", "show", "config"), _read_configuration)
 NODE_GROUPS = Question(("sinfo", "--noheader", "--format", _NODE_FORMAT), _read_groups)
 DEFAULT_PARTITIONS = Question(("sinfo", "--noheader", "--format", "%P"), _read_default)

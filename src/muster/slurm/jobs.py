@@ -30,7 +30,6 @@ __all__ = [
     "cancel_argv",
     "is_accounting_absent",
     "is_job_unknown",
-    "is_silent",
     "parse_job_id",
     "parse_peak_memory",
     "parse_sacct",
@@ -177,14 +176,14 @@ def ask_details(job: str) -> Question[str]:
 
 
 def ask_comments() -> Question[tuple[tuple[str, str], ...]]:
-    """Ask for (id, comment) of every job of the user that has a comment."""
+    """Ask for (id, comment) of every job of the user."""
     argv = ("squeue", "--me", "--noheader", "--states=all", "--format=%A %k")
     return Question(argv, _read_comments)
 
 
 def _read_comments(stdout: str) -> tuple[tuple[str, str], ...]:
-    rows = (line.split() for line in stdout.splitlines())
-    return tuple((row[0], row[1]) for row in rows if len(row) == 2)
+    rows = (line.partition(" ")[::2] for line in stdout.splitlines())
+    return tuple((job, comment.strip()) for job, comment in rows if whole_number(job) is not None)
 
 
 def cancel_argv(jobs: Sequence[str]) -> list[str]:
@@ -228,17 +227,6 @@ def parse_sacct(stdout: str) -> tuple[SlurmJob, ...] | None:
     starts = [match.start() for match in re.finditer(rf"^[0-9]+{_FIELD_END}", rows, re.MULTILINE)]
     records = (rows[start:end].removesuffix("\n") for start, end in pairwise([*starts, len(rows)]))
     return _jobs(names, [record.split(_FIELD_END, len(names) - 1) for record in records])
-
-
-_SILENCE = re.compile(
-    r"Unable to contact slurm controller|[Ss]ocket timed out|Connection (refused|timed out|reset)"
-    r"|Zero Bytes were transmitted|Message (send|receive) failure|controller in standby"
-)
-
-
-def is_silent(stderr: str) -> bool:
-    """Return whether a client says that its daemon did not answer."""
-    return bool(_SILENCE.search(stderr))
 
 
 def is_job_unknown(stderr: str) -> bool:

@@ -11,7 +11,8 @@ from muster.runner import Runner, run
 from muster.sites.schema import Profile
 from muster.slurm.allocation import ask_new_nodes
 from muster.slurm.cluster import ask_accounts
-from muster.survey.draft import JOB_SCRIPT, QUESTIONS, Survey, node_answers
+from muster.slurm.silence import last_words
+from muster.survey.draft import JOB_SCRIPT, NODE_END, QUESTIONS, Survey, is_readable, node_answers
 from muster.survey.nodes import Answers, answers_of, node_script
 from muster.survey.place import PLACES, reach_script
 from muster.survey.report import Private
@@ -31,17 +32,20 @@ def survey(facts: Facts, *, job: Sequence[str] | None = None, reach: str | None 
     for name, argv in QUESTIONS.items():
         words = ask_accounts(facts.user).argv if name == "accounts" else argv
         answer, trouble = _ask(words, runner, _PATIENCE_S)
-        if answer:
+        if answer and is_readable(name, answer):
             answers[name] = answer
         else:
-            refusals[name] = trouble
+            refusals[name] = f"its answer cannot be read: {answer.strip()[:80]!r}" if answer.strip() else trouble
     if "accounts" in answers:
         refusals.pop("shares", None)
     node = {}
     if job is not None:
         script = JOB_SCRIPT + (reach_script(reach) if reach else "")
-        answer, _ = _ask(ask_new_nodes(1, job, script).argv, runner, _QUEUE_PATIENCE_S)
-        node = node_answers(answer)
+        answer, trouble = _ask(ask_new_nodes(1, job, script).argv, runner, _QUEUE_PATIENCE_S)
+        if NODE_END in answer.splitlines():
+            node = node_answers(answer)
+        else:
+            refusals["node"] = trouble or f"what it said is not whole: {answer.strip()[-80:]!r}"
     today = dt.datetime.now(tz=dt.timezone.utc).date().isoformat()
     return Survey(today, facts.hostname, facts.user, answers, refusals, node)
 
@@ -76,6 +80,7 @@ def _ask(argv: Sequence[str], runner: Runner, timeout_s: float) -> tuple[str, st
         result = runner(argv, timeout_s=timeout_s)
     except (MachineLacks, SchedulerSilent) as error:
         return "", error.message
+    if not result.ok:
+        return "", result.stderr.strip() or last_words(result.status, "")
     # srun --mpi=list speaks on stderr.
-    answer = result.stdout or (result.stderr if result.ok else "")
-    return answer if result.ok else "", result.stderr.strip()
+    return result.stdout or result.stderr, ""

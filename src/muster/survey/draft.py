@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -38,7 +38,18 @@ from muster.survey.place import (
 from muster.survey.roce import GIDS_SCRIPT, read_gids
 from muster.units import format_walltime, parse_walltime_s, toml_text
 
-__all__ = ["JOB_SCRIPT", "OF_THE_SHELL", "QUESTIONS", "Survey", "draft", "seen_profile"]
+__all__ = [
+    "JOB_SCRIPT",
+    "NODE_END",
+    "OF_THE_SHELL",
+    "QUESTIONS",
+    "WITHOUT_WHICH",
+    "Survey",
+    "draft",
+    "is_readable",
+    "not_answered",
+    "seen_profile",
+]
 
 # What a login node is asked: a name, and the command. Each may be refused.
 QUESTIONS: Mapping[str, tuple[str, ...]] = {
@@ -57,6 +68,28 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         'command -v module >/dev/null || exit 1; echo "@@ ${LMOD_VERSION:+lmod}"; module --terse avail 2>&1',
     ),
 }
+
+# What an answer must hold to be one: a greeting, or a page of HTML, is none.
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "config": lambda stdout: "ClusterName" in CONFIGURATION.read(stdout),
+    "partitions": NODE_GROUPS.read,
+    "mpi": MPI_TYPES.read,
+    "accounts": ACCOUNTS.read,
+    "shares": SHARES.read,
+    "qos": QOS_LIMITS.read,
+}
+
+WITHOUT_WHICH = ("config", "partitions")
+"""The questions without whose answers nothing is known of the cluster."""
+
+
+def is_readable(question: str, answer: str) -> bool:
+    """Return whether what was said is an answer to the question."""
+    return question not in _READERS or bool(_READERS[question](answer))
+
+
+NODE_END = "@@ end"
+"""The last line that a compute node says."""
 
 OF_THE_SHELL = frozenset({"place", "modules"})
 """The questions that a shell answers, with a Slurm or without one."""
@@ -421,14 +454,30 @@ def _provenance(survey: Survey) -> Iterator[str]:
 
 
 # Questions whose words are long: what stands for them in a comment.
-_SHOWN = {"modules": "module avail", "place": "the login shell's places and message of the day"}
+_SHOWN = {
+    "node": "a compute node",
+    "modules": "module avail",
+    "place": "the login shell's places and message of the day",
+}
+
+
+def not_answered(survey: Survey) -> dict[str, str]:
+    """Return the questions without an answer, each with the command and what was said instead of one."""
+    return {
+        question: f"{_SHOWN.get(question) or ' '.join(QUESTIONS[question])}: "
+        + (_printable(trouble.strip().splitlines()[0]) if trouble.strip() else "no answer")
+        for question, trouble in survey.refused.items()
+    }
+
+
+def _printable(text: str) -> str:
+    """Return words of a program as a comment may hold them: TOML refuses control characters."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _not_learned(survey: Survey) -> Iterator[str]:
     yield ""
-    for question, trouble in survey.refused.items():
-        command = _SHOWN.get(question) or " ".join(QUESTIONS[question])
-        yield f"# not learned: {command}: {trouble.splitlines()[0] if trouble else 'no answer'}"
+    yield from (f"# not learned: {sentence}" for sentence in not_answered(survey).values())
     if survey.node and "reach" not in survey.node and "proxies" not in survey.node:
         yield "# not learned: whether a compute node has a way out: --job --reach HOST tries one connection"
     if not survey.node:
