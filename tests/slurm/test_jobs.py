@@ -13,11 +13,11 @@ from muster.slurm.jobs import (
     SlurmJob,
     ask_accounting,
     ask_controller,
-    is_silent,
     parse_job_id,
     parse_sacct,
     parse_squeue,
 )
+from muster.slurm.silence import is_silent
 from muster.slurm.states import Phase
 
 # What squeue of 22.05, 24.11 and 26.05 prints above its rows, with no job too.

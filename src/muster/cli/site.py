@@ -142,7 +142,7 @@ def _survey(words: Words) -> Survey:
 
 
 def _status(survey: Survey, findings: Sequence[WrongFact] = (), *, proved: bool = True) -> int:
-    """Return 1 where a fact is wrong, 3 where so little was answered that nothing can be said of the rest."""
+    """Return 1 where a fact is wrong, 3 where nothing is known of the other facts: too little was answered."""
     from muster.cli.app import print_error
     from muster.survey.draft import WITHOUT_WHICH, not_answered
 
