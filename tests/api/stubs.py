@@ -23,6 +23,7 @@ _SQUEUE = """
 }
 answer=$stub/answers/$(wc -l <"$stub/squeue.asked" | tr -d ' ')
 [ -e "$answer" ] || answer=$stub/answers/last
+[ "$(cat "$answer" 2>/dev/null)" != EMPTY ] || exit 0
 [ ! -e "$answer" ] || cat "$stub/heading"
 cat "$answer" 2>/dev/null || { echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1; }
 """
@@ -59,6 +60,15 @@ class Stub:
         for number, answer in enumerate(answers, start=len(self.asked("squeue")) + 1):
             (self.folder / "answers" / str(number)).write_text(answer)
         (self.folder / "answers" / "last").write_text(answers[-1])
+
+    def forget(self) -> None:
+        """Let squeue know no job from now on."""
+        for answer in (self.folder / "answers").iterdir():
+            answer.unlink()
+
+    def account(self, text: str) -> None:
+        """Let sacct do this, in sh."""
+        (self.folder / "bin" / "sacct").write_text(f"#!/bin/sh\n{text}\n")
 
     def fall_silent(self, *, silent: bool = True) -> None:
         """Let the controller be away, or back."""

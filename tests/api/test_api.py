@@ -18,7 +18,7 @@ import pytest
 
 import muster
 from muster.act.bad_nodes import KnownFaults, NodeFault, Sighting, save
-from muster.act.record import state_directory
+from muster.act.record import Run, register, state_directory
 from muster.api import Ended, Event, Job, Pending, Running, TookTooLong, plan, submit
 from muster.api.job import ASK_EVERY_S
 from muster.errors import NoSlurm, RequestError, SchedulerSilent, SiteError, UnknownName
@@ -79,6 +79,14 @@ def clock() -> Clock:
 @pytest.fixture
 def job(stub: Stub, clock: Clock) -> Job:
     return Job("41", dict(os.environ), clock=clock, sleep=clock.sleep)
+
+
+def run_of(stub: Stub, job_id: str) -> None:
+    """Leave Muster's record of a job."""
+    directory = stub.folder / "run"
+    directory.mkdir()
+    state = state_directory(os.environ, str(Path.home()))
+    register(state, Run(job_id, directory, "train", cluster_name(os.environ), digest="abc", moved=True))
 
 
 def hint_of(error: BaseException) -> str:
@@ -275,6 +283,45 @@ def test_a_silent_controller_is_waited_for_but_not_for_ever(stub: Stub, job: Job
 
     stub.fall_silent(silent=False)
     assert job.wait().name == "COMPLETED"
+
+
+def test_accounting_that_is_away_is_asked_again_for_how_a_job_ended(stub: Stub, job: Job, clock: Clock) -> None:
+    run_of(stub, "41")
+    stub.say(row(**RUNS))
+    assert job.state().name == "RUNNING"
+    stub.forget()
+    stub.account("echo 'sacct: error: Problem talking to the database: Connection refused' >&2; exit 1")
+    began = clock()
+
+    *_, end = job.events()
+
+    assert isinstance(end, Ended)
+    assert clock() - began > 300
+    assert (end.result.state.phase, end.result.status, end.result.ok) == (Phase.ENDED, None, False)
+    assert "accounting does not answer: how it ended is not known" in end.state.sentence
+
+
+def test_a_job_that_the_controller_forgot_is_over_at_once_where_there_are_no_accounts(
+    stub: Stub, job: Job, clock: Clock
+) -> None:
+    run_of(stub, "41")
+    stub.say(row(**RUNS))
+    assert job.state().name == "RUNNING"
+    stub.forget()
+    began = clock()
+
+    state = job.wait()
+
+    assert clock() - began <= ASK_EVERY_S
+    assert (state.name, state.phase) == ("UNKNOWN", Phase.ENDED)
+    assert "keeps no accounts: how it ended is not known" in state.sentence
+
+
+def test_an_empty_answer_of_squeue_is_no_end(stub: Stub, job: Job, clock: Clock) -> None:
+    stub.say(row(**RUNS), "EMPTY", row(**RUNS), row(**WELL))
+
+    assert [type(each) for each in job.events()] == [Running, Ended]
+    assert job.result().ok
 
 
 def test_the_first_failure_of_a_job_is_that_of_why(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:

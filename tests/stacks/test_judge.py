@@ -222,3 +222,36 @@ def test_a_rank_that_shows_no_stack_and_uses_a_core_may_work_or_loop() -> None:
 def test_a_rank_that_only_starts_is_not_unseen() -> None:
     starts = _Rank((), state="R", cpu=100)
     assert _judge(starts)[2] == "it works: 1 rank uses 100% of a core"
+
+
+@pytest.mark.parametrize(
+    ("others", "kind", "words"),
+    [
+        ((), JobCondition.NO_PYTHON, "ranks 0-1 run bash, sleep, which is not Python: whether its work goes on cannot"),
+        ((_Rank(_OWN, waits="hrtimer_nanosleep"),), JobCondition.NO_PYTHON, "; ranks 1-2 run bash, sleep, which is"),
+    ],
+)
+def test_a_rank_that_is_not_python_is_neither_gone_nor_waited_for(
+    others: tuple[_Rank, ...], kind: JobCondition, words: str
+) -> None:
+    size = len(others) + 2
+    text = ""
+    for look in (0, 1):
+        text += f"@node 0 node1 {look + 1} {100 + look}.0\n"
+        text += "".join(rank.answer(number, size, look) for number, rank in enumerate(others))
+        text += "".join(
+            f"@program {size - 2 + number} {size} node1 {name}\n" for number, name in enumerate(("sleep", "bash"))
+        )
+        text += "@done 0\n"
+
+    verdict = judge_job(read_rounds(text), ["node1"])
+
+    assert (verdict.kind, verdict.is_hang) == (kind, False)
+    assert words in verdict.sentence
+    assert "no process" not in verdict.sentence
+
+
+def test_nothing_with_a_rank_is_not_called_a_rank_that_has_not_started() -> None:
+    verdict = judge_job(read_rounds("@node 0 node1 1 100.0\n@done 0\n"), ["node1"])
+    assert verdict.sentence.startswith("no process of the job has the variable RANK")
+    assert not verdict.is_hang

@@ -133,7 +133,7 @@ class Job:
                 if self._clock() - self._answered > _SILENT_FOR_S:
                     raise
             else:
-                # Accounting may still tell how it ended: until then it is not said that nobody knows.
+                # Accounting may still tell how it ended: until then it is not said that the end is unknown.
                 is_told = _are_told(cases) or (_are_over(cases) and self._clock() - self._heard > _SILENT_FOR_S)
                 if is_told or not _are_over(cases):
                     yield cases

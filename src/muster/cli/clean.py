@@ -27,6 +27,8 @@ def main(words: Words) -> int:
     question = _question(words)
     leftovers = list(find_leftovers(question))
     removable = [leftover for leftover in leftovers if leftover.kept is None]
+    if question.living is None:
+        say("nothing tells here which jobs wait or run: what one of them may need stays", quiet=words.json)
     if words.json:
         print_json([_as_json(leftover) for leftover in leftovers])
     else:

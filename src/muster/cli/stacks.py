@@ -46,13 +46,13 @@ def main(words: Words) -> int:
         print_json({**_as_json(groups, size), "records": list(own_words(stacks))})
     else:
         for program in programs:
-            print(f"rank {program.rank} on {program.host}: it runs {program.name}, which is no Python")
+            print(f"rank {program.rank} on {program.host}: it runs {program.name}, which is not Python")
         print("\n".join([*lines_of(groups, size, linecache.getline, full=bool(words.full)), *own_words(stacks)]))
     return 0
 
 
 def _no_stack(rank: int | None, programs: Sequence[ProgramOfRank], where: str) -> RequestError:
-    """Return why there is no stack to show: the ranks are no Python, or none is to be seen."""
+    """Return why there is no stack to show: the ranks do not run Python, or none is to be seen."""
     from muster.stacks.judge import NO_RANK, programs_in_words
 
     if programs:

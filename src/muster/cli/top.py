@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from muster.cli.asking import JobCase, ask, attempt_of, cases, id_to_type, ids_or_newest, plain, running_case
 from muster.cli.command_line import CommandLine, Words
-from muster.errors import RequestError, SchedulerSilent
+from muster.errors import RequestError
 from muster.job.option import option, parse_count
 
 if TYPE_CHECKING:
@@ -72,13 +72,10 @@ def _once(case: JobCase, watch: StepWatch) -> int:
 
 
 def _check(case: JobCase, watch: StepWatch) -> None:
-    if not watch.looks.looks and not watch.has_ended:
-        message = f"no node of job {case.asked} answered within {_PATIENCE_S} s"
-        raise SchedulerSilent(message, hint=f"srun --jobid={case.asked} --overlap hostname shows the same")
     if not watch.looks.looks:
-        from muster.stacks.ask import refused
+        from muster.stacks.ask import not_answered
 
-        raise refused(watch.said(), 1, case.asked)
+        raise not_answered(watch.said(), watch.status, case.asked)
     if not watch.looks.movements():
         from muster.stacks.judge import NO_RANK, programs_in_words
 

@@ -109,6 +109,8 @@ def _ended(case: JobCase) -> Iterator[str]:
         yield f"  first: {failure.sentence}"
     elif job is not None and job.node_list:
         yield f"  on {job.node_list}"
+    if job is not None and job.state.name == "NODE_FAIL" and (failure is None or failure.host is None):
+        yield from _which_node(job)
     yield from _of_status(job, failure)
     lines = last_words(output, failure)
     if lines:
@@ -126,6 +128,18 @@ def _ended(case: JobCase) -> Iterator[str]:
     closed = None if case.run is not None else closed_output(job)
     if closed is not None:
         yield f"  what it wrote cannot be read by you: {closed}"
+
+
+def _which_node(job: SlurmJob) -> Iterator[str]:
+    """Yield which nodes of a job are down now: Slurm keeps no record of the one that failed."""
+    if job.nodes == 1 or not job.node_list:
+        return
+    down = scheduler().nodes_down(job.node_list)
+    now_words = ""
+    if down is not None:
+        subject = ", ".join(down) if down else "none of them"
+        now_words = f"; {subject} {'are' if len(down) > 1 else 'is'} down now"
+    yield f"  Slurm does not say which of them failed{now_words}"
 
 
 def _of_status(job: SlurmJob | None, failure: Failure | None) -> Iterator[str]:

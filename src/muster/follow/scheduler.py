@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from muster.errors import CommandFailed, MachineLacks, MusterError, NoSlurm, SchedulerSilent, SiteError
 from muster.follow.heard import Accounting, Heard
+from muster.rank.hostlist import expand
 from muster.runner import ProgramResult, Runner, checked, run
-from muster.slurm.cluster import CONFIGURATION
+from muster.slurm.cluster import CONFIGURATION, ask_node_states
 from muster.slurm.jobs import (
     QUERY_ENVIRONMENT,
     PeakMemory,
@@ -149,6 +150,19 @@ class Scheduler(msgspec.Struct, frozen=True):
         if not set(waiting) <= {partition.name for partition in partitions}:
             raise SchedulerSilent("what squeue said of the waiting jobs cannot be read", hint=_NO_SLURM)
         return partitions, waiting
+
+    def nodes_down(self, nodes: str) -> tuple[str, ...] | None:
+        """Return which of these nodes are down now; None where Slurm does not tell it of all of them."""
+        question = ask_node_states(nodes)
+        try:
+            answer = self._ask(question.argv)
+            names = expand(nodes)
+        except MusterError:
+            return None
+        states = question.read(answer.stdout) if answer.ok else None
+        if states is None or not states.keys() >= set(names):
+            return None
+        return tuple(name for name in names if re.match(r"(down|fail|error|unknown)", states[name], re.IGNORECASE))
 
     def peak_memory(self, job: str) -> PeakMemory | None:
         """Return the most memory that a task of this job used, as far as the cluster keeps accounts."""

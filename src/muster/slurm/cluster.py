@@ -22,6 +22,7 @@ __all__ = [
     "QosLimit",
     "ask_accounts",
     "ask_gpus_of",
+    "ask_node_states",
     "mpi_offered",
 ]
 
@@ -125,6 +126,18 @@ QOS_LIMITS = Question(
 def ask_accounts(user: str) -> Question[tuple[str, ...]]:
     """Ask for the accounts that pay for this user."""
     return Question((*ACCOUNTS.argv, f"user={user}"), ACCOUNTS.read)
+
+
+def ask_node_states(nodes: str) -> Question[dict[str, str] | None]:
+    """Ask for the state of each of these nodes, as sinfo writes it: "idle", "down*"."""
+    return Question(("sinfo", "--Node", f"--nodes={nodes}", "--format=%N|%T"), _read_node_states)
+
+
+def _read_node_states(stdout: str) -> dict[str, str] | None:
+    """Return the states by node; None without the heading, which sinfo prints also where it has no node."""
+    _, heading, rows = stdout.partition("NODELIST|STATE\n")
+    cells = (line.partition("|") for line in rows.splitlines())
+    return {node.strip(): state.strip() for node, bar, state in cells if bar} if heading else None
 
 
 def ask_gpus_of(job: str) -> Question[int | None]:

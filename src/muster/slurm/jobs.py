@@ -197,7 +197,7 @@ def tell_script_argv(job: str) -> list[str]:
 
 
 def parse_squeue(stdout: str) -> tuple[SlurmJob, ...] | None:
-    """Return the jobs in squeue's answer; None where it is no whole answer: no heading, or a row that was cut.
+    """Return the jobs in squeue's answer; None where its heading is missing, or a row was cut.
 
     Other lines, such as a site's greeting, are ignored.
     """
@@ -215,7 +215,7 @@ def parse_squeue(stdout: str) -> tuple[SlurmJob, ...] | None:
 
 
 def parse_sacct(stdout: str) -> tuple[SlurmJob, ...] | None:
-    """Return the jobs in sacct's answer; None where it is no whole answer: no heading, or a row that was cut.
+    """Return the jobs in sacct's answer; None where its heading is missing, or a row was cut.
 
     A line that begins no record goes on with the name of the record before it.
     """
@@ -240,7 +240,7 @@ def is_accounting_absent(stderr: str) -> bool:
 
 
 def _jobs(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[SlurmJob, ...] | None:
-    """Return a job for each row; None where one of them is no job."""
+    """Return a job for each row; None where one of them cannot be read."""
     jobs = [_job(names, row) for row in rows]
     known_jobs = tuple(job for job in jobs if job is not None)
     return known_jobs if len(known_jobs) == len(jobs) else None

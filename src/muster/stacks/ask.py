@@ -30,6 +30,7 @@ __all__ = [
     "find_spy",
     "gather_words",
     "jobs_here",
+    "not_answered",
     "refused",
     "why_unseen_here",
 ]
@@ -99,11 +100,8 @@ def ask_job(job: str, nodes: int, environment: Mapping[str, str], question: Stac
     """Return what the nodes of a running Slurm job answer; a node that does not answer is not waited for long."""
     words = [*step_of_job(job, nodes), *gather_words(job, question)]
     status, text, answer = _hear(words, scheduler_environment(environment), nodes, question)
-    if status and "@node" not in text:
-        raise refused(answer, status, job)
-    if status is None and "@node" not in text:
-        message = f"no node of job {job} answered within {_PATIENCE_S} s"
-        raise SchedulerSilent(message, hint=f"srun --jobid={job} --overlap hostname shows the same")
+    if "@node" not in text:
+        raise not_answered(answer, status, job)
     return sort_by_task(text)
 
 
@@ -175,6 +173,15 @@ def jobs_here() -> list[str]:
             continue
         jobs.update(word[11:].decode() for word in words if word.startswith(b"MUSTER_JOB=here-"))
     return sorted(jobs)
+
+
+def not_answered(text: str, status: int | None, job: str) -> MusterError:
+    """Return what it means that no node of a job answered. `status` is the step's; None: it did not end in time."""
+    if status:
+        return refused(text, status, job)
+    within = f"within {_PATIENCE_S} s" if status is None else "before srun ended"
+    hint = f"srun --jobid={job} --overlap hostname shows the same"
+    return SchedulerSilent(f"no node of job {job} answered {within}", hint=hint)
 
 
 def refused(text: str, status: int, job: str) -> MusterError:

@@ -9,7 +9,7 @@ shift 8
 read -r muster_host </proc/sys/kernel/hostname
 
 # Prints one line for each rank: "PID RANK WORLD_SIZE STATE CPU_TICKS IO_BYTES RSS_KIB THREADS CHILDREN". The numbers are
-# of the rank and of the processes it has started. Of a rank that is no Python: "0 RANK WORLD_SIZE - PROGRAM".
+# of the rank and of the processes it has started. Of a rank that does not run Python: "0 RANK WORLD_SIZE - PROGRAM".
 muster_ranks() {
     awk -v page="$(getconf PAGESIZE 2>/dev/null || echo 4096)" '
     function count(pid,    text, fields, file) {

@@ -201,11 +201,11 @@ NO_RANK = "no process of the job has the variable RANK"
 
 
 def programs_in_words(programs: Sequence[ProgramOfRank]) -> str:
-    """Return which ranks are no Python, and what they run: "ranks 0-3 run sleep, which is no Python"."""
+    """Return which ranks do not run Python, and what they run: "ranks 0-3 run sleep, which is not Python"."""
     names = sorted({program.name for program in programs})
     verb = "runs" if len(programs) == 1 else "run"
     ranks = ranks_in_words([program.rank for program in programs])
-    return f"{ranks} {verb} {', '.join(names)}, which is no Python"
+    return f"{ranks} {verb} {', '.join(names)}, which is not Python"
 
 
 def judge_job(rounds: Sequence[Round], nodes: Sequence[str]) -> Verdict:

@@ -114,7 +114,7 @@ class RankStack(msgspec.Struct, frozen=True):
 
 
 class ProgramOfRank(msgspec.Struct, frozen=True):
-    """A rank that is no Python: nobody looks into it."""
+    """A rank that does not run Python: its calls are not shown."""
 
     rank: int
     size: int
@@ -137,7 +137,7 @@ class Round(msgspec.Struct, frozen=True):
     """The nodes that began to answer."""
 
     programs: tuple[ProgramOfRank, ...] = ()
-    """The ranks that are no Python."""
+    """The ranks that do not run Python."""
 
 
 def read_rounds(text: str) -> tuple[Round, ...]:

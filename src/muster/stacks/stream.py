@@ -111,6 +111,11 @@ class StepWatch:
         """Return whether the step is over: the job has ended, or Slurm refused it."""
         return self._process.poll() is not None
 
+    @property
+    def status(self) -> int | None:
+        """Return the exit status of the step; None while it runs."""
+        return self._process.poll()
+
     def said(self) -> str:
         """Return srun's own words."""
         return os.pread(self._errors.fileno(), 1 << 16, 0).decode(errors="replace")

@@ -1,0 +1,221 @@
+"""The verbs that look at jobs: what is not known stays unknown, and is no end, no status and no removal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace
+
+from muster.act.record import Run, register
+from muster.cli import asking, clean, nodes, why
+from muster.cli.asking import JobCase, ids_or_newest, state
+from muster.cli.command_line import Words
+from muster.cli.logs import _look, _of_no_line, _refuse_closed, _status_of
+from muster.cli.status import headline
+from muster.errors import NoSlurm, RequestError, SiteError
+from muster.follow.find_output import find_output
+from muster.follow.heard import Accounting, Heard
+from muster.follow.scheduler import Answer, Scheduler
+from muster.look.cluster import UNNAMED
+from muster.runner import ProgramResult
+from muster.slurm.jobs import SlurmJob
+from muster.slurm.reasons import reason_of
+from muster.slurm.states import Phase, state_of
+
+
+def job(state: str, **fields: Any) -> SlurmJob:
+    return replace(SlurmJob("7", "7", "train", state_of(state), reason_of("None")), **fields)
+
+
+class Clients:
+    """Slurm's clients, that say one thing each."""
+
+    def __init__(self, **said: ProgramResult | Exception) -> None:
+        self.said = said
+
+    def __call__(self, argv: Sequence[str], **_: Any) -> ProgramResult:
+        answer = self.said[argv[0]]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("heard", "phase", "words"),
+    [
+        (Heard(silent=False, accounting=Accounting.ANSWERED), "ended", "accounting does not have it"),
+        (Heard(silent=False, accounting=Accounting.OFF), "ended", "keeps no accounts: how it ended is not known"),
+        (Heard(silent=False, accounting=Accounting.NO_CLIENT), "ended", "sacct is not on PATH: how it ended is not"),
+        (Heard(silent=False, accounting=Accounting.SILENT), "ended", "does not answer: how it ended is not known"),
+        (
+            Heard(silent=True, accounting=Accounting.OFF),
+            "unknown",
+            "does not answer, and this cluster keeps",
+        ),
+        (Heard(), "unknown", "accounting was not asked"),
+    ],
+)
+def test_of_a_job_that_did_not_come_it_is_said_who_answered(
+    heard: Heard, phase: str, words: str, tmp_path: Path
+) -> None:
+    case = JobCase("7", None, Run("7", tmp_path, "train"), heard=heard)
+
+    assert words in headline(case)
+    assert (case.phase.value, asking.as_json(case)["phase"]) == (phase, phase)
+
+
+def test_the_status_of_a_job_is_never_0_without_a_word_that_it_ended_well() -> None:
+    assert _status_of(JobCase("7", job("COMPLETED", exit_code=0), None)) == 0
+    assert _status_of(JobCase("7", job("FAILED", exit_code=7), None)) == 7
+    assert _status_of(JobCase("7", job("NODE_FAIL", exit_code=0), None)) == 1
+    assert _status_of(JobCase("7", job("CANCELLED"), None)) == 1
+    for case in (
+        JobCase("7", None, None, heard=Heard(silent=False, accounting=Accounting.OFF)),
+        JobCase("7", job("TELEPORTING"), None),
+    ):
+        with pytest.raises(SiteError, match="exit status of job 7 is not known"):
+            _status_of(case)
+
+
+def test_who_follows_a_job_is_not_told_that_it_ended_where_nobody_said_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    case = JobCase("7", job("RUNNING", stdout="/x/7.out", is_batch=True), None)
+
+    def look(answer: Answer, case: JobCase = case) -> tuple[JobCase, bool]:
+        return _look(case, cast(Scheduler, SimpleNamespace(jobs=lambda _: answer)))
+
+    assert look(Answer((), ("7",), silent=True))[1] is False
+    gone, is_over = look(Answer((), ("7",), accounting=Accounting.SILENT))
+    assert (is_over, gone.phase) == (True, Phase.ENDED)
+    accounted, is_over = look(Answer((job("FAILED"),)))
+    assert (is_over, accounted.job and accounted.job.stdout, accounted.job and accounted.job.is_batch) == (
+        True,
+        "/x/7.out",
+        True,
+    )
+    # A chain: accounting may know its first link alone.
+    chain = JobCase("7", job("RUNNING"), Run("7", tmp_path / "run", "train", "nuA", links=3))
+    assert look(Answer((job("COMPLETED"),), silent=True), chain)[1] is False
+
+
+def test_output_that_is_not_kept_is_told_from_output_that_has_not_come(tmp_path: Path) -> None:
+    for stdout, is_batch, complaint in (
+        ("/dev/null", True, "is not kept: it goes to /dev/null"),
+        (f"{tmp_path}/slurm-7.out", False, "is not kept: no script of sbatch wrote it"),
+    ):
+        with pytest.raises(RequestError, match=complaint):
+            _refuse_closed(JobCase("7", job("COMPLETED", stdout=stdout, is_batch=is_batch), None))
+    for known in (True, None):
+        _refuse_closed(JobCase("7", job("COMPLETED", stdout=f"{tmp_path}/slurm-7.out", is_batch=known), None))
+
+
+@pytest.mark.parametrize(
+    ("state", "rank", "words"),
+    [
+        ("RUNNING", None, "job 7 has written nothing yet"),
+        ("PENDING", 3, "rank 3 of job 7 has written nothing yet"),
+        ("COMPLETED", None, "job 7 wrote nothing to "),
+        ("TELEPORTING", None, "whether the job has begun is not known"),
+    ],
+)
+def test_no_line_means_what_the_job_is_known_to_be(state: str, rank: int | None, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "slurm-7.out"
+    file.touch()
+    case = JobCase("7", job(state, stdout=str(file)), None)
+    output = find_output(case.job, None, "7")
+
+    assert output is not None
+    assert words in _of_no_line(case, output, rank)
+    file.unlink()
+    assert "wrote nothing: no file of its output is to be seen here" in _of_no_line(
+        JobCase("7", job("COMPLETED"), None), replace(output, named=()), None
+    )
+
+
+_SINFO = "NODELIST|STATE\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (f"{_SINFO}node1|down*\nnode2|idle\nnode3|mixed\n", "which of them failed; node1 is down now"),
+        (f"{_SINFO}node1|down*\nnode1|down*\nnode2|down\nnode3|idle\n", "failed; node1, node2 are down now"),
+        (f"{_SINFO}node1|idle\nnode2|idle\nnode3|idle\n", "which of them failed; none of them is down now"),
+        (f"{_SINFO}node1|idle\n", "which of them failed"),
+        ("", "which of them failed"),
+    ],
+    ids=["one", "two", "none", "not of all", "no answer"],
+)
+def test_which_node_failed_is_said_as_far_as_slurm_does(said: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm = Scheduler({}, Clients(sinfo=ProgramResult(("sinfo",), 0, said, "")))
+    monkeypatch.setattr(why, "scheduler", lambda: slurm)
+    failed = job("NODE_FAIL", node_list="node[1-3]", nodes=3)
+
+    (line,) = why._which_node(failed)
+
+    assert line.endswith(words)
+    assert list(why._which_node(replace(failed, nodes=1, node_list="node1"))) == []
+
+
+def test_without_a_word_of_slurm_no_rank_library_and_no_run_is_cleaned(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(clean, "scheduler", lambda: SimpleNamespace(mine=lambda: Answer(())))
+    monkeypatch.setattr(clean, "cluster", lambda: "nuA")
+    assert clean._living() == ("nuA", frozenset())
+    monkeypatch.setattr(clean, "cluster", lambda: UNNAMED)
+    assert clean._living() == (None, None)
+
+    def no_slurm() -> Answer:
+        raise NoSlurm("squeue", is_installed=False)
+
+    monkeypatch.setattr(clean, "scheduler", lambda: SimpleNamespace(mine=no_slurm))
+    assert clean._living() == (None, None)
+
+
+def test_the_nodes_of_a_cluster_without_a_name_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "cluster", lambda: UNNAMED)
+    with pytest.raises(SiteError, match="nothing tells which cluster this is"):
+        nodes.main(cast(Words, SimpleNamespace(clear=False, operands=(), json=False)))
+
+
+def test_no_job_here_is_not_no_job_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    words = cast(Words, SimpleNamespace(operands=(), json=False))
+
+    def complaint() -> str:
+        with pytest.raises(RequestError) as refused:
+            ids_or_newest(words)
+        return str(refused.value)
+
+    monkeypatch.setattr(asking, "cluster", lambda: "nuA")
+    assert complaint() == "no job is named, and Muster remembers none of yours on the cluster nuA"
+    register(state(), Run("3", tmp_path, "old", "lab-1", submitted=100))
+    register(state(), Run("9", tmp_path, "new", "lab-2", submitted=200))
+    assert complaint().endswith("none of yours on the cluster nuA; your newest job is 9 on lab-2")
+    monkeypatch.setattr(asking, "cluster", lambda: UNNAMED)
+    assert complaint() == "no job is named, and nothing tells which cluster this is; your newest job is 9 on lab-2"
+
+
+def test_a_file_that_cannot_be_read_now_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "slurm-7.out"
+    file.write_text("0: a line\n")
+    output = find_output(job("RUNNING", stdout=str(file)), None, "7")
+    assert output is not None
+
+    def stale(_: int) -> os.stat_result:
+        raise OSError(116, "Stale file handle")
+
+    from muster.follow.watch import Follower
+
+    monkeypatch.setattr("muster.follow.watch.os", SimpleNamespace(fstat=stale))
+    with pytest.raises(RequestError, match="cannot be read: Stale file handle"):
+        list(Follower(output).new_lines(final=True))
