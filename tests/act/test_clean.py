@@ -142,6 +142,13 @@ def test_rank_libraries_that_lead_nowhere_go_and_those_in_use_stay(asked: CleanR
 
     assert _told(replace(asked, living={"9"})) == {"rank library gone": None}
     assert _told(asked) == {"rank library gone": None, "rank library other": None}
+    # Where nobody tells which jobs live, one of them may use it.
+    unknown = replace(asked, living=None, cluster=None)
+    assert _told(unknown) == {
+        "rank library gone": None,
+        "rank library other": "no Slurm tells from here whether a job uses it (--other-clusters)",
+    }
+    assert _told(replace(unknown, other_clusters=True)) == {"rank library gone": None, "rank library other": None}
 
 
 def _clean(asked: CleanRules, *words: str) -> ProgramResult:
