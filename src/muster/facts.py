@@ -141,6 +141,9 @@ class ScriptFacts(msgspec.Struct, frozen=True):
     needs_mpi: bool = False
     """It takes its ranks from mpi4py."""
 
+    linked_mpi: bool = False
+    """It is a compiled program that is linked with an MPI."""
+
     waits_for_store: bool = False
     """It is a client of a store that somebody else has to serve."""
 

@@ -184,3 +184,33 @@ def test_jax_has_slurms_names_where_no_slurm_is(tmp_path: Path) -> None:
 
     assert "MUSTER_SLURM_NAMES" in {each.name for each in here.variables}
     assert "MUSTER_SLURM_NAMES" not in {each.name for each in planned(script).variables}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "words", "hint"),
+    [
+        ("local", (), "--launcher mpirun; --wireup dummy"),
+        ("srun", (), "--launcher mpirun, or --mpi pmix under srun"),
+        ("torchrun", (), "--launcher mpirun; "),
+        ("srun", ("--mpi", "pmix"), None),
+        ("srun", ("--wireup", "dummy"), None),
+        ("mpirun", (), None),
+    ],
+)
+def test_a_program_of_mpi_is_not_started_without_it(launcher: str, words: tuple[str, ...], hint: str | None) -> None:
+    facts = msgspec.structs.replace(FACTS, script=ScriptFacts("./mpt", linked_mpi=True))
+    engine = Engine.HERE if launcher == "local" else None
+    typed = (*words, "--ntasks-per-node", "2", "--", "./mpt")
+
+    if hint is None:
+        assert plan(*typed, facts=facts, launcher=launcher, engine=engine)
+        return
+    with pytest.raises(RequestError, match=r"\./mpt is linked with an MPI, but .* each would be alone") as refused:
+        plan(*typed, facts=facts, launcher=launcher, engine=engine)
+    assert hint in (refused.value.hint or "")
+
+
+def test_one_rank_of_a_program_of_mpi_needs_no_launcher_of_mpi() -> None:
+    facts = msgspec.structs.replace(FACTS, script=ScriptFacts("./mpt", linked_mpi=True))
+
+    assert plan("-N1", "--ntasks-per-node", "1", "--", "./mpt", facts=facts, launcher="srun")

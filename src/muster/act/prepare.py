@@ -91,7 +91,7 @@ def _seen(request: Request, site: Site, facts: Facts) -> Facts:
         from muster.look.script import look_at_script
 
         folder = str(Path(facts.working_directory, request.chdir or ""))
-        facts = replace(facts, script=look_at_script(request.command, folder))
+        facts = replace(facts, script=look_at_script(request.command, folder, facts.environment))
     return look_at_nccl(request, site, facts)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from muster.facts import ScriptFacts
+from muster.look.linked import libraries_of
+from muster.look.programs import on_path
 from muster.look.sources import imported_modules, name_called, read_sources
 from muster.older import standard_modules
 from muster.plan.wrappers import unwrapped
@@ -46,11 +49,18 @@ _MEET_BY_TORCH = frozenset(
         "ignite", "timm", "composer", "torchtitan", "torchtune", "fastai", "detectron2", "mmengine", "ultralytics",
     }
 )  # fmt: skip
+# Of Open MPI, MPICH, Intel's, and Cray: libmpi.so.40, libmpich.so.12, libmpi_mpifh.so.40, libmpi_gnu_112.so.12.
+_MPI_LIBRARY = re.compile(r"libmpi(?:ch|cxx|fort|_\w+)?\.so")
 _SPAWN = frozenset({"spawn", "start_processes"})
 
 
-def look_at_script(command: Sequence[str], directory: str) -> ScriptFacts | None:
-    """Return what the command's script shows; None: it has none that could be read."""
+def look_at_script(
+    command: Sequence[str], directory: str, environment: Mapping[str, str] | None = None
+) -> ScriptFacts | None:
+    """Return what the command's script, or its compiled program, shows; None: nothing that could be read.
+
+    A program without a folder is looked for on the PATH of `environment`.
+    """
     _, words = unwrapped(command)
     if not words:
         return None
@@ -58,7 +68,7 @@ def look_at_script(command: Sequence[str], directory: str) -> ScriptFacts | None
     word = next((word for word in words[1:] if not word.startswith("-")), "") if name in _SHELLS else words[0]
     if name in _SHELLS or (not name.startswith("python") and not name.endswith(".py")):
         text = _text_of(Path(directory, word)) if "/" in word or name in _SHELLS or "." in word else None
-        return _of_shell(word, text) if text is not None else None
+        return _of_program(words[0], directory, environment or {}) if text is None else _of_shell(word, text)
     script = _python_script(words)
     return _of_python(Path(directory, script), script, words) if script else None
 
@@ -70,6 +80,13 @@ def _text_of(file: Path) -> str | None:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def _of_program(word: str, directory: str, environment: Mapping[str, str]) -> ScriptFacts | None:
+    """Return what a compiled program shows: that it is linked with an MPI."""
+    path = word if "/" in word else on_path(word, environment)
+    libraries = libraries_of(Path(directory, path)) if path else ()
+    return ScriptFacts(word, linked_mpi=True) if any(_MPI_LIBRARY.match(name) for name in libraries) else None
 
 
 def _of_shell(word: str, text: str) -> ScriptFacts | None:

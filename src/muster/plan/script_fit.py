@@ -37,8 +37,8 @@ def script_notes(
 
 
 def wants_mpi(script: ScriptFacts | None) -> bool:
-    """Return whether the ranks are those of mpi4py or of Horovod."""
-    return script is not None and (script.needs_mpi or _is_horovods(script))
+    """Return whether the ranks are those of an MPI, of mpi4py or of Horovod."""
+    return script is not None and (script.needs_mpi or script.linked_mpi or _is_horovods(script))
 
 
 def jax_variables(script: ScriptFacts | None, engine: Engine) -> Iterator[Variable]:
@@ -79,6 +79,12 @@ def _refuse_without_mpi(script: ScriptFacts, launcher: Launcher, mpi: str | None
     by_mpi = launcher.sets_mpi_variables or (launcher.rank_tasks and mpi not in {None, "none"})
     if by_mpi or not wants_mpi(script):
         return
+    if script.linked_mpi:
+        raise RequestError(
+            f"{script.path} is linked with an MPI, but {launcher.name} starts the ranks without MPI: each would be "
+            "alone",
+            hint=f"--launcher mpirun{', or --mpi pmix under srun' if launcher.rank_tasks else ''}; {_ALONE}",
+        )
     library = "Horovod" if _is_horovods(script) else "mpi4py"
     replacement = "--launcher horovod" if library == "Horovod" else "--launcher mpirun, or --mpi pmix under srun"
     raise RequestError(
