@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import select
+import shlex
 import signal
 import sys
 import time
@@ -262,7 +263,7 @@ def test_a_shell_has_job_control(either_lab: Lab) -> None:
 def test_a_stopped_exec_goes_on_where_it_was(lab: Lab) -> None:
     environment = lab.person.environment({"PS1": "; "})
     terminal = Terminal(["bash", "--norc", "--noprofile", "-i"], environment)
-    words = " ".join(lab.argv(["sh", "-c", "'echo begun; read line; echo got $line'"]))
+    words = shlex.join(lab.argv(["sh", "-c", "echo begun; read line; echo got $line"]))
     terminal.type(f"{words}\n")
     assert terminal.shows("begun\r\n")
     terminal.type("\x1a")
