@@ -281,16 +281,16 @@ class _Keeper:
         status = self.ended if self.ended is not None else _as_shell(self.child_status or 0)
         if was_killed:
             status = 128 + signal.SIGKILL
-        sentence = self.told
-        if isinstance(error, BrokenPipeError) or sentence in _ENDINGS:
-            status = 128 + (sentence or signal.SIGPIPE)
+        told_signal = self.told
+        if isinstance(error, BrokenPipeError) or told_signal in _ENDINGS:
+            status = 128 + (told_signal or signal.SIGPIPE)
         elif error is not None:
-            status = status if sentence is None and status else 2
+            status = status if told_signal is None and status else 2
         unwritten = error.strerror if error is not None and not isinstance(error, BrokenPipeError) else None
         return Kept(
             status,
             has_started,
-            sentence if sentence in _ENDINGS else None,
+            told_signal if told_signal in _ENDINGS else None,
             job,
             unwritten,
             was_killed,

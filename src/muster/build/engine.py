@@ -182,9 +182,9 @@ class Builder(msgspec.Struct, frozen=True):
             status = process.wait()
         finally:
             end_group(process, grace_s=5.0)
-        failure = _failure(self.program if argv[0] == _NAMESPACE[0] else argv[0], status, output_lines)
+        failure, quoted_line = _failure(self.program if argv[0] == _NAMESPACE[0] else argv[0], status, output_lines)
         for line in last_words:
-            if status == 0 or line.partition(_LAST_WORD)[2].strip() not in failure.message:
+            if status == 0 or line != quoted_line:
                 say(line)
         if status != 0:
             raise failure
@@ -302,16 +302,19 @@ def _failed_step(output: str) -> tuple[str, str]:
     return _STEP_FAILED
 
 
-def _failure(program: str, status: int, output_lines: Sequence[str]) -> CommandFailed | RequestError:
+def _failure(program: str, status: int, output_lines: Sequence[str]) -> tuple[CommandFailed, str]:
+    """Return the error of a build, and the line of the output that its sentence quotes; empty: it quotes none."""
     whole = "\n".join(output_lines[-40:])
     # What commands in the image say is theirs: of an engine's own complaint only its own lines count.
     text = "\n".join(line for line in output_lines[-40:] if re.search("FATAL|ERROR|^Error:", line)) or whole
     if Path(program).name == "proot" or re.search("while running %post|building at STEP .RUN", text):
-        return CommandFailed([program], status, whole, *_failed_step(whole))
+        return CommandFailed([program], status, whole, *_failed_step(whole)), ""
     for pattern, sentence, hint in _COMPLAINTS:
         if re.search(pattern, text, re.IGNORECASE):
-            return CommandFailed([program], status, whole, sentence, hint)
-    fatal = [line.partition(_LAST_WORD)[2].strip() for line in output_lines if _LAST_WORD in line]
-    words = fatal[-1] if fatal else (output_lines[-1] if output_lines else "it said nothing")
+            return CommandFailed([program], status, whole, sentence, hint), ""
+    fatal_lines = [line for line in output_lines if _LAST_WORD in line]
+    last_line = output_lines[-1] if output_lines else "it said nothing"
+    words = fatal_lines[-1].partition(_LAST_WORD)[2].strip() if fatal_lines else last_line
     hint = "the lines above are all that it said; --job tries it on a compute node, which may allow more"
-    return CommandFailed([program], status, whole, f"{Path(program).name} built nothing: {words}", hint)
+    failure = CommandFailed([program], status, whole, f"{Path(program).name} built nothing: {words}", hint)
+    return failure, fatal_lines[-1] if fatal_lines else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from muster.errors import RequestError
+from muster.errors import Refusal, RequestError
 from muster.lint.job import BatchScript
 from muster.lint.values import LintFinding, Severity, TextSpan
 from muster.policy.rules import Ask, refusals
@@ -32,9 +32,15 @@ def site_findings(job: BatchScript, site: Site) -> Iterator[LintFinding]:
             place,
             refusal.message,
             f"{site.name} refuses the job, or it never starts.",
-            f"Write {refusal.hint}." if refusal.hint.startswith("--") else refusal.hint,
+            _what_to_write(refusal),
             site.origin(refusal.key).words(),
         )
+
+
+def _what_to_write(refusal: Refusal) -> str:
+    """Return the hint as a sentence where it is an option as it is to be typed."""
+    is_option = refusal.rule != "forbidden-flag" and any(refusal.accepted.values())
+    return f"Write {refusal.hint}." if is_option else refusal.hint
 
 
 def _option_of(rule: str) -> str:

@@ -337,7 +337,10 @@ def _modules(profile: Profile, ask: Ask) -> Iterator[Refusal]:
             if name in profile.modules.renamed:
                 new = profile.modules.renamed[name]
                 message = f"the module {module} is gone: {new} is there now"
-                yield Refusal("renamed-module", message, f"--module {new}", f"modules.renamed.{name}")
+                accepted = {"module": new}
+                yield Refusal(
+                    "renamed-module", message, f"--module {new}", f"modules.renamed.{name}", accepted=accepted
+                )
                 break
 
 
