@@ -10,12 +10,23 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.options import parse, request_from
 from muster.job.request import Request
-from muster.look.place import refuse_in_every_rank
+from muster.look.place import RunPlace, place_of, refuse_in_every_rank
 from muster.look.size import sized_by_allocation
 from muster.runner import ProgramResult
 
 # As salloc on the login host leaves them; 22.05, 24.11 and 26.05 agree on these.
 TWO_NODES = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_CPUS_PER_NODE": "8(x2)"}
+
+
+def test_a_shell_of_salloc_for_two_parts_stands_in_its_allocation() -> None:
+    """`muster run` left it, and queued a job of its own: there is a list of nodes for each part only."""
+    environment = {"SLURM_JOB_ID": "7", "SLURM_HET_SIZE": "2", "SLURM_JOB_NODELIST_HET_GROUP_0": "n1"}
+    values, origins, command = parse(["--", "x"])
+    request, facts = request_from({}, values, origins, command), Facts(environment=environment)
+
+    assert place_of(request, facts) == (RunPlace.WITHIN, "inside job 7")
+    with pytest.raises(RequestError, match="job 7 is heterogeneous"):
+        sized_by_allocation(request, facts)
 
 
 def sized(environment: Mapping[str, str], *words: str, gres: str = "N/A") -> Request:

@@ -101,6 +101,7 @@ SALLOC = {
     "SLURM_JOB_PARTITION": "gpu",
     "SLURM_JOB_ACCOUNT": "phys",
     "SLURM_JOB_QOS": "normal",
+    "SLURM_MEM_PER_NODE": "4096",
 }
 
 
@@ -163,6 +164,8 @@ def test_the_table_has_every_option() -> None:
         (("-p", "cpu"), "this runs inside job 7, whose partition is gpu"),
         (("--sbatch=--hold",), "this runs inside job 7"),
         (("-C", "nofeature"), "whose constraint is settled"),
+        (("--mem", "999T"), "this runs inside job 7, which has 4096 MiB on each node"),
+        (("--mem", "4G"), None),
     ],
 )
 def test_inside_an_allocation_its_own_queue_may_be_named(words: tuple[str, ...], sentence: str | None) -> None:

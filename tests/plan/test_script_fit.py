@@ -10,8 +10,11 @@ import pytest
 from launch.plans import FACTS, plan
 from muster.errors import RequestError
 from muster.facts import ScriptFacts
+from muster.job.request import Request
 from muster.look.script import look_at_script
 from muster.model.plan import Engine, Plan
+from muster.plan.launcher import choose_launcher
+from muster.sites.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -131,6 +134,25 @@ def test_what_may_be_a_mistake_is_said(tmp_path: Path, text: str, launcher: str,
 
     assert [note for note in notes if part in note.text and note.warning and "hint: " in note.text]
     assert not [note for note in planned(of(tmp_path, JOINS), launcher="torchrun").notes if part in note.text]
+
+
+def test_a_script_that_waits_for_an_agents_store_gets_the_launcher_that_serves_it(tmp_path: Path) -> None:
+    """Under the default launcher it was warned of, and then waited until its time limit."""
+    made = planned(of(tmp_path, "import torchft\n"), launcher="auto")
+
+    assert made.launcher == "torchrun"
+    assert "only torchrun's agent serves" in made.launcher_reason.text
+    assert planned(of(tmp_path, JOINS), launcher="auto").launcher == "srun"
+
+
+@pytest.mark.parametrize(("allowed", "name"), [(("srun",), "srun"), (("srun", "torchrun"), "torchrun")])
+def test_where_a_site_starts_no_agents_the_script_does_not_get_one(allowed: tuple[str, ...], name: str) -> None:
+    site = load("generic")
+    launch = msgspec.structs.replace(site.profile.launch, allowed=allowed)
+    site = msgspec.structs.replace(site, profile=msgspec.structs.replace(site.profile, launch=launch))
+    script = ScriptFacts("t.py", waits_for_store=True)
+
+    assert choose_launcher(Request(command=("x",)), site, Engine.SLURM, script)[0].name == name
 
 
 def test_mpi4py_has_the_sites_own_pmi() -> None:

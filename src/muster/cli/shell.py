@@ -14,12 +14,16 @@ def main(words: Words) -> int:
     from muster.act.rank_library import make_rank_library
     from muster.look.image_facts import look_at_image
     from muster.look.place import RunPlace, place_of
+    from muster.look.size import refuse_parts
     from muster.plan.build import make_plan
     from muster.plan.interactive import for_a_shell
     from muster.sites.load import choose_site, overrides_from
+    from muster.slurm.granted import read_granted
 
     facts, request = facts_and_request(words.launch, quiet=words.quiet)
     place, reason = place_of(request, facts)
+    if place is RunPlace.WITHIN:
+        refuse_parts(read_granted(facts.environment))
     if place is RunPlace.HERE:
         raise MachineLacks(
             "slurm",

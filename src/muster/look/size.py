@@ -13,13 +13,13 @@ from muster.runner import Runner, run
 from muster.slurm.cluster import ask_gpus_of
 from muster.slurm.granted import Granted, read_granted
 
-__all__ = ["sized_by_allocation"]
+__all__ = ["refuse_parts", "sized_by_allocation"]
 
 
 def sized_by_allocation(request: Request, facts: Facts, runner: Runner = run) -> Request:
     """Return all nodes of the allocation, its ranks, its GPUs and its CPUs, unless the request says otherwise."""
     granted = read_granted(facts.environment)
-    _refuse_parts(granted)
+    refuse_parts(granted)
     tasks = granted.asked_tasks_per_node
     if not (request.given("ntasks_per_node") or request.given("gpus_per_node") or tasks):
         tasks = _tasks(granted)
@@ -45,7 +45,7 @@ def sized_by_allocation(request: Request, facts: Facts, runner: Runner = run) ->
     return _possible(replace(request, origins=origins, **new_sizes), granted)
 
 
-def _refuse_parts(granted: Granted) -> None:
+def refuse_parts(granted: Granted) -> None:
     """Refuse a heterogeneous allocation: it has several sizes, and its variables are those of its first part."""
     if granted.part_count > 1:
         raise RequestError(

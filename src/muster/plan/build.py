@@ -79,7 +79,7 @@ def make_plan(
         command, pinned = pin_python(command, python)
         news = pinned or news
     node = node_shape(site, request) if engine is Engine.SLURM else NodeShape(gpus=facts.gpus, origin="this machine")
-    launcher, launcher_reason = choose_launcher(request, site, engine)
+    launcher, launcher_reason = choose_launcher(request, site, engine, facts.script)
     request, pack = packed(request, node, launcher)
     shape = make_shape(request, node, gpus_asked=gpus_in_gres(request.gres))
     _check_signal(more_flags, launcher)

@@ -10,6 +10,7 @@ from muster.job.request import Request
 from muster.launchers.base import Launcher, Starter
 from muster.model.plan import Engine, Flag, Reason
 from muster.slurm.flags import SlurmFlag
+from muster.units import whole_number
 
 __all__ = ["flags_within", "narrows", "refuse_idle_options", "refuse_wireup"]
 
@@ -176,6 +177,7 @@ def _of_allocation(
         has, asked = environment.get(variable, ""), getattr(request, field)
         if request.typed(field) and asked != has:
             yield _Idle(request.origin(field), f"{job}, whose {field} is {has or 'settled'}", leave)
+    yield from _memory_of_job(request, job, environment)
     for field in ("exclusive", "trial"):
         if request.typed(field):
             yield _Idle(request.origin(field), f"{job}, whose nodes are settled", leave)
@@ -190,6 +192,14 @@ def _of_allocation(
                 "use --launcher srun, or omit it",
                 "srun",
             )
+
+
+def _memory_of_job(request: Request, job: str, environment: Mapping[str, str]) -> Iterator[_Idle]:
+    """Yield --mem where it is more than the job has on each node: a cluster that counts no memory says nothing."""
+    has_mib = whole_number(environment.get("SLURM_MEM_PER_NODE", ""))
+    if request.mem is not None and request.typed("mem") and has_mib and request.mem.mib > has_mib:
+        leave = "omit it, or allocate more: salloc --mem"
+        yield _Idle(request.origin("mem"), f"{job}, which has {has_mib} MiB on each node", leave)
 
 
 def refuse_wireup(request: Request, launcher: Launcher, mpi: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muster.errors import RequestError
+from muster.facts import ScriptFacts
 from muster.job.request import Request
 from muster.launchers import default_launcher, launcher_named, names_for
 from muster.launchers.base import Launcher
@@ -13,10 +14,12 @@ from muster.sites.load import Site
 __all__ = ["choose_launcher", "pmi_of"]
 
 
-def choose_launcher(request: Request, site: Site, engine: Engine) -> tuple[Launcher, Reason]:
+def choose_launcher(
+    request: Request, site: Site, engine: Engine, script: ScriptFacts | None = None
+) -> tuple[Launcher, Reason]:
     """Return the launcher that was asked for, else the site's, else the one that needs nothing else."""
     if request.launcher == "auto":
-        return _of_site(site, engine)
+        return _of_script(script, site, engine) or _of_site(site, engine)
     candidates = [launcher_named(name) for name in names_for(request.launcher)]
     if len(candidates) > 1:
         return _of_several(candidates, request, site, engine)
@@ -26,6 +29,18 @@ def choose_launcher(request: Request, site: Site, engine: Engine) -> tuple[Launc
     if not candidates[0].in_options:
         return candidates[0], Reason(candidates[0].chosen_because)
     return candidates[0], Reason(request.set_by("launcher"), request.origin("launcher"))
+
+
+def _of_script(script: ScriptFacts | None, site: Site, engine: Engine) -> tuple[Launcher, Reason] | None:
+    """Return the launcher whose agent serves the store that the script waits for; None: it waits for none."""
+    launcher = launcher_named("torchrun")
+    allowed = site.profile.launch.allowed
+    if script is None or not script.waits_for_store or launcher.refusal(engine) is not None:
+        return None
+    if engine is not Engine.HERE and allowed is not None and launcher.site_name not in allowed:
+        return None
+    text = "the script waits for a store at MASTER_ADDR:MASTER_PORT, which only torchrun's agent serves"
+    return launcher, Reason(text, script.path)
 
 
 def _of_site(site: Site, engine: Engine) -> tuple[Launcher, Reason]:

@@ -44,7 +44,9 @@ class Granted(msgspec.Struct, frozen=True):
 def job_around(environment: Mapping[str, str]) -> str | None:
     """Return the id of the job that this process was started in, by salloc, sbatch or srun; None: in none."""
     job = environment.get("SLURM_JOB_ID")
-    return job if job and environment.get("SLURM_JOB_NODELIST") else None
+    # A heterogeneous job's shell of salloc has a list of nodes for each part only.
+    has_nodes = environment.get("SLURM_JOB_NODELIST") or environment.get("SLURM_HET_SIZE")
+    return job if job and has_nodes else None
 
 
 def read_granted(environment: Mapping[str, str]) -> Granted:
