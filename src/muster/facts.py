@@ -213,3 +213,6 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     table: SweepTable | None = None
     """None: no sweep was asked for."""
+
+    launcher_file: tuple[str, str] | None = None
+    """The file that a launcher in the command reads its settings from, and its text; None: none is named, or there."""

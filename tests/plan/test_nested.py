@@ -9,7 +9,7 @@ import pytest
 from launch.plans import plan
 from muster.errors import RequestError
 from muster.plan.command import agent_python
-from muster.plan.nested import launcher_in_text, nested_launcher
+from muster.plan.nested import file_of_launcher, launcher_in_text, nested_launcher, refuse_launcher
 
 SEEN = [
     "uv run torchrun --nproc-per-node 2 ddp.py",
@@ -141,3 +141,31 @@ def test_a_count_of_all_ranks_is_divided_by_the_nodes_that_were_typed() -> None:
     with pytest.raises(RequestError) as caught:
         plan("-N", "2", "-g", "4", "--", "accelerate", "launch", "--num_processes", "8", "x.py")
     assert "--ntasks-per-node 4 --launcher torchrun -- python x.py" in (caught.value.hint or "")
+
+
+def test_the_settings_of_accelerate_s_file_stand_in_the_hint() -> None:
+    text = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\nnum_machines: 2\nnum_processes: 8\n"
+    nested = nested_launcher(["accelerate", "launch", "--config_file", "z3.yaml", "--mixed_precision", "bf16", "x.py"])
+    assert nested is not None
+
+    hint = refuse_launcher(nested, launcher_file=("z3.yaml", text)).hint
+
+    assert hint == (
+        "let Muster start it: -N 2 --ntasks-per-node 4 --env ACCELERATE_MIXED_PRECISION=bf16"
+        " --env ACCELERATE_CONFIG_DS_FIELDS=zero_stage --env ACCELERATE_USE_DEEPSPEED=true"
+        " --env ACCELERATE_DEEPSPEED_ZERO_STAGE=3 --launcher torchrun -- python x.py"
+    )
+
+
+@pytest.mark.parametrize("text", ["- a\n", "distributed_type: XLA\n"])
+def test_settings_that_are_not_certain_stay_a_question(text: str) -> None:
+    nested = nested_launcher(["accelerate", "launch", "--config_file", "c.yaml", "x.py"])
+    assert nested is not None
+
+    assert "no word for --config_file c.yaml" in (refuse_launcher(nested, launcher_file=("c.yaml", text)).hint or "")
+
+
+def test_only_accelerate_s_file_is_read() -> None:
+    assert file_of_launcher(["accelerate", "launch", "--config_file", "c.yaml", "x.py"]) == "c.yaml"
+    assert file_of_launcher(["torchrun", "--config_file", "c.yaml", "x.py"]) is None
+    assert file_of_launcher(["python", "x.py", "--config_file", "c.yaml"]) is None

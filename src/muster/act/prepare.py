@@ -92,7 +92,28 @@ def _seen(request: Request, site: Site, facts: Facts) -> Facts:
 
         folder = str(Path(facts.working_directory, request.chdir or ""))
         facts = replace(facts, script=look_at_script(request.command, folder, facts.environment))
-    return look_at_nccl(request, site, facts)
+    return look_at_nccl(request, site, _with_launcher_file(request, facts))
+
+
+def _with_launcher_file(request: Request, facts: Facts) -> Facts:
+    """Return the facts with the settings of a launcher in the command, which its refusal then says in our words."""
+    from pathlib import Path
+
+    from msgspec.structs import replace
+
+    from muster.plan.nested import file_of_launcher
+
+    name = file_of_launcher(request.command) if request.command else None
+    path = Path(facts.working_directory, name) if name else None
+    try:
+        if path is None or not path.is_file() or path.stat().st_size > _LARGEST_SETTINGS_BYTES:
+            return facts
+        return replace(facts, launcher_file=(str(name), path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return facts
+
+
+_LARGEST_SETTINGS_BYTES = 1 << 20
 
 
 def _held_against_its_record(plan: Plan, request: Request, site: Site, typed_in: str) -> Plan:

@@ -74,7 +74,7 @@ def make_plan(
     table = table_of(asked, facts.table, queued=queued)
     request, more_flags = absorb_flags(at_home(replace(asked, image=None) if no_image else asked, facts.home))
     python = _python(request, facts)
-    command, news = resolve_command(request.command, python, nodes=request.nodes)
+    command, news = resolve_command(request.command, python, nodes=request.nodes, launcher_file=facts.launcher_file)
     if not _python_is_made_in_the_job(request, site, facts):
         command, pinned = pin_python(command, python)
         news = pinned or news

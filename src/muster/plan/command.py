@@ -16,7 +16,11 @@ _BRING_PYTHON = {"env", "uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi",
 
 
 def resolve_command(
-    command: Sequence[str], python: str | None, *, nodes: int | None = None
+    command: Sequence[str],
+    python: str | None,
+    *,
+    nodes: int | None = None,
+    launcher_file: tuple[str, str] | None = None,
 ) -> tuple[tuple[str, ...], str | None]:
     """Return the command that each rank runs, and one line of news where it is not what was typed."""
     if not command:
@@ -31,7 +35,7 @@ def resolve_command(
         )
     launcher = nested_launcher(words)
     if launcher is not None:
-        raise refuse_launcher(launcher, nodes=nodes)
+        raise refuse_launcher(launcher, nodes=nodes, launcher_file=launcher_file)
     if words[0].endswith(".py"):
         interpreter = python or "python3"
         return (interpreter, *words), f"{words[0]} runs with {interpreter}"

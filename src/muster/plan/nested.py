@@ -6,13 +6,17 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from muster.errors import RequestError
 from muster.plan.wrappers import commands_in_shell, commands_of, unwrapped
 
-__all__ = ["launcher_in_text", "nested_launcher", "refuse_launcher"]
+if TYPE_CHECKING:
+    from muster.plan.accelerate import AccelerateConfig
+
+__all__ = ["file_of_launcher", "launcher_in_text", "nested_launcher", "refuse_launcher"]
 
 # First words that start processes of their own: one of them in every rank would start ranks within ranks.
 _LAUNCHERS = {
@@ -178,7 +182,21 @@ def _behind_python(wrapper_words: tuple[str, ...], words: tuple[str, ...], pytho
     return None
 
 
-def refuse_launcher(nested: Nested, place: str = "the command", *, nodes: int | None = None) -> RequestError:
+def file_of_launcher(words: Sequence[str]) -> str | None:
+    """Return the file that accelerate in these words reads its settings from."""
+    nested = nested_launcher(words)
+    if nested is None or nested.name != "accelerate":
+        return None
+    return next((value for name, _, value in _options(_split(nested)[0]) if name == "config_file"), None)
+
+
+def refuse_launcher(
+    nested: Nested,
+    place: str = "the command",
+    *,
+    nodes: int | None = None,
+    launcher_file: tuple[str, str] | None = None,
+) -> RequestError:
     """Return the refusal, with the same start in our words and what they cannot say.
 
     `nodes`: what was typed before the command; a count of all ranks is divided by it.
@@ -187,10 +205,17 @@ def refuse_launcher(nested: Nested, place: str = "the command", *, nodes: int | 
     words: list[str] = []
     rest: list[str] = []
     sizes = _Sizes(nodes)
+    config, in_config = _configured(own_options, launcher_file)
     for name, text, value in _options(own_options):
+        if name in in_config:
+            continue
         if not sizes.take(name, value) and name not in _DONE and (name, value) != ("max_restarts", "0"):
             option_text = _as_ours(nested.name, name, value)
             (words if option_text else rest).append(option_text or text)
+    if config is not None:
+        words += [f"--env {shlex.quote(f'{name}={value}')}" for name, value in config.variables.items()]
+        sizes.in_all = sizes.in_all or (str(config.processes) if config.processes else None)
+        sizes.nodes = sizes.nodes or (str(config.machines) if (config.machines or 1) > 1 else None)
     if nested.name in _OWN_COMMANDS:
         size_words = (
             f"{nested.name} starts its own ranks: give it the nodes one rank each, --ntasks-per-node 1, if it has to be"
@@ -201,7 +226,7 @@ def refuse_launcher(nested: Nested, place: str = "the command", *, nodes: int | 
     typed_command = " ".join(map(_as_typed, (*nested.before, *command)))
     muster_words = " ".join([*sizes.words(), *words, "--launcher", nested.ours, "--", typed_command or "COMMAND"])
     rest_note = f"; Muster has no word for {', '.join(rest)}" if rest else ""
-    advice = [_ADVICE[name] for name, _, _ in _options(own_options) if name in _ADVICE]
+    advice = [_ADVICE[name] for name, _, _ in _options(own_options) if name in _ADVICE and name not in in_config]
     return RequestError(
         _sentence(nested, place),
         hint=f"let Muster start it: {muster_words}{rest_note}{''.join(f' ({sentence})' for sentence in advice)}",
@@ -213,6 +238,19 @@ def _as_typed(word: str) -> str:
     if word in {"$@", "$*"}:
         return "ARGUMENTS"
     return f'"{word}"' if _VARIABLE.search(word) and not set(word) & set('"`\\') else shlex.quote(word)
+
+
+def _configured(
+    own_options: Sequence[str], launcher_file: tuple[str, str] | None
+) -> tuple[AccelerateConfig | None, frozenset[str]]:
+    """Return what accelerate's file means, and the options that stand in it; nothing where that is not certain."""
+    if launcher_file is None:
+        return None, frozenset()
+    from muster.plan.accelerate import TYPED, read_accelerate_config
+
+    typed = {name: value or "true" for name, _, value in _options(own_options) if name in TYPED}
+    config = read_accelerate_config(launcher_file[1], launcher_file[0], typed)
+    return (None, frozenset()) if config.question else (config, frozenset({"config_file", *typed}))
 
 
 def _sentence(nested: Nested, place: str) -> str:
