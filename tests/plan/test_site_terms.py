@@ -14,7 +14,8 @@ from launch.plans import FACTS, plan
 from muster.errors import RequestError, UnknownName
 from muster.facts import ImageFacts
 from muster.job.options import parse, request_from
-from muster.job.request import WIREUPS, Request
+from muster.job.request import Request
+from muster.launchers import WIREUPS
 from muster.look.nccl import look_at_nccl, nccl_of_environment, nccl_of_modules
 from muster.model.plan import Engine, Plan
 from muster.plan.build import make_plan

@@ -30,24 +30,10 @@ from muster.job.option import (
     parse_variable,
     parse_walltime,
 )
-from muster.launchers import TYPED_NAMES
+from muster.launchers import TYPED_NAMES, WIREUPS
 from muster.units import Memory, Walltime
 
-__all__ = ["WIREUPS", "Request", "options_of"]
-
-# The methods of muster.world(), which this side does not load.
-WIREUPS = (
-    "auto",
-    "env",
-    "nccl-openmpi",
-    "nccl-slurm",
-    "nccl-slurm-pmi",
-    "nccl-mpi",
-    "nccl-file",
-    "mpi",
-    "gloo",
-    "dummy",
-)
+__all__ = ["Request", "options_of"]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TYPED_NAMES",
+    "WIREUPS",
     "default_launcher",
     "forget",
     "known_launcher",
@@ -73,6 +74,11 @@ class _TypedNames(Sequence[str]):
 
 
 TYPED_NAMES: Sequence[str] = _TypedNames()
+
+WIREUPS = (
+    *("auto", "env", "nccl-openmpi", "nccl-slurm", "nccl-slurm-pmi", "nccl-mpi", "nccl-file", "mpi", "gloo", "dummy"),
+)
+"""The methods of muster.world(), by which a rank joins the others; this side does not load it."""
 
 
 def register(launcher: type[Launcher]) -> None:

@@ -70,31 +70,9 @@ _NODES = {"nnodes", "num_machines", "num_nodes", "nodes", "N"}
 _IN_ALL = {"num_processes", "np", "n", "ntasks", "world_size"}
 # What Muster does by itself.
 _DONE = {
-    *("node_rank", "machine_rank", "master_addr", "master_port", "main_process_ip", "main_process_port", "rdzv_id"),
-    *(
-        "rdzv_backend",
-        "rdzv_endpoint",
-        "rdzv_conf",
-        "standalone",
-        "no_python",
-        "multi_gpu",
-        "module",
-        "m",
-        "local_addr",
-    ),
-    *(
-        "use_env",
-        "same_network",
-        "rdzv_backend",
-        "hostfile",
-        "H",
-        "host",
-        "hosts",
-        "machinefile",
-        "label",
-        "l",
-        "kill_on_bad_exit",
-    ),
+    *("node_rank", "machine_rank", "master_addr", "master_port", "main_process_ip", "main_process_port", "local_addr"),
+    *("rdzv_id", "rdzv_backend", "rdzv_endpoint", "rdzv_conf", "standalone", "no_python", "multi_gpu", "module", "m"),
+    *("use_env", "same_network", "hostfile", "H", "host", "hosts", "machinefile", "label", "l", "kill_on_bad_exit"),
 }
 _ACCELERATES = {
     "mixed_precision": "ACCELERATE_MIXED_PRECISION",

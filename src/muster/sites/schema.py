@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from muster.images import engine_names
-from muster.launchers import names_in_profiles
+from muster.launchers import WIREUPS, names_in_profiles
 from muster.rank.vendors import KINDS
 from muster.sites.text import SCHEMA_VERSION
 
@@ -82,14 +82,13 @@ if TYPE_CHECKING:
     Launcher = str
     ImageEngine = str
     GpuKind = str
+    Wireup = str
 else:  # the registries say which there are
     Launcher = Literal[names_in_profiles()]
     ImageEngine = Literal[engine_names()]
     GpuKind = Literal[(*KINDS, "none")]
+    Wireup = Literal[WIREUPS]
 Trust = Literal["own", "mixed", "users", "old"]
-Wireup = Literal[
-    "auto", "env", "nccl-openmpi", "nccl-slurm", "nccl-slurm-pmi", "nccl-mpi", "nccl-file", "mpi", "gloo", "dummy"
-]
 
 
 class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
