@@ -20,6 +20,8 @@ pytestmark = pytest.mark.lab
 @pytest.fixture(params=["/tmp", "/dev/shm", "/run"])
 def folder(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A folder with a blank in its name, in a place that every host has for itself."""
+    if not os.access(request.param, os.W_OK):
+        pytest.skip(f"by design: {request.param} is closed to the user who runs the tests")
     made = Path(mkdtemp(dir=request.param, prefix="muster ü "))
     made.chmod(0o777)
     yield made

@@ -35,7 +35,8 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
         raise RequestError(
             f"the working directory {directory} is not there", hint="make it, or give another with --chdir"
         )
-    _check_environment(plan)
+    private = tuple(path for path in _PRIVATE if path != "/var/tmp" or LAB_FOLDERS not in environment)  # noqa: S108
+    _check_environment(plan, private)
     notes: list[Note] = []
     if plan.image.image is None:
         for number in range(len(plan.sweep.rows) if plan.sweep is not None else 1, 0, -1):
@@ -48,16 +49,15 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
         launcher = launcher_named(plan.launcher)
         if plan.mpi and launcher.starts_ranks and launcher.starter(plan.engine) is Starter.STEP:
             _check_mpi(plan.mpi, runner)
-        private = tuple(path for path in _PRIVATE if path != "/var/tmp" or LAB_FOLDERS not in environment)  # noqa: S108
         notes += _private_paths(plan, private, environment.get(LAB_FOLDERS, "").splitlines())
     return notes
 
 
-def _check_environment(plan: Plan) -> None:
+def _check_environment(plan: Plan, private: tuple[str, ...]) -> None:
     """Refuse a virtual environment that is not there, where this host sees the folder that it should be in."""
     for folder in (command.folder for command in plan.prelude if command.kind is PreludeKind.VENV):
         environment = Path(plan.working_directory, folder)
-        if (environment / "bin/activate").exists() or str(environment).startswith(_PRIVATE):
+        if (environment / "bin/activate").exists() or str(environment).startswith(private):
             continue
         if environment.parent.is_dir():
             raise RequestError(
