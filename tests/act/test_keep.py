@@ -66,3 +66,16 @@ def test_a_terminal_that_nobody_controls_is_not_given_away(tmp_path: Path) -> No
     os.close(ours)
 
     assert written.read_text() == "in"
+
+
+BUSY = "srun: Job 7 step creation temporarily disabled, retrying (Requested nodes are busy)"
+
+
+@pytest.mark.parametrize(("words", "count"), [(BUSY, 1), (f"{BUSY}; {BUSY}", 1), ("srun: Job 7 step created", 0)])
+def test_a_run_that_waits_for_another_step_of_its_job_says_so_once(words: str, count: int) -> None:
+    program = KEEP.replace("patience_s=1.0", "patience_s=1.0, say=print")
+    script = "; sleep 0.1; ".join(f"echo '{line}' >&2" for line in words.split("; "))
+    result = run([sys.executable, "-uc", program, script], timeout_s=30)
+
+    assert result.stdout.count("this run waits") == count, result
+    assert result.stdout.count("--srun=--exact") == count

@@ -23,9 +23,15 @@ from muster.errors import MachineLacks
 from muster.model.pieces import Pieces
 from muster.runner import spawn
 from muster.slurm.allocation import cancel_softly
+from muster.slurm.srun_messages import waits_for_other_step
 
 __all__ = ["KeepSettings", "Kept", "keep", "keep_allocated", "script_in_memory", "script_to_pass"]
 
+_WAITS_FOR_STEP = (
+    "this run waits: Slurm says that the nodes of the job are busy: another run or step holds them, or a node "
+    "is down\n\nhint: squeue --steps --me shows the steps; --srun=--exact for both runs gives each what it asks for, "
+    "--srun=--overlap lets both share all"
+)
 _CHUNK_BYTES = 1 << 16
 # A pipe that can be written takes so much at once.
 _PIECE_BYTES = 4096
@@ -107,7 +113,15 @@ class KeepSettings(msgspec.Struct, frozen=True):
 class _Pump:
     """One stream of the script's, passed on as it is; its end is kept."""
 
-    def __init__(self, target: int, *, kept_bytes: int = 0, pieces: Pieces | None = None) -> None:
+    def __init__(
+        self,
+        target: int,
+        *,
+        kept_bytes: int = 0,
+        pieces: Pieces | None = None,
+        take_chunk: Callable[[bytes], None] = lambda _: None,
+    ) -> None:
+        self._take_chunk = take_chunk
         self.reader, self.writer = os.pipe()
         self.target = target
         self.error: OSError | None = None
@@ -129,6 +143,7 @@ class _Pump:
         chunk = os.read(self.reader, _CHUNK_BYTES)
         self.open = bool(chunk)
         self.bytes_read += len(chunk)
+        self._take_chunk(chunk)
         if self._pieces is not None:
             chunk = self._pieces.feed(chunk) if chunk else self._pieces.end()
         self._pass(chunk)
@@ -186,9 +201,12 @@ class _Lines(_Pump):
 class _Keeper:
     """One script while it runs."""
 
-    def __init__(self, patience_s: float, *, in_pieces: bool) -> None:
+    def __init__(
+        self, patience_s: float, *, in_pieces: bool, take_errors: Callable[[bytes], None] = lambda _: None
+    ) -> None:
         self.out = _Pump(1, kept_bytes=_REPORT_BYTES, pieces=Pieces() if in_pieces else None)
-        self.errors = _Pump(2, kept_bytes=_REPORT_BYTES, pieces=Pieces() if in_pieces else None)
+        pieces = Pieces() if in_pieces else None
+        self.errors = _Pump(2, kept_bytes=_REPORT_BYTES, pieces=pieces, take_chunk=take_errors)
         self.pumps: list[_Pump] = [self.out, self.errors]
         self.group: int | None = None
         self.child = 0
@@ -303,9 +321,19 @@ def _as_shell(status: int) -> int:
     return 128 - status if status < 0 else status
 
 
-def keep(script: str, environment: Mapping[str, str], *, patience_s: float, in_pieces: bool = False) -> Kept:
-    """Run the script in a shell of its own, here, and wait for it; what is told to end has `patience_s` to do so."""
-    keeper = _Keeper(patience_s, in_pieces=in_pieces)
+def keep(
+    script: str,
+    environment: Mapping[str, str],
+    *,
+    patience_s: float,
+    in_pieces: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Kept:
+    """Run the script in a shell of its own, here, and wait for it; what is told to end has `patience_s` to do so.
+
+    `say` is told once that the run waits for the nodes of its job.
+    """
+    keeper = _Keeper(patience_s, in_pieces=in_pieces, take_errors=_told_of_waiting(say))
     with guarded(environment, patience_s) as guard, _listening(keeper) as wake, _handed_over(script) as memory:
         files = {1: keeper.out.writer, 2: keeper.errors.writer, _SCRIPT: memory}
         keeper.child = keeper.group = spawn(["bash", f"/dev/fd/{_SCRIPT}"], environment, files=files, own_group=True)
@@ -315,6 +343,19 @@ def keep(script: str, environment: Mapping[str, str], *, patience_s: float, in_p
             keeper.run(wake)
         guard.finish()
     return keeper.kept(has_started=True)
+
+
+def _told_of_waiting(say: Callable[[str], None]) -> Callable[[bytes], None]:
+    """Return what reads srun's words, and says once that the run waits for nodes of its own job."""
+    is_told = False
+
+    def take(chunk: bytes) -> None:
+        nonlocal is_told
+        if not is_told and waits_for_other_step(chunk.decode(errors="replace")):
+            is_told = True
+            say(_WAITS_FOR_STEP)
+
+    return take
 
 
 class _Allocated(_Keeper):

@@ -34,12 +34,13 @@ __all__ = ["become_shell", "run_allocated", "run_here", "run_within"]
 _REPORT_S = 3.0
 
 
-def run_within(plan: Plan, environment: Mapping[str, str]) -> Kept:
+def run_within(plan: Plan, environment: Mapping[str, str], say: Callable[[str], None] = lambda _: None) -> Kept:
     """Run the script over the allocation that this process stands in, and return what became of it."""
     from muster.act.keep import keep
 
     given = {**environment, **variables_to_hand_over(plan)}
-    return keep(job_script(plan), given, patience_s=plan.grace_s + _REPORT_S, in_pieces=_is_in_pieces(plan))
+    patience_s = plan.grace_s + _REPORT_S
+    return keep(job_script(plan), given, patience_s=patience_s, in_pieces=_is_in_pieces(plan), say=say)
 
 
 def _is_in_pieces(plan: Plan) -> bool:

@@ -58,7 +58,7 @@ def main(words: Words) -> int:
     if words.verbose:
         say(f"{place}: {reason}; launcher {plan.launcher}: {plan.launcher_reason.text}")
     if place is RunPlace.WITHIN:
-        close(plan, run_within(plan, facts.environment), quiet=quiet)
+        close(plan, run_within(plan, facts.environment, say), quiet=quiet)
     if place is RunPlace.ALLOCATE:
         news = partial(say, quiet=quiet)
         kept_job = run_allocated(plan, facts.environment, say=news, wait_words=wait_words)

@@ -16,10 +16,11 @@ import msgspec
 from muster.model.failure import Failure, FailureKind, exit_words
 from muster.units import whole_number
 
-__all__ = ["Ending", "StepStory", "endings", "read_step"]
+__all__ = ["Ending", "StepStory", "endings", "read_step", "waits_for_other_step"]
 
 _TASKS = re.compile(r"^srun: error: (?P<host>[^\s:]+): tasks? (?P<tasks>[0-9][0-9,-]*): (?P<what>.+)$")
 _EXIT_CODE = re.compile(r"Exited with exit code (?P<code>[0-9]{1,9})")
+_WAITS = re.compile(r"srun: (?:Job \d+ )?[Ss]tep creation temporarily disabled, retrying \(Requested nodes are busy\)")
 _CORE = re.compile(r"\s*\(core dumped\)\s*$")
 # strsignal()'s words, which srun uses, and its own for the kernel's out-of-memory killer.
 _SIGNAL_OF = {
@@ -121,6 +122,11 @@ def read_step(lines: Iterable[str]) -> StepStory:
         elif (first.kind is FailureKind.ABORTED or first.status == _SIGTERM) and _SLURM_ENDED.search(line):
             first = _outside(line) or first  # the end of a task by Slurm's SIGTERM may be heard before the reason
     return StepStory(first, tuple(endings))
+
+
+def waits_for_other_step(text: str) -> bool:
+    """Return whether srun says that the step waits, as others of its job hold what it needs. 22.05 to 26.05."""
+    return bool(_WAITS.search(text))
 
 
 def endings(lines: Iterable[str]) -> Iterator[Ending]:
