@@ -60,6 +60,12 @@ def test_a_secret_reaches_the_ranks_by_its_name() -> None:
     assert "export HF_TOKEN where you type the line" in row.why
 
 
+def test_a_secret_that_the_batch_host_reads_is_passed_on_by_name() -> None:
+    row = _row(_HEAD + "export HF_TOKEN=$(cat ~/.hf)\nsrun python a.py\n", "HF_TOKEN")
+
+    assert (row.verdict, row.now) == (Fate.ASKED, "--env HF_TOKEN")
+
+
 @pytest.mark.parametrize("setting", ["MAX_TOKEN=2048", "USE_AUTH=true", "PWD=/x"])
 def test_a_number_or_a_switch_is_no_secret(setting: str) -> None:
     assert _row(_HEAD + f"export {setting}\nsrun python a.py\n", setting).verdict is Fate.KEPT

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 
 from muster.lint.bash import Assignment, SimpleCommand
+from muster.plan.secret import is_secret
 from muster.port.expand import TASKS, WIRED, Values, expanded, names_in
 from muster.port.step import Chain
 from muster.port.values import Draft
@@ -280,6 +281,8 @@ def _exported(assignment: Assignment, subject: str, values: Values, draft: Draft
     if "$(" in value or "`" in value:
         if assignment.name in values.used:
             draft.note(line, subject, "", "its value stands where it is used")
+        elif is_secret(assignment.name):
+            draft.pass_on(line, subject, assignment.name, "the batch host reads a secret")
         else:
             draft.ask(
                 line, subject, f"the batch host works it out: --env {assignment.name}=VALUE gives it a fixed value"
