@@ -6,6 +6,7 @@ Minutes, and packages from the network: before a release.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -69,7 +70,9 @@ def fetched(version: str, folder: Path) -> str:
 
 def works(*muster: object, **environment: str) -> None:
     """It plans a job of a known site from files that it brought, reads bash, and its documents are there."""
-    ported = ask(*muster, "port", ROOT / "tests/install/job.sbatch", "--site=lumi", **environment)
+    ported = ask(
+        *muster, "port", ROOT / "tests/install/job.sbatch", "--site=lumi", "-A", "project_465000001", **environment
+    )
     assert "-N 2" in ported
     assert ask(*muster, "--version", **environment).startswith("muster ")
     plan = ask(
@@ -77,6 +80,19 @@ def works(*muster: object, **environment: str) -> None:
     )
     assert "#SBATCH --nodes=2" in plan
     assert "first-job" in ask(*muster, "docs", **environment)
+
+
+def told_of_a_picture(*muster: object, **environment: str) -> str:
+    """Return what is said of a picture of results that are not there."""
+    words = [*map(str, muster), "bench", "--read", "none", "--plot", "a.png"]
+    done = subprocess.run(words, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    return done.stderr
+
+
+def command_for_pictures(*muster: object, **environment: str) -> str:
+    """Return the command that an installation without matplotlib names."""
+    return told_of_a_picture(*muster, **environment).partition("hint: ")[2].partition("; or --html")[0]
 
 
 @pytest.mark.parametrize("source", ["folder", "wheel", "sdist"])
@@ -94,6 +110,9 @@ def test_pipx(tools: Path, dist: Path, tmp_path: Path) -> None:
     places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin"), "HOME": str(tmp_path)}
     ask(tools / "pipx", "install", next(dist.glob("*.whl")), **places)
     works(tmp_path / "bin/muster")
+    assert command_for_pictures(tmp_path / "bin/muster") == "pipx inject muster-hpc matplotlib"
+    ask(tools / "pipx", "inject", "muster-hpc", "matplotlib", **places)
+    assert "No such file" in told_of_a_picture(tmp_path / "bin/muster")
     ask(tools / "pipx", "uninstall", "muster-hpc", **places)
     assert not (tmp_path / "bin/muster").exists()
 
@@ -102,6 +121,9 @@ def test_uv_tool(tools: Path, dist: Path, tmp_path: Path) -> None:
     places = {"UV_TOOL_DIR": str(tmp_path / "uv"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
     ask(tools / "uv", "tool", "install", next(dist.glob("*.whl")), "--python", sys.executable, **places)
     works(tmp_path / "bin/muster")
+    uv, *words = shlex.split(command_for_pictures(tmp_path / "bin/muster"))
+    ask(tools / uv, *words, **places)
+    assert "No such file" in told_of_a_picture(tmp_path / "bin/muster")
     ask(tools / "uv", "tool", "uninstall", "muster-hpc", **places)
     assert not (tmp_path / "bin/muster").exists()
 
@@ -110,6 +132,8 @@ def test_uv_tool(tools: Path, dist: Path, tmp_path: Path) -> None:
 def test_the_one_file(version: str, dist: Path, pythons: Path, tmp_path: Path) -> None:
     python = fetched(version, pythons)
     works(python, "-I", dist / "muster.pyz", XDG_DATA_HOME=str(tmp_path))
+    hint = command_for_pictures(python, "-I", dist / "muster.pyz", XDG_DATA_HOME=str(tmp_path))
+    assert hint.startswith(f"{python} -m pip install --target {tmp_path}/muster/one-file/")
     (spy,) = tmp_path.glob("muster/one-file/*/bin/py-spy")
     assert ask(spy, "--version").startswith("py-spy ")
 
