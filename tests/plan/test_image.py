@@ -186,9 +186,40 @@ def test_paths_that_the_image_does_not_see_are_named() -> None:
     assert [text.partition(" ")[0] for text in said] == ["/data", "/data/set.tar"]
     assert said[1].endswith("--bind /data")
     assert not [note for note in planned("--bind", "/data", *words).notes if note.warning]
-    assert not [
-        note for note in planned(*words, seen=facts(inside=frozenset({"/data", "/data/set.tar"}))).notes if note.warning
-    ]
+    inside = facts(inside=frozenset({"/data", "/data/set.tar"}))
+    (only,) = [note.text for note in planned(*words, seen=inside).notes if note.warning]
+    assert only.startswith("--out=/data: /data lies in the image")
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (("--env", "CHECKPOINT_OUT=/repo/out", "--", "prog"), "/repo/out"),
+        (("--", "prog", "--save-dir", "/repo/out"), "/repo/out"),
+        (("--", "prog", "--output_dir=/opt/out"), "/opt/out"),
+        (("--", "prog", "--ckpt-dir", "/opt/out"), "/opt/out"),
+    ],
+)
+def test_an_output_that_would_go_into_the_image_is_named(words: tuple[str, ...], path: str) -> None:
+    def warnings(seen: Facts, *more: str) -> list[str]:
+        return [note.text for note in planned("--image", "x.sif", *more, *words, seen=seen).notes if note.warning]
+
+    (known,) = warnings(facts(inside=frozenset({path})))
+    (unknown,) = warnings(facts())
+
+    assert f"{path} lies in the image" in known
+    assert f"hint: --bind FOLDER:{path}" in known
+    assert "whether the image has it is not known" in unknown
+    assert f"{path} is not in the image, and no folder" in warnings(facts(looked_inside=True))[0]
+    assert warnings(facts(inside=frozenset({path})), "--bind", f"/data:{path}") == []
+
+
+@pytest.mark.parametrize(
+    "words", ["--resume-from-output /repo/x", "--data /repo/x", "--out /tmp/x", "--out x", "--checkpoint=/repo/x.pt"]
+)
+def test_an_input_and_a_place_of_every_node_are_no_output_into_the_image(words: str) -> None:
+    seen = facts(inside=frozenset({"/repo/x", "/tmp/x", "/repo/x.pt"}))
+    assert not [n for n in planned("--image", "x.sif", "--", "prog", *words.split(), seen=seen).notes if n.warning]
 
 
 VENV = VenvFacts("/work/venv", "3.12", "/usr/bin/python3.12", base_in_image=True, glibc=(2, 28))

@@ -20,6 +20,9 @@ _CACHE = re.compile(
 )
 # Every engine gives an image its own of these, or the kernel's.
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr", "/etc", "/proc", "/sys", "/dev")
+_OUTPUT = frozenset({"out", "output", "outputs", "outdir", "save", "savedir", "logdir", "results", "export"})
+_INPUT = frozenset({"load", "resume", "from", "in", "input", "init", "restore"})
+_NAMED = re.compile(r"-{0,2}([\w.-]+)=(/[^:,;=\s]+)")
 _PATH = re.compile(r"(?:^|=)(/[^:,;=\s]+)")
 
 
@@ -57,6 +60,7 @@ def image_notes(use: ImageUse, image_facts: ImageFacts | None, words: Sequence[W
         return
     image_facts = image_facts or ImageFacts()
     yield from _unseen(use, image_facts, words)
+    yield from _outputs_inside(use, image_facts, words)
     for mount in use.mounts if image_facts.machine else ():
         if mount.is_asked and mount.source not in image_facts.real_paths:
             yield Note(f"{mount.source} does not exist on this host: each node checks before it starts", warning=True)
@@ -73,3 +77,43 @@ def _unseen(use: ImageUse, image_facts: ImageFacts, words: Sequence[Word]) -> It
         if is_hidden and not of_system and not covered(path, use.mounts):
             folder = str(PurePosixPath(path).parent) if PurePosixPath(path).suffix else path
             yield Note(f"{path} exists on this host, but not in the image: --bind {folder}", warning=True)
+
+
+def _outputs_inside(use: ImageUse, image_facts: ImageFacts, words: Sequence[Word]) -> Iterator[Note]:
+    """Yield a warning for each option and variable by whose name the program writes to a path that is not bound."""
+    for shown, name, path in dict.fromkeys(_named_paths(words)):
+        of_system = any(PurePosixPath(path).is_relative_to(top) for top in (*_SYSTEM, "/tmp", "/var/tmp"))  # noqa: S108
+        is_inside = path in image_facts.inside
+        if (
+            not _is_output(name)
+            or of_system
+            or covered(path, use.mounts)
+            or (path in image_facts.real_paths and not is_inside)
+        ):
+            continue
+        place = "is no path of this host that the image sees; whether the image has it is not known"
+        if is_inside or image_facts.looked_inside:
+            place = f"{'lies' if is_inside else 'is not'} in the image, and no folder of this host is bound there"
+        yield Note(
+            f"{shown}: {path} {place}. What is written there is refused, or gone after the job\n\n"
+            f"hint: --bind FOLDER:{path}, or a path of this host",
+            warning=True,
+        )
+
+
+def _named_paths(words: Sequence[Word]) -> Iterator[tuple[str, str, str]]:
+    """Yield (as it was typed, name, path) of `--name=/path`, `NAME=/path` and `--name /path`."""
+    option = ""
+    for word in words:
+        text = word if isinstance(word, str) else ""
+        if match := _NAMED.fullmatch(text):
+            yield text, match[1], match[2]
+        elif option and text.startswith("/"):
+            yield f"{option} {text}", option, text
+        option = text if text.startswith("-") and "=" not in text else ""
+
+
+def _is_output(name: str) -> bool:
+    parts = set(re.split(r"[-_.]", name.lower()))
+    is_folder_of = parts & {"checkpoint", "checkpoints", "ckpt", "ckpts", "log", "logs"} and parts & {"dir", "folder"}
+    return bool(parts & _OUTPUT or is_folder_of) and not parts & _INPUT
