@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from muster.model.plan import Plan
     from muster.rehearse.cluster import Performance, RehearsalLab, Written
     from muster.rehearse.judge import Point
-    from muster.rehearse.source import Insists
     from muster.sites.schema import Profile
 
 __all__ = ["rehearse"]
@@ -35,7 +34,7 @@ _MOST_TASKS = 128
 def rehearse(launch: TypedLaunch, *, is_asked: bool, ranks: int | None, quiet: bool) -> int:
     """Rehearse; 0 where everything that a lab can show was right, else the script's own status, or 1."""
     from muster.act.rank_library import make_rank_library
-    from muster.rehearse.adapt import few_ranks, for_lab, not_shown
+    from muster.rehearse.adapt import few_ranks, for_lab, not_shown, watched
     from muster.rehearse.cluster import Performance, Written, rehearsal_lab
     from muster.sites.load import choose_site, overrides_from
 
@@ -65,11 +64,12 @@ def rehearse(launch: TypedLaunch, *, is_asked: bool, ranks: int | None, quiet: b
         points = _probed(place, rehearsed.plan)
         performance, written_files = Performance(0, "", ""), list[Written]()
         if all(point.ok for point in points):
-            small_plan = few_ranks(rehearsed.plan, ranks or _FEW)
+            few_plan = few_ranks(rehearsed.plan, ranks or _FEW)
+            small_plan = watched(few_plan, facts.own_python, asked=request.hang is not None)
             say(f"the command itself, with {small_plan.shape.ntasks} of {queued.shape.ntasks} ranks:", quiet=quiet)
             performance = place.perform(small_plan, rehearsed.plan)
             written_files = place.written()
-            _add_performance(points, hidden, performance, small_plan, insisting=_insisting(rehearsed.plan))
+            _add_performance(points, hidden, performance, small_plan, _source(rehearsed.plan))
         else:
             hidden.append("the command itself: it was not started, because the launch was not right")
     _report(profile, points, hidden)
@@ -201,36 +201,35 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _insisting(plan: Plan) -> tuple[Insists, ...]:
-    from muster.rehearse.source import insists
-
+def _source(plan: Plan) -> str:
+    """Return the text of the script that the command names; empty where there is none to read."""
     script = next((word for word in _words(plan) if word.endswith(".py")), None)
     try:
-        return insists((Path(plan.working_directory) / script).read_text(errors="replace")) if script else ()
+        return (Path(plan.working_directory) / script).read_text(errors="replace") if script else ""
     except OSError:
-        return ()
+        return ""
 
 
 def _add_performance(
-    points: list[Point],
-    hidden: list[str],
-    performance: Performance,
-    small_plan: Plan,
-    *,
-    insisting: tuple[Insists, ...],
+    points: list[Point], hidden: list[str], performance: Performance, small_plan: Plan, source: str
 ) -> None:
     """Add what the command's own run showed; a failure by a missing device shows nothing."""
-    from muster.rehearse.judge import Point, judge_failure
+    from muster.rehearse.judge import Point, judge_failure, judge_hang
     from muster.rehearse.own_words import Blame, read_own_words
+    from muster.rehearse.source import exit_sentences, insists
 
     name, status = small_plan.job_name, performance.status
-    lines = "; ".join(f"line {insistence.line}: {insistence.what}" for insistence in insisting[:4])
+    lines = "; ".join(f"line {insistence.line}: {insistence.what}" for insistence in insists(source)[:4])
+    if performance.hang is not None:
+        points.append(judge_hang(name, performance.hang))
+        return
     if not status:
         points.append(Point(ok=True, text=f"{name} ran to its end with {small_plan.shape.ntasks} ranks"))
-        if insisting:
+        if lines:
             hidden.append(f"what {name} does with a GPU ({lines})")
         return
-    words = read_own_words(performance.output, performance.errors, small_plan.launcher)
+    exits = exit_sentences(source)
+    words = read_own_words(performance.output, performance.errors, small_plan.launcher, exits)
     if words.blame is Blame.DEVICE:
         error = f"{words.error}; {lines}" if lines else words.error
         hidden.append(f"{name} beyond its start (it ended with status {status}): it insists on a GPU ({error})")

@@ -16,7 +16,7 @@ from muster.lab.registry import LabRegistry, home_of
 from muster.lab.spec import LabSpec
 from muster.lab.state import read_spec
 
-__all__ = ["down", "fault", "restore", "status", "stop_controller", "up", "written_files"]
+__all__ = ["down", "fault", "read_file", "restore", "status", "stop_controller", "up", "written_files"]
 
 Say = Callable[[str], None]
 
@@ -92,6 +92,12 @@ def written_files(name: str, environment: Mapping[str, str]) -> list[dict[str, A
     """
     written_files: list[dict[str, Any]] = inside(LabRegistry(environment).find(name).pid, view.list_written)
     return written_files
+
+
+def read_file(name: str, environment: Mapping[str, str], path: str) -> str:
+    """Return the text of a file as the lab's login host sees it."""
+    text: str = inside(LabRegistry(environment).find(name).pid, Path(path).read_text)
+    return text
 
 
 def _id_ranges() -> IdRanges:

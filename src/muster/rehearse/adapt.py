@@ -11,11 +11,16 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.launchers import launcher_named
+<<<<<<< HEAD
 from muster.model.plan import Flag, Output, Plan, Prelude, PreludeKind, Shape
+=======
+from muster.model.plan import Flag, Hang, Output, Plan, Prelude, Reason, Shape
+from muster.model.words import Fragment
+>>>>>>> 0eb9371d (A rehearsal ends ranks that wait for each other; broken and right scripts by a seed, rehearsed by a user whom useradd made)
 from muster.rank.vendors import VISIBLE
 from muster.sites.schema import Profile
 
-__all__ = ["Rehearsed", "few_ranks", "for_lab", "not_shown", "with_command"]
+__all__ = ["Rehearsed", "few_ranks", "for_lab", "not_shown", "watched", "with_command"]
 
 HasProgram = Callable[[str], bool]
 HasPath = Callable[[str], bool]
@@ -113,6 +118,28 @@ def few_ranks(plan: Plan, most_ranks: int) -> Plan:
         command=("env", *hidden, *plan.command),
         label=nodes * per_node > 1 and plan.label,
     )
+
+
+_HANGS_AFTER_S = 120
+
+
+def watched(plan: Plan, own_python: str | None, *, asked: bool) -> Plan:
+    """Return the plan with a watch of its ranks, which reports a hang in a file of the run directory.
+
+    `asked`: whether the request itself says how long, or never.
+    """
+    hang = plan.hang
+    if hang is None and own_python is not None and not asked:
+        hang = Hang(_HANGS_AFTER_S, own_python, Reason("a rehearsal of ranks that wait for each other has to end"))
+    if hang is None:
+        return plan
+    folder = Prelude(
+        ("mkdir", "-p", Fragment('"$muster_run_dir"')),
+        hang.reason,
+        "the run directory cannot be made",
+        "work in a directory that you can write",
+    )
+    return replace(plan, hang=hang, prelude=(folder, *plan.prelude))
 
 
 def not_shown(plan: Plan, profile: Profile) -> Iterator[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING
 
@@ -25,6 +27,7 @@ from muster.runner import DEVNULL, PIPE, ProgramResult, own_command, run, start
 from muster.slurm.allocation import hold_nodes
 from muster.slurm.submit import ask_whether_taken
 from muster.slurm.variables import scheduler_environment
+from muster.stacks.quiet import REPORT
 
 if TYPE_CHECKING:
     from muster.runner import Process
@@ -37,6 +40,8 @@ _CHUNK_BYTES = 1 << 16
 _KEPT_BYTES = 1 << 20
 # A process that left its rank's group may hold the pipes for ever.
 _DRAIN_S = 5.0
+_LOOK_S = 2.0
+_PAUSE_S = 0.05
 
 
 class Performance(msgspec.Struct, frozen=True):
@@ -45,6 +50,8 @@ class Performance(msgspec.Struct, frozen=True):
     status: int
     output: str
     errors: str
+    hang: str | None = None
+    """How its ranks hung, where they did and were ended for it."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -91,12 +98,19 @@ class RehearsalLab(msgspec.Struct, frozen=True):
                 pass_fds=[memory],
             )
             output, errors = (_Passed(stream, target, in_pieces=in_pieces) for stream, target in _streams(process))
-            status = _status(process)
-            return Performance(status, output.text_at_end(), errors.text_at_end())
+            status, hang = _status(process, self._hang if plan.hang is not None else None)
+            return Performance(status, output.text_at_end(), errors.text_at_end(), hang)
 
     def written(self) -> list[Written]:
         """Return what the job has written in the view of this machine's files, by path."""
-        return [Written(str(entry["path"]), entry["size"]) for entry in labs.written_files(self.name, self.environment)]
+        entries = labs.written_files(self.name, self.environment)
+        return [Written(str(entry["path"]), entry["size"]) for entry in entries if not _is_report(entry["path"])]
+
+    def _hang(self) -> str | None:
+        """Return the hang that the watch beside the ranks has reported."""
+        entries = labs.written_files(self.name, self.environment)
+        report = next((entry["path"] for entry in entries if _is_report(entry["path"]) and entry["size"]), None)
+        return labs.read_file(self.name, self.environment, report).strip() if report is not None else None
 
     def _job(self, whole: Plan, words: Sequence[str]) -> list[str]:
         return self._inside(*hold_nodes(whole.directives, *words, quiet=True))
@@ -159,9 +173,22 @@ def _has_controlling_terminal() -> bool:
     return True
 
 
-def _status(process: Process) -> int:
+def _is_report(path: str) -> bool:
+    """Return whether the watch wrote the file: RUN/hang, in a run directory that nothing else makes here."""
+    return Path(path).name == REPORT and Path(path).parent.parent.name == "muster-runs"
+
+
+def _status(process: Process, hang_of: Callable[[], str | None] | None) -> tuple[int, str | None]:
+    """Wait for the process and return its status; end ranks that hang, and return how."""
+    hang, looked = None, time.monotonic()
     try:
-        return _as_shell(process.wait())
+        while hang_of is not None and hang is None and process.poll() is None:
+            time.sleep(_PAUSE_S)
+            if time.monotonic() > looked + _LOOK_S:
+                hang, looked = hang_of(), time.monotonic()
+        if hang is not None:
+            process.send_signal(signal.SIGTERM)
+        return _as_shell(process.wait()), hang
     except BaseException:
         process.send_signal(signal.SIGTERM)
         raise

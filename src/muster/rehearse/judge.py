@@ -11,7 +11,7 @@ from muster.model.plan import Plan, Prelude
 from muster.rehearse.own_words import Blame, OwnWords
 from muster.rehearse.probe import FAILED_WITH, Seen
 
-__all__ = ["Point", "judge", "judge_exit", "judge_failure", "stopped_at"]
+__all__ = ["Point", "judge", "judge_exit", "judge_failure", "judge_hang", "stopped_at"]
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -60,6 +60,13 @@ def judge_exit(status: int) -> Point:
         return Point(ok=True, text=f"one rank that ends with status {status} ends the job, with that status")
     text = f"one rank ended with status {FAILED_WITH}, and the job with {status}"
     return Point(ok=False, text=text, hint="please report it: the script has to give the first failed rank's status")
+
+
+def judge_hang(name: str, sentence: str) -> Point:
+    """Return what is wrong with a command whose ranks wait for each other."""
+    return Point(
+        ok=False, text=f"{name} is broken: it hangs: {sentence}", hint="--hang TIME waits longer, --hang off for ever"
+    )
 
 
 def judge_failure(name: str, status: int, words: OwnWords) -> Point:

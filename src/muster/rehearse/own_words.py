@@ -7,7 +7,7 @@ names a device explains nothing by itself, for most scripts name one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -67,13 +67,20 @@ class _Traceback(msgspec.Struct, frozen=True):
     """What stands between the traceback before it and this one."""
 
 
-def read_own_words(output: str, errors: str, launcher: str) -> OwnWords:
-    """Return what the ranks of a command that failed wrote last, and what the failure is about."""
+def read_own_words(output: str, errors: str, launcher: str, exits: Collection[str] = ()) -> OwnWords:
+    """Return what the ranks of a command that failed wrote last, and what the failure is about.
+
+    `exits`: sentences by which the script ends itself, without a traceback.
+    """
     lines_by_rank, written = _lines_by_rank(errors)
     printed, _ = _lines_by_rank(output)
     failure = failure_in(errors, launcher)
     first = failure.tasks[0] if failure is not None and failure.tasks else None
     tracebacks = {rank: chain for rank, lines in lines_by_rank.items() if (chain := _tracebacks(lines))}
+    for rank, lines in lines_by_rank.items():
+        last_line = next((line for line in reversed(lines) if line.strip()), "")
+        if rank not in tracebacks and any(map(last_line.startswith, exits)):
+            tracebacks[rank] = [_Traceback("SystemExit", f"SystemExit: {last_line}", ("", ""), frozenset(), "", "")]
     if any(rank is not None for rank in tracebacks):
         tracebacks.pop(None, None)  # the launcher's own
     blames = {rank: _blame(chain) for rank, chain in tracebacks.items()}
@@ -104,7 +111,7 @@ _RANK_OF_TORCH = re.compile(r"\[rank\d+\]: ?")
 
 
 def _lines_by_rank(text: str) -> tuple[dict[int | None, list[str]], list[str]]:
-    """Return the lines of each rank without labels, and of all; what a launcher said is no rank's."""
+    """Return the lines of each rank without labels, and of all; lines of a launcher belong to none."""
     file = LogFile(Path())
     lines: dict[int | None, list[str]] = {}
     for raw in text.splitlines():

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-__all__ = ["Insists", "insists"]
+__all__ = ["Insists", "exit_sentences", "insists"]
 
 
 class Insists(msgspec.Struct, frozen=True):
@@ -23,14 +23,31 @@ class Insists(msgspec.Struct, frozen=True):
 
 def insists(source: str) -> tuple[Insists, ...]:
     """Return the lines, in order; none where the text is not Python."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = _tree(source)
+    if tree is None:
         return ()
     needs = {Insists(node.lineno, need) for node, need in _unasked(tree)}
     return tuple(sorted(needs, key=lambda insistence: (insistence.line, insistence.what)))
+
+
+def exit_sentences(source: str) -> frozenset[str]:
+    """Return what the script says as it ends itself: the beginning of sys.exit("…") and SystemExit("…")."""
+    tree = _tree(source)
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args) if tree is not None else ()
+    return frozenset(text for call in calls if _name(call) in {"exit", "SystemExit"} and (text := _text(call.args[0])))
+
+
+def _tree(source: str) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _unasked(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
@@ -51,7 +68,7 @@ def _asks(test: ast.expr) -> bool:
 
 
 def _needs(call: ast.Call) -> str | None:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    name = _name(call)
     words = [value for value in (*call.args, *(argument.value for argument in call.keywords)) if _text(value)]
     if name in {"init_process_group", "new_group"} and any(_text(value).startswith("nccl") for value in words):
         return f'{name}("nccl")'
