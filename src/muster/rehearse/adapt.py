@@ -11,12 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.launchers import launcher_named
-<<<<<<< HEAD
-from muster.model.plan import Flag, Output, Plan, Prelude, PreludeKind, Shape
-=======
-from muster.model.plan import Flag, Hang, Output, Plan, Prelude, Reason, Shape
+from muster.model.plan import Flag, Hang, Output, Plan, Prelude, PreludeKind, Reason, Shape
 from muster.model.words import Fragment
->>>>>>> 0eb9371d (A rehearsal ends ranks that wait for each other; broken and right scripts by a seed, rehearsed by a user whom useradd made)
 from muster.rank.vendors import VISIBLE
 from muster.sites.schema import Profile
 
@@ -134,6 +130,7 @@ def watched(plan: Plan, own_python: str | None, *, asked: bool) -> Plan:
     if hang is None:
         return plan
     folder = Prelude(
+        PreludeKind.COMMAND,
         ("mkdir", "-p", Fragment('"$muster_run_dir"')),
         hang.reason,
         "the run directory cannot be made",

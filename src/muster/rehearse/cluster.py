@@ -85,6 +85,7 @@ class RehearsalLab(msgspec.Struct, frozen=True):
 
     def perform(self, plan: Plan, whole: Plan) -> Performance:
         """Run a plan over the allocation that `whole` asks for; pass its output on and return the end of it."""
+        known = self._reports() if plan.hang is not None else set()
         in_pieces = plan.label and launcher_named(plan.launcher).labels_pieces
         with script_to_pass(job_script(plan)) as (memory, words):
             # srun opens its stderr again: where that is a file, two places to write at would write over each other.
@@ -98,7 +99,7 @@ class RehearsalLab(msgspec.Struct, frozen=True):
                 pass_fds=[memory],
             )
             output, errors = (_Passed(stream, target, in_pieces=in_pieces) for stream, target in _streams(process))
-            status, hang = _status(process, self._hang if plan.hang is not None else None)
+            status, hang = _status(process, (lambda: self._new_hang(known)) if plan.hang is not None else None)
             return Performance(status, output.text_at_end(), errors.text_at_end(), hang)
 
     def written(self) -> list[Written]:
@@ -106,11 +107,15 @@ class RehearsalLab(msgspec.Struct, frozen=True):
         entries = labs.written_files(self.name, self.environment)
         return [Written(str(entry["path"]), entry["size"]) for entry in entries if not _is_report(entry["path"])]
 
-    def _hang(self) -> str | None:
-        """Return the hang that the watch beside the ranks has reported."""
+    def _reports(self) -> set[str]:
+        """Return the files of hangs that the watches beside the ranks have reported."""
         entries = labs.written_files(self.name, self.environment)
-        report = next((entry["path"] for entry in entries if _is_report(entry["path"]) and entry["size"]), None)
-        return labs.read_file(self.name, self.environment, report).strip() if report is not None else None
+        return {entry["path"] for entry in entries if _is_report(entry["path"]) and entry["size"]}
+
+    def _new_hang(self, known: set[str]) -> str | None:
+        """Return the hang of a report that is not one of the known ones."""
+        report = next(iter(self._reports() - known), None)
+        return None if report is None else labs.read_file(self.name, self.environment, report).strip()
 
     def _job(self, whole: Plan, words: Sequence[str]) -> list[str]:
         return self._inside(*hold_nodes(whole.directives, *words, quiet=True))

@@ -213,7 +213,7 @@ _KNOWN = re.compile(
     r"|no CUDA-capable device is detected"
     r"|No supported gpu backend found"
     r"|Unknown backend:? '(?:gpu|cuda|rocm)'"
-    r"|No such file or directory: '(?:nvidia-smi|rocm-smi|xpu-smi)'"
+    r"|(?:No such file or directory|Permission denied): '(?:nvidia-smi|rocm-smi|xpu-smi)'"
 )
 _RUNTIME = re.compile(
     r"(?:CUDA|HIP|NCCL|RCCL|XPU|XCCL) (?:driver |runtime |unhandled )?(?:error|failure|initialization)"
