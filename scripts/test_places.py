@@ -156,8 +156,10 @@ class Places:
         home.chmod(0o700)
         folder = clone(home / "muster")
         subprocess.run(["chown", "-R", f"{USER}:", str(folder)], check=True)
-        login = {"HOME": str(home), "USER": USER, "LOGNAME": USER, "PATH": "/usr/local/bin:/usr/bin:/bin"}
-        return Place("ordinary", folder, ("runuser", "-u", USER, "--"), login)
+        login = {"HOME": str(home), "USER": USER, "LOGNAME": USER}
+        return Place(
+            "ordinary", folder, ("runuser", "-u", USER, "--", "env", "PATH=/usr/local/bin:/usr/bin:/bin"), login
+        )
 
     def _outside(self, above: str) -> Path:
         self.outside.append(Path(tempfile.mkdtemp(prefix="muster-places-", dir=above)))
