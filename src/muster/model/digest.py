@@ -53,7 +53,7 @@ def digest_of(plan: Plan) -> str:
     values = {name: getattr(plan, name) for name in DIGESTED}
     # The comment holds the digest.
     values["directives"] = tuple(each for each in plan.directives if each.name != "comment")
-    # In ASCII: a word may hold bytes that are no UTF-8.
+    # In ASCII: a word may hold bytes that no UTF-8 has.
     text = json.dumps([_VERSION, _plain(values)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
