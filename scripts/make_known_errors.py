@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from muster.check.signatures import Signature, signatures
+from muster.follow.signatures import Signature, signatures
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/known-errors.md"
 HEAD = """\

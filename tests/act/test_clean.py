@@ -13,9 +13,9 @@ from msgspec.structs import replace
 import muster
 from muster.act.clean import CleanRules, find_leftovers, remove_leftover, remove_passed
 from muster.act.record import Run, find_run, register
+from muster.follow.hang_report import HANG_REPORT
 from muster.follow.links import jobs_that_go_on
 from muster.runner import ProgramResult
-from muster.stacks.quiet import REPORT
 from plugins.forked import run_muster
 
 DAY_S = 24 * 3600
@@ -89,7 +89,11 @@ def test_what_muster_wrote_beside_a_job_is_no_result(asked: CleanRules) -> None:
     }
     assert {"links", "link-2", "ends", "array"} <= names
     for job, folder in (("1", ""), ("2", "task-3/")):
-        _run(asked, job, files=tuple(f"{folder}{name}" for name in sorted({*names, REPORT, "row.json"} - {"passed"})))
+        _run(
+            asked,
+            job,
+            files=tuple(f"{folder}{name}" for name in sorted({*names, HANG_REPORT, "row.json"} - {"passed"})),
+        )
 
     assert _told(asked) == {"run 1": None, "run 2": None}
 

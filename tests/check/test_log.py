@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.check.log import explain, read_log
 from muster.follow.first_failure import failure_in
+from muster.follow.known_causes import explain, read_log
 
 MUSTER = [sys.executable, "-m", "muster", "check", "--log"]
 ECC = b"torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered"

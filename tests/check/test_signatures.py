@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from muster.check.log import read_log
-from muster.check.signatures import Signature, signatures
+from muster.follow.known_causes import read_log
+from muster.follow.signatures import Signature, signatures
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = signatures()

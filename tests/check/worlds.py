@@ -7,8 +7,8 @@ from copy import deepcopy
 from typing import Any
 
 from muster.check.ranks.facts import CheckedWorld, world_of
-from muster.check.ranks.finding import Finding
 from muster.check.ranks.table import judge
+from muster.rank.finding import Finding
 
 __all__ = ["Break", "broken", "env", "findings", "healthy", "node", "only"]
 

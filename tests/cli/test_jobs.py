@@ -10,12 +10,12 @@ from muster.act.record import Run, register
 from muster.cli.asking import JobCase, attempt_of, cluster, id_to_type, reported_hang, state
 from muster.cli.jobs import _links_among, _order, _row
 from muster.cli.logs import _look_at_chain, _show, _with_headings
+from muster.follow.hang_report import HANG_REPORT
 from muster.follow.scheduler import Answer
 from muster.follow.watch import Follower, output_of_run
 from muster.slurm.jobs import SlurmJob
 from muster.slurm.reasons import reason_of
 from muster.slurm.states import state_of
-from muster.stacks.quiet import REPORT
 
 
 def job(number: int, shown_id: str, state: str, folder: Path, *, comment: str = "muster:abc") -> SlurmJob:
@@ -118,7 +118,7 @@ def test_a_job_that_goes_on_is_followed_to_the_end_of_its_last_link(
 
 def test_a_task_has_its_own_id_attempt_and_hang(folders: tuple[Path, Path]) -> None:
     (folders[1] / "attempts").write_text("1\t100\tnode1\n2\t130\tnode1\n")
-    (folders[1] / REPORT).write_text("no rank has gone on for 5 s\n")
+    (folders[1] / HANG_REPORT).write_text("no rank has gone on for 5 s\n")
     run = Run("9", folders[0].parent, "train")
     cases = [JobCase("9", job(9 + task, f"9_{task}", "RUNNING", folders[task - 1]), run) for task in (1, 2)]
 

@@ -13,8 +13,8 @@ from launch.plans import plan
 from muster.act import bad_nodes
 from muster.act.bad_nodes import KEPT_S, BadNode, KnownFaults, NodeFault, Sighting, forget_nodes, load, remember
 from muster.act.record import Run, register
-from muster.check.node_memory import leave_out, nodes_to_avoid
 from muster.errors import RequestError
+from muster.follow.node_memory import leave_out, nodes_to_avoid
 from muster.job.request import Request
 from muster.render.document import plan_as_json
 from muster.render.script import job_script

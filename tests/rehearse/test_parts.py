@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.facts import ImageFacts
 from muster.model.plan import Plan
+from muster.probe.judge import judge, judge_exit
+from muster.probe.text import FAILED_WITH, Seen, failing_probe, parse, probe
 from muster.rehearse.adapt import few_ranks, for_lab, not_shown
-from muster.rehearse.judge import judge, judge_exit
-from muster.rehearse.probe import FAILED_WITH, Seen, failing_probe, parse, probe
 from muster.rehearse.source import insists
 from muster.render.script import job_script
 from muster.runner import run

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from muster.stacks.quiet import REPORT, QuietWatch
+from muster.follow.hang_report import HANG_REPORT
+from muster.stacks.quiet import QuietWatch
 
 
 class Job:
@@ -63,17 +64,17 @@ def test_a_rank_that_goes_on_begins_the_time_again(tmp_path: Path) -> None:
 
 
 def test_a_report_is_dropped_when_the_job_writes_again_and_at_its_start(tmp_path: Path) -> None:
-    (tmp_path / REPORT).write_text("of the attempt before")
+    (tmp_path / HANG_REPORT).write_text("of the attempt before")
     job = Job(tmp_path, "", "it hangs", "", "it hangs again")
-    assert not (tmp_path / REPORT).exists()
+    assert not (tmp_path / HANG_REPORT).exists()
 
     assert job.wait(100) == ["it hangs"]
-    (tmp_path / REPORT).write_text("it hangs")
+    (tmp_path / HANG_REPORT).write_text("it hangs")
     job.wait(500)
-    assert (tmp_path / REPORT).exists()
+    assert (tmp_path / HANG_REPORT).exists()
     job.write()
     job.wait(1)
-    assert not (tmp_path / REPORT).exists()
+    assert not (tmp_path / HANG_REPORT).exists()
     assert job.wait(200) == ["it hangs again"]
 
 

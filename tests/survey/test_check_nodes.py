@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from muster.rehearse.judge import stopped_at
+from muster.probe.judge import stopped_at
 from muster.runner import run
 from muster.sites.heads import SearchPath
 from muster.sites.load import Site, load

@@ -21,11 +21,11 @@ from muster.bench.order import parse_bytes, parse_sizes
 from muster.bench.results import read_series
 from muster.build.pins import pins_of_conda, pins_of_requirements
 from muster.build.source import parse_source
-from muster.check.log import read_log
 from muster.check.ranks.cpulist import cpu_set
 from muster.check.ranks.smi import read_nvidia_smi, read_peers, read_rocm_smi, read_xids
 from muster.cli.app import EXIT_BUG, main
 from muster.errors import MusterError
+from muster.follow.known_causes import read_log
 from muster.follow.watch import LogFile
 from muster.job.request import options_of
 from muster.job.settings import merge_settings

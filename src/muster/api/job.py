@@ -182,7 +182,7 @@ def _result(case: JobCase) -> Result:
     row = None if case.run is None else row_of_task(case.run, name.partition("_")[2])
     if state.phase is Phase.ENDED_WELL:
         return Result(name, state, status, directory=directory, row=row)
-    from muster.check.log import explain
+    from muster.follow.known_causes import explain
 
     output = find_output(job, case.run, case.asked)
     failure = None if output is None else first_failure(output)

@@ -18,13 +18,14 @@ from muster.act.submit import submit as queue
 from muster.api.hints import hints_shown
 from muster.api.job import Job
 from muster.api.options import Command, read_options
-from muster.check.node_memory import leave_out
 from muster.facts import Facts
+from muster.follow.node_memory import leave_out
 from muster.look.cluster import cluster_name
 from muster.look.probe import look, settings_notes
 from muster.model.digest import digest_of
 from muster.model.plan import Engine, Note
 from muster.model.plan import Plan as Value
+from muster.parts import service
 from muster.render.document import plan_as_json
 from muster.render.explain import explain, plan_as_text
 from muster.render.script import job_script
@@ -140,9 +141,7 @@ def _warn(notes: Sequence[Note]) -> None:
 def _place(value: Value) -> None:
     """Write the program of `check`, and pack what is to be staged, where the job will look for them."""
     if value.gate:
-        from muster.check.pack import place_check
-
-        place_check(Path(value.gate[1]))
+        service("gate")(Path(value.gate[1]))
     if value.staging is not None:
         from muster.stage.pack import place_all
 

@@ -12,11 +12,11 @@ from typing import IO, Any, NamedTuple
 
 from muster.check.pack import place_check
 from muster.check.ranks.facts import Expected
-from muster.check.ranks.finding import BROKEN, Finding, hosts_in_words
 from muster.check.ranks.lines import LineReader
 from muster.errors import RequestError, SiteError
 from muster.model.plan import Plan
 from muster.rank import contract
+from muster.rank.finding import BROKEN, Finding, hosts_in_words
 from muster.runner import PIPE, end_group, start
 
 __all__ = ["Looked", "expected_of", "look_at_job"]
@@ -143,7 +143,7 @@ def _of_launch(error_text: str, status: int, documents: Sequence[Any], *, in_tim
         evidence = f"the working directory is another one, or not there, on {place}"
         findings = [Finding("shared directory", BROKEN, evidence, "run from a file system that all nodes share", hosts)]
     if not findings:
-        from muster.check.log import read_log
+        from muster.follow.known_causes import read_log
 
         causes = [cause for cause in read_log([line.encode() for line in lines]).causes if not cause.signature.echo]
         findings = [Finding("start", BROKEN, cause.evidence, cause.remedy) for cause in causes[:2]]

@@ -22,6 +22,7 @@ _PARTS = (
     "check/ranks/*.py",
     "rank/__init__.py",
     "rank/errors.py",
+    "rank/finding.py",
     "rank/hostlist.py",
     "rank/vendors.py",
 )

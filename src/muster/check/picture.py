@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from muster.check.ranks.binding import BoundRank, seats_of
 from muster.check.ranks.cpulist import cpu_list, cpu_set
 from muster.check.ranks.facts import CheckedWorld, Cpus, Node
-from muster.check.ranks.finding import hosts_in_words
+from muster.rank.finding import hosts_in_words
 
 __all__ = ["pictures"]
 

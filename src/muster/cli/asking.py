@@ -166,11 +166,11 @@ def attempt_of(case: JobCase) -> int:
 
 def reported_hang(case: JobCase) -> list[str]:
     """Return what the job's own watcher has found, if it has."""
-    from muster.stacks.quiet import REPORT
+    from muster.follow.hang_report import HANG_REPORT
 
     folder = _folder_of(case)
     try:
-        return [] if folder is None else (folder / REPORT).read_text("utf-8", errors="replace").splitlines()[-1:]
+        return [] if folder is None else (folder / HANG_REPORT).read_text("utf-8", errors="replace").splitlines()[-1:]
     except OSError:
         return []
 

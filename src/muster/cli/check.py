@@ -17,10 +17,10 @@ from muster.runner import own_command
 
 if TYPE_CHECKING:
     from muster.check.ranks.facts import CheckedWorld
-    from muster.check.ranks.finding import Finding
     from muster.facts import Facts
     from muster.job.request import Request
     from muster.model.plan import Plan
+    from muster.rank.finding import Finding
 
 
 def main(words: Words) -> int:
@@ -144,8 +144,8 @@ def _tell_saved(name: str | Path, words: Words) -> int:
 
 
 def _tell(world: CheckedWorld, start_findings: list[Finding], words: Words) -> int:
-    from muster.check.ranks.finding import BROKEN
     from muster.check.ranks.table import judge
+    from muster.rank.finding import BROKEN
 
     findings = [
         *start_findings,
@@ -172,7 +172,7 @@ def _document(world: CheckedWorld, findings: Sequence[Finding]) -> dict[str, Any
 
 
 def _show(world: CheckedWorld, findings: Sequence[Finding], words: Words) -> None:
-    from muster.check.ranks.finding import NOTE
+    from muster.rank.finding import NOTE
 
     quiet = words.quiet
     if words.picture:
@@ -200,7 +200,7 @@ def _show(world: CheckedWorld, findings: Sequence[Finding], words: Words) -> Non
 
 
 def _log(words: Words) -> int:
-    from muster.check.log import read_log
+    from muster.follow.known_causes import read_log
 
     rest = words.launch.typed
     if rest:

@@ -61,7 +61,7 @@ def say_alone(plan: Plan, address: str) -> None:
 
 def say_of_rank(plan: Plan, outcome: Outcome, *, quiet: bool) -> None:
     """Say which rank of this machine failed first, how, and what its last lines or its status tell to do."""
-    from muster.check.log import explain
+    from muster.follow.known_causes import explain
     from muster.model.failure import exit_words, hint_of_status
 
     status = outcome.status
@@ -159,7 +159,7 @@ def _say_known(kept_job: Kept, failure: Failure | None, *, quiet: bool) -> None:
     """Print the known error in the last lines of the rank that failed first; else what its status tells to do."""
     if quiet:
         return
-    from muster.check.log import explain
+    from muster.follow.known_causes import explain
 
     rank = f"{failure.tasks[0]}: " if failure is not None and failure.tasks else ""
     lines = [line.removeprefix(rank) for line in kept_job.report.splitlines() if line.startswith(rank)]

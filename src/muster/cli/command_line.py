@@ -66,6 +66,11 @@ class Words:
         except KeyError:
             raise AttributeError(name) from None
 
+    @property
+    def first(self) -> str | None:
+        """Return the first operand; None where there is none."""
+        return self.operands[0] if self.operands else None
+
     def without(self, *names: str) -> list[str]:
         """Return the words as they were typed, but for these options."""
         return [word for name, piece in self.typed.pieces if name not in names for word in piece]

@@ -10,6 +10,7 @@ from muster.cli.command_line import CommandLine, Words
 from muster.cli.verbs import VERBS, command_of
 from muster.errors import RequestError, UnknownName
 from muster.job.option import Option, option
+from muster.parts import service
 
 __all__ = ["Candidate", "candidates"]
 
@@ -219,10 +220,8 @@ def _jobs() -> Iterator[Candidate]:
 
 
 def _labs() -> Iterator[Candidate]:
-    from muster.lab.registry import LabRegistry
-
-    for entry in LabRegistry(os.environ).clear():
-        yield Candidate(entry.name, "a lab that is up")
+    for name in service("labs")(os.environ):
+        yield Candidate(name, "a lab that is up")
 
 
 def _pages() -> Iterator[Candidate]:

@@ -84,9 +84,9 @@ def place_gate(plan: Plan) -> None:
     if plan.gate:
         from pathlib import Path
 
-        from muster.check.pack import place_check
+        from muster.parts import service
 
-        place_check(Path(plan.gate[1]))
+        service("gate")(Path(plan.gate[1]))
 
 
 def place_staged(plan: Plan, *, quiet: bool) -> None:

@@ -27,7 +27,7 @@ def main(words: Words) -> int:
         return _clear(words, cluster_here)
     if words.operands:
         raise RequestError("nodes are named only to forget them", hint=f"muster nodes --clear {words.operands[0]}")
-    from muster.check.node_memory import nodes_to_avoid
+    from muster.follow.node_memory import nodes_to_avoid
 
     bad_nodes = nodes_to_avoid(state(), cluster_here)
     if words.json:
@@ -45,7 +45,7 @@ def main(words: Words) -> int:
 
 def _clear(words: Words, cluster_here: str) -> int:
     from muster.act.bad_nodes import forget_nodes
-    from muster.check.node_memory import nodes_to_avoid
+    from muster.follow.node_memory import nodes_to_avoid
 
     nodes_to_avoid(state(), cluster_here)  # what has not been read yet is forgotten as well
     forgotten = forget_nodes(state(), cluster_here, words.operands)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from muster.job.request import Request
     from muster.lab.spec import LabSpec
     from muster.model.plan import Plan
+    from muster.probe.judge import Point
     from muster.rehearse.cluster import Performance, RehearsalLab, Written
-    from muster.rehearse.judge import Point
     from muster.sites.schema import Profile
 
 __all__ = ["rehearse"]
@@ -154,9 +154,8 @@ def _asked_of_sbatch(place: RehearsalLab, plan: Plan) -> None:
 
 def _probed(place: RehearsalLab, plan: Plan) -> list[Point]:
     """Return the launch with something else in the place of the command: once to tell of it, once to fail."""
-    from muster.rehearse.adapt import with_command
-    from muster.rehearse.judge import Point, judge, judge_exit
-    from muster.rehearse.probe import failing_probe, parse, probe
+    from muster.probe.judge import Point, judge, judge_exit
+    from muster.probe.text import failing_probe, parse, probe, with_command
 
     header = {directive.name: directive.value for directive in plan.directives}
     queue = ", ".join(f"{name} {header[name]}" for name in ("partition", "qos", "account") if header.get(name))
@@ -214,8 +213,8 @@ def _add_performance(
     points: list[Point], hidden: list[str], performance: Performance, small_plan: Plan, source: str
 ) -> None:
     """Add what the command's own run showed; a failure by a missing device shows nothing."""
-    from muster.rehearse.judge import Point, judge_failure, judge_hang
-    from muster.rehearse.own_words import Blame, read_own_words
+    from muster.probe.judge import Point
+    from muster.rehearse.own_words import Blame, judge_failure, judge_hang, read_own_words
     from muster.rehearse.source import exit_sentences, insists
 
     name, status = small_plan.job_name, performance.status

@@ -33,9 +33,10 @@ def main(words: Words) -> int:
 
     launch, quiet = words.launch, words.quiet
     if words.rehearse or words.ranks is not None:
-        from muster.cli.rehearse import rehearse
+        from muster.parts import service
 
-        return rehearse(launch, is_asked=words.rehearse, ranks=words.ranks, quiet=quiet)
+        status: int = service("rehearsal")(launch, is_asked=words.rehearse, ranks=words.ranks, quiet=quiet)
+        return status
     facts, request = facts_and_request(launch, quiet=quiet)
     need_command(request)
     place, reason = place_of(request, facts)

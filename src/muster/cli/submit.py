@@ -21,7 +21,7 @@ def main(words: Words) -> int:
     from muster.act.rank_library import make_rank_library
     from muster.act.record import state_directory
     from muster.act.submit import submit
-    from muster.check.node_memory import leave_out
+    from muster.follow.node_memory import leave_out
     from muster.look.cluster import cluster_name
     from muster.model.digest import digest_of
 

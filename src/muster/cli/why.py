@@ -24,6 +24,7 @@ from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json
 from muster.cli.status import headline
 from muster.follow.last_words import last_words
+from muster.parts import service
 
 if TYPE_CHECKING:
     from muster.follow.watch import JobOutput
@@ -57,9 +58,7 @@ def explain_case(case: JobCase) -> Iterator[str]:
         yield from _neighbours(case)
     elif case.job is not None and case.job.state.phase is Phase.RUNNING:
         yield f"  since {when(case.job.started)} on {case.job.node_list or 'nodes unknown'}"
-        from muster.cli.why_running import explain_running
-
-        yield from explain_running(case)
+        yield from service("running-ranks")(case)
         yield f"  what it says: muster logs -f {id_to_type(case)}"
     else:
         yield from _ended(case)
@@ -198,7 +197,7 @@ def _shortened(line: str) -> str:
 
 def _known(lines: Sequence[str], failure: Failure | None) -> dict[str, str] | None:
     """Return the known error that explains these lines best."""
-    from muster.check.log import explain
+    from muster.follow.known_causes import explain
 
     explanation = explain(lines, failure)
     if explanation is None:
@@ -233,9 +232,7 @@ def case_as_json(case: JobCase) -> dict[str, Any]:
             "dependency": job.dependency,
         }
     if job is not None and job.state.phase is Phase.RUNNING:
-        from muster.cli.why_running import as_json as running
-
-        document["running"] = running(case)
+        document["running"] = service("running-ranks-json")(case)
     if job is None or job.state.phase in {Phase.ENDED_BADLY, Phase.ENDED, Phase.UNKNOWN}:
         output, failure = _failure(case)
         document["first_failure"] = failure and failure.as_json()

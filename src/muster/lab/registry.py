@@ -14,7 +14,7 @@ from muster.errors import RequestError
 from muster.lab.kernel import start_time
 from muster.lab.spec import check_name
 
-__all__ = ["LabEntry", "LabRegistry", "home_of"]
+__all__ = ["LabEntry", "LabRegistry", "home_of", "names_of_labs"]
 
 
 @dataclass(frozen=True)
@@ -179,3 +179,8 @@ def _make_private(folder: Path) -> None:
             f"{folder} is not yours alone, so no lab is remembered there",
             hint="name a directory that you can write: XDG_STATE_HOME=DIR",
         )
+
+
+def names_of_labs(environment: Mapping[str, str]) -> list[str]:
+    """Return the names of the labs that are up."""
+    return [entry.name for entry in LabRegistry(environment).clear()]

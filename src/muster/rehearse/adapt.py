@@ -16,7 +16,7 @@ from muster.model.words import Fragment
 from muster.rank.vendors import VISIBLE
 from muster.sites.schema import Profile
 
-__all__ = ["Rehearsed", "few_ranks", "for_lab", "not_shown", "watched", "with_command"]
+__all__ = ["Rehearsed", "few_ranks", "for_lab", "not_shown", "watched"]
 
 HasProgram = Callable[[str], bool]
 HasPath = Callable[[str], bool]
@@ -92,11 +92,6 @@ def _step_flags(flags: Sequence[Flag], profile: Profile, removed_parts: list[str
             removed_parts.append(f"the software stack of {flag.word}: its plugin of srun is the site's")
         else:
             yield flag
-
-
-def with_command(plan: Plan, command: Sequence[str]) -> Plan:
-    """Return the same launch of another command, its lines without labels."""
-    return replace(plan, command=tuple(command), label=False)
 
 
 def few_ranks(plan: Plan, most_ranks: int) -> Plan:

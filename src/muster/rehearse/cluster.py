@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from muster.act.keep import script_to_pass
+from muster.follow.hang_report import HANG_REPORT
 from muster.lab import labs
 from muster.lab.spec import LabSpec
 from muster.launchers import launcher_named
@@ -27,7 +28,6 @@ from muster.runner import DEVNULL, PIPE, ProgramResult, own_command, run, start
 from muster.slurm.allocation import hold_nodes
 from muster.slurm.submit import ask_whether_taken
 from muster.slurm.variables import scheduler_environment
-from muster.stacks.quiet import REPORT
 
 if TYPE_CHECKING:
     from muster.runner import Process
@@ -180,7 +180,7 @@ def _has_controlling_terminal() -> bool:
 
 def _is_report(path: str) -> bool:
     """Return whether the watch wrote the file: RUN/hang, in a run directory that nothing else makes here."""
-    return Path(path).name == REPORT and Path(path).parent.parent.name == "muster-runs"
+    return Path(path).name == HANG_REPORT and Path(path).parent.parent.name == "muster-runs"
 
 
 def _status(process: Process, hang_of: Callable[[], str | None] | None) -> tuple[int, str | None]:

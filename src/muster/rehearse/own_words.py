@@ -13,11 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from muster.check.signatures import signatures
 from muster.follow.first_failure import failure_in
+from muster.follow.signatures import signatures
 from muster.follow.watch import LogFile
+from muster.model.failure import exit_words
+from muster.probe.judge import Point
 
-__all__ = ["Blame", "OwnWords", "read_own_words"]
+__all__ = ["Blame", "OwnWords", "judge_failure", "judge_hang", "read_own_words"]
 
 _SHOWN_LINES = 12
 
@@ -247,3 +249,23 @@ def _is_about_device(found: _Traceback) -> bool:
     if found.kind == "AssertionError" and _ASSERTS.match(found.source):
         return True
     return bool(_RUNTIME.match(message) or _ABSENT.search(message))
+
+
+def judge_failure(name: str, status: int, words: OwnWords) -> Point:
+    """Return what is wrong with a command that failed, in its own words."""
+    of_rank = "" if words.rank is None else f" on rank {words.rank}"
+    if words.blame is Blame.ENVIRONMENT:
+        text = f"{name} ended with status {status}{of_rank}: its Python has no module {words.module!r}"
+        hint = "install the module in the environment of the job, or rehearse with that environment: --venv, --conda"
+        return Point(ok=False, text=text, hint=hint, quoted=words.lines)
+    sentence = words.error.partition("\n")[0] or exit_words(status)
+    text = f"{name} is broken: it ended with status {status}{of_rank}: {sentence}"
+    silent_hint = None if words.lines else "no rank wrote a word about it"
+    return Point(ok=False, text=text, hint=silent_hint, quoted=words.lines)
+
+
+def judge_hang(name: str, sentence: str) -> Point:
+    """Return what is wrong with a command whose ranks wait for each other."""
+    return Point(
+        ok=False, text=f"{name} is broken: it hangs: {sentence}", hint="--hang TIME waits longer, --hang off for ever"
+    )

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Optional
 
-__all__ = ["OUTPUT", "REPORT", "QuietWatch"]
+from muster.follow.hang_report import HANG_REPORT
 
-REPORT = "hang"
-"""In the run directory: what was found, while it holds."""
+__all__ = ["OUTPUT", "QuietWatch"]
 
 OUTPUT = "output"
 """In the run directory: where all output goes, in a job that `muster submit` did not queue."""
@@ -65,4 +64,4 @@ class QuietWatch:
         self._before, self._since = self._sizes(), self._clock()
 
     def _forget_report(self) -> None:
-        (self._directory / REPORT).unlink(missing_ok=True)
+        (self._directory / HANG_REPORT).unlink(missing_ok=True)

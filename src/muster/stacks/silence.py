@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 
 from muster.errors import MusterError
+from muster.follow.hang_report import HANG_REPORT
 from muster.stacks.ask import StackQuestion, ask_here, ask_job, find_spy
 from muster.stacks.fold import fold, lines_of
 from muster.stacks.judge import JobCondition, judge_job, movements
 from muster.stacks.own_words import own_words
-from muster.stacks.quiet import REPORT
 from muster.stacks.read import Round, read_rounds
 
 __all__ = ["Ranks", "Watched"]
@@ -98,7 +98,7 @@ def _report(watched: Watched, sentence: str, lines: Sequence[str] = (), remedy: 
     if remedy:
         watched.say(f"hang: hint: {remedy}")
     if watched.directory.is_dir():
-        _write(watched.directory / REPORT, f"{sentence}\n")
+        _write(watched.directory / HANG_REPORT, f"{sentence}\n")
     return sentence
 
 

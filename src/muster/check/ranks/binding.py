@@ -5,11 +5,11 @@ A mask as wide as the node binds nothing and is not a finding by itself: ranks t
 
 from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Sized, Tuple
 
+from muster.rank.finding import BROKEN, WARNING, Finding
 from muster.rank.vendors import VENDORS, VISIBLE
 
 from .cpulist import cpu_list, cpu_set, whole_number
 from .facts import CheckedWorld, Cpus, Gpu, Node, Rank
-from .finding import BROKEN, WARNING, Finding
 
 __all__ = ["BoundRank", "device_of", "judge_binding", "judge_threads", "seats_of", "visible_of"]
 

@@ -2,10 +2,10 @@
 
 from typing import Dict, Iterator, List, Optional
 
+from muster.rank.finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words, odd_hosts
 from muster.rank.vendors import VENDORS
 
 from .facts import CheckedWorld, Node
-from .finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["judge_login", "judge_software"]
 

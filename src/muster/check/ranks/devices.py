@@ -2,9 +2,10 @@
 
 from typing import Dict, Iterator, Optional, Sequence, Tuple
 
+from muster.rank.finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words
+
 from .binding import device_of, visible_of
 from .facts import CheckedWorld, Gpu, Node, Rank
-from .finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words
 from .smi import MPS, READERS, GpuSetup, Health, read_cards, read_cuda_of_driver, read_peers, read_xids
 
 __all__ = [

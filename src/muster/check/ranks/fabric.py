@@ -2,8 +2,9 @@
 
 from typing import Dict, Iterator, List, Sequence, Set
 
+from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
+
 from .facts import CheckedWorld, Interface, Node
-from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["chosen_by", "judge_cards", "judge_interfaces", "judge_links", "judge_sizes"]
 

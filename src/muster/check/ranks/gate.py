@@ -16,12 +16,12 @@ import time
 from typing import Dict, Iterable, List, Mapping, NoReturn, Optional, Sequence
 
 from muster.rank.errors import HostlistError
+from muster.rank.finding import BROKEN, Finding
 from muster.rank.hostlist import expand
 from muster.rank.vendors import vendor_of
 
 from .exchange import STOP, Clock, MeetingPoint, meet
 from .facts import Expected, Node, Rank, world_of
-from .finding import BROKEN, Finding
 from .gather import host_name, node_facts, own_mask, own_reach, variables_in_force
 from .lines import END, lines_of
 from .lookups import look_up, some_of

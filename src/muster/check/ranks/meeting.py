@@ -2,8 +2,9 @@
 
 from typing import Dict, Iterator, List, Tuple
 
+from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
+
 from .facts import CheckedWorld, Rank
-from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["judge_clocks", "judge_names", "judge_port", "judge_presence", "judge_reverse"]
 

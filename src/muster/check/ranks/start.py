@@ -3,8 +3,9 @@
 import re
 from typing import Dict, Iterator, List, Optional, Tuple
 
+from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
+
 from .facts import CheckedWorld
-from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["judge_forks", "judge_imports", "judge_leftovers", "judge_limits", "judge_shared", "judge_space"]
 

@@ -7,9 +7,10 @@ try:
 except ImportError:
     raise SystemExit("muster: error: the check needs Python 3.8 or newer") from None
 
+from muster.rank.finding import BROKEN, NOTE, WARNING, Finding
+
 from . import binding, compare, devices, fabric, meeting, start, variables
 from .facts import CheckedWorld
-from .finding import BROKEN, NOTE, WARNING, Finding
 
 __all__ = ["CHECKS", "Check", "Judge", "judge"]
 

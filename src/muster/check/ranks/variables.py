@@ -6,11 +6,11 @@ A rule looks at one rank's variables; its finding is reported once for all ranks
 import re
 from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 from muster.rank.vendors import VENDORS
 
 from .cpulist import whole_number
 from .facts import CheckedWorld, Node, Rank, one_of_each_node
-from .finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
 
 __all__ = ["OLD_NAMES", "RULES", "differing_variables", "ib_patience_s", "judge_variables", "patience_in_words"]
 

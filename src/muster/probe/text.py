@@ -10,8 +10,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
-__all__ = ["FAILED_WITH", "Seen", "failing_probe", "parse", "probe"]
+from muster.model.plan import Plan
+
+__all__ = ["FAILED_WITH", "Seen", "failing_probe", "parse", "probe", "with_command"]
 
 FAILED_WITH = 7
 """The status with which the failing probe's last rank ends: none that a shell or a launcher gives by itself."""
@@ -117,3 +120,8 @@ def _seen(items: Sequence[str]) -> Seen:
         unreadable=tuple(value for name, value in pairs if name == "unreadable"),
         missing=next((value for name, value in pairs if name == "missing"), None),
     )
+
+
+def with_command(plan: Plan, command: Sequence[str]) -> Plan:
+    """Return the same launch of another command, its lines without labels."""
+    return replace(plan, command=tuple(command), label=False)

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from muster.model.failure import exit_words
 from muster.model.plan import Plan, Prelude
-from muster.rehearse.own_words import Blame, OwnWords
-from muster.rehearse.probe import FAILED_WITH, Seen
+from muster.probe.text import FAILED_WITH, Seen
 
-__all__ = ["Point", "judge", "judge_exit", "judge_failure", "judge_hang", "stopped_at"]
+__all__ = ["Point", "judge", "judge_exit", "stopped_at"]
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -60,26 +58,6 @@ def judge_exit(status: int) -> Point:
         return Point(ok=True, text=f"one rank that ends with status {status} ends the job, with that status")
     text = f"one rank ended with status {FAILED_WITH}, and the job with {status}"
     return Point(ok=False, text=text, hint="please report it: the script has to give the first failed rank's status")
-
-
-def judge_hang(name: str, sentence: str) -> Point:
-    """Return what is wrong with a command whose ranks wait for each other."""
-    return Point(
-        ok=False, text=f"{name} is broken: it hangs: {sentence}", hint="--hang TIME waits longer, --hang off for ever"
-    )
-
-
-def judge_failure(name: str, status: int, words: OwnWords) -> Point:
-    """Return what is wrong with a command that failed, in its own words."""
-    of_rank = "" if words.rank is None else f" on rank {words.rank}"
-    if words.blame is Blame.ENVIRONMENT:
-        text = f"{name} ended with status {status}{of_rank}: its Python has no module {words.module!r}"
-        hint = "install the module in the environment of the job, or rehearse with that environment: --venv, --conda"
-        return Point(ok=False, text=text, hint=hint, quoted=words.lines)
-    sentence = words.error.partition("\n")[0] or exit_words(status)
-    text = f"{name} is broken: it ended with status {status}{of_rank}: {sentence}"
-    silent_hint = None if words.lines else "no rank wrote a word about it"
-    return Point(ok=False, text=text, hint=silent_hint, quoted=words.lines)
 
 
 def _ranks(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from muster.check.ranks.finding import BROKEN, WARNING, Finding, hosts_in_words
+from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words
 
 __all__ = ["NcclLog", "Transport", "judge_transports"]
 

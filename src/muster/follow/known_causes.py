@@ -12,12 +12,12 @@ from typing import IO, Any
 
 import msgspec
 
-from muster.check.nccl_log import NcclLog, Transport, judge_transports
-from muster.check.ranks.finding import BROKEN, Finding
-from muster.check.signatures import Signature, signatures
+from muster.follow.nccl_log import NcclLog, Transport, judge_transports
+from muster.follow.signatures import Signature, signatures
 from muster.follow.watch import LogFile
 from muster.launchers import by_agents_first
 from muster.model.failure import Failure, hint_of_status, of_agent
+from muster.rank.finding import BROKEN, Finding
 from muster.slurm.srun_messages import read_step
 
 __all__ = ["Cause", "Report", "explain", "read_log"]

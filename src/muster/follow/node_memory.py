@@ -41,7 +41,7 @@ def _cause_of_node(lines: Sequence[str]) -> str | None:
     """Return the known cause that lines tell, where it is of the node."""
     if not lines:
         return None
-    from muster.check.log import explain  # most submissions follow no failure
+    from muster.follow.known_causes import explain  # most submissions follow no failure
 
     explanation = explain(lines)
     return explanation.cause if explanation is not None and explanation.signature.of_node else None

@@ -1,0 +1,79 @@
+"""The parts that stand beside the core, by name: our own in a table, those of other packages by their entry points.
+
+The core imports none of them. A part of ours is loaded by the place that the table names. Entry points are looked up
+only for a name that the table lacks, and for `--help`, since a search costs more than most commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from muster.errors import MachineLacks
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENGINES = "muster.engines"
+LAUNCHERS = "muster.launchers"
+LINT_RULES = "muster.lint_rules"
+SITES = "muster.sites"
+VERBS = "muster.verbs"
+
+_SERVICES = {
+    "gate": "muster_check.pack:place_check",
+    "hang-watch": "muster_check.stacks.watch:main",
+    "labs": "muster_lab.registry:names_of_labs",
+    "rehearsal": "muster_lab.rehearse.verb:rehearse",
+    "running-ranks": "muster_check.stacks.why:explain_running",
+    "running-ranks-json": "muster_check.stacks.why:as_json",
+    "site-verbs": "muster_check.verbs.site:COMMANDS",
+}
+
+
+def service(name: str) -> Any:
+    """Return the function that a package beside the core does for the core."""
+    return load_place(_SERVICES[name])
+
+
+def service_if_there(name: str, otherwise: Any) -> Any:
+    """Return what a package beside the core offers, or `otherwise` where that package is not installed."""
+    try:
+        return service(name)
+    except MachineLacks:
+        return otherwise
+
+
+def load_place(place: str) -> Any:
+    """Return what stands at `module:name`; a package of ours that is not installed is named."""
+    module, _, name = place.partition(":")
+    package = module.partition(".")[0]
+    try:
+        loaded = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        distribution = package.replace("_", "-")
+        raise MachineLacks(
+            distribution, f"this needs {distribution}, which is not installed", hint=f"install {distribution}"
+        ) from None
+    return getattr(loaded, name)
+
+
+def parts_of_others(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group that installed packages bring, by name."""
+    return {point.name: point for point in _entry_points(group)}
+
+
+@cache
+def _entry_points(group: str) -> tuple[EntryPoint, ...]:
+    from muster.older import entry_points_of
+
+    return entry_points_of(group)
+
+
+def names_of_others(group: str) -> Iterator[str]:
+    """Yield the names that other packages bring in a group, sorted."""
+    yield from sorted(parts_of_others(group))
